@@ -2,23 +2,35 @@
 
 Above: `registry`, applications. Below: numpy. Decides framing, filters and logarithm as transformers' feature extractors do
 (feature_extraction_whisper, feature_extraction_phi4_multimodal), and how many tokens a recording is. Works on mono samples in
-[-1, 1]; `read_wave` and `resampled` make those of WAV files. Other containers are for a decoder of the application's choice.
+[-1, 1]; `recording` makes those of WAV files. Other containers are refused by name: they are for a decoder of the application's
+choice.
 """
 
 import math
 import struct
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smg_multimodal.errors import BadMedia, MediaTooLarge
+from smg_multimodal.errors import BadRecording, MediaTooLarge
 from smg_multimodal.types import Array, Float32, ItemFeatures, Modality, Size
 
-__all__ = ["Phi4AudioProcessor", "WhisperProcessor", "mel_filters", "read_wave", "resampled"]
+__all__ = ["Phi4AudioProcessor", "WhisperProcessor", "mel_filters", "read_wave", "recording", "resampled"]
 
 Doubles = NDArray[np.float64]
+
+_BLOCK = 4096
+"""Frames or samples worked on at once: what is in between takes memory for these alone, however long the recording is."""
+_SIGNATURES = (
+    (0, b"ID3", "MP3"),
+    (0, b"fLaC", "FLAC"),
+    (0, b"OggS", "Ogg"),
+    (4, b"ftyp", "MP4 (M4A, AAC)"),
+    (0, b"\x1a\x45\xdf\xa3", "WebM"),
+    (0, b"FORM", "AIFF"),
+    (0, b"#!AMR", "AMR"),
+)
 
 
 def _slaney(hertz: Doubles) -> Doubles:
@@ -60,9 +72,13 @@ def _frames(samples: Doubles, length: int, hop: int) -> Doubles:
 
 def _check(samples: Float32, most: float, rate: int) -> None:
     if samples.ndim != 1 or not len(samples) or not np.isfinite(samples).all():
-        raise BadMedia("the recording must be mono, not empty, and finite")
-    if len(samples) > most * rate:
-        raise MediaTooLarge(f"the recording is {len(samples) / rate:.1f} s long; at most {most:g} s are taken")
+        raise BadRecording("the recording must be mono, not empty, and finite")
+    _check_length(len(samples), most, rate)
+
+
+def _check_length(count: int, most: float, rate: int) -> None:
+    if count > most * rate:
+        raise MediaTooLarge(f"the recording is {count / rate:.1f} s long; at most {most:g} s are taken")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +136,23 @@ class Phi4AudioProcessor:
     compression: int = 8
     longest: float = 600.0
 
-    def item(self, samples: Float32) -> ItemFeatures:
-        """The tensors of one mono recording at `rate`."""
-        _check(samples, self.longest, self.rate)
-        if len(samples) < self.window:
-            raise BadMedia(f"the recording has fewer than {self.window} samples")
-        frames = np.lib.stride_tricks.sliding_window_view(samples.astype(np.float32), self.window)[:: self.hop]
+    def _log_mel(self, frames: Float32, filters: Float32) -> Float32:
         before = np.roll(frames, 1, axis=1)
         before[:, 0] = before[:, 1]
         sharp = (frames - np.float32(self.emphasis) * before) * np.float32(32768)
         spectrum = np.fft.rfft(np.hamming(self.window) * sharp.astype(np.float64), self.fft).astype(np.complex64)
+        return np.asarray(np.log(np.maximum(np.abs(spectrum) ** 2 @ filters, np.float32(1.0))))
+
+    def item(self, samples: Float32) -> ItemFeatures:
+        """The tensors of one mono recording at `rate`."""
+        _check(samples, self.longest, self.rate)
+        if len(samples) < self.window:
+            raise BadRecording(f"the recording has fewer than {self.window} samples")
+        frames = np.lib.stride_tricks.sliding_window_view(samples.astype(np.float32), self.window)[:: self.hop]
         filters = mel_filters(self.fft // 2 + 1, self.mels, 0.0, self.highest, self.rate, kaldi=True).astype(np.float32)
-        features = np.log(np.maximum(np.abs(spectrum) ** 2 @ filters, np.float32(1.0)))
+        features = np.empty((len(frames), self.mels), np.float32)
+        for start in range(0, len(frames), _BLOCK):
+            features[start : start + _BLOCK] = self._log_mel(frames[start : start + _BLOCK], filters)
         tokens = -(-len(features) // self.compression)
         tensors: dict[str, Array] = {
             "audio_input_features": features[None],
@@ -150,23 +171,40 @@ def _chunks(data: bytes) -> dict[bytes, bytes]:
     return found
 
 
+def recording(data: bytes, rate: int, longest: float, *, max_bytes: int = 64 * 1024 * 1024) -> Float32:
+    """The mono samples in [-1, 1] of a WAV file, at `rate` Hz. One of more than `longest` seconds is refused unread."""
+    own, own_rate = read_wave(data, max_bytes=max_bytes)
+    _check_length(len(own), longest, own_rate)
+    return resampled(own, own_rate, rate)
+
+
 def read_wave(data: bytes, *, max_bytes: int = 64 * 1024 * 1024) -> tuple[Float32, int]:
     """The mono samples in [-1, 1] of a WAV file (integers of 8 to 32 bits, or floats), and its rate in Hz."""
     if len(data) > max_bytes:
         raise MediaTooLarge(f"the recording has more than {max_bytes} bytes")
     if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
-        raise BadMedia("the recording is not a WAV file")
+        raise BadRecording(_not_a_wave(data))
     chunks = _chunks(data)
     if len(chunks.get(b"fmt ", b"")) < 16 or b"data" not in chunks:
-        raise BadMedia("the WAV file has no format or no samples")
+        raise BadRecording("the WAV file has no format or no samples")
     kind, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", chunks[b"fmt "])
     if kind == 0xFFFE and len(chunks[b"fmt "]) >= 26:
         (kind,) = struct.unpack_from("<H", chunks[b"fmt "], 24)
     if not 1 <= channels <= 16 or not 1000 <= rate <= 384_000:
-        raise BadMedia(f"the WAV file has {channels} channels at {rate} Hz")
+        raise BadRecording(f"the WAV file has {channels} channels at {rate} Hz")
     samples = _decoded(chunks[b"data"], kind, bits)
     whole = samples[: len(samples) // channels * channels].reshape(-1, channels)
     return whole.mean(axis=1, dtype=np.float32), rate
+
+
+def _not_a_wave(data: bytes) -> str:
+    """Why these bytes are not read; what they are where that is plain to see."""
+    found = next((name for at, mark, name in _SIGNATURES if data[at : at + len(mark)] == mark), None)
+    if found is None and len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0:
+        found = "AAC (ADTS)" if data[1] & 0x06 == 0 else "MP3"  # what in MPEG audio is the layer is 0 in ADTS
+    if found is None:
+        return "the recording is not a WAV file"
+    return f"the recording is in {found}, which is not decoded here; send a WAV file"
 
 
 def _decoded(raw: bytes, kind: int, bits: int) -> Float32:
@@ -182,21 +220,28 @@ def _decoded(raw: bytes, kind: int, bits: int) -> Float32:
         words = np.zeros((len(raw) // 3, 4), np.uint8)
         words[:, 1:] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
         return words.view("<i4")[:, 0].astype(np.float32) / np.float32(2**31)
-    raise BadMedia(f"samples of format {kind} with {bits} bits are not read")
+    raise BadRecording(f"samples of format {kind} with {bits} bits are not read")
 
 
 def resampled(samples: Float32, rate: int, wanted: int, *, zeros: int = 6, rolloff: float = 0.99) -> Float32:
-    """`samples` at `wanted` Hz through a Hann-windowed sinc with `zeros` zero crossings on each side."""
+    """`samples` at `wanted` Hz through a Hann-windowed sinc with `zeros` zero crossings on each side.
+
+    One kernel for each place between two samples that a sample of the result can have; each has only the samples that the
+    window reaches, so that rates without a common divisor take no more memory than others.
+    """
     if rate == wanted:
         return samples
     divisor = math.gcd(rate, wanted)
     old, new = rate // divisor, wanted // divisor
     base = min(old, new) * rolloff
     reach = math.ceil(zeros * old / base)
-    offsets = np.arange(-reach, reach + old) / old
-    times = np.clip((-np.arange(new)[:, None] / new + offsets[None]) * base, -zeros, zeros)
+    parts = np.arange(new, dtype=np.int64) * old
+    offsets = np.arange(-reach, reach + 2)[None] - (parts % new / new)[:, None]
+    times = np.clip(offsets * (base / old), -zeros, zeros)
     kernels = np.sinc(times) * np.cos(times * np.pi / zeros / 2) ** 2 * (base / old)
-    padded = np.pad(samples, (reach, reach + old))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, kernels.shape[1])[::old]
-    out: NDArray[Any] = windows.astype(np.float64) @ kernels.T
-    return out.reshape(-1)[: math.ceil(new * len(samples) / old)].astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(samples, (reach, reach + 2)), kernels.shape[1])
+    out = np.empty(math.ceil(new * len(samples) / old), np.float32)
+    for start in range(0, len(out), _BLOCK):
+        places = np.arange(start, min(start + _BLOCK, len(out)), dtype=np.int64)
+        out[start : start + _BLOCK] = np.einsum("ij,ij->i", windows[places * old // new], kernels[places % new])
+    return out

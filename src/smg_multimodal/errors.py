@@ -2,6 +2,7 @@
 
     MediaError                     root; never raised itself
     +-- BadMedia             400   the bytes are not what they claim, or the family cannot take such a picture
+    |   +-- BadRecording     400   the same of a recording
     +-- MediaTooLarge        400   a byte, pixel, frame or time budget would be exceeded; refused before the work is done
     +-- MediaForbidden       400   the address may not be fetched (scheme, host, private network, redirect)
     +-- MediaUnavailable     400   the address did not answer, or answered with an error
@@ -16,6 +17,7 @@ from typing import ClassVar
 
 __all__ = [
     "BadMedia",
+    "BadRecording",
     "MediaError",
     "MediaForbidden",
     "MediaTooLarge",
@@ -36,6 +38,12 @@ class BadMedia(MediaError):
     """The bytes do not decode, or the picture has a shape the family refuses."""
 
     code = "invalid_image"
+
+
+class BadRecording(BadMedia):
+    """The bytes are no recording that is decoded here, or it is empty or too short."""
+
+    code = "invalid_audio"
 
 
 class MediaTooLarge(MediaError):

@@ -58,8 +58,7 @@ def _qwen_clip_prompt(model: Mapping[str, Any], vocabulary: Vocabulary) -> Promp
 
 def _recordings(processor: audio.WhisperProcessor | audio.Phi4AudioProcessor) -> Process:
     def process(data: bytes, limits: ImageLimits) -> ItemFeatures:
-        samples, rate = audio.read_wave(data, max_bytes=limits.max_bytes)
-        return processor.item(audio.resampled(samples, rate, processor.rate))
+        return processor.item(audio.recording(data, processor.rate, processor.longest, max_bytes=limits.max_bytes))
 
     return process
 

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import struct
+import tracemalloc
 import wave
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from transformers import WhisperFeatureExtractor
 from transformers.audio_utils import mel_filter_bank
 
 from smg_multimodal.audio import Phi4AudioProcessor, WhisperProcessor, mel_filters, read_wave, resampled
+from smg_multimodal.audio import recording as audio_recording
 from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge
 
 REFERENCES = Path(__file__).with_name("references.json.gz")
@@ -119,3 +121,51 @@ def test_resampling_keeps_a_tone(rate: int) -> None:
 def test_resampling_to_the_same_rate_gives_the_samples_themselves() -> None:
     samples = recording(0.1)
     assert resampled(samples, 16000, 16000) is samples
+
+
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [
+        (b"ID3\x04", "MP3"),
+        (b"\xff\xfb\x90\x00", "MP3"),
+        (b"\xff\xf1\x50\x80", "AAC"),
+        (b"fLaC", "FLAC"),
+        (b"OggS", "Ogg"),
+        (b"\0\0\0\x1cftypM4A ", "MP4"),
+        (b"\x1a\x45\xdf\xa3", "WebM"),
+    ],
+)
+def test_a_recording_that_is_not_decoded_is_refused_by_its_format(start: bytes, name: str) -> None:
+    with pytest.raises(BadMedia, match=name) as caught:
+        read_wave(start + bytes(64))
+    assert caught.value.code == "invalid_audio"
+
+
+def test_a_recording_too_long_is_refused_before_it_is_resampled() -> None:
+    """At a low rate a small file would become a hundred times its size."""
+    slow = wav(np.zeros(1000 * 60, np.uint8), 1, 1, 1000)
+    with pytest.raises(MediaTooLarge, match=r"60\.0 s"):
+        audio_recording(slow, 16000, 30.0)
+    assert len(audio_recording(slow, 16000, 60.0)) == 60 * 16000
+
+
+def test_rates_without_a_common_divisor_take_no_more_memory() -> None:
+    samples = recording(1.0, 44101)
+    tracemalloc.start()
+    try:
+        made = resampled(samples, 44101, 16000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(made) == 16000
+    assert peak < 64 * 1024 * 1024
+    near = resampled(recording(1.0, 44100), 44100, 16000)
+    assert np.corrcoef(made[100:-100], near[100:-100])[0, 1] > 0.95
+
+
+def test_long_recordings_are_worked_on_in_pieces_that_make_no_difference() -> None:
+    processor = Phi4AudioProcessor()
+    samples = recording(45.0)
+    whole = processor.item(samples).tensors["audio_input_features"]
+    late = processor.item(samples[4096 * 160 :]).tensors["audio_input_features"]
+    assert np.array_equal(whole[:, 4096:], late)
