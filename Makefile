@@ -3,6 +3,8 @@
 #   make test          all tests but the slow ones          make test-slow   the slow ones
 #   make test-interop  the HTTP/2 transport against a gRPC server under Node.js
 #   make test-real     the client tests against a real engine: ENGINE=grpc://host:port
+#                      MODEL=build/tiny-qwen2-vl (by make tiny-qwen2-vl) adds those with pictures, for an engine with that model
+#   make multimodal-torchvision   pictures compared with transformers on torchvision, in an environment of its own (6 GB)
 #   make check         lint, format, types, architecture, generated files
 #   make docs          write the generated pages, run the snippets, follow the links
 #   make bench         the gateway's cost per request; PEER='name=command', PEER_SMG=path or PEER_LITELLM=path adds others
@@ -40,7 +42,7 @@ test-interop: dev-env
 	@SMG_INTEROP=1 $(BIN)/python -m pytest -q tests/interop
 
 test-real: dev-env
-	@SMG_REAL_ENGINE='$(ENGINE)' $(BIN)/python -m pytest -q -m real tests/real
+	@SMG_REAL_ENGINE='$(ENGINE)' SMG_REAL_MODEL='$(MODEL)' $(BIN)/python -m pytest -q -m real tests/real
 
 check: lint types architecture proto-check docs-check
 

@@ -1,24 +1,38 @@
-# Environments of their own for the image references, which need torch. Included by the Makefile or used alone:
+# Environments of their own for what needs torch. Included by the Makefile or used alone:
 #   make -f tests/multimodal/environments.mk multimodal-references    rewrites tests/multimodal/references.json.gz (torch, CPU)
 #   make -f tests/multimodal/environments.mk multimodal-torchvision   compares with torchvision, writes docs/multimodal/torchvision.md
 #   make -f tests/multimodal/environments.mk multimodal-all           every picture of the corpus against the PIL backend
+#   make -f tests/multimodal/environments.mk tiny-qwen2-vl            a model for `make test-real`, and transformers' answers
 
 MULTIMODAL_PYTHON ?= python3
 MULTIMODAL_ENV ?= .venv-multimodal
+TORCHVISION_ENV ?= .venv-torchvision
+TINY_QWEN2_VL ?= build/tiny-qwen2-vl
 MULTIMODAL_PINS = transformers==5.23.0 pillow==13.0.0 numpy==2.4.6
+TORCHVISION_PINS = torch==2.14.1 torchvision==0.29.1
+ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: multimodal-references multimodal-torchvision multimodal-all
+.PHONY: multimodal-references multimodal-torchvision multimodal-torchvision-env multimodal-all tiny-qwen2-vl
 
 $(MULTIMODAL_ENV)/bin/python:
 	$(MULTIMODAL_PYTHON) -m venv $(MULTIMODAL_ENV)
+
+$(TORCHVISION_ENV)/bin/python:
+	$(MULTIMODAL_PYTHON) -m venv $(TORCHVISION_ENV)
 
 multimodal-references: $(MULTIMODAL_ENV)/bin/python
 	$(MULTIMODAL_ENV)/bin/pip install --quiet 'torch==2.13.0' $(MULTIMODAL_PINS)
 	$(MULTIMODAL_ENV)/bin/python tests/multimodal/make_references.py
 
-multimodal-torchvision: $(MULTIMODAL_ENV)/bin/python
-	$(MULTIMODAL_ENV)/bin/pip install --quiet torch torchvision $(MULTIMODAL_PINS)
-	PYTHONPATH=src $(MULTIMODAL_ENV)/bin/python tests/multimodal/compare_torchvision.py --report docs/multimodal/torchvision.md
+multimodal-torchvision-env: $(TORCHVISION_ENV)/bin/python
+	$(TORCHVISION_ENV)/bin/pip install --quiet $(TORCHVISION_PINS) $(MULTIMODAL_PINS)
+
+multimodal-torchvision: multimodal-torchvision-env
+	$(ONE_THREAD) PYTHONPATH=src $(TORCHVISION_ENV)/bin/python tests/multimodal/compare_torchvision.py \
+		--report docs/multimodal/torchvision.md
+
+tiny-qwen2-vl: multimodal-torchvision-env
+	$(TORCHVISION_ENV)/bin/python tests/real/make_tiny_qwen2_vl.py $(TINY_QWEN2_VL)
 
 multimodal-all:
 	.venv/bin/python -m pytest -q -m slow tests/multimodal/test_images_equal_reference.py
