@@ -8,11 +8,13 @@ A response is an ordered stream of events. For each choice (`index`, 0 to n-1) t
 
 A `Failed` may come at any time after the commit point, in place of what is missing; a choice that was cut off then has no
 `Finished`. Above: protocols encode these. Below: pipeline.output makes them. They know no API and no engine.
+
+They are msgspec structs, not attrs classes: one is made for every token, at a fifth of the cost.
 """
 
 from typing import Literal
 
-import attrs
+from msgspec import Struct
 
 from smg_core.errors import SmgError
 
@@ -37,8 +39,7 @@ FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "abort"
 """Why a choice ended. "abort": somebody stopped it; "error": the engine gave up on it."""
 
 
-@attrs.frozen
-class TopLogprob:
+class TopLogprob(Struct, frozen=True):
     """One alternative at a position. `raw` is the token's bytes, which may be part of a character."""
 
     token: str
@@ -46,8 +47,7 @@ class TopLogprob:
     logprob: float
 
 
-@attrs.frozen
-class TokenLogprob:
+class TokenLogprob(Struct, frozen=True):
     """One sampled token. `logprob` is a natural logarithm; `top` is sorted, most likely first."""
 
     token: str
@@ -56,8 +56,7 @@ class TokenLogprob:
     top: tuple[TopLogprob, ...] = ()
 
 
-@attrs.frozen
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     """More visible text. `logprobs` covers the tokens whose text this is, in order."""
 
     index: int
@@ -65,16 +64,14 @@ class TextDelta:
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-@attrs.frozen
-class ReasoningDelta:
+class ReasoningDelta(Struct, frozen=True):
     """More of the model's reasoning."""
 
     index: int
     text: str
 
 
-@attrs.frozen
-class ToolCallStart:
+class ToolCallStart(Struct, frozen=True):
     """A tool call begins. `call` counts calls within the choice from 0."""
 
     index: int
@@ -83,8 +80,7 @@ class ToolCallStart:
     name: str
 
 
-@attrs.frozen
-class ToolCallDelta:
+class ToolCallDelta(Struct, frozen=True):
     """More of a call's arguments; the deltas joined are one JSON text."""
 
     index: int
@@ -92,16 +88,14 @@ class ToolCallDelta:
     arguments: str
 
 
-@attrs.frozen
-class ToolCallEnd:
+class ToolCallEnd(Struct, frozen=True):
     """A call's arguments are complete."""
 
     index: int
     call: int
 
 
-@attrs.frozen
-class OpaqueBlock:
+class OpaqueBlock(Struct, frozen=True):
     """A block that must reach the client byte for byte: a signature, encrypted reasoning, a provider's own item."""
 
     index: int
@@ -109,8 +103,7 @@ class OpaqueBlock:
     payload: bytes
 
 
-@attrs.frozen
-class Finished:
+class Finished(Struct, frozen=True):
     """A choice is complete. `matched` is the stop string or token id that ended it, if one did."""
 
     index: int
@@ -118,8 +111,7 @@ class Finished:
     matched: str | int | None = None
 
 
-@attrs.frozen
-class Usage:
+class Usage(Struct, frozen=True):
     """Token counts of the whole response. `cached_tokens` is part of `prompt_tokens`, `reasoning_tokens` of the other."""
 
     prompt_tokens: int
@@ -132,13 +124,11 @@ class Usage:
         return self.prompt_tokens + self.completion_tokens
 
 
-@attrs.frozen
-class Done:
+class Done(Struct, frozen=True):
     """The response is complete and whole."""
 
 
-@attrs.frozen
-class Failed:
+class Failed(Struct, frozen=True):
     """The response ends here because of `error`; nothing follows."""
 
     error: SmgError

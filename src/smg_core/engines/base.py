@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
+from msgspec import Struct
 
 from smg_core.errors import SmgError
 from smg_core.events import FinishReason
@@ -111,8 +112,7 @@ class EngineLogprob:
     top: tuple[tuple[int, float], ...] = ()
 
 
-@attrs.define
-class EngineOutput:
+class EngineOutput(Struct):
     """New tokens of one choice. `ids` holds only what is new, whatever the dialect repeats.
 
     `logprobs` is as long as `ids` or empty. `finish` set means the choice is complete and no more output for `index`
@@ -153,12 +153,14 @@ class ModelInfo:
 
 @attrs.frozen
 class ServerInfo:
-    """What an engine says of itself; `raw` holds every field of the dialect's answer by its name."""
+    """What an engine says of itself; `raw` holds every field of the dialect's answer by its name. `memory` is the id of the
+    shared memory it sees ("": it does not say)."""
 
     server_type: str
     data_parallel_size: int = 1
     block_size: int = 0
     uptime_seconds: float = 0.0
+    memory: str = ""
     raw: Mapping[str, Any] = attrs.field(factory=dict)
 
 

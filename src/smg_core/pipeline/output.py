@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import attrs
+from msgspec.structs import replace
 
 from smg_core.engines.base import EngineLogprob, EngineOutput
 from smg_core.errors import EngineFailed, EngineGarbled, SmgError
@@ -72,6 +73,7 @@ class _Choice:
         "index",
         "logprobs",
         "parser",
+        "plain",
         "plan",
         "reasoning_tokens",
         "stopper",
@@ -85,6 +87,8 @@ class _Choice:
         self.decoder = plan.tokenizer.decoder(skip_special_tokens=plan.skip_special_tokens)
         self.stopper = StopMatcher(plan.stop, plan.include_stop) if plan.stop else None
         self.parser = plan.make_parser() if plan.make_parser is not None else None
+        looked_at = plan.stop or plan.hidden_ids or plan.logprobs or plan.make_parser or plan.check
+        self.plain = not looked_at  # text goes from the decoder to the client, and nothing else happens to it
         self.tokens = 0
         self.reasoning_tokens = 0
         self.calls = 0
@@ -196,6 +200,7 @@ class OutputProcessor:
         "_engine_open",
         "_engine_reasoning",
         "_open",
+        "_plain",
         "_plan",
         "_prompt_tokens",
         "done",
@@ -209,6 +214,7 @@ class OutputProcessor:
         self._prompt_tokens = plan.prompt_tokens
         self._cached = 0
         self._engine_reasoning = 0
+        self._plain = self._choices[0] if plan.choices == 1 and self._choices[0].plain else None
         self.done = False
 
     def feed(self, outputs: Sequence[EngineOutput]) -> list[Event]:
@@ -219,6 +225,14 @@ class OutputProcessor:
                 self._cached = output.cached_tokens
             if output.prompt_tokens:
                 self._prompt_tokens = output.prompt_tokens
+            plain = self._plain
+            if plain is not None and output.finish is None and not output.index and not plain.finished:
+                # Nearly every token of most answers comes this way.
+                plain.tokens += len(output.ids)
+                text = plain.decoder.feed(output.ids)
+                if text:
+                    events.append(TextDelta(0, text))
+                continue
             if output.finish is not None:
                 self._engine_open -= 1
             first = output.index * self._plan.copies
@@ -267,7 +281,7 @@ def _one_by_one(output: EngineOutput) -> Sequence[EngineOutput]:
     if len(output.ids) < 2:
         return (output,)
     pairs = zip(output.ids[:-1], output.logprobs[:-1], strict=False)
-    last = attrs.evolve(output, ids=output.ids[-1:], logprobs=output.logprobs[-1:])
+    last = replace(output, ids=output.ids[-1:], logprobs=output.logprobs[-1:])
     return [*(EngineOutput(output.index, (token,), logprobs=(logprob,)) for token, logprob in pairs), last]
 
 

@@ -121,6 +121,10 @@ class ChatStreamEncoder:
         """The frames of `events`, in order; nothing after a `Done` or `Failed`."""
         if self._over:
             return b""
+        if len(events) == 1 and type(event := events[0]) is TextDelta and self._plain and not event.logprobs:
+            prefix = self._text_prefix.get(event.index)
+            if prefix is not None:  # one more token of a stream under way
+                return prefix + encode_text(event.text) + self._text_suffix if event.text else b""
         frames: list[bytes] = []
         for event in events:
             if type(event) is TextDelta and self._plain and not event.logprobs:

@@ -10,7 +10,7 @@ against a real socket.
 """
 
 import asyncio
-from functools import partial
+from collections.abc import Callable
 from typing import Any, cast
 
 import httptools
@@ -113,15 +113,21 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
-        cast("Scope", cycle.scope)[NOW] = partial(self._write_now, cycle)
+        cast("Scope", cycle.scope)[NOW] = self._writer(cycle)
         super()._start_asgi_task(cycle, _unsized(cycle, app) if cycle.scope["http_version"] == "1.0" else app)
 
-    def _write_now(self, cycle: RequestResponseCycle, data: bytes) -> bool:
-        """A piece of a chunked response whose head is out, as `cycle.send` would frame it, while the socket takes more."""
-        if self.flow.write_paused or cycle.disconnected or not cycle.chunked_encoding or cycle.response_complete:
-            return False
-        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-        return True
+    def _writer(self, cycle: RequestResponseCycle) -> Callable[[bytes], bool]:
+        """Writes a piece of a chunked response whose head is out, as `cycle.send` would frame it, while the socket takes
+        more. A closure, not a method: it runs for every token."""
+        flow, write = self.flow, self.transport.write
+
+        def write_now(data: bytes) -> bool:
+            if flow.write_paused or cycle.disconnected or not cycle.chunked_encoding or cycle.response_complete:
+                return False
+            write(b"%x\r\n%b\r\n" % (len(data), data))
+            return True
+
+        return write_now
 
     def on_response_complete(self) -> None:
         if self._deferred is not None and (not self.pipeline or self.pipeline[-1][0].more_body):

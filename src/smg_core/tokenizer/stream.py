@@ -38,7 +38,10 @@ class ByteDecoder:
 
     def feed(self, ids: Sequence[int]) -> str:
         data = self._bytes_of(ids[0]) if len(ids) == 1 else b"".join(map(self._bytes_of, ids))
-        if self._tail:
+        if not self._tail:
+            if data.isascii():
+                return data.decode()
+        else:
             data = self._tail + data
         text, used = utf_8_decode(data, "replace", False)
         self._tail = data[used:]

@@ -273,6 +273,32 @@ def test_a_joined_read_says_what_its_messages_say_one_by_one(rows) -> None:
     assert collect(together.feed(messages)) == collect([each for one in messages for each in apart.feed([one])])
 
 
+counts = st.sampled_from([0, 1, 127, 128, 16_384, 2**21, 2**32 - 1])
+
+
+@given(
+    st.lists(st.integers(0, 2**22), max_size=2),
+    st.tuples(counts, counts, counts),
+    st.sampled_from([0, 0, 0, 1]),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 255)), max_size=2),
+)
+def test_a_token_read_without_the_parser_is_what_the_parser_reads(ids, said, index, changes) -> None:
+    prompt, completion, cached = said
+    raw = bytearray(chunk(ids, index, prompt, completion, cached))
+    for place, value in changes:
+        raw[place % len(raw)] = value
+    decoder = CODEC.decoder(request())
+    decoder.feed([chunk([1])])
+    try:
+        outputs = decoder.feed([bytes(raw)])
+    except EngineGarbled:
+        return
+    read = pb.GenerateResponse.FromString(bytes(raw))
+
+    assert [token for output in outputs for token in output.ids] == list(read.chunk.token_ids)
+    assert read.chunk.index == 0
+
+
 def test_a_whole_answer_has_its_ids_in_the_end() -> None:
     asked = EngineRequest("r", TokenIds([1]), EngineSampling(), stream=False)
 

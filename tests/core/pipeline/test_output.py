@@ -27,7 +27,7 @@ from smg_core.events import (
 from smg_core.pipeline.output import OutputParser, OutputPlan, OutputProcessor
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.loader import load_tokenizer
-from smg_parsers import Parser
+from smg_parsers import Parser, Piece, Text
 
 
 @cache
@@ -105,6 +105,26 @@ def test_a_stop_string_ends_the_text_wherever_tokens_and_batches_fall(words: lis
     assert text_of(events) == text.partition("END")[0]
     assert finished == [Finished(0, "stop", "END") if "END" in text else Finished(0, "length")]
     assert events[-1] == Done()
+
+
+@given(st.text(), st.lists(st.integers(0, 200), max_size=8))
+def test_a_choice_that_nothing_looks_at_gives_the_events_of_one_whose_parser_finds_nothing(
+    text: str, cuts: list[int]
+) -> None:
+    pieces = split(ids_of(text), cuts)
+    outputs = [EngineOutput(0, piece, prompt_tokens=9, cached_tokens=place) for place, piece in enumerate(pieces)]
+    outputs.append(EngineOutput(0, (), "length"))
+    assert run(plan(), outputs) == run(plan(parser=Quiet), outputs)
+
+
+class Quiet:
+    """A parser to which everything is text."""
+
+    def feed(self, text: str, /) -> Sequence[Piece]:
+        return [Text(text)]
+
+    def finish(self) -> Sequence[Piece]:
+        return []
 
 
 def test_nothing_follows_once_a_stop_string_was_seen() -> None:

@@ -3,7 +3,7 @@
 import itertools
 import json
 
-import attrs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -425,7 +425,7 @@ def whole_characters(event):
         for name in ("text", "arguments")
         if isinstance(getattr(event, name, None), str)
     }
-    return attrs.evolve(event, **changes) if changes else event
+    return msgspec.structs.replace(event, **changes) if changes else event
 
 
 @given(responses(names=["f", "g"]))
