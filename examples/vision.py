@@ -55,7 +55,7 @@ async def main() -> None:
         prepared = await loader.prepare(prompt, [Source(url, detail=Detail.HIGH)])
         loader.close()
     (place,), (item,) = prepared.expanded.placeholders, prepared.items
-    packed = for_vllm(prepared)
+    (packed,) = for_vllm(prepared)
     print(f"{len(prompt)} tokens became {len(prepared.expanded.ids)}; the picture has {place.span}")
     print(f"grid {item.features.grid}, pixel values {packed.pixel_values.shape} {packed.pixel_values.dtype}")
     print(f"content hash {place.content_hash.hex()[:16]}..., flat by {packed.flat_keys}")

@@ -55,6 +55,7 @@ EDGES: dict[str, frozenset[str]] = {
     "pipeline.driver": frozenset({"server.inference", "server.explain"}),
     "simulator.server": frozenset(),
     "simulator.__main__": frozenset(),
+    "simulator.shared_memory": frozenset(),
     "server.gateway": frozenset({"smg_core"}),
     "server.runtime": frozenset(),
     "server.app": frozenset(),
@@ -72,6 +73,7 @@ EDGES: dict[str, frozenset[str]] = {
     "demo": frozenset({"cli"}),
     "__main__": frozenset(),
     "smg_multimodal.fetch": frozenset({"server.media"}),
+    "smg_multimodal.shm": frozenset({"server.media"}),
 }
 WIRING = frozenset({"server.gateway", "server.runtime", "cli", "demo", "testing"})
 

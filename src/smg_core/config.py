@@ -193,12 +193,18 @@ class MediaConfig:
     )
     timeout_s: float = option(10.0, "Seconds that fetching one item may take.", at_least=0.1, at_most=600)
     fetches: int = option(32, "Items fetched at once, over all requests.", at_least=1, at_most=1024)
-    threads: int = option(2, "Items of one model decoded and processed at once.", at_least=1, at_most=256)
+    threads: int = option(2, "Items decoded and processed at once, over all models.", at_least=1, at_most=256)
     cache_bytes: int = option(
         512 * MIB,
         "Memory for items seen before, files and tensors together, in bytes; 0 keeps none.",
         at_least=0,
         at_most=1 << 40,
+    )
+    shared_memory: Literal["off", "auto"] = option(
+        "off", "Hand tensors to engines that see the same /dev/shm through it, instead of within the message."
+    )
+    shared_memory_bytes: int = option(
+        1024 * MIB, "Most bytes of tensors in shared memory at once, of each process.", at_least=1024, at_most=1 << 40
     )
 
 

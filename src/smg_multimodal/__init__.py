@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from smg_multimodal.errors import UnsupportedModel as UnsupportedModel
     from smg_multimodal.expand import Expanded as Expanded
     from smg_multimodal.expand import ReadyItem as ReadyItem
+    from smg_multimodal.packaging import for_items as for_items
     from smg_multimodal.packaging import for_sglang as for_sglang
     from smg_multimodal.packaging import for_tokenspeed as for_tokenspeed
     from smg_multimodal.packaging import for_trtllm as for_trtllm
@@ -57,7 +58,7 @@ _PLACES = {
         "UnsupportedModel",
     ),
     "expand": ("Expanded", "ReadyItem"),
-    "packaging": ("for_sglang", "for_tokenspeed", "for_trtllm", "for_vllm"),
+    "packaging": ("for_items", "for_sglang", "for_tokenspeed", "for_trtllm", "for_vllm"),
     "prepare": ("Detail", "Media", "Prepared", "Preparer"),
     "registry": ("ModelFiles", "family_of"),
     "types": ("ItemFeatures", "Modality", "Placeholder", "Size", "Span"),

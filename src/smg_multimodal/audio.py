@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from smg_multimodal.errors import BadRecording, MediaTooLarge
 from smg_multimodal.types import Array, Float32, ItemFeatures, Modality, Size
 
-__all__ = ["Phi4AudioProcessor", "WhisperProcessor", "mel_filters", "read_wave", "recording", "resampled"]
+__all__ = [
+    "Phi4AudioProcessor",
+    "WhisperProcessor",
+    "mel_filters",
+    "read_wave",
+    "recording",
+    "resampled",
+    "wave_of_pcm16",
+]
 
 Doubles = NDArray[np.float64]
 
@@ -176,6 +184,14 @@ def recording(data: bytes, rate: int, longest: float, *, max_bytes: int = 64 * 1
     own, own_rate = read_wave(data, max_bytes=max_bytes)
     _check_length(len(own), longest, own_rate)
     return resampled(own, own_rate, rate)
+
+
+def wave_of_pcm16(data: bytes, rate: int = 24000) -> bytes:
+    """Bare 16-bit little-endian mono samples as a WAV file. Public APIs that name this format mean 24000 Hz."""
+    head = struct.pack(
+        "<4sI8sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVEfmt ", 16, 1, 1, rate, rate * 2, 2, 16, b"data", len(data)
+    )
+    return head + data
 
 
 def read_wave(data: bytes, *, max_bytes: int = 64 * 1024 * 1024) -> tuple[Float32, int]:

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,16 +67,19 @@ class FetchLimits:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where an item is: a data, https or file URL, or the bytes themselves."""
+    """Where an item is: a data, https or file URL, or the bytes themselves. `several` says that the prompt has other
+    pictures, where they are not loaded in one call."""
 
     url: str | None = None
     data: bytes | None = None
     modality: Modality = Modality.IMAGE
     detail: Detail = Detail.AUTO
+    several: bool = False
 
 
 class Fetcher:
-    """Fetches by rules. `tls` verifies servers; `resolver` is asked once per host of a request or redirect."""
+    """Fetches by rules. `tls` verifies servers; `resolver` is asked once per host of a request or redirect. Files are read and
+    long data URLs decoded in `pool`, without one in the event loop's own."""
 
     def __init__(
         self,
@@ -85,17 +88,19 @@ class Fetcher:
         *,
         resolver: Resolver = resolve,
         tls: ssl.SSLContext | None = None,
+        pool: Executor | None = None,
     ) -> None:
+        self._pool = pool
         self._rules = rules or EgressRules()
         self.limits = limits or FetchLimits()
         self._resolver = resolver
         timeout = httpx.Timeout(self.limits.total_seconds, connect=self.limits.connect_seconds)
-        pool = httpx.Limits(max_connections=self.limits.concurrent, max_keepalive_connections=0)
+        connections = httpx.Limits(max_connections=self.limits.concurrent, max_keepalive_connections=0)
         # No proxies, cookies or .netrc from the environment: the connection goes where the rules said.
         self._client = httpx.AsyncClient(
             verify=tls or ssl.create_default_context(),
             timeout=timeout,
-            limits=pool,
+            limits=connections,
             trust_env=False,
             follow_redirects=False,
             headers={"accept": "image/*,video/*,audio/*;q=0.9,*/*;q=0.1", "accept-encoding": "identity"},
@@ -118,7 +123,7 @@ class Fetcher:
         if scheme == "data":
             if len(url) < _DECODED_HERE:
                 return data_url(url, self.limits.max_bytes)
-            return await asyncio.to_thread(data_url, url, self.limits.max_bytes)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, data_url, url, self.limits.max_bytes)
         if scheme == "file":
             return await self._read_file(url)
         target = self._rules.target(url)
@@ -129,7 +134,7 @@ class Fetcher:
             raise MediaUnavailable(f"{target.host} took more than {self.limits.total_seconds:g} s") from error
 
     async def _read_file(self, url: str) -> bytes:
-        return await asyncio.to_thread(self._file_bytes, self._rules.file(url))
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._file_bytes, self._rules.file(url))
 
     def _file_bytes(self, path: Path) -> bytes:
         real = self._rules.holds(path.resolve(), (self._rules.files or path).resolve())
@@ -201,27 +206,30 @@ async def _together(work: Sequence[Coroutine[object, object, Result]]) -> list[R
 class MediaLoader:
     """Fetches, recognises and processes the items of a request, several at once, each distinct item once.
 
-    One loader serves one model's `preparer`. `threads` bounds the items processed at a time.
+    One loader serves one model's `preparer`. Items are processed in `pool`, which several loaders may share and whoever made
+    it closes; without one, in `threads` of its own.
     """
 
-    def __init__(self, preparer: Preparer, fetcher: Fetcher, *, threads: int = 4) -> None:
+    def __init__(self, preparer: Preparer, fetcher: Fetcher, *, pool: Executor | None = None, threads: int = 4) -> None:
         self._preparer = preparer
         self._fetcher = fetcher
-        self._pool = ThreadPoolExecutor(threads, "media")
+        self._pool = pool if pool is not None else ThreadPoolExecutor(threads, "media")
+        self._owns_pool = pool is None
         self._running: dict[bytes, asyncio.Future[ReadyItem]] = {}
 
     def close(self) -> None:
-        """Let running items finish and take no more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Let running items finish and take no more; a pool that was handed in is left as it is."""
+        if self._owns_pool:
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _media(self, source: Source) -> Media:
         data = source.data if source.data is not None else await self._fetcher.fetch(source.url or "")
-        return Media(data, source.modality, source.detail)
+        return Media(data, source.modality, source.detail, source.several)
 
     async def load(self, sources: Sequence[Source]) -> tuple[list[Media], list[ReadyItem]]:
         """The bytes and the finished items of `sources`, in their order; the first fault is raised."""
         self._preparer.check_count(len(sources))
-        media = await _together([self._media(source) for source in sources])
+        media = self._preparer.grouped(await _together([self._media(source) for source in sources]))
         total = sum(len(each.data) for each in media)
         if total > self._fetcher.limits.max_request_bytes:
             raise MediaTooLarge(f"the request's media have {total} bytes together")

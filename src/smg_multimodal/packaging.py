@@ -17,12 +17,14 @@ from smg_multimodal.prepare import Prepared
 from smg_multimodal.types import Array, Flat, Modality, Placeholder, Span
 
 __all__ = [
+    "ItemInputs",
     "SglangInputs",
     "TokenSpeedInputs",
     "TokenSpeedItem",
     "TrtllmInputs",
     "VllmInputs",
     "WireTensor",
+    "for_items",
     "for_sglang",
     "for_tokenspeed",
     "for_trtllm",
@@ -30,6 +32,10 @@ __all__ = [
     "wire_tensor",
 ]
 
+_VLLM_NAMES: Mapping[str, Mapping[str, str]] = {
+    "phi-4": {"image_pixel_values": "input_image_embeds", "audio_input_features": "input_audio_embeds"}
+}
+"""What vLLM's own model classes call a family's tensors, where that is not what transformers does."""
 _DTYPES = {"float32": np.float32, "float16": np.float16, "int64": np.int64, "uint32": np.uint32, "int32": np.int32}
 
 
@@ -69,7 +75,7 @@ def wire_tensor(array: Array, dtype: str | None = None) -> WireTensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VllmInputs:
-    """vLLM: tensors of all items joined, whole placeholders, one hash per item.
+    """vLLM: tensors of all items of one modality joined, whole placeholders, one hash per item.
 
     `flat_keys` maps a tensor to the one that has its rows per item; `placeholders` and `hashes` are in prompt order.
     """
@@ -95,6 +101,19 @@ class SglangInputs:
     token_id: int
     placeholders: tuple[Span, ...]
     image_data: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemInputs:
+    """One item by itself, with transformers' names: its tensors, all the tokens it brought, and which of them receive
+    embeddings."""
+
+    modality: Modality
+    content_hash: bytes
+    tensors: Mapping[str, WireTensor]
+    placeholder: Span
+    embeddings: tuple[Span, ...]
+    token_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,29 +183,65 @@ def _joined_tensors(prepared: Prepared, pairs: Sequence[tuple[Placeholder, Ready
     return collated
 
 
-def for_vllm(prepared: Prepared, dtype: str = "float32") -> VllmInputs:
-    """One modality's items for vLLM. Raises `UnsupportedModel` for mixed modalities."""
-    pairs = _only(prepared, "vLLM", frozenset({Modality.IMAGE, Modality.VIDEO}))
-    modality = pairs[0][0].modality
+def for_vllm(prepared: Prepared, dtype: str = "float32") -> tuple[VllmInputs, ...]:
+    """A request for vLLM, one record per modality, in the order in which they begin in the prompt.
+
+    Pictures and clips may stand in one request. Recordings stand alone: its servicer (0.14) takes every batch that is no
+    clip for pictures. Raises `UnsupportedModel` for what it cannot be sent.
+    """
+    pairs = _in_prompt_order(prepared)
+    if not pairs:
+        raise UnsupportedModel("the request has no media")
+    modalities = tuple(dict.fromkeys(place.modality for place, _ in pairs))
+    if len(modalities) > 1 and Modality.AUDIO in modalities:
+        raise UnsupportedModel("vLLM takes no recordings beside pictures or clips in one request")
+    return tuple(_vllm_batch(prepared, modality, dtype) for modality in modalities)
+
+
+def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str) -> VllmInputs:
+    pairs = [pair for pair in _in_prompt_order(prepared) if pair[0].modality is modality]
+    called = _VLLM_NAMES.get(prepared.family.name, {})
     primary, layouts, on_host = prepared.family.layout(modality)
-    tensors = _joined_tensors(prepared, pairs)
     flat = {name: layout.sizes for name, layout in layouts.items() if isinstance(layout, Flat)}
+    whose = f"{prepared.family.name} takes one {modality} per request on vLLM"
+    try:
+        tensors = _joined_tensors(prepared, pairs)
+    except ValueError as error:  # numpy's, of arrays that do not lie end to end
+        raise UnsupportedModel(f"{whose}, or several of the same length") from error
     for name, array in tensors.items():
         if name not in flat and len(array) != len(pairs):
-            raise UnsupportedModel(
-                f"{prepared.family.name} takes one {modality} per request on vLLM: {name} is not split"
-            )
+            raise UnsupportedModel(f"{whose}: {name} is not split")
+    flat = {called.get(name, name): sizes for name, sizes in flat.items()}
+    wired = {called.get(name, name): wire_tensor(array, dtype) for name, array in tensors.items()}
+    first = wired.pop(called.get(primary, primary))
+    primary = called.get(primary, primary)
     return VllmInputs(
         primary=primary,
-        pixel_values=wire_tensor(tensors.pop(primary), dtype),
-        tensors={name: wire_tensor(array, dtype) for name, array in tensors.items()},
+        pixel_values=first,
+        tensors=wired,
         token_id=_feature_ids(prepared)[modality],
         placeholders=tuple(place.span for place, _ in pairs),
         hashes=tuple(place.content_hash.hex() for place, _ in pairs),
-        batched_keys=tuple(name for name in (primary, *tensors) if name not in flat),
+        batched_keys=tuple(name for name in (primary, *wired) if name not in flat),
         flat_keys=flat,
-        keep_on_cpu_keys=tuple(sorted(on_host & set(tensors))),
+        keep_on_cpu_keys=tuple(sorted(on_host & set(wired))),
         modality=modality,
+    )
+
+
+def for_items(prepared: Prepared, dtype: str = "float32") -> tuple[ItemInputs, ...]:
+    """Items of any modalities, each by itself, in prompt order: for engines that batch on their own."""
+    ids = _feature_ids(prepared)
+    return tuple(
+        ItemInputs(
+            modality=place.modality,
+            content_hash=place.content_hash,
+            tensors={name: wire_tensor(array, dtype) for name, array in item.features.tensors.items()},
+            placeholder=place.span,
+            embeddings=place.features,
+            token_id=ids[place.modality],
+        )
+        for place, item in _in_prompt_order(prepared)
     )
 
 

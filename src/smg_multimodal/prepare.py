@@ -8,7 +8,7 @@ edge calls `features` in a thread, everything else on its own.
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from PIL import Image
@@ -36,11 +36,13 @@ class Detail(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """One item's encoded bytes, in the order in which items stand in the prompt."""
+    """One item's encoded bytes, in the order in which items stand in the prompt. `several` says that it is not the prompt's
+    only picture: some families look at several less closely."""
 
     data: bytes
     modality: Modality = Modality.IMAGE
     detail: Detail = Detail.AUTO
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,11 @@ class Preparer:
 
     def _key(self, media: Media, digest: bytes) -> bytes:
         low = str(self._low_side).encode() if media.detail is Detail.LOW else b""
-        return content_key([self._name, media.modality.encode(), low, digest])
+        several = b"several" if self._looks_at_several(media) else b""
+        return content_key([self._name, media.modality.encode(), low, several, digest])
+
+    def _looks_at_several(self, media: Media) -> bool:
+        return media.several and media.modality is Modality.IMAGE and self.family.several is not None
 
     def remembered(self, key: bytes) -> ReadyItem | None:
         """The item under `key` if it was made before and is still kept."""
@@ -141,6 +147,8 @@ class Preparer:
             scale = self._low_side / max(image.size)
             width, height = (max(1, round(side * scale)) for side in image.size)
             image = image.resize((width, height), Image.Resampling(BICUBIC))
+        if self._looks_at_several(media) and self.family.several is not None:
+            return self.family.several(self.images, image)
         return self.images.item(image)
 
     def ready(self, media: Media) -> ReadyItem:
@@ -148,10 +156,16 @@ class Preparer:
         key = self.key(media)
         return self.remembered(key) or self.remember(key, self.features(media))
 
+    @staticmethod
+    def grouped(media: Sequence[Media]) -> list[Media]:
+        """The items of one prompt, each knowing whether the prompt has several pictures; `prepare` does this by itself."""
+        pictures = sum(each.modality is Modality.IMAGE for each in media)
+        return [replace(each, several=each.several or pictures > 1) for each in media]
+
     def check_count(self, count: int) -> None:
         """Refuse more items than the family takes in one request."""
         if count > self.family.limit:
-            raise MediaTooLarge(f"{count} images; the model takes at most {self.family.limit} in one request")
+            raise MediaTooLarge(f"{count} items; the model takes at most {self.family.limit} in one request")
 
     def placed(self, ids: Sequence[int], media: Sequence[Media], items: Sequence[ReadyItem]) -> Prepared:
         """Expand `ids` for items that are ready."""
@@ -162,4 +176,5 @@ class Preparer:
     def prepare(self, ids: Sequence[int], media: Sequence[Media]) -> Prepared:
         """All of it in one call: `ids` has one anchor per item of `media`, in the same order."""
         self.check_count(len(media))
-        return self.placed(ids, media, [self.ready(each) for each in media])
+        grouped = self.grouped(media)
+        return self.placed(ids, grouped, [self.ready(each) for each in grouped])

@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from PIL import Image
+
 from smg_multimodal import gemma, internvl, kimi, llama4, llava, minicpm, phi, pixtral, prompts, qwen
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.modalities import PHI4_AUDIO, QWEN2_AUDIO, QWEN_VIDEO, Modal
 from smg_multimodal.prompts import PromptRule, Vocabulary, repeat_rule, token
-from smg_multimodal.types import Batched, Flat, ImageProcessor, Layout, Modality
+from smg_multimodal.types import Batched, Flat, ImageProcessor, ItemFeatures, Layout, Modality
 
 __all__ = ["FAMILIES", "Family", "ModelFiles", "family_of"]
 
@@ -55,6 +57,7 @@ class Family:
     `image` makes the processor and `prompt` the rule for pictures; both are None where there are none. `primary` is the
     tensor the encoder takes, `layouts` says how every tensor lies when items are joined, `on_host` which tensors engines
     keep out of device memory, `limit` how many items a request may have. `others` has the modalities besides pictures.
+    `several` makes, with the processor, a picture that is not alone in its prompt, where that is not done as for one alone.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Family:
     on_host: frozenset[str] = frozenset()
     limit: int = 10
     others: Mapping[Modality, Modal] = field(default_factory=dict)
+    several: Callable[[Any, Image.Image], ItemFeatures] | None = None
 
     def layout(self, modality: Modality) -> tuple[str, Mapping[str, Layout], frozenset[str]]:
         """Primary tensor, layouts, and tensors kept on the host, of one modality's items."""
@@ -164,6 +168,7 @@ FAMILIES: tuple[Family, ...] = (
         lambda files: llava.onevision_image(files.image, files.model),
         _configured("<image>", "image_token_index", "image_token_id"),
         _SIZED,
+        several=llava.AnyResolutionProcessor.whole,
     ),
     Family(
         "pixtral",

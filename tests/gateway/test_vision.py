@@ -7,7 +7,7 @@ import json
 import ssl
 import struct
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ import pytest
 import trustme
 from PIL import Image
 from tests.gateway.conftest import CHAT, House, in_process, over_http, settled
-from tests.gateway.vision_models import clip, data_url, image_part, llava, picture, qwen2_vl, text_part
+from tests.gateway.vision_models import clip, data_url, image_part, llava, picture, qwen2_vl, text_part, video_part
 
 from smg_core import Config
 from smg_core.config import MediaConfig, TokenizerConfig, WorkersConfig
+from smg_core.routing import Candidate, RoutingContext
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.media import SeenMedia
 from smg_core.simulator.replies import Reply
@@ -165,6 +166,51 @@ async def test_an_engine_takes_a_picture_for_cached_only_when_it_is_the_same(qwe
     assert cached[0] == cached[1] == 0 < cached[2]
 
 
+async def test_an_engine_finds_what_lies_before_the_first_picture_that_differs(qwen: str) -> None:
+    first, red, blue = picture(280, 140), picture(280, 140, "red"), picture(280, 140, "blue")
+    async with seeing(qwen) as house:
+        await asked(house, image_part(first), text_part("beside"), image_part(red))
+        found = (await asked(house, image_part(first), text_part("beside"), image_part(blue))).usage
+        start = seen(house).placeholders[1][0]
+        words = (await asked(house, text_part("beside"))).usage
+
+    assert 0 < found.prompt_tokens_details.cached_tokens <= start
+    assert found.prompt_tokens_details.cached_tokens > start - 16
+    assert words.prompt_tokens_details.cached_tokens == 0
+
+
+class Watching:
+    """A policy that remembers what it was shown."""
+
+    name = "watching"
+
+    def __init__(self) -> None:
+        self.shown: list[RoutingContext] = []
+
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Candidate:
+        self.shown.append(context)
+        return candidates[0]
+
+
+async def test_routing_tells_one_picture_from_another_and_knows_it_again(qwen: str) -> None:
+    policy = Watching()
+    async with in_process(SimulatorConfig(model_folder=qwen), config=Config(workers=VLLM), policy=policy) as house:
+        for colour in ("red", "blue", "red"):
+            await asked(house, text_part("Before"), image_part(picture(280, 140, colour)), text_part("after"))
+        await asked(house, text_part("Before"))
+        start = seen(house, 0).placeholders[0][0]
+
+    red, blue, again, words = policy.shown
+    assert red.input_ids == blue.input_ids
+    assert list(red.prefix_keys) == list(again.prefix_keys)
+    alike = [left == right for left, right in zip(red.prefix_keys, blue.prefix_keys, strict=True)]
+    assert alike.index(False) == start
+    assert red.prefix_hashes(4) == again.prefix_hashes(4)
+    assert red.prefix_hashes(4)[: start // 4] == blue.prefix_hashes(4)[: start // 4]
+    assert not set(red.prefix_hashes(4)[start // 4 :]) & set(blue.prefix_hashes(4)[start // 4 :])
+    assert list(words.prefix_keys) == list(words.input_ids)
+
+
 async def test_pictures_of_several_turns_and_of_a_tool_are_taken_in_their_order(qwen: str) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
@@ -237,6 +283,43 @@ async def test_a_clip_becomes_frames(qwen: str) -> None:
     assert media.flat == {"pixel_values": "patches_per_video"}
 
 
+async def test_pictures_and_clips_of_one_message_keep_their_order_between_the_words(
+    qwen: str, served: Callable[..., Any]
+) -> None:
+    parts = [text_part("one"), image_part(picture(56, 56)), text_part("two"), video_part(clip(56, 56, 8))]
+    async with seeing(qwen, served) as house:
+        answer = await asked(house, *parts, text_part("three shapes"), image_part(picture(84, 56)))
+        await asked(house, video_part(clip(56, 56, 8)), image_part(picture(56, 56)))
+
+    still, moving = house.engine.requests[0].multimodal
+    assert (still.modality, moving.modality) == ("image", "video")
+    assert still.tensors["image_grid_thw"].values == (1, 4, 4, 1, 4, 6)
+    assert moving.flat == {"pixel_values": "patches_per_video"}
+    (first, _), (last, _) = still.placeholders
+    assert first < moving.placeholders[0][0] < last
+    text = house.engine.engine.vocabulary.decode(house.engine.requests[0].input_ids)
+    marks = [text.index(each) for each in ("one", "<|image_pad|>", "two", "<|video_pad|>", "three")]
+    assert marks == sorted(marks)
+    assert text.rindex("<|image_pad|>") > marks[-1]
+    assert "I see 2 images" in answer.choices[0].message.content
+    assert "I see 1 video" in answer.choices[0].message.content
+    assert [media.modality for media in house.engine.requests[1].multimodal] == ["video", "image"]
+    assert house.engine.requests[1].multimodal[1].hashes[0] == still.hashes[0]
+
+
+async def test_kinds_of_several_turns_mix_too(qwen: str) -> None:
+    messages: Any = [
+        {"role": "user", "content": [video_part(clip(56, 56, 4)), text_part("This?")]},
+        {"role": "assistant", "content": "A clip."},
+        {"role": "user", "content": [image_part(picture(56, 56)), text_part("And this?")]},
+    ]
+    async with seeing(qwen) as house, sdk(house) as client:
+        await client.chat.completions.create(model="sim", messages=messages)
+
+    moving, still = house.engine.requests[-1].multimodal
+    assert moving.placeholders[0][0] < still.placeholders[0][0]
+
+
 # ------------------------------------------------------------------------------------------------------------- what is refused
 
 
@@ -264,14 +347,6 @@ async def test_sound_and_files_are_refused_by_a_model_of_pictures(qwen: str) -> 
     assert [error["param"] for error in errors] == ["messages[0].content[1]"] * 2
     assert "audio" in errors[0]["message"]
     assert "files" in errors[1]["message"]
-
-
-async def test_pictures_and_clips_do_not_mix_in_one_request(qwen: str) -> None:
-    moving = {"type": "video_url", "video_url": {"url": data_url(clip(56, 56, 4), "image/gif")}}
-    async with seeing(qwen) as house:
-        error = await refused(house, image_part(picture(56, 56)), moving)
-
-    assert error["param"] == "messages[0].content[1]"
 
 
 def bomb(side: int) -> bytes:

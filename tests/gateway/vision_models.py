@@ -1,9 +1,12 @@
-"""Model folders that take pictures, made from the embedded engine's own by adding tokens, and pictures to send."""
+"""Model folders that take pictures and recordings, made from the embedded engine's own by adding tokens, and pictures to send."""
 
 import base64
 import io
 import json
+import math
 import shutil
+import wave
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ MOST_PIXELS = 28 * 28 * 256
 
 _WRITES = """{%- elif part.type == 'image' -%}{{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
             {%- elif part.type == 'video' -%}{{- '<|vision_start|><|video_pad|><|vision_end|>' -}}
+            {%- elif part.type == 'audio' -%}{{- '<|audio_bos|><|AUDIO|><|audio_eos|>' -}}
             {%- elif part.text is defined -%}"""
 
 LLAVA_TEMPLATE = (
@@ -65,13 +69,56 @@ def qwen2_vl(folder: Path) -> Path:
         merge_size=2,
         **CLIP,
     )
+    _write_parts(folder)
+    return folder
+
+
+def qwen2_audio(folder: Path) -> Path:
+    """Recordings of up to two seconds, and a template that walks over parts."""
+    ids = _with_tokens(folder, "<|audio_bos|>", "<|AUDIO|>", "<|audio_eos|>")
+    _config(
+        folder,
+        model_type="qwen2_audio",
+        architectures=["Qwen2AudioForConditionalGeneration"],
+        audio_token_index=ids["<|AUDIO|>"],
+        audio_config={"num_mel_bins": 80, "max_source_positions": 100},
+    )
+    write_json(
+        folder / "preprocessor_config.json",
+        feature_extractor_type="WhisperFeatureExtractor",
+        feature_size=80,
+        sampling_rate=16000,
+        hop_length=160,
+        n_fft=400,
+        chunk_length=2,
+    )
+    _write_parts(folder)
+    return folder
+
+
+def phi4(folder: Path) -> Path:
+    """Pictures and recordings, and a template that takes content as one string."""
+    _with_tokens(folder, "<|endoftext10|>", "<|endoftext11|>")
+    _config(
+        folder,
+        model_type="phi4mm",
+        architectures=["Phi4MMForCausalLM"],
+        vision_config={"model_type": "siglip"},
+        audio_config={"model_type": "phi4_audio"},
+    )
+    write_json(folder / "preprocessor_config.json", size={"height": 448, "width": 448}, dynamic_hd=4)
+    (folder / "chat_template.jinja").write_text(LLAVA_TEMPLATE)
+    return folder
+
+
+def _write_parts(folder: Path) -> None:
+    """Let the template write what stands for media."""
     template = folder / "chat_template.jinja"
     text = template.read_text()
     changed = text.replace("{%- elif part.text is defined -%}", _WRITES)
     if changed == text:
         raise AssertionError("the engine's template has changed; this one is made of it")
     template.write_text(changed)
-    return folder
 
 
 def llava(folder: Path) -> Path:
@@ -111,6 +158,28 @@ def clip(width: int, height: int, frames: int) -> bytes:
     out = io.BytesIO()
     pictures[0].save(out, "GIF", save_all=True, append_images=pictures[1:], duration=100)
     return out.getvalue()
+
+
+def sound(seconds: float, rate: int = 16000, tone: float = 440.0) -> bytes:
+    """A WAV file with one tone, 16 bits, mono."""
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        samples = (round(9000 * math.sin(2 * math.pi * tone * at / rate)) for at in range(round(seconds * rate)))
+        file.writeframes(array("h", samples).tobytes())
+    return out.getvalue()
+
+
+def audio_part(data: bytes, kind: str = "wav") -> dict[str, Any]:
+    """An input_audio part."""
+    return {"type": "input_audio", "input_audio": {"data": base64.b64encode(data).decode(), "format": kind}}
+
+
+def video_part(data: bytes) -> dict[str, Any]:
+    """A video_url part of an animated GIF."""
+    return {"type": "video_url", "video_url": {"url": data_url(data, "image/gif")}}
 
 
 def data_url(data: bytes, media_type: str = "image/png") -> str:

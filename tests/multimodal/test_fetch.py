@@ -7,6 +7,7 @@ import io
 import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -355,6 +356,24 @@ async def test_an_item_that_takes_too_long_fails_its_request_and_no_other() -> N
         assert items[0].features.size == (30, 30)
         go_on.set()
         loader.close()
+
+
+async def test_loaders_may_share_a_pool_which_outlives_them() -> None:
+    class Watched(ThreadPoolExecutor):
+        taken = 0
+
+        def submit(self, *arguments: object, **named: object) -> object:  # type: ignore[override]
+            self.taken += 1
+            return super().submit(*arguments, **named)  # type: ignore[arg-type]
+
+    with Watched(1) as pool:
+        async with Fetcher(pool=pool) as fetcher:
+            for colour in ("red", "blue"):
+                loader = MediaLoader(qwen(), fetcher, pool=pool)
+                await loader.load([Source("data:image/png;base64," + base64.b64encode(png(30, 30, colour)).decode())])
+                loader.close()
+        assert pool.taken == 2
+        assert pool.submit(int).result(10) == 0  # type: ignore[attr-defined]
 
 
 async def test_the_bytes_of_a_request_have_a_budget_together() -> None:

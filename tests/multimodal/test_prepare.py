@@ -5,22 +5,22 @@ import json
 import subprocess
 import sys
 import wave
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from families import FAMILIES
+from families import FAMILIES, opened, reference_processor
 from PIL import Image
 from recordings import clip, recording
+from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
 from vocabulary import TestVocabulary
 
 import smg_multimodal
 from smg_multimodal.errors import BadMedia, MediaTooLarge, PlaceholderMismatch, UnsupportedModel
-from smg_multimodal.packaging import for_sglang, for_tokenspeed, for_trtllm, for_vllm, wire_tensor
+from smg_multimodal.packaging import for_items, for_sglang, for_tokenspeed, for_trtllm, for_vllm, wire_tensor
 from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.registry import FAMILIES as ROWS
 from smg_multimodal.registry import ModelFiles, family_of
-from smg_multimodal.shm import SharedMemory, namespace_id
 from smg_multimodal.types import Modality
 
 WORDS = TestVocabulary()
@@ -64,7 +64,7 @@ def test_every_family_prepares_several_pictures(name: str) -> None:
 def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str) -> None:
     """Flat tensors split by their sizes, batched ones by item, give back every item's own tensors."""
     made = prepared(name, *([png(60, 40, 1), png(200, 90, 2)] if name != "minicpm-v-4.6" else [png(60, 40, 1)]))
-    packed = for_vllm(made)
+    (packed,) = for_vllm(made)
     tensors = {packed.primary: packed.pixel_values, **packed.tensors}
     arrays = {key: np.frombuffer(value.data, value.dtype).reshape(value.shape) for key, value in tensors.items()}
     assert set(packed.flat_keys) | set(packed.batched_keys) == set(tensors)
@@ -142,11 +142,11 @@ def test_clips_and_pictures_of_one_prompt_are_expanded_together(name: str) -> No
         assert sum(span.length for span in place.features) == item.features.tokens
     clips = for_tokenspeed(done).items[0]
     assert clips.tensors["video_grid_thw"].shape == (1, 3)
-    with pytest.raises(UnsupportedModel):
-        for_vllm(done)
-    alone = for_vllm(made.prepare(ids[:3], [Media(animation(8), Modality.VIDEO)]))
-    assert alone.modality is Modality.VIDEO
-    assert alone.flat_keys == {"pixel_values_videos": "patches_per_video"}
+    moving, still = for_vllm(done)
+    assert (moving.modality, still.modality) == (Modality.VIDEO, Modality.IMAGE)
+    assert moving.flat_keys == {"pixel_values_videos": "patches_per_video"}
+    assert [moving.placeholders, still.placeholders] == [(place.span,) for place in done.expanded.placeholders]
+    assert not set(moving.tensors) & set(still.tensors)
     with pytest.raises(UnsupportedModel):
         for_sglang(made.prepare(ids[:3], [Media(animation(8), Modality.VIDEO)]))
 
@@ -160,6 +160,69 @@ def test_recordings_become_features_and_their_tokens(kind: str) -> None:
     assert item.modality is Modality.AUDIO
     assert sum(span.length for span in item.placeholders) == done.items[0].features.tokens > 10
     assert item.encoder_input.dtype == "float32"
+
+
+def phi4(*media: Media) -> Prepared:
+    made = Preparer(ModelFiles({"model_type": "phi4mm"}, FAMILIES["phi-4"].preprocessor), WORDS)
+    anchors = {rule.modality: rule.anchor for rule in made.rules}
+    return made.prepare([1, *(each for item in media for each in (anchors[item.modality], 2))], media)
+
+
+def test_several_pictures_of_a_prompt_are_looked_at_as_transformers_does() -> None:
+    """LLaVA-OneVision makes tiles of a picture that is alone, and one square of each of several."""
+    row, pictures = FAMILIES["llava-onevision"], [png(600, 400, 1), png(90, 200, 2), png(50, 50, 3)]
+    done = prepared(row.name, *pictures)
+    expected = reference_processor(row)(images=[[opened(each) for each in pictures]], return_tensors="np")
+    tensors = done.collated([item.features for item in done.items])
+    for name in row.tensors:
+        assert tensors[name].dtype == expected[name].dtype
+        assert np.array_equal(tensors[name], expected[name])
+    facts = SimpleNamespace(num_image_tokens=729, vision_feature_select_strategy="full", image_token="x")
+    written = [LlavaOnevisionProcessor.replace_image_token(facts, expected, at) for at in range(3)]
+    assert [place.features[0].length for place in done.expanded.placeholders] == [len(text) for text in written]
+
+    (packed,) = for_vllm(done)
+    assert packed.pixel_values.shape == (3, 1, 3, 384, 384)
+    alone = prepared(row.name, pictures[0])
+    assert alone.items[0].features.tokens > done.items[0].features.tokens
+    assert alone.items[0].content_hash != done.items[0].content_hash
+
+
+def test_a_family_without_such_a_rule_looks_at_several_pictures_as_at_one() -> None:
+    picture = png(60, 40)
+    assert prepared("llava-next", picture, png(8, 8)).items[0].content_hash == preparer("llava-next").key(
+        Media(picture)
+    )
+
+
+def test_vllm_is_sent_its_own_names_for_a_familys_tensors() -> None:
+    (pictures,) = for_vllm(phi4(Media(png(60, 40))))
+    assert pictures.primary == "input_image_embeds"
+    assert set(pictures.tensors) == {"image_sizes", "image_attention_mask", "num_img_tokens"}
+    assert pictures.batched_keys == ("input_image_embeds", *pictures.tensors)
+    (sound,) = for_vllm(phi4(Media(tone(1.0), Modality.AUDIO)))
+    assert (sound.primary, sound.modality) == ("input_audio_embeds", Modality.AUDIO)
+
+
+def test_vllm_is_not_sent_recordings_that_it_would_take_for_pictures_or_cannot_tell_apart() -> None:
+    with pytest.raises(UnsupportedModel, match="beside pictures"):
+        for_vllm(phi4(Media(png(60, 40)), Media(tone(1.0), Modality.AUDIO)))
+    with pytest.raises(UnsupportedModel, match="same length"):
+        for_vllm(phi4(Media(tone(1.0), Modality.AUDIO), Media(tone(2.0), Modality.AUDIO)))
+    (both,) = for_vllm(phi4(*[Media(tone(1.0), Modality.AUDIO)] * 2))
+    assert both.pixel_values.shape[0] == len(both.hashes) == 2
+
+
+def test_items_by_themselves_keep_their_tensors_whatever_stands_beside_them() -> None:
+    done = phi4(Media(tone(1.0), Modality.AUDIO), Media(png(60, 40)), Media(tone(2.0), Modality.AUDIO))
+    items = for_items(done)
+    assert [item.modality for item in items] == [Modality.AUDIO, Modality.IMAGE, Modality.AUDIO]
+    for item, ready, place in zip(items, done.items, done.expanded.placeholders, strict=True):
+        assert {name: tensor.shape for name, tensor in item.tensors.items()} == {
+            name: array.shape for name, array in ready.features.tensors.items()
+        }
+        assert (item.placeholder, item.embeddings) == (place.span, place.features)
+        assert item.content_hash == place.content_hash
 
 
 def test_a_modality_the_family_does_not_have_is_refused() -> None:
@@ -232,40 +295,6 @@ def test_the_image_settings_may_stand_in_processor_config() -> None:
     inside = FAMILIES["qwen3-vl"]
     files = ModelFiles(inside.model, {}, {"image_processor": inside.preprocessor})
     assert family_of(files).image(files).measure((64, 64)) == preparer("qwen3-vl").images.measure((64, 64))  # type: ignore[arg-type]
-
-
-def test_large_tensors_go_through_shared_memory_and_small_ones_do_not(tmp_path: Path) -> None:
-    shared = SharedMemory("smg-test", min_bytes=1000, max_bytes=20_000, folder=tmp_path)
-    small, large = wire_tensor(np.zeros(10, np.float32)), wire_tensor(np.arange(4000, dtype=np.float32))
-    assert shared.share(small) is None
-    placed = shared.share(large)
-    assert placed is not None
-    path = tmp_path / placed.name
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert np.array_equal(np.frombuffer(path.read_bytes(), np.float32), np.arange(4000, dtype=np.float32))
-    assert (placed.offset, placed.nbytes, placed.shape, placed.dtype) == (0, 16_000, (4000,), "float32")
-    assert shared.share(large) is None
-    shared.forget(placed)
-    assert not path.exists()
-    assert shared.share(large) is not None
-    assert shared.sweep() == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_that_is_there_already_is_never_written_to(tmp_path: Path) -> None:
-    (tmp_path / "smg-test-1").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(FileExistsError):
-        SharedMemory("smg-test", min_bytes=1, folder=tmp_path).share(wire_tensor(np.zeros(9, np.float32)))
-    assert not (tmp_path / "elsewhere").exists()
-    for prefix in ("", "a/b", "a\0"):
-        with pytest.raises(ValueError, match="file name"):
-            SharedMemory(prefix)
-
-
-def test_the_namespace_is_that_of_this_boot_and_device(tmp_path: Path) -> None:
-    boot = tmp_path / "boot_id"
-    boot.write_text("abc\n")
-    assert namespace_id(tmp_path, boot) == f"abc:{tmp_path.stat().st_dev}"
 
 
 def test_importing_the_package_loads_neither_numpy_nor_pillow() -> None:

@@ -2,8 +2,9 @@
 
 Decides names and framing: the tensor that the encoder takes goes into the field `pixel_values`, and is called that in the
 lists of keys too, also for clips, which engines rename; a model with another name for it states that in `encoder_input_key`.
-Pure. Above: the edge that has the tensors makes a `MediaMessage`; `engines.vllm` puts its pieces into the request. Below: the
-vendor's messages. It does not know how tensors were made: it takes anything of `VllmMedia`'s shape.
+A tensor lies within the message, or in shared memory with its place in the message. Pure. Above: the edge that has the tensors
+makes a `VllmRequestMedia`; `engines.vllm` puts its pieces into the request. Below: the vendor's messages. It does not know how
+tensors were made or shared: it takes anything of the shapes below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.wire import varint
 
-__all__ = ["MediaMessage", "Tensor", "VllmMedia", "vllm_media"]
+__all__ = ["MediaMessage", "SharedPlace", "Tensor", "VllmMedia", "VllmRequestMedia", "vllm_media"]
 
 Piece = bytes | memoryview
 
@@ -37,6 +38,17 @@ class Tensor(Protocol):
     def shape(self) -> Sequence[int]: ...
     @property
     def dtype(self) -> str: ...
+
+
+class SharedPlace(Protocol):
+    """Where a tensor's bytes lie in shared memory: a name that the engine knows how to open, and the bytes there."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
 
 
 class VllmMedia(Protocol):
@@ -70,8 +82,8 @@ class VllmMedia(Protocol):
 
 @attrs.frozen(eq=False)
 class MediaMessage:
-    """A serialized MultimodalInputs in pieces; joined they are the message. Tensors' pieces borrow the tensors' memory, so the
-    only copy is the one that joins the whole request."""
+    """A serialized message in pieces; joined they are it. Tensors' pieces borrow the tensors' memory, so the only copy is the
+    one that joins the whole request."""
 
     pieces: tuple[Piece, ...] = attrs.field(repr=False)
     size: int
@@ -89,10 +101,25 @@ class MediaMessage:
         return b"".join(self.pieces)
 
 
-def vllm_media(media: VllmMedia) -> MediaMessage:
-    """`media` as MultimodalInputs."""
+@attrs.frozen(eq=False)
+class VllmRequestMedia:
+    """What one request carries: a batch for each modality, and of each batch the tensors that lie in shared memory instead of
+    in the message, by name (`primary` among them)."""
+
+    batches: tuple[VllmMedia, ...] = attrs.field(repr=False)
+    shared: tuple[Mapping[str, SharedPlace], ...] = ()
+
+    def messages(self) -> list[MediaMessage]:
+        """The batches as MultimodalInputs."""
+        places = self.shared or ({},) * len(self.batches)
+        return [vllm_media(batch, shared) for batch, shared in zip(self.batches, places, strict=True)]
+
+
+def vllm_media(media: VllmMedia, shared: Mapping[str, SharedPlace] | None = None) -> MediaMessage:
+    """`media` as MultimodalInputs; of a tensor named in `shared` the place alone is sent."""
 
     own = _GENERIC if media.primary in _GENERIC_NAMES else media.primary
+    places = shared or {}
 
     def named(key: str) -> str:
         return own if key == media.primary else key
@@ -107,19 +134,23 @@ def vllm_media(media: VllmMedia) -> MediaMessage:
         modality=_MODALITIES[media.modality],
         encoder_input_key=None if own == _GENERIC else own,
     )
-    pieces: list[Piece] = [small.SerializeToString(), *_tensor(media.pixel_values).tagged(_PIXEL_VALUES)]
+    primary = _tensor(media.pixel_values, places.get(media.primary))
+    pieces: list[Piece] = [small.SerializeToString(), *primary.tagged(_PIXEL_VALUES)]
     for name, tensor in media.tensors.items():
         key = name.encode()
-        entry = [_head(_KEY, len(key)), key, *_tensor(tensor).tagged(_VALUE)]
+        entry = [_head(_KEY, len(key)), key, *_tensor(tensor, places.get(name)).tagged(_VALUE)]
         pieces += MediaMessage.of(entry).tagged(_TENSORS)
     return MediaMessage.of(pieces)
 
 
-def _tensor(tensor: Tensor) -> MediaMessage:
-    """TensorData with its bytes inline."""
-    told = pb.TensorData(shape=tensor.shape, dtype=tensor.dtype).SerializeToString()
+def _tensor(tensor: Tensor, place: SharedPlace | None) -> MediaMessage:
+    """TensorData with its bytes inline, or with where they are."""
+    told = pb.TensorData(shape=tensor.shape, dtype=tensor.dtype)
+    if place is not None:
+        told.shm.name, told.shm.offset, told.shm.nbytes = place.name, place.offset, place.nbytes
+        return MediaMessage.of([told.SerializeToString()])
     data = tensor.data.cast("B") if tensor.data.format != "B" else tensor.data
-    return MediaMessage.of([told, _head(_INLINE, data.nbytes), data])
+    return MediaMessage.of([told.SerializeToString(), _head(_INLINE, data.nbytes), data])
 
 
 def _head(field: int, size: int) -> bytes:

@@ -126,9 +126,7 @@ class Driver:
                 trace.encoded - trace.rendered,
             )
         )
-        trace.prepared = prepared = assemble(
-            request, model, text, encoded, placed.inputs if placed is not None else None
-        )
+        trace.prepared = prepared = assemble(request, model, text, encoded, placed)
         return prepared
 
     async def _place(
@@ -179,6 +177,8 @@ class Driver:
             input_ids=step.prepared.engine.input_ids,
             headers=request.headers,
             cache_key=request.cache_key,
+            cache_salt=request.cache_salt,
+            media_keys=step.prepared.media_keys,
         )
         chosen = self._policy.pick(candidates, context)
         worker = next((each for each in candidates if each is chosen), None)
@@ -195,9 +195,13 @@ class Driver:
         request = prepared.engine
         if step.attempt > 1:
             request = attrs.evolve(request, id=f"{request.id}-{step.attempt}")
+        loan = None
         answer.begin(OutputProcessor(prepared.plan), engine.codec.decoder(request))
         worker.board.add(worker.row, 1)
         try:
+            if request.multimodal is not None and prepared.model.media is not None:
+                loan = await prepared.model.media.lend(request.multimodal, worker.memory)
+                request = request if loan is None else attrs.evolve(request, multimodal=loan.inputs)
             answer.reads_from(await engine.generate(request, answer, timeout=self._timeout))
             await answer.deliver()
         except SmgError as error:
@@ -205,6 +209,8 @@ class Driver:
             raise
         finally:
             worker.board.add(worker.row, -1)
+            if loan is not None:
+                loan.release()
             if answer.let_go():
                 self._tell(engine, request.id)
 

@@ -15,7 +15,7 @@ from smg_core.errors import UnsupportedParameter
 from smg_core.request import Audio, File, Image, MediaSource, Message, Part, ToolResult, Video
 from smg_core.tokens import TokenIds
 
-__all__ = ["MediaItem", "MediaService", "PlacedMedia", "media_of", "refuse_unless_taken", "suggests_media"]
+__all__ = ["Loan", "MediaItem", "MediaService", "PlacedMedia", "media_of", "refuse_unless_taken", "suggests_media"]
 
 _KINDS: Mapping[type, str] = {Image: "image", Audio: "audio", Video: "video", File: "file"}
 _HOLDERS = frozenset({*_KINDS, ToolResult})
@@ -28,20 +28,34 @@ _SECTIONS = ("vision", "visual", "audio")
 @attrs.frozen
 class MediaItem:
     """One medium. `kind` is "image", "video", "audio" or "file"; `param` is the path of its part in the request; `detail` is
-    what the client asked for a picture."""
+    what the client asked for a picture, `format` the name it gave a recording's format."""
 
     kind: str
     source: MediaSource
     param: str
     detail: str = "auto"
+    format: str | None = None
 
 
 @attrs.frozen
 class PlacedMedia:
-    """The prompt the engine sees, every placeholder expanded, and `inputs`: what goes into `EngineRequest.multimodal`."""
+    """The prompt the engine sees, every placeholder expanded, and `inputs`: what goes into `EngineRequest.multimodal`. `keys`
+    are for routing: one number per token, words of the media's hashes where their tokens lie."""
 
     ids: TokenIds
     inputs: Any
+    keys: Sequence[int] = attrs.field(repr=False)
+
+
+class Loan(Protocol):
+    """Tensors that one worker's engine can read where they lie. `inputs` takes their place in `EngineRequest.multimodal`."""
+
+    @property
+    def inputs(self) -> Any: ...
+
+    def release(self) -> None:
+        """The call is over, however it ended. May be called again."""
+        ...
 
 
 class MediaService(Protocol):
@@ -58,6 +72,11 @@ class MediaService(Protocol):
 
     async def place(self, ids: TokenIds, loaded: Any) -> PlacedMedia:
         """Expand the prompt's placeholders for `loaded`, and put the tensors for the engine."""
+        ...
+
+    async def lend(self, inputs: Any, memory: str) -> Loan | None:
+        """`inputs` for a worker whose engine sees the shared memory `memory` ("": none is known); None where they are to be
+        sent as they are."""
         ...
 
     def refuse_strays(self, ids: TokenIds) -> None:
@@ -93,7 +112,8 @@ def _in_parts(parts: Sequence[Part], at: str) -> Iterator[MediaItem]:
     for order, part in enumerate(parts):
         if isinstance(part, Image | Audio | Video | File):
             detail = part.detail if isinstance(part, Image) else "auto"
-            yield MediaItem(_KINDS[type(part)], part.source, f"{at}[{order}]", detail)
+            said = part.format if isinstance(part, Audio) else None
+            yield MediaItem(_KINDS[type(part)], part.source, f"{at}[{order}]", detail, said)
 
 
 def refuse_unless_taken(items: Sequence[MediaItem], model: str, kinds: frozenset[str]) -> None:

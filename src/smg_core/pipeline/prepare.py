@@ -14,7 +14,7 @@ import attrs
 from smg_core.engines.base import EngineRequest, EngineSampling
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from smg_core.pipeline.formats import constraint_of, output_check
-from smg_core.pipeline.media import MediaItem, media_of, refuse_unless_taken
+from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.output import OutputPlan
 from smg_core.pipeline.reading import reading_of
 from smg_core.pipeline.served import ServedModel
@@ -27,7 +27,8 @@ __all__ = ["Prepared", "assemble", "encode", "render", "take_media"]
 
 @attrs.frozen
 class Prepared:
-    """A request ready for any worker of its model."""
+    """A request ready for any worker of its model. `media_keys` stand for the ids of a prompt with media where prompts are
+    compared."""
 
     request: GenerationRequest
     model: ServedModel
@@ -35,6 +36,7 @@ class Prepared:
     encoded: EncodeReport
     engine: EngineRequest
     plan: OutputPlan
+    media_keys: Sequence[int] | None = attrs.field(default=None, repr=False)
 
 
 def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem]:
@@ -72,10 +74,14 @@ def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str) -> EncodeRe
 
 
 def assemble(
-    request: GenerationRequest, model: ServedModel, prompt: str, encoded: EncodeReport, multimodal: Any = None
+    request: GenerationRequest,
+    model: ServedModel,
+    prompt: str,
+    encoded: EncodeReport,
+    placed: PlacedMedia | None = None,
 ) -> Prepared:
     """Check what can only be checked now, and put the records together. `encoded` has the ids the engine is sent: those of a
-    prompt with media are expanded, and `multimodal` is what belongs to them."""
+    prompt with media are expanded, and `placed` is what belongs to them."""
     length = len(encoded.ids)
     if not length:
         raise InvalidRequest("The prompt is empty.", param="messages" if request.messages else "prompt")
@@ -105,10 +111,10 @@ def assemble(
         sampling=sampling,
         stream=request.stream,
         constraint=reading.constraint or constraint_of(request.response_format, model.capabilities),
-        multimodal=multimodal,
+        multimodal=placed.inputs if placed is not None else None,
         cache_salt=request.cache_salt,
     )
-    return Prepared(request, model, prompt, encoded, engine, plan)
+    return Prepared(request, model, prompt, encoded, engine, plan, placed.keys if placed is not None else None)
 
 
 def _own_ids(prompt: Sequence[int], model: ServedModel) -> TokenIds:

@@ -1,11 +1,15 @@
 """What a routing policy is given, and what it answers.
 
+Prompts are compared by `RoutingContext.prefix_keys`, never by token ids alone: all pictures have the same ids.
+
 A policy decides among candidates that the registry already found able: they serve the model, are ready, and were not
 tried before for this request. It must not wait, must not keep the records it is shown, and may keep state of its own as
 long as that is bounded. Above: the pipeline's Select step. It knows no worker address and no engine.
 """
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from importlib.metadata import entry_points
 from typing import Protocol
 
@@ -42,13 +46,36 @@ class Candidate(Protocol):
 
 @attrs.frozen
 class RoutingContext:
-    """What is known of the request. `input_ids` is the whole prompt; `headers` are lower-cased."""
+    """What is known of the request. `input_ids` is the whole prompt; `headers` are lower-cased; `media_keys` is what
+    `prefix_keys` are in a prompt with media, None for one of text. `cache_key` is the client's wish to be kept together with
+    requests of the same key; prompts with different salts share no cache."""
 
     request_id: str
     model: str
     input_ids: TokenIds
     headers: Mapping[str, str] = attrs.field(factory=dict)
     cache_key: str | None = None
+    cache_salt: str | None = None
+    media_keys: Sequence[int] | None = attrs.field(default=None, repr=False)
+
+    @property
+    def prefix_keys(self) -> Sequence[int]:
+        """One unsigned number per token, by which prompts are to be compared: two requests have the same keys up to where an
+        engine could use the same cache. A token of text is its id; one that stands for part of a medium is a word of that
+        medium's hash, at least 2**63."""
+        return self.input_ids.buffer if self.media_keys is None else self.media_keys
+
+    def prefix_hashes(self, block: int, most: int | None = None) -> list[int]:
+        """A 64-bit hash for each full block of `block` tokens, over all keys up to its end and the salt: two requests share a
+        prefix of as many blocks as their hashes begin alike. At most `most` blocks."""
+        keys = self.prefix_keys
+        count = len(keys) // block if most is None else min(most, len(keys) // block)
+        packed = memoryview(array("Q", keys[: count * block])).cast("B")
+        hashes, parent = [], blake2b((self.cache_salt or "").encode(), digest_size=8).digest()
+        for at in range(0, len(packed), block * 8):
+            parent = blake2b(packed[at : at + block * 8], digest_size=8, key=parent).digest()
+            hashes.append(int.from_bytes(parent, "big"))
+        return hashes
 
 
 class Policy(Protocol):

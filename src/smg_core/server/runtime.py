@@ -277,6 +277,8 @@ class Runtime:
                 bundle = await self._bundle(engine, info)
                 served = self._served(name, info, bundle, engine, await self._service(name, bundle, engine))
                 self.models |= {each: attrs.evolve(served, name=each) for each in names}
+        if self.models[name].media is not None and self.config.media.shared_memory != "off":
+            worker.memory = (await engine.server_info()).memory
         return names
 
     async def _bundle(self, engine: EngineClient, info: ModelInfo) -> TokenizerBundle:
@@ -328,7 +330,7 @@ class Runtime:
             return None
         loop = asyncio.get_running_loop()
         if self._media is None:
-            self._media = await loop.run_in_executor(self._pool, GatewayMedia, self.config.media, self._pool)
+            self._media = await loop.run_in_executor(self._pool, GatewayMedia, self.config.media)
             self._stack.push_async_callback(self._close_media)
         dialect = engine.codec.name
         return await loop.run_in_executor(

@@ -16,7 +16,7 @@ from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, EngineSampling, ModelInfo, RankLoad
 from smg_core.simulator.kv_feed import Batch
-from smg_core.simulator.media import read_media
+from smg_core.simulator.media import ReadShared, read_media
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
 from smg_core.simulator.refusal import Refused
 from smg_core.tokens import TokenIds
@@ -39,7 +39,7 @@ class Piece:
 
 @attrs.frozen
 class About:
-    """What the engine says of itself. `instance` is new whenever the process is."""
+    """What the engine says of itself. `instance` is new whenever the process is; `memory` names the shared memory it sees."""
 
     active: int
     uptime: float
@@ -48,6 +48,7 @@ class About:
     instance: str
     max_n: int
     max_logprobs: int
+    memory: str = ""
 
 
 class Face(Protocol):
@@ -121,7 +122,8 @@ def read(kind: Any, message: bytes) -> Any:
 
 class VllmFace:
     """As vLLM's servicers speak it. The Python one counts each chunk by itself, repeats the last chunk at the end, lets two
-    requests of one id run and replays no events; the Rust one (`rust`) counts on, repeats everything, and does the opposite."""
+    requests of one id run and replays no events; the Rust one (`rust`) counts on, repeats everything, and does the opposite.
+    `shared` reads what lies in shared memory."""
 
     service = "vllm.grpc.engine.VllmEngine"
     methods: Mapping[str, str] = {
@@ -137,7 +139,8 @@ class VllmFace:
         "kv_events": "SubscribeKvEvents",
     }
 
-    def __init__(self, *, rust: bool = False) -> None:
+    def __init__(self, *, rust: bool = False, shared: ReadShared | None = None) -> None:
+        self._shared = {} if shared is None else {"shared": shared}
         self.unique_ids = self.replays = self.repeats_all = rust
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
@@ -156,7 +159,7 @@ class VllmFace:
             constraint=_constraint(params),
             data_parallel_rank=got.data_parallel_rank if got.HasField("data_parallel_rank") else None,
             kv_transfer=got.kv_transfer_params_json if got.HasField("kv_transfer_params_json") else None,
-            multimodal=read_media(got) or None,
+            multimodal=read_media(got, **self._shared) or None,
         )
 
     def chunk(self, piece: Piece) -> bytes:
@@ -234,6 +237,7 @@ class VllmFace:
             active_requests=about.active,
             uptime_seconds=about.uptime,
             server_type="vllm-grpc",
+            shm_namespace_id=about.memory,
             data_parallel_size=1,
             block_size=about.block_size,
             max_num_seqs=about.batch,
@@ -344,8 +348,10 @@ def _kv_event(event_id: int, change: CacheChange) -> Any:
     event = common.KvCacheEvent(event_id=event_id)
     if isinstance(change, BlockStored):
         stored = event.stored
-        for digest, row in zip(change.hashes, change.token_ids, strict=True):
-            stored.blocks.add(block_hash=digest, token_ids=row, block_size=len(row))
+        for digest, row, media in zip(change.hashes, change.token_ids, change.media, strict=True):
+            block = stored.blocks.add(block_hash=digest, token_ids=row, block_size=len(row))
+            for identifier, offset in media:
+                block.extra_keys.add(multimodal=common.KvMultimodalKey(identifier=identifier, offset=offset))
         if change.parent is not None:
             stored.parent_block_hash = change.parent
         stored.tier = common.KV_CACHE_TIER_DEVICE

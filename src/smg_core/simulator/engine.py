@@ -18,8 +18,8 @@ from smg_core.engines.base import EngineLogprob, EngineRequest, EngineSampling, 
 from smg_core.events import FinishReason
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.faults import Fault
-from smg_core.simulator.media import SeenMedia, check_media, described
-from smg_core.simulator.prefix_cache import PrefixCache
+from smg_core.simulator.media import SeenMedia, cached_media, check_media, described
+from smg_core.simulator.prefix_cache import CacheChange, PrefixCache
 from smg_core.simulator.prose import sentences
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply, Rule, Script, called_tool
@@ -150,9 +150,10 @@ class Engine:
 
     def _check_media(self, request: EngineRequest) -> None:
         seen: Sequence[SeenMedia] = request.multimodal or ()
-        if seen and not self.vocabulary.sees:
+        words = self.vocabulary
+        if any(not (words.hears if media.modality == "audio" else words.sees) for media in seen):
             raise Refused("This model does not support multimodal input")
-        check_media(seen, request.input_ids, self.vocabulary.merge)
+        check_media(seen, request.input_ids, words.merge, words.mels)
 
     def _check_sampling(self, asked: EngineSampling) -> None:
         wrong = [
@@ -201,9 +202,14 @@ class Engine:
         digest = blake2b(request.input_ids.buffer, digest_size=8).hexdigest()
         return f"{self.config.seed}/{request.sampling.seed}/{digest}{_hashes(request)}"
 
-    def cache_salt(self, request: EngineRequest) -> str:
-        """What keeps prompts apart in the prefix cache: the client's salt, and media, whose tokens are all alike."""
-        return (request.cache_salt or "") + _hashes(request)
+    def held(self, request: EngineRequest) -> int:
+        """How many leading tokens of the prompt the prefix cache has."""
+        return self.cache.lookup(request.input_ids, request.cache_salt or "", cached_media(request.multimodal or ()))
+
+    def hold(self, request: EngineRequest, generated: Sequence[int]) -> list[CacheChange]:
+        """Keep the prompt, and what was generated after it, in the prefix cache; what changed there."""
+        ids = [*request.input_ids, *generated]
+        return self.cache.store(ids, request.cache_salt or "", cached_media(request.multimodal or ()))
 
     def _choice(self, request: EngineRequest, prompt: str, told: Reply | None, limit: int, stem: str) -> Choice:
         """One answer: the reply's tokens, its end token, and then whatever cuts it short."""

@@ -1,14 +1,16 @@
 """Media as the embedded engine takes them: read, held against the prompt, and described.
 
 Decides what is consistent: every tensor has as many bytes as its shape and type ask for, the items of all keys are as many,
-their placeholders lie in the prompt and hold the tokens that receive embeddings, and grids of patches add up. A real engine
-fails in its model, or computes nonsense, where this one refuses. Pure. Above: simulator.dialects reads a request,
+their placeholders lie in the prompt and hold the tokens that receive embeddings, and grids of patches and frames of sound add
+up. A real engine fails in its model, or computes nonsense, where this one refuses. Pure: tensors in shared memory are read by
+whoever hands in how. Above: simulator.dialects reads a request,
 simulator.engine checks it and may say what it saw. Below: the vendor's messages. It keeps no tensor: only shapes, and the small
 integer ones.
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -17,23 +19,39 @@ from smg_grpc_proto.generated import common_pb2 as common
 
 from smg_core.simulator.refusal import Refused
 
-__all__ = ["SeenMedia", "SeenTensor", "check_media", "described", "read_media"]
+__all__ = [
+    "ReadShared",
+    "SeenMedia",
+    "SeenTensor",
+    "cached_media",
+    "check_media",
+    "described",
+    "read_media",
+    "seen_tensor",
+]
+
+ReadShared = Callable[[str, int, int], bytes]
+"""Name, offset and number of bytes in, bytes out. Raises Refused."""
 
 _SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "uint32": 4, "int32": 4, "uint8": 1}
 _KEPT = {"int64": "q", "uint32": "I", "int32": "i"}
 _MOST_KEPT = 4096
 _NAMES = {common.IMAGE: "image", common.VIDEO: "video", common.AUDIO: "audio"}
 _PRIMARY = "pixel_values"
+_MOST_SUMMED = 1 << 20
 
 
 @attrs.frozen
 class SeenTensor:
-    """A tensor without its numbers; `values` are those of a small one of integers."""
+    """A tensor without its numbers; `values` are those of a small one of integers, `sums` the sums of the rows of one of
+    integers with two axes, `shared` whether it came through shared memory."""
 
     shape: tuple[int, ...]
     dtype: str
     nbytes: int
     values: tuple[int, ...] = ()
+    sums: tuple[int, ...] = ()
+    shared: bool = False
 
     def __str__(self) -> str:
         return f"{'x'.join(map(str, self.shape))} {self.dtype}"
@@ -55,20 +73,27 @@ class SeenMedia:
 # ---------------------------------------------------------------------------------------------------------------- reading
 
 
-def read_media(message: Any) -> tuple[SeenMedia, ...]:
+def _nothing_shared(name: str, offset: int, nbytes: int) -> bytes:
+    raise Refused(f"{name}: only tensors within the message are taken")
+
+
+def read_media(message: Any, shared: ReadShared = _nothing_shared) -> tuple[SeenMedia, ...]:
     """What a GenerateRequest of the vLLM dialect carries. Raises Refused for tensors that are not what they say."""
     parts = [message.mm_inputs] if message.HasField("mm_inputs") else []
-    return tuple(_seen(part) for part in (*parts, *message.extra_mm_inputs))
+    parts += message.extra_mm_inputs
+    if len(parts) > 1 and any(part.modality == common.AUDIO for part in parts):
+        raise Refused("a batch of recordings beside another: the servicer takes it for pictures")
+    return tuple(_seen(part, shared) for part in parts)
 
 
-def _seen(inputs: Any) -> SeenMedia:
+def _seen(inputs: Any, shared: ReadShared) -> SeenMedia:
     if not inputs.HasField("pixel_values"):
         raise Refused("multimodal inputs without pixel_values")
     if inputs.modality not in _NAMES:
         raise Refused("multimodal inputs of no modality")
     primary = inputs.encoder_input_key if inputs.HasField("encoder_input_key") else _PRIMARY
-    tensors = {primary: _tensor(primary, inputs.pixel_values)}
-    tensors |= {name: _tensor(name, tensor) for name, tensor in inputs.model_specific_tensors.items()}
+    tensors = {primary: _tensor(primary, inputs.pixel_values, shared)}
+    tensors |= {name: _tensor(name, tensor, shared) for name, tensor in inputs.model_specific_tensors.items()}
     return SeenMedia(
         modality=_NAMES[inputs.modality],
         tensors=tensors,
@@ -80,25 +105,37 @@ def _seen(inputs: Any) -> SeenMedia:
     )
 
 
-def _tensor(name: str, tensor: Any) -> SeenTensor:
-    if tensor.WhichOneof("payload") != "inline":
-        raise Refused(f"{name}: only tensors within the message are taken")
-    if tensor.dtype not in _SIZES:
-        raise Refused(f"{name}: unknown dtype {tensor.dtype!r}")
-    shape, found = tuple(tensor.shape), len(tensor.inline)
-    wanted = prod(shape) * _SIZES[tensor.dtype]
-    if found != wanted:
-        raise Refused(f"{name}: {found} bytes for {'x'.join(map(str, shape))} {tensor.dtype}, which has {wanted}")
-    kept = tensor.dtype in _KEPT and prod(shape) <= _MOST_KEPT
-    return SeenTensor(shape, tensor.dtype, found, tuple(array(_KEPT[tensor.dtype], tensor.inline)) if kept else ())
+def _tensor(name: str, tensor: Any, shared: ReadShared) -> SeenTensor:
+    payload = tensor.WhichOneof("payload")
+    if payload == "inline":
+        data = tensor.inline
+    elif payload == "shm":
+        data = shared(tensor.shm.name, tensor.shm.offset, tensor.shm.nbytes)
+    else:
+        raise Refused(f"{name}: a tensor without bytes")
+    return seen_tensor(name, tuple(tensor.shape), tensor.dtype, data, shared=payload == "shm")
+
+
+def seen_tensor(name: str, shape: tuple[int, ...], dtype: str, data: bytes, *, shared: bool = False) -> SeenTensor:
+    """A tensor as it is remembered. Raises Refused where `data` is not as long as shape and type ask for."""
+    if dtype not in _SIZES:
+        raise Refused(f"{name}: unknown dtype {dtype!r}")
+    found, count = len(data), prod(shape)
+    if found != count * _SIZES[dtype]:
+        wanted = count * _SIZES[dtype]
+        raise Refused(f"{name}: {found} bytes for {'x'.join(map(str, shape))} {dtype}, which has {wanted}")
+    values = array(_KEPT[dtype], data) if dtype in _KEPT and count <= _MOST_SUMMED else array("q")
+    rows = range(0, len(values), shape[1]) if len(shape) == 2 and shape[1] else ()
+    sums = tuple(sum(values[at : at + shape[1]]) for at in rows)
+    return SeenTensor(shape, dtype, found, tuple(values) if count <= _MOST_KEPT else (), sums, shared)
 
 
 # --------------------------------------------------------------------------------------------------------------- checking
 
 
-def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int) -> None:
+def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels: int | None = None) -> None:
     """Raise Refused where media do not fit the prompt `ids`. `merge` squared is how many patches become one token, in models
-    that send grids."""
+    that send grids; `mels` how many bands recordings have, where that is known."""
     for media in seen:
         items = len(media.placeholders)
         if not items or len(media.hashes) != items:
@@ -110,6 +147,19 @@ def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int) -> No
             _check_rows(media, name, tensor, items)
         counts = _embeddings(media, ids)
         _check_grid(media, counts, merge)
+        _check_sound(media, counts, mels)
+    _check_apart(seen)
+
+
+def _check_apart(seen: Sequence[SeenMedia]) -> None:
+    """No two batches share a tensor's name (that of clips is changed on the way), and no placeholders overlap."""
+    names = [name for media in seen for name in media.tensors if (name, media.modality) != (_PRIMARY, "video")]
+    if len(names) != len(set(names)):
+        raise Refused(f"batches carry the same tensor keys: {sorted(names)}")
+    places = sorted(place for media in seen for place in media.placeholders)
+    for (offset, length), (after, _) in pairwise(places):
+        if offset + length > after:
+            raise Refused(f"the placeholder at {after} lies within that at {offset}")
 
 
 def _check_rows(media: SeenMedia, name: str, tensor: SeenTensor, items: int) -> None:
@@ -153,6 +203,35 @@ def _check_grid(media: SeenMedia, counts: Sequence[int], merge: int) -> None:
     for count, cells in zip(counts, patches, strict=True):
         if count * merge * merge != cells:
             raise Refused(f"{count} tokens for {cells} patches, {merge * merge} of which become one")
+
+
+def _check_sound(media: SeenMedia, counts: Sequence[int], mels: int | None) -> None:
+    """Frames of Whisper's features, as their mask counts them, are halved twice; of Phi-4's, eight become one token."""
+    whisper, phi = media.tensors.get("input_features"), media.tensors.get("input_audio_embeds")
+    if whisper is not None:
+        mask = media.tensors.get("feature_attention_mask")
+        if mask is None or len(whisper.shape) != 3 or mask.shape != (whisper.shape[0], whisper.shape[2]):
+            raise Refused(f"input_features {whisper} with the mask {mask}")
+        if mels is not None and whisper.shape[1] != mels:
+            raise Refused(f"input_features {whisper}, but the model has {mels} bands")
+        wanted = [(((frames - 1) // 2 + 1) - 2) // 2 + 1 for frames in mask.sums]
+    elif phi is not None:
+        wanted = [-(-phi.shape[1] // 8)] * phi.shape[0]
+    else:
+        return
+    if wanted != list(counts):
+        raise Refused(f"{list(counts)} tokens for recordings that have {wanted}")
+
+
+def cached_media(seen: Sequence[SeenMedia]) -> tuple[tuple[int, int, str], ...]:
+    """(offset, length, hash) of every item, in prompt order: what makes blocks of the same token ids different."""
+    return tuple(
+        sorted(
+            (offset, length, digest)
+            for media in seen
+            for (offset, length), digest in zip(media.placeholders, media.hashes, strict=True)
+        )
+    )
 
 
 def described(seen: Sequence[SeenMedia]) -> str:

@@ -37,6 +37,7 @@ from smg_core.simulator.neutral_face import NeutralFace
 from smg_core.simulator.prefix_cache import CacheChange
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
+from smg_core.simulator.shared_memory import namespace, read_shared
 from smg_core.simulator.speaker import Speaker
 from smg_core.simulator.vocabulary import Vocabulary
 
@@ -120,7 +121,10 @@ class SimulatedEngine:
         self.aborted: deque[str] = deque(maxlen=self.config.keep_requests)
         self.counters: Counter[str] = Counter()
         self.healthy = True
-        self.faces: tuple[Face, ...] = (VllmFace(rust=self.config.vllm_servicer == "rust"), NeutralFace())
+        self.faces: tuple[Face, ...] = (
+            VllmFace(rust=self.config.vllm_servicer == "rust", shared=read_shared),
+            NeutralFace(),
+        )
         self.feed = KvFeed()
         self.began = self.timer.monotonic()
         self.instance = secrets.token_hex(8)
@@ -228,7 +232,7 @@ class SimulatedEngine:
         except Refused as refusal:
             self.counters["refused"] += 1
             await _end(context, refusal.code, refusal.message)
-        cached = self.engine.cache.lookup(request.input_ids, self.engine.cache_salt(request))
+        cached = self.engine.held(request)
         run = _Run(request, fault, self.clockwork.arrive(plan.prompt_tokens - cached), cached)
         self._runs[run] = None
         try:
@@ -290,8 +294,7 @@ class SimulatedEngine:
 
     def _remember(self, run: _Run, generated: Sequence[int]) -> None:
         """The prompt, and what was generated after it, are in the prefix cache now."""
-        ids = [*run.request.input_ids, *generated]
-        self._publish(self.engine.cache.store(ids, self.engine.cache_salt(run.request)))
+        self._publish(self.engine.hold(run.request, generated))
 
     async def _suffer(self, face: Face, run: _Run, fault: Fault, context: Any) -> bool:
         """Let the fault happen; whether the answer goes on after it."""
@@ -381,6 +384,7 @@ class SimulatedEngine:
             instance=self.instance,
             max_n=self.config.max_n,
             max_logprobs=self.config.max_logprobs,
+            memory=namespace(),
         )
 
     async def loads(self, face: Face, message: bytes, context: Any) -> bytes:

@@ -19,7 +19,8 @@ class Vocabulary:
     """A model's tokenizer and numbers, from the texts of its tokenizer.json, config.json and generation_config.json.
 
     `remember` bounds how many (short) texts keep their ids. `sees` is whether the model takes pictures, and `merge` squared
-    how many patches of one become a token.
+    how many patches of one become a token; `hears` whether it takes recordings, and `mels` how many bands they have (None: the
+    model does not say).
     """
 
     def __init__(self, tokenizer: str, config: str = "{}", generation: str = "{}", *, remember: int = 4096) -> None:
@@ -38,6 +39,9 @@ class Vocabulary:
         vision = self.config.get("vision_config")
         self.sees = isinstance(vision, dict)
         self.merge: int = (vision or {}).get("spatial_merge_size") or 2
+        audio = self.config.get("audio_config") or self.config.get("audio_processor")
+        self.hears = isinstance(audio, dict)
+        self.mels: int | None = (audio or {}).get("num_mel_bins")
         self.context_length: int = self.config.get("max_position_embeddings") or 32768
 
     def _eos_ids(self) -> tuple[int, ...]:

@@ -74,7 +74,8 @@ class LocalBoard:
 @attrs.define(eq=False)
 class Worker:
     """A worker as the gateway knows it now. `row` is its place on the board; `engine` the client that speaks to it
-    (engines.client.EngineClient), `models` the names it answers to."""
+    (engines.client.EngineClient), `models` the names it answers to, `memory` the id of the shared memory that its
+    engine sees ("" where that is of no interest)."""
 
     spec: WorkerSpec
     row: int
@@ -83,6 +84,7 @@ class Worker:
     engine: Any = None
     info: ModelInfo | None = None
     models: tuple[str, ...] = ()
+    memory: str = ""
     load: Loads | None = None
     reason: str = ""
 

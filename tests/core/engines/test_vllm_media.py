@@ -12,7 +12,7 @@ from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.base import EngineRequest, EngineSampling
 from smg_core.engines.vllm import VllmCodec
-from smg_core.engines.vllm_media import MediaMessage, vllm_media
+from smg_core.engines.vllm_media import MediaMessage, VllmRequestMedia, vllm_media
 from smg_core.errors import UnsupportedParameter
 from smg_core.tokens import TokenIds
 
@@ -57,6 +57,15 @@ class Media:
     flat_keys: Mapping[str, str] = attrs.field(factory=lambda: {"pixel_values": "patches_per_image"})
     keep_on_cpu_keys: Sequence[str] = ("image_grid_thw",)
     modality: str = "image"
+
+
+@attrs.frozen
+class SharedMemoryPlace:
+    """Where a tensor lies."""
+
+    name: str
+    offset: int
+    nbytes: int
 
 
 def request(multimodal: object) -> EngineRequest:
@@ -152,3 +161,30 @@ def test_pieces_of_a_message_make_a_field_of_another() -> None:
     message = MediaMessage.of([b"\x08\x01", memoryview(b"\x10\x02")])
 
     assert b"".join(message.tagged(7)) == b"\x3a\x04\x08\x01\x10\x02"
+
+
+def test_a_tensor_in_shared_memory_is_sent_as_its_place() -> None:
+    place = SharedMemoryPlace("smg-1", 16, 160)
+    message = vllm_media(Media(), {"pixel_values": place})
+    found = pb.MultimodalInputs.FromString(message.join())
+
+    handle = found.pixel_values.shm
+    assert (handle.name, handle.offset, handle.nbytes) == ("smg-1", 16, 160)
+    assert tuple(found.pixel_values.shape) == (10, 4)
+    assert found.pixel_values.dtype == "float32"
+    assert found.model_specific_tensors["image_grid_thw"].WhichOneof("payload") == "inline"
+    assert message.size < 500
+
+
+def test_batches_of_one_request_become_one_message_each() -> None:
+    moving = Media(primary="pixel_values_videos", modality="video", flat_keys={})
+    place = SharedMemoryPlace("smg-2", 0, 160)
+    media = VllmRequestMedia((Media(), moving), ({}, {"pixel_values_videos": place}))
+    got = pb.GenerateRequest.FromString(CODEC.generate(request(media)))
+
+    assert got.mm_inputs.pixel_values.WhichOneof("payload") == "inline"
+    (clips,) = got.extra_mm_inputs
+    assert clips.modality == common.VIDEO
+    assert clips.pixel_values.shm.name == "smg-2"
+    plain = pb.GenerateRequest.FromString(CODEC.generate(request(VllmRequestMedia((Media(), moving)))))
+    assert plain.extra_mm_inputs[0].pixel_values.inline

@@ -138,3 +138,66 @@ def test_tensors_elsewhere_than_in_the_message_are_refused() -> None:
 
     with pytest.raises(Refused, match="within the message"):
         held(media)
+
+
+def test_tensors_in_shared_memory_are_read_from_there() -> None:
+    media, asked = inputs(), []
+    media.pixel_values.shm.CopyFrom(common.ShmHandle(name="x", offset=8, nbytes=240))
+
+    def shared(name: str, offset: int, nbytes: int) -> bytes:
+        asked.append((name, offset, nbytes))
+        return bytes(nbytes)
+
+    (seen,) = read_media(pb.GenerateRequest(mm_inputs=media), shared)
+    assert asked == [("x", 8, 240)]
+    assert seen.tensors["pixel_values"].shared
+    with pytest.raises(Refused, match="239 bytes"):
+        read_media(pb.GenerateRequest(mm_inputs=media), lambda name, offset, nbytes: bytes(239))
+
+
+def sound(frames: int = 40, tokens: int = 10, bands: int = 80, masked: int = 60) -> pb.MultimodalInputs:
+    """A recording of `frames` real frames of 60, in a prompt that gives it `tokens`."""
+    mask = [1] * frames + [0] * (masked - frames)
+    return pb.MultimodalInputs(
+        pixel_values=pb.TensorData(inline=bytes(bands * 60 * 4), shape=(1, bands, 60), dtype="float32"),
+        model_specific_tensors={"feature_attention_mask": int64(*mask, shape=(1, masked))},
+        im_token_id=IMAGE,
+        mm_placeholders=[pb.PlaceholderRange(offset=1, length=tokens)],
+        mm_hashes=["a"],
+        batched_keys=["input_features", "feature_attention_mask"],
+        modality=common.AUDIO,
+        encoder_input_key="input_features",
+    )
+
+
+def test_recordings_are_held_against_their_masks_and_their_bands() -> None:
+    def heard(media: pb.MultimodalInputs, tokens: int = 10) -> None:
+        check_media(read_media(pb.GenerateRequest(mm_inputs=media)), [1, *[IMAGE] * tokens, 2], merge=2, mels=80)
+
+    heard(sound())
+    with pytest.raises(Refused, match=r"\[11\] tokens for recordings that have \[10\]"):
+        heard(sound(tokens=11), 11)
+    with pytest.raises(Refused, match="the model has 80 bands"):
+        heard(sound(bands=128))
+    with pytest.raises(Refused, match="with the mask"):
+        heard(sound(masked=59))
+
+
+def test_batches_that_share_tensors_or_places_are_refused() -> None:
+    def both(first: pb.MultimodalInputs, second: pb.MultimodalInputs) -> None:
+        check_media(read_media(pb.GenerateRequest(mm_inputs=first, extra_mm_inputs=[second])), IDS, merge=2)
+
+    clips = inputs()
+    clips.modality, clips.im_token_id = common.VIDEO, 7
+    clips.mm_placeholders[0].CopyFrom(pb.PlaceholderRange(offset=1, length=1))
+    del clips.mm_placeholders[1:], clips.mm_hashes[1:]
+    for name in ("image_grid_thw", "patches_per_image"):
+        clips.model_specific_tensors.pop(name)
+    clips.ClearField("flat_keys")
+    clips.ClearField("batched_keys")
+    with pytest.raises(Refused, match="lies within"):
+        both(inputs(), clips)
+    with pytest.raises(Refused, match="same tensor keys"):
+        both(inputs(), inputs())
+    with pytest.raises(Refused, match="recordings beside another"):
+        both(inputs(), sound())

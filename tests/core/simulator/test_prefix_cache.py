@@ -29,6 +29,39 @@ def test_prompts_with_different_salts_share_nothing() -> None:
     assert cache.lookup([*range(9)]) == 0
 
 
+def test_prompts_with_different_pictures_share_what_lies_before_them_alone() -> None:
+    cache = PrefixCache(block_size=4, capacity=100)
+    prompt = [1, 2, 3, 4, 5, 9, 9, 9, 9, 9, 6, 7, 8]
+    cache.store(prompt, "", [(5, 5, "red")])
+
+    assert cache.lookup(prompt, "", [(5, 5, "red")]) == 12
+    assert cache.lookup(prompt, "", [(5, 5, "blue")]) == 4
+    assert cache.lookup(prompt, "", [(6, 4, "red")]) == 4
+    assert cache.lookup(prompt) == 4
+    assert cache.lookup([1, 2, 3, 4, 5]) == 4
+
+
+def test_the_report_says_which_media_lie_in_which_block() -> None:
+    cache = PrefixCache(block_size=4, capacity=100)
+    (stored,) = cache.store([1, 2, 3, 9, 9, 9, 9, 9, 9, 8, 7, 7], "", [(3, 3, "a"), (6, 3, "b")])
+
+    assert isinstance(stored, BlockStored)
+    assert stored.media == ((("a", 3),), (("a", -1), ("b", 2)), (("b", -2),))
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9), st.sampled_from("ab")), max_size=3), st.data())
+def test_a_block_is_found_only_with_the_media_it_was_stored_with(
+    media: list[tuple[int, int, str]], data: st.DataObject
+) -> None:
+    other = data.draw(st.permutations(media).map(lambda items: items[: len(items) // 2]))
+    cache, ids = PrefixCache(block_size=4, capacity=100), list(range(33))
+    cache.store(ids, "", media)
+
+    different = [offset // 4 * 4 for offset, _, _ in set(media) ^ set(other)]
+    assert cache.lookup(ids, "", media) == 32
+    assert cache.lookup(ids, "", other) <= min(different, default=32)
+
+
 def test_a_prompt_of_nothing_is_not_found_and_changes_nothing() -> None:
     cache = PrefixCache(block_size=4, capacity=100)
 
