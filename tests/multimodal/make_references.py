@@ -8,8 +8,7 @@ transformers has Llama 4, Phi-4 multimodal and Kimi K2.5 for the torchvision bac
 it is, with a small stand-in for the five torchvision functions it calls: pictures of bytes are resized by Pillow, the rest
 is torch. So geometry, padding, arithmetic and token counts are transformers' own, and the one difference to torchvision is
 the rounding of its byte resize. Phi-3 vision's processor is published with the model and needs torchvision likewise; its
-steps are written out below from the published description. Where torchvision itself is installed, `--real` compares
-instead of writing: see compare_torchvision.py.
+steps are written out below from the published description. compare_torchvision.py compares with torchvision itself.
 
 For each picture and tensor the file holds shape and a hash of the bytes; for the overview of the Phi families, which torch
 interpolates in floating point, it holds every 56th value as well, to be compared with a tolerance.
@@ -77,18 +76,6 @@ def resize(
     return out if image.ndim == 4 else out[0]
 
 
-def resize_by_torch(
-    image: torch.Tensor, size: list[int], interpolation: Any = InterpolationMode.BILINEAR, antialias: bool = True
-) -> torch.Tensor:
-    """As torchvision does on a processor with AVX2: torch's own interpolation of bytes."""
-    batch = image.reshape(-1, *image.shape[-3:])
-    mode = interpolation.value
-    out = torch.nn.functional.interpolate(
-        batch, [int(n) for n in size], mode=mode, align_corners=False, antialias=antialias
-    )
-    return out.reshape(*image.shape[:-3], *out.shape[-3:])
-
-
 def crop(image: torch.Tensor, top: int, left: int, height: int, width: int) -> torch.Tensor:
     """A part of the picture."""
     return image[..., top : top + height, left : left + width]
@@ -110,8 +97,8 @@ def normalize(image: torch.Tensor, mean: Any, std: Any, inplace: bool = False) -
     return (image - mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1))
 
 
-def stand_in(*, by_torch: bool = False) -> None:
-    """Put the functions above where transformers looks for torchvision's. `by_torch` resizes bytes by torch as well."""
+def stand_in() -> None:
+    """Put the functions above where transformers looks for torchvision's."""
     names = ("torchvision", "torchvision.transforms", "torchvision.transforms.v2", "torchvision.transforms.functional")
     modules = {
         name: types.ModuleType(name) for name in (*names, "torchvision.transforms.v2.functional", "torchvision.io")
@@ -126,7 +113,7 @@ def stand_in(*, by_torch: bool = False) -> None:
     functions = modules["torchvision.transforms.v2.functional"]
     for module in (functions, modules["torchvision.transforms"]):
         module.InterpolationMode = InterpolationMode  # type: ignore[attr-defined]
-    functions.resize = resize_by_torch if by_torch else resize  # type: ignore[attr-defined]
+    functions.resize = resize  # type: ignore[attr-defined]
     functions.pad, functions.normalize, functions.crop = pad, normalize, crop  # type: ignore[attr-defined]
     functions.grayscale_to_rgb = lambda frames: frames  # type: ignore[attr-defined]  # the clips have colour
     modules["torchvision.transforms.functional"].pil_to_tensor = None  # type: ignore[attr-defined]
