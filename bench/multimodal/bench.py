@@ -3,17 +3,21 @@
     OMP_NUM_THREADS=1 python bench/multimodal/bench.py [--family qwen2.5-vl ...] [--rounds 7] [--json out.json]
 
 For every family, three sizes and two containers: the least and the median of the rounds of both, their ratio, the floor
-(decoding and Pillow's resizes, which any pipeline built on Pillow pays), the peak of what is allocated beside the decoded
-picture as a multiple of the output, and what an image costs that was seen before. The reference gets the same bytes and opens
+(decoding and Pillow's resizes, which any pipeline built on Pillow's resize pays), the cost of decoding alone, the peak of what is
+allocated beside the decoded picture as a multiple of the output, and what an image costs that was seen before. `resident` is
+the same peak as the kernel of the machine sees it, in a process of its own: the growth of the resident set from the decoded
+picture to its highest, over the output. The reference gets the same bytes and opens
 them as transformers does. Families without a PIL processor are listed without one.
 """
 
 import argparse
+import ctypes
 import gc
 import io
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 import tracemalloc
@@ -32,9 +36,13 @@ sys.path[:0] = [str(ROOT / "tests" / "multimodal")]
 
 from families import FAMILIES, opened, reference_processor  # noqa: E402
 
+from smg_multimodal import gemma, internvl, kimi, llama4, llava, minicpm, phi, pixtral, qwen, resample  # noqa: E402
 from smg_multimodal.decode import decode_image  # noqa: E402
 from smg_multimodal.prepare import Media, Preparer  # noqa: E402
 from smg_multimodal.registry import ModelFiles, family_of  # noqa: E402
+from smg_multimodal.types import Size  # noqa: E402
+
+FAMILY_MODULES: tuple[Any, ...] = (gemma, internvl, kimi, llama4, llava, minicpm, phi, pixtral, qwen)
 
 SIZES = ((224, 224), (1280, 720), (3840, 2160))
 
@@ -73,26 +81,62 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def floor_of(data: bytes, processor: Any) -> Callable[[], object]:
-    """The same decode and the same Pillow resizes, nothing else."""
-    calls: list[tuple[Image.Image, tuple[int, int], Image.Resampling]] = []
-    original = Image.Image.resize
+    """The same decode and the same resizes by Pillow, nothing else."""
+    calls: list[tuple[Image.Image, Size, Image.Resampling]] = []
+    modules = [module for module in FAMILY_MODULES if hasattr(module, "resize")]
+    originals = [module.resize for module in modules]
 
-    def noting(self: Image.Image, size: Any, *args: Any, **kwargs: Any) -> Image.Image:
-        calls.append((self, size, args[0]))
-        return original(self, size, *args, **kwargs)
+    def noting(image: Image.Image, size: Size, how: Image.Resampling) -> Any:
+        calls.append((image, size, how))
+        return resample.resize(image, size, how)
 
-    Image.Image.resize = noting  # type: ignore[assignment]
+    for module in modules:
+        module.resize = noting
     try:
         processor.item(decode_image(data))
     finally:
-        Image.Image.resize = original  # type: ignore[method-assign]
+        for module, original in zip(modules, originals, strict=True):
+            module.resize = original
 
     def work() -> None:
         decode_image(data)
         for image, size, how in calls:
-            image.resize(size, how)
+            if image.size != (size.width, size.height):
+                image.resize((size.width, size.height), how)
 
     return work
+
+
+def processor_and_bytes(name: str, size: tuple[int, int], container: str) -> tuple[Any, bytes]:
+    """The family's image processor, and a photograph for it."""
+    family = FAMILIES[name]
+    files = ModelFiles(family.model, family.preprocessor, family.processor)
+    return family_of(files).image(files), photograph(size, container)
+
+
+def status(field: str) -> int:
+    """A number of kB of /proc/self/status, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(field + ":")).split()[1])
+
+
+def resident_here(name: str, size: tuple[int, int], container: str) -> float:
+    """Growth of this process's resident set while one picture is processed, over the bytes of its tensors."""
+    ours, data = processor_and_bytes(name, size, container)
+    ours.item(decode_image(photograph((640, 480), "JPEG")))
+    decoded = decode_image(data)
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # free memory that is still held would hide what is taken
+    before = status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the highest begins anew
+    item = ours.item(decoded)
+    return (status("VmHWM") - before) / item.nbytes
+
+
+def resident(name: str, size: tuple[int, int], container: str) -> float:
+    """`resident_here` in a process of its own."""
+    command = [sys.executable, __file__, "--resident", name, str(size[0]), str(size[1]), container]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def peak(work: Callable[[], Any]) -> float:
@@ -107,14 +151,15 @@ def peak(work: Callable[[], Any]) -> float:
 
 def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any = None) -> dict[str, Any]:
     """One line of the table; `tv` is the family's torchvision processor where that is measured too."""
-    family, data = FAMILIES[name], photograph(size, container)
+    family = FAMILIES[name]
     files = ModelFiles(family.model, family.preprocessor, family.processor)
-    ours = family_of(files).image(files)
+    ours, data = processor_and_bytes(name, size, container)
     preparer = Preparer(files, Words())
     theirs = reference_processor(family) if family.reference else None
     works: dict[str, Callable[[], object]] = {
         "ours": lambda: ours.collate([ours.item(decode_image(data))]),
         "floor": floor_of(data, ours),
+        "decode": lambda: decode_image(data),
         "seen": lambda: preparer.ready(Media(copies.pop())),
     }
     if tv is not None:
@@ -134,6 +179,7 @@ def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any =
     for key, values in taken.items():
         made[f"{key}_min"], made[f"{key}_median"] = min(values), statistics.median(values)
     made["peak"] = peak(lambda: ours.item(decoded)) / item.nbytes
+    made["resident"] = resident(name, size, container)
     made["tokens"] = item.tokens
     return made
 
@@ -154,8 +200,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--torchvision", action="store_true", help="in an environment that has it")
+    parser.add_argument("--resident", nargs=4, metavar=("FAMILY", "WIDTH", "HEIGHT", "CONTAINER"), help="one figure")
     options = parser.parse_args()
-    print(f"{'family':16} {'image':15} {'ours':>8} {'PIL':>8} {'ratio':>6} {'floor':>8} {'peak':>6} {'seen us':>8}")
+    if options.resident:
+        name, width, height, container = options.resident
+        print(resident_here(name, (int(width), int(height)), container))
+        return
+    head = ("ours", "PIL", "ratio", "decode", "floor", "peak", "resident", "seen us")
+    print(f"{'family':16} {'image':15} " + " ".join(f"{each:>8}" for each in head))
     rows = []
     for name in options.family:
         tv = torchvision_processor(name) if options.torchvision else None
@@ -164,13 +216,13 @@ def main() -> None:
                 made = row(name, size, container, options.rounds, tv)
                 rows.append(made)
                 theirs = (
-                    f"{made['pil_min']:8.1f} {made['ours_min'] / made['pil_min']:6.2f}"
+                    f"{made['pil_min']:8.1f} {made['ours_min'] / made['pil_min']:8.2f}"
                     if "pil_min" in made
-                    else " " * 15
+                    else " " * 17
                 )
                 print(
-                    f"{name:16} {made['size']:>9} {container:5} {made['ours_min']:8.1f} {theirs} {made['floor_min']:8.1f}"
-                    f" {made['peak']:6.2f} {made['seen_min'] * 1e3:8.0f}"
+                    f"{name:16} {made['size']:>9} {container:5} {made['ours_min']:8.1f} {theirs} {made['decode_min']:8.1f}"
+                    f" {made['floor_min']:8.1f} {made['peak']:8.2f} {made['resident']:8.2f} {made['seen_min'] * 1e3:8.0f}"
                     + (f" torchvision {made['tv_min']:.1f}" if "tv_min" in made else ""),
                     flush=True,
                 )

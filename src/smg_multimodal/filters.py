@@ -1,0 +1,92 @@
+"""Which pixels make each pixel of a resized picture, and with which weights, as Pillow has them.
+
+Above: `kernel`. Below: numpy. Weights are computed in double precision in Pillow's order of operations, then rounded to
+integers of 22 fractional bits, so that sums of weighted bytes come out as Pillow's do, bit for bit. Knows no pixels.
+Filters and rounding follow Pillow's Resample.c.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+__all__ = ["PRECISION_BITS", "Taps", "taps"]
+
+PRECISION_BITS = 22
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taps:
+    """`first[i]` and `last[i]` (exclusive) bound what makes pixel i; `weights` is (wanted, most taps), zeros at the end."""
+
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    weights: NDArray[np.int32]
+
+
+def _box(x: Doubles) -> Doubles:
+    return np.where((x > -0.5) & (x <= 0.5), 1.0, 0.0)
+
+
+def _bilinear(x: Doubles) -> Doubles:
+    return np.maximum(1.0 - np.abs(x), 0.0)
+
+
+def _bicubic(x: Doubles) -> Doubles:
+    x = np.abs(x)
+    near = (1.5 * x - 2.5) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * -0.5
+    return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+
+
+def _each(of: Callable[[float], float], x: Doubles) -> Doubles:
+    # The C library's sine, as Pillow uses it: numpy's may differ from it in the last bit.
+    return np.array([of(value) for value in x.ravel().tolist()]).reshape(x.shape)
+
+
+def _sinc(x: float) -> float:
+    x *= math.pi
+    return math.sin(x) / x if x else 1.0
+
+
+def _lanczos(x: Doubles) -> Doubles:
+    return _each(lambda value: _sinc(value) * _sinc(value / 3) if -3 <= value < 3 else 0.0, x)
+
+
+FILTERS: dict[Image.Resampling, tuple[Callable[[Doubles], Doubles], float]] = {
+    Image.Resampling.BOX: (_box, 0.5),
+    Image.Resampling.BILINEAR: (_bilinear, 1.0),
+    Image.Resampling.BICUBIC: (_bicubic, 2.0),
+    Image.Resampling.LANCZOS: (_lanczos, 3.0),
+}
+"""Each filter and how far from its centre it reaches, in pixels of the smaller picture."""
+
+
+def taps_at_most(length: int, wanted: int, resample: Image.Resampling) -> int:
+    """A bound on how many pixels make one, from the sizes alone."""
+    return math.ceil(FILTERS[resample][1] * max(length / wanted, 1.0)) * 2 + 1
+
+
+def taps(length: int, wanted: int, resample: Image.Resampling) -> Taps:
+    """How a side of `length` pixels becomes one of `wanted`. Raises `KeyError` for a filter that is not in `FILTERS`."""
+    curve, reach = FILTERS[resample]
+    scale = length / wanted
+    stretch = max(scale, 1.0)
+    centre = (np.arange(wanted) + 0.5) * scale
+    first = np.maximum(np.trunc(centre - reach * stretch + 0.5), 0)
+    last = np.minimum(np.trunc(centre + reach * stretch + 0.5), length)
+    offset = np.arange(int((last - first).max()), dtype=np.float64)[:, None]
+    weights = curve((offset + first - centre + 0.5) * (1.0 / stretch))
+    weights[offset >= last - first] = 0.0
+    total: Any = np.zeros(wanted)
+    for row in weights:  # one after the other: a pairwise sum would round differently
+        total += row
+    weights /= np.where(total != 0, total, 1.0)
+    scaled = np.trunc(weights * (1 << PRECISION_BITS) + np.copysign(0.5, weights))
+    return Taps(first.astype(np.int64), last.astype(np.int64), np.ascontiguousarray(scaled.T.astype(np.int32)))

@@ -1,0 +1,167 @@
+"""Normalised floats written by the kernel, straight into the layouts the encoders read.
+
+Above: `transforms`, which decides what the arithmetic is and does the same with numpy where the kernel cannot. Below: `kernel`.
+Each function returns False, having written nothing, where it does not take the arrays: bytes must lie row by row, plane by
+plane, as `passes` writes them.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from smg_multimodal.kernel import OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel, Loop
+from smg_multimodal.types import Bytes8, Float32
+
+__all__ = ["columns_written", "patches_written", "tiles_written"]
+
+_FLOAT_BAND = 768 * 1024
+"""Bytes of floats made at a time: they are still in a core's cache when they are copied to the tensor."""
+
+_FEWEST = 4
+"""Floats of the shortest run that the kernel writes."""
+
+
+class _Planes(NamedTuple):
+    """Where bytes lie: address of the first, bytes from row to row and from plane to plane, pixels in a row."""
+
+    address: int
+    row: int
+    plane: int
+    width: int
+
+    def span(self, rows: int) -> int:
+        """Bytes from the first to the last of `rows` rows."""
+        return (rows - 1) * self.row + 2 * self.plane + self.width
+
+
+def _planes(pixels: Bytes8) -> _Planes | None:
+    row, column, plane = pixels.strides
+    if column != 1 or plane < 0 or row < 0:
+        return None
+    return _Planes(pixels.ctypes.data, row, plane, pixels.shape[1])
+
+
+def _arithmetic(kernel: Kernel, table: Float32, constants: Float32 | None) -> tuple[int, int, int]:
+    """The job's `constants` and `table`, and the step from channel to channel."""
+    chosen = table if constants is None else constants
+    kernel.put(TABLES, np.ascontiguousarray(chosen))
+    return (TABLES, 0, chosen.strides[0]) if constants is not None else (0, TABLES, chosen.strides[0])
+
+
+def tiles_written(kernel: Kernel, out: Float32, pixels: Bytes8, table: Float32, constants: Float32 | None) -> bool:
+    """`transforms.write_tiles` by the kernel."""
+    _, _, tall, wide = out.shape
+    planes = _planes(pixels)
+    line = pixels.shape[1] // wide * 3 * wide * 4
+    if planes is None or wide < _FEWEST or line > REGION or not out.flags.c_contiguous:
+        return False
+    step = min(tall, max(1, _FLOAT_BAND // line))
+    if planes.span(step) + SLACK > REGION:
+        return False
+    where = _arithmetic(kernel, table, constants)
+    for top in range(0, pixels.shape[0] // tall * tall, tall):
+        for start in range(0, tall, step):
+            rows = min(step, tall - start)
+            kernel.load(SOURCE, planes.address + (top + start) * planes.row, planes.span(rows))
+            _tile_rows(kernel, out, planes, (top // tall, start, rows), where)
+    return True
+
+
+def _tile_rows(
+    kernel: Kernel, out: Float32, planes: _Planes, part: tuple[int, int, int], where: tuple[int, int, int]
+) -> None:
+    _, _, tall, wide = out.shape
+    band, start, rows = part
+    constants, table, channel = where
+    columns, block = planes.width // wide, rows * wide * 4
+    loops = (
+        Loop(rows, planes.row, wide * 4),
+        Loop(3, planes.plane, block, channel),
+        Loop(columns, wide, 3 * block),
+    )
+    kernel.normalise(SOURCE, OUTPUT, wide, constants, table, 0, loops=loops)
+    for index in range(columns):
+        tile = out.ctypes.data + (band * columns + index) * 3 * tall * wide * 4
+        if rows == tall:
+            kernel.store(OUTPUT + index * 3 * block, tile, 3 * block)
+            continue
+        for plane in range(3):
+            place = OUTPUT + (index * 3 + plane) * block
+            kernel.store(place, tile + (plane * tall + start) * wide * 4, block)
+
+
+def patches_written(
+    kernel: Kernel,
+    out: Float32,
+    frames: Sequence[Bytes8],
+    table: Float32,
+    constants: Float32 | None,
+    sizes: tuple[int, int, int],
+) -> bool:
+    """`transforms.write_patches` by the kernel; `sizes` are patch, merge and temporal."""
+    patch, merge, temporal = sizes
+    found = [_planes(frame) for frame in frames]
+    planes = [each for each in found if each is not None]
+    band, block = patch * merge, merge * merge * 3 * temporal * patch * patch * 4
+    usable = len(planes) == len(found) and patch >= _FEWEST and (len(frames) == temporal or temporal <= 2)
+    if not usable or block > REGION or not out.flags.c_contiguous:
+        return False
+    if max(each.span(band) for each in planes) + SLACK > REGION:
+        return False
+    height, width, _ = frames[0].shape
+    columns, step = width // band, max(1, _FLOAT_BAND // block)
+    where = _arithmetic(kernel, table, constants)
+    for row in range(height // band):
+        if len(planes) == 1:
+            kernel.load(SOURCE, planes[0].address + row * band * planes[0].row, planes[0].span(band))
+        for start in range(0, columns, step):
+            count = min(step, columns - start)
+            for moment, each in enumerate(planes):
+                if len(planes) > 1:
+                    kernel.load(SOURCE, each.address + row * band * each.row, each.span(band))
+                _blocks(kernel, each, (start, count, moment), (patch, merge, temporal, len(frames)), where)
+            kernel.store(OUTPUT, out.ctypes.data + (row * columns + start) * block, count * block)
+    return True
+
+
+def _blocks(
+    kernel: Kernel,
+    planes: _Planes,
+    part: tuple[int, int, int],
+    sizes: tuple[int, int, int, int],
+    where: tuple[int, int, int],
+) -> None:
+    start, count, moment = part
+    patch, merge, temporal, frames = sizes
+    constants, table, channel = where
+    area = patch * patch * 4
+    whole = 3 * temporal * area
+    loops = (
+        Loop(patch, planes.row, patch * 4),
+        Loop(3, planes.plane, temporal * area, channel),
+        Loop(merge, patch, whole),
+        Loop(merge, patch * planes.row, merge * whole),
+        Loop(count, merge * patch, merge * merge * whole),
+    )
+    twin = area if temporal > frames else 0
+    source = SOURCE + start * merge * patch
+    kernel.normalise(source, OUTPUT + moment * area, patch, constants, table, twin, loops=loops)
+
+
+def columns_written(
+    kernel: Kernel, out: Float32, pixels: Bytes8, table: Float32, constants: Float32 | None, patch: int
+) -> bool:
+    """`transforms.write_columns` by the kernel."""
+    height, width, _ = pixels.shape
+    planes = _planes(pixels)
+    size = 3 * patch * width
+    if planes is None or width < _FEWEST or size * 4 > REGION or planes.span(patch) + SLACK > REGION:
+        return False
+    by_constants, by_table, channel = _arithmetic(kernel, table, constants)
+    loops = (Loop(patch, planes.row, width * 4), Loop(3, planes.plane, patch * width * 4, channel))
+    for band in range(height // patch):
+        kernel.load(SOURCE, planes.address + band * patch * planes.row, planes.span(patch))
+        kernel.normalise(SOURCE, OUTPUT, width, by_constants, by_table, 0, loops=loops)
+        out[:, :, band * width : (band + 1) * width] = kernel.floats(OUTPUT, size).reshape(3, patch, width)
+    return True
