@@ -22,6 +22,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ class Words:
         return list(text.encode())
 
 
+@cache
 def photograph(size: tuple[int, int], container: str) -> bytes:
     """Soft colours, edges and sensor noise: compresses like a photograph does."""
     rng = np.random.default_rng(7)
@@ -86,9 +88,9 @@ def floor_of(data: bytes, processor: Any) -> Callable[[], object]:
     modules = [module for module in FAMILY_MODULES if hasattr(module, "resize")]
     originals = [module.resize for module in modules]
 
-    def noting(image: Image.Image, size: Size, how: Image.Resampling) -> Any:
+    def noting(image: Image.Image, size: Size, how: Image.Resampling, fill: Any = None) -> Any:
         calls.append((image, size, how))
-        return resample.resize(image, size, how)
+        return resample.resize(image, size, how, fill)
 
     for module in modules:
         module.resize = noting
@@ -120,10 +122,11 @@ def status(field: str) -> int:
     return 1024 * int(next(line for line in lines if line.startswith(field + ":")).split()[1])
 
 
-def resident_here(name: str, size: tuple[int, int], container: str) -> float:
-    """Growth of this process's resident set while one picture is processed, over the bytes of its tensors."""
-    ours, data = processor_and_bytes(name, size, container)
-    ours.item(decode_image(photograph((640, 480), "JPEG")))
+def resident_here(name: str) -> float:
+    """Growth of this process's resident set while the picture on standard input is processed, over its tensors' bytes."""
+    ours, small = processor_and_bytes(name, (224, 224), "JPEG")
+    data = sys.stdin.buffer.read()
+    ours.item(decode_image(small))
     decoded = decode_image(data)
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # free memory that is still held would hide what is taken
@@ -133,10 +136,10 @@ def resident_here(name: str, size: tuple[int, int], container: str) -> float:
     return (status("VmHWM") - before) / item.nbytes
 
 
-def resident(name: str, size: tuple[int, int], container: str) -> float:
+def resident(name: str, data: bytes) -> float:
     """`resident_here` in a process of its own."""
-    command = [sys.executable, __file__, "--resident", name, str(size[0]), str(size[1]), container]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    command = [sys.executable, __file__, "--resident", name]
+    return float(subprocess.run(command, check=True, capture_output=True, input=data).stdout)
 
 
 def peak(work: Callable[[], Any]) -> float:
@@ -179,7 +182,7 @@ def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any =
     for key, values in taken.items():
         made[f"{key}_min"], made[f"{key}_median"] = min(values), statistics.median(values)
     made["peak"] = peak(lambda: ours.item(decoded)) / item.nbytes
-    made["resident"] = resident(name, size, container)
+    made["resident"] = resident(name, data) if container == "JPEG" else None
     made["tokens"] = item.tokens
     return made
 
@@ -200,11 +203,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--torchvision", action="store_true", help="in an environment that has it")
-    parser.add_argument("--resident", nargs=4, metavar=("FAMILY", "WIDTH", "HEIGHT", "CONTAINER"), help="one figure")
+    parser.add_argument("--resident", metavar="FAMILY", help="one figure, of the picture on standard input")
     options = parser.parse_args()
     if options.resident:
-        name, width, height, container = options.resident
-        print(resident_here(name, (int(width), int(height)), container))
+        print(resident_here(options.resident))
         return
     head = ("ours", "PIL", "ratio", "decode", "floor", "peak", "resident", "seen us")
     print(f"{'family':16} {'image':15} " + " ".join(f"{each:>8}" for each in head))
@@ -215,6 +217,7 @@ def main() -> None:
             for container in ("JPEG", "PNG"):
                 made = row(name, size, container, options.rounds, tv)
                 rows.append(made)
+                grown = "" if made["resident"] is None else f"{made['resident']:.2f}"
                 theirs = (
                     f"{made['pil_min']:8.1f} {made['ours_min'] / made['pil_min']:8.2f}"
                     if "pil_min" in made
@@ -222,7 +225,7 @@ def main() -> None:
                 )
                 print(
                     f"{name:16} {made['size']:>9} {container:5} {made['ours_min']:8.1f} {theirs} {made['decode_min']:8.1f}"
-                    f" {made['floor_min']:8.1f} {made['peak']:8.2f} {made['resident']:8.2f} {made['seen_min'] * 1e3:8.0f}"
+                    f" {made['floor_min']:8.1f} {made['peak']:8.2f} {grown:>8} {made['seen_min'] * 1e3:8.0f}"
                     + (f" torchvision {made['tv_min']:.1f}" if "tv_min" in made else ""),
                     flush=True,
                 )

@@ -119,6 +119,10 @@ class Kernel:
         found: Float32 = self._bytes[place : place + 4 * count].view(np.float32)
         return found
 
+    def pixels(self, place: int, rows: int, columns: int) -> NDArray[np.int32]:
+        """(rows, columns) pixels of four bytes at `place`, not copied."""
+        return self._words[place // 4 : place // 4 + rows * columns].reshape(rows, columns)
+
     def horizontal(self, *job: int) -> None:
         """kernel.wat's `horizontal`."""
         self._words[: len(job)] = job

@@ -50,13 +50,10 @@ def _fit_inside(size: Size, canvas: Size) -> Size:
     return Size(canvas.height, min(math.ceil(size.width * down), canvas.width))
 
 
-def _on_square(image: Image.Image, mean: Sequence[float]) -> Image.Image:
-    if image.width == image.height:
-        return image
-    side = max(image.size)
-    square = Image.new("RGB", (side, side), tuple(int(value * 255) for value in mean))
-    square.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
-    return square
+def _around(mean: Sequence[float]) -> tuple[int, int, int]:
+    """The mean colour in bytes, rounded down."""
+    red, green, blue = (int(value * 255) for value in mean)
+    return red, green, blue
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +84,9 @@ class SquareProcessor:
     def item(self, image: Image.Image) -> ItemFeatures:
         """The tensors of one RGB picture."""
         size = Size(image.height, image.width)
-        source = _on_square(image, self.mean) if self.square else image
-        resized = resize(source, self._shortest_edge(Size(source.height, source.width)), self.resample)
+        fill = _around(self.mean) if self.square else None
+        source = size if fill is None else Size(max(size), max(size))
+        resized = resize(image, self._shortest_edge(source), self.resample, fill)
         out = np.empty((1, 3, *self.crop), np.float32)
         write_tiles(out, centre_crop(resized, self.crop), self.normalizer)
         return ItemFeatures({"pixel_values": out}, size, self.tokens, (1, 1))
@@ -158,8 +156,8 @@ class AnyResolutionProcessor:
         """One of several pictures that belong together: a single tile of the picture on a square of the mean colour."""
         size = Size(image.height, image.width)
         out = np.empty((1, 1, 3, self.tile, self.tile), np.float32)
-        square = _on_square(image, self.mean)
-        write_tiles(out[0], resize(square, Size(self.tile, self.tile), self.resample), self.normalizer)
+        pixels = resize(image, Size(self.tile, self.tile), self.resample, _around(self.mean))
+        write_tiles(out[0], pixels, self.normalizer)
         tensors: dict[str, Array] = {"pixel_values": out, "image_sizes": np.array([size], np.int64)}
         return ItemFeatures(tensors, size, self.side**2 + 1 + self.extra, (0, 0))
 

@@ -18,7 +18,7 @@ from smg_multimodal.filters import FILTERS, PRECISION_BITS, Taps, taps, taps_at_
 from smg_multimodal.kernel import LINES, MEMORY, MIDDLE, OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel
 from smg_multimodal.types import Bytes8, Size
 
-__all__ = ["pixels_are_lent", "resize_in_bands"]
+__all__ = ["Colour", "pixels_are_lent", "resize_in_bands"]
 
 _SOURCE_BAND = 512 * 1024
 _MIDDLE_BAND = 1024 * 1024
@@ -26,6 +26,8 @@ _OUTPUT_BAND = 512 * 1024
 """Bytes worked on at a time: together they stay in a core's second-level cache."""
 
 _LOW_BITS = 11
+
+Colour = tuple[int, int, int]
 
 
 class _ArrowArray(ctypes.Structure):
@@ -122,38 +124,57 @@ def _down(length: int, wanted: int, resample: Image.Resampling) -> _Down:
 
 
 class _Rows:
-    """The rows of an RGB picture as RGBX bytes, wherever Pillow keeps them."""
+    """The rows of an RGB picture as RGBX bytes, wherever Pillow keeps them.
 
-    def __init__(self, image: Image.Image) -> None:
+    With `fill` they are those of the square that has the picture in its middle and that colour around it.
+    """
+
+    def __init__(self, image: Image.Image, fill: Colour | None) -> None:
         self._image = image
-        self._stride = image.width * 4
+        self.width, self.height = image.size if fill is None else (max(image.size),) * 2
+        self._fill = None if fill is None else np.frombuffer(bytes([*fill, 255]), np.int32)[0]
         try:
             self._whole, self._kept = _lent(image)
         except ValueError:  # large pictures lie in several pieces
             self._whole, self._kept = 0, None
 
+    def _lend(self, top: int, count: int) -> tuple[int, Any]:
+        if self._whole:
+            return self._whole + top * self._image.width * 4, self._kept
+        return _lent(self._image.crop((0, top, self._image.width, top + count)))
+
     def load(self, kernel: Kernel, place: int, top: int, count: int) -> None:
         """Copy `count` rows from `top` on to `place`."""
-        if self._whole:
-            kernel.load(place, self._whole + top * self._stride, count * self._stride)
+        if self._fill is None:
+            address, kept = self._lend(top, count)
+            kernel.load(place, address, count * self.width * 4)
+            del kept
             return
-        address, kept = _lent(self._image.crop((0, top, self._image.width, top + count)))
-        kernel.load(place, address, count * self._stride)
-        del kept
+        rows = kernel.pixels(place, count, self.width)
+        rows[...] = self._fill
+        wide, tall = self._image.size
+        above, before = (self.height - tall) // 2, (self.width - wide) // 2
+        begin, end = max(top, above), min(top + count, above + tall)
+        if begin < end:
+            address, kept = self._lend(begin - above, end - begin)
+            lent = (ctypes.c_int32 * ((end - begin) * wide)).from_address(address)
+            own = np.frombuffer(memoryview(lent), np.int32)
+            rows[begin - top : end - top, before : before + wide] = own.reshape(end - begin, wide)
+            del kept
 
 
 class _Resizing:
     """One picture on its way to `size`: passes over bands of rows that fit the kernel's memory."""
 
     def __init__(
-        self, kernel: Kernel, image: Image.Image, size: Size, resample: Image.Resampling, *, down_first: bool
+        self, kernel: Kernel, rows: _Rows, size: Size, resample: Image.Resampling, *, down_first: bool
     ) -> None:
         self._kernel = kernel
-        self._rows = _Rows(image)
-        self._stride = image.width * 4
-        self._tall = image.height
-        self._across = _across(image.width, size.width, resample)
-        self._down = None if image.height == size.height else _down(image.height, size.height, resample)
+        self._rows = rows
+        self._stride = rows.width * 4
+        self._tall = rows.height
+        self._across = _across(rows.width, size.width, resample)
+        self._down = None if rows.height == size.height else _down(rows.height, size.height, resample)
         self._down_first = down_first
         self._step = 3 * self._across.columns
         self._wide = (self._stride + 15) & ~15
@@ -232,25 +253,33 @@ class _Resizing:
         self._emit(top, stop - top)
 
 
-def _fits(image: Image.Image, size: Size, resample: Image.Resampling) -> bool:
+def _fits(rows: _Rows, size: Size, resample: Image.Resampling) -> bool:
     """Whether tables and the fewest rows that a pass needs at once fit the memory."""
-    across = taps_at_most(image.width, size.width, resample)
-    down = taps_at_most(image.height, size.height, resample)
+    across = taps_at_most(rows.width, size.width, resample)
+    down = taps_at_most(rows.height, size.height, resample)
     columns = size.width + 15
     tables = columns * (across + 3) * 4 + columns * 4 + size.height * ((down + 1) * 4 + 4)
-    row = max(image.width * 4 + 16, columns * 3)
+    row = max(rows.width * 4 + 16, columns * 3)
     return tables + SLACK < SOURCE - TABLES and (down + 9) * row < REGION and columns * 16 < MEMORY - LINES
 
 
 def resize_in_bands(
-    kernel: Kernel, image: Image.Image, size: Size, resample: Image.Resampling, *, down_first: bool = False
+    kernel: Kernel,
+    image: Image.Image,
+    size: Size,
+    resample: Image.Resampling,
+    *,
+    fill: Colour | None = None,
+    down_first: bool = False,
 ) -> Bytes8 | None:
     """`image` (RGB) at `size`, as (height, width, 3) bytes that lie row by row, plane by plane; None if it is not for us.
 
-    `down_first` has the vertical pass run before the horizontal one, which rounds differently.
+    With `fill` the picture first lies in the middle of a square of its longer side, filled with that colour. `down_first`
+    has the vertical pass run before the horizontal one, which rounds differently.
     """
-    if resample not in FILTERS or not _fits(image, size, resample):
+    rows = _Rows(image, fill)
+    if resample not in FILTERS or not _fits(rows, size, resample):
         return None
-    work = _Resizing(kernel, image, size, resample, down_first=down_first)
+    work = _Resizing(kernel, rows, size, resample, down_first=down_first)
     work.run()
     return work.out[:, :, : size.width].transpose(0, 2, 1)

@@ -16,7 +16,7 @@ from PIL import Image
 
 from smg_multimodal.errors import BadMedia
 from smg_multimodal.kernel import borrowed, compiled
-from smg_multimodal.passes import pixels_are_lent, resize_in_bands
+from smg_multimodal.passes import Colour, pixels_are_lent, resize_in_bands
 from smg_multimodal.types import Bytes8, Size
 
 __all__ = [
@@ -90,23 +90,37 @@ def pass_order() -> PassOrder | None:
     return next((order for order in reversed(PassOrder) if _agrees(order)), None)
 
 
-def resize(image: Image.Image, size: Size, resample: Image.Resampling) -> Bytes8:
-    """`image` (RGB) at `size`, as (height, width, 3) bytes of any strides. May be read-only: Pillow's own memory, lent."""
+def _on_square(image: Image.Image, fill: Colour) -> Image.Image:
+    if image.width == image.height:
+        return image
+    side = max(image.size)
+    square = Image.new("RGB", (side, side), fill)
+    square.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
+    return square
+
+
+def resize(image: Image.Image, size: Size, resample: Image.Resampling, fill: Colour | None = None) -> Bytes8:
+    """`image` (RGB) at `size`, as (height, width, 3) bytes of any strides. May be read-only: Pillow's own memory, lent.
+
+    With `fill` the picture is first laid in the middle of a square of its longer side, filled with that colour.
+    """
     if not (size.height > 0 and size.width > 0 and size.height * size.width <= _MAX_AREA):
         raise BadMedia(f"the image would have to be resized to {size.width}x{size.height}")
     order = pass_order()
     if order is not None and image.mode == "RGB":
-        first = order.down_first(image.size, size)
+        first = order.down_first(image.size if fill is None else (max(image.size),) * 2, size)
         with borrowed() as kernel:
-            pixels = resize_in_bands(kernel, image, size, resample, down_first=first)
+            pixels = resize_in_bands(kernel, image, size, resample, fill=fill, down_first=first)
         if pixels is not None:
             return pixels
+    if fill is not None:
+        image = _on_square(image, fill)
     if image.size != (size.width, size.height):
         image = image.resize((size.width, size.height), resample)
     return np.asarray(image)
 
 
-def on_canvas(pixels: Bytes8, size: Size, top: int, left: int, fill: tuple[int, int, int] = (0, 0, 0)) -> Bytes8:
+def on_canvas(pixels: Bytes8, size: Size, top: int, left: int, fill: Colour = (0, 0, 0)) -> Bytes8:
     """`pixels` laid at (`top`, `left`) on a canvas of `size` filled with `fill`; the same array when it fills it."""
     height, width, _ = pixels.shape
     if (height, width) == size:

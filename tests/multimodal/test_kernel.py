@@ -103,6 +103,17 @@ def test_bytes_are_pillows_where_pillow_keeps_a_picture_in_pieces() -> None:
     assert_pillows(image, Size(1700, 2996), BICUBIC)
 
 
+@settings(max_examples=60, deadline=None)
+@given(SIDE, SIDE, st.integers(1, 300), FILTER)
+def test_a_picture_on_a_square_is_resized_as_if_the_square_were_there(
+    width: int, height: int, side: int, how: Image.Resampling
+) -> None:
+    image, fill = picture(width, height, "noise"), (122, 7, 250)
+    square = resample._on_square(image, fill)
+    expected = np.asarray(square.resize((side, side), how))
+    assert np.array_equal(resize(image, Size(side, side), how, fill), expected)
+
+
 @given(SIDE, SIDE, FILTER)
 def test_weights_of_every_pixel_add_up_to_one_and_bounds_hold(length: int, wanted: int, how: Image.Resampling) -> None:
     made = taps(length, wanted, how)
