@@ -36,7 +36,14 @@ _VLLM_NAMES: Mapping[str, Mapping[str, str]] = {
     "phi-4": {"image_pixel_values": "input_image_embeds", "audio_input_features": "input_audio_embeds"}
 }
 """What vLLM's own model classes call a family's tensors, where that is not what transformers does."""
-_DTYPES = {"float32": np.float32, "float16": np.float16, "int64": np.int64, "uint32": np.uint32, "int32": np.int32}
+_DTYPES = {
+    "float32": np.float32,
+    "float16": np.float16,
+    "uint8": np.uint8,
+    "int64": np.int64,
+    "uint32": np.uint32,
+    "int32": np.int32,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +67,10 @@ def _bfloat16(array: Array) -> Array:
 
 
 def wire_tensor(array: Array, dtype: str | None = None) -> WireTensor:
-    """`array` as it goes over the wire; floats become `dtype` (float32, float16 or bfloat16), integers int64."""
+    """`array` as it goes over the wire; floats become `dtype`, integers int64.
+
+    `dtype` is float32, float16, bfloat16, or uint8 for pixels that were not normalised and so are whole.
+    """
     if not np.issubdtype(array.dtype, np.floating):
         dtype = "int64"
     dtype = dtype or "float32"
@@ -187,7 +197,8 @@ def for_vllm(prepared: Prepared, dtype: str = "float32") -> tuple[VllmInputs, ..
     """A request for vLLM, one record per modality, in the order in which they begin in the prompt.
 
     Pictures and clips may stand in one request. Recordings stand alone: its servicer (0.14) takes every batch that is no
-    clip for pictures. Raises `UnsupportedModel` for what it cannot be sent.
+    clip for pictures. `dtype` is that of floats; uint8, for pixels that were left as they are, that of the pixels alone.
+    Raises `UnsupportedModel` for what it cannot be sent.
     """
     pairs = _in_prompt_order(prepared)
     if not pairs:
@@ -212,7 +223,11 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str) -> VllmInput
         if name not in flat and len(array) != len(pairs):
             raise UnsupportedModel(f"{whose}: {name} is not split")
     flat = {called.get(name, name): sizes for name, sizes in flat.items()}
-    wired = {called.get(name, name): wire_tensor(array, dtype) for name, array in tensors.items()}
+    others = "float32" if dtype == "uint8" else dtype
+    wired = {
+        called.get(name, name): wire_tensor(array, dtype if name == primary else others)
+        for name, array in tensors.items()
+    }
     first = wired.pop(called.get(primary, primary))
     primary = called.get(primary, primary)
     return VllmInputs(

@@ -7,7 +7,7 @@ Adding a family is adding a module and a row.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from PIL import Image
@@ -48,6 +48,11 @@ class ModelFiles:
     def clips(self) -> Mapping[str, Any]:
         """The video processor's configuration, wherever it is written."""
         return self.video or self.processor.get("video_processor") or {}
+
+    def unnormalised(self) -> "ModelFiles":
+        """The same, but pixels keep their bytes' values, 0 to 255: for engines that rescale and normalise on the device."""
+        off = {"do_rescale": False, "do_normalize": False}
+        return replace(self, preprocessor={**self.image, **off}, video={**self.clips, **off})
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,16 @@ async def test_a_picture_arrives_as_tensors_and_the_engine_says_their_shapes(
     assert "pixel_values 200x1176 float32" in answer.choices[0].message.content
 
 
+async def test_an_engine_that_normalises_pixels_itself_is_sent_their_bytes(qwen: str) -> None:
+    simulator = SimulatorConfig(model_folder=qwen, normalizes=True)
+    async with in_process(simulator, config=Config(workers=VLLM)) as house:
+        await asked(house, SHAPES, image_part(picture(280, 140)))
+
+    pixels = seen(house).tensors["pixel_values"]
+    assert (pixels.shape, pixels.dtype) == ((20 * 10, 3 * 2 * 14 * 14), "uint8")
+    assert seen(house).tensors["image_grid_thw"].values == (1, 10, 20)
+
+
 async def test_the_prompt_the_engine_sees_is_expanded_and_counted_in_usage(qwen: str) -> None:
     async with seeing(qwen) as house:
         words = await asked(house, text_part("What is this?"))
@@ -332,10 +342,19 @@ async def test_a_model_of_text_refuses_pictures_by_name() -> None:
     assert "images" in error["message"]
 
 
-async def test_a_dialect_without_media_makes_a_model_of_text(qwen: str) -> None:
-    config = Config(workers=WorkersConfig(dialect="neutral"))
-    async with in_process(SimulatorConfig(model_folder=qwen), config=config) as house:
-        assert (await refused(house, image_part(picture(8, 8))))["code"] == "unsupported_parameter"
+async def test_an_engine_that_says_it_takes_no_pictures_makes_a_model_of_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = qwen2_vl(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    del config["vision_config"]
+    (folder / "config.json").write_text(json.dumps(config))
+    settings = Config(workers=WorkersConfig(dialect="neutral"))
+    with caplog.at_level("INFO"):
+        async with in_process(SimulatorConfig(model_folder=str(folder)), config=settings) as house:
+            assert (await refused(house, image_part(picture(8, 8))))["code"] == "unsupported_parameter"
+            assert (await asked(house, text_part("Hello"))).choices[0].message.content
+    assert "its engine says" in caplog.text
 
 
 async def test_sound_and_files_are_refused_by_a_model_of_pictures(qwen: str) -> None:

@@ -51,7 +51,7 @@ INTEGERS = {
     "num_img_tokens",
 }
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
-EXPLAINED_PIXELS = 600_000
+EXPLAINED_PIXELS = 150_000
 """Resizes from or to more than this are compared like the others, but not taken apart."""
 REFUSALS = (ValueError, RuntimeError, ZeroDivisionError)
 
@@ -365,16 +365,15 @@ def compare(names: list[str]) -> dict[str, Any]:
     torch.set_num_threads(1)
     versions = {"transformers": transformers.__version__, "torch": torch.__version__, "Pillow": pillow_version}
     versions |= {"torchvision": torchvision.__version__, "numpy": np.__version__}
-    recorder, families = Recorder(), {}
-    for name in names:
-        if reference_of(FAMILIES[name]) is None:
-            continue
-        comparison = Comparison(FAMILIES[name], recorder)
-        for picture in pictures():
+    recorder = Recorder()
+    comparisons = {name: Comparison(FAMILIES[name], recorder) for name in names if reference_of(FAMILIES[name])}
+    for picture in pictures():
+        for comparison in comparisons.values():
             comparison.add(picture)
+        print(picture.name, file=sys.stderr, flush=True)
+    for comparison in comparisons.values():
         comparison.verdict()
-        families[name] = asdict(comparison.tally)
-        print(_row(name, families[name]), flush=True)
+    families = {name: asdict(comparison.tally) for name, comparison in comparisons.items()}
     stated = ", ".join(f"{name} {version}" for name, version in versions.items())
     return {
         "versions": stated,

@@ -79,6 +79,27 @@ def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str
     assert packed.placeholders == tuple(place.span for place in made.expanded.placeholders)
 
 
+@pytest.mark.parametrize("name", ["qwen2-vl", "qwen3-vl", "glm-4.5v", "kimi-k2.5", "mistral-3"])
+def test_pixels_left_to_the_engine_to_normalise_are_the_bytes_of_those_normalised_here(name: str) -> None:
+    family, data = FAMILIES[name], png(280, 140)
+    files = ModelFiles(family.model, family.preprocessor, family.processor)
+    ours, raw = (Preparer(each, WORDS) for each in (files, files.unnormalised()))
+    ids = [1, ours.rules[0].anchor, 2]
+    done, bare = (each.prepare(ids, [Media(data)]) for each in (ours, raw))
+    (packed,) = for_vllm(bare, "uint8")
+
+    assert packed.pixel_values.dtype == "uint8"
+    assert {tensor.dtype for tensor in packed.tensors.values()} == {"int64"}
+    assert bare.expanded.ids == done.expanded.ids
+    assert packed.hashes != tuple(item.content_hash.hex() for item in done.items)
+    pixels = np.frombuffer(packed.pixel_values.data, np.uint8)
+    floats = done.items[0].features.tensors["pixel_values"]
+    channels = floats.shape[-3] if floats.ndim > 2 else 3
+    mean, std = (np.array(family.preprocessor[key], np.float64)[:, None] for key in ("image_mean", "image_std"))
+    normalised = (pixels.reshape(-1, channels, floats[0].size // channels) / 255 - mean) / std
+    assert np.abs(normalised.ravel() - floats.ravel()).max() < 1e-5
+
+
 def test_pictures_that_lie_side_by_side_are_not_called_batched() -> None:
     """MiniCPM's strips of several pictures cannot be split along axis 0, so vLLM is sent one at a time."""
     with pytest.raises(UnsupportedModel):

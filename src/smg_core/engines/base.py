@@ -154,13 +154,15 @@ class ModelInfo:
 @attrs.frozen
 class ServerInfo:
     """What an engine says of itself; `raw` holds every field of the dialect's answer by its name. `memory` is the id of the
-    shared memory it sees ("": it does not say)."""
+    shared memory it sees ("": it does not say); `normalizes` whether it rescales and normalises pixels itself, so that it wants
+    their bytes."""
 
     server_type: str
     data_parallel_size: int = 1
     block_size: int = 0
     uptime_seconds: float = 0.0
     memory: str = ""
+    normalizes: bool = False
     raw: Mapping[str, Any] = attrs.field(factory=dict)
 
 

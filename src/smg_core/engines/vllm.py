@@ -135,6 +135,7 @@ class VllmCodec:
             block_size=info.block_size,
             uptime_seconds=info.uptime_seconds,
             memory=info.shm_namespace_id,
+            normalizes=info.mm_device_do_normalize,
             raw={field.name: getattr(info, field.name) for field in info.DESCRIPTOR.fields},
         )
 

@@ -66,6 +66,11 @@ class MediaService(Protocol):
         """Of "image", "video" and "audio", what the model takes through its engine's dialect."""
         ...
 
+    @property
+    def raw(self) -> bool:
+        """Whether pixels go as bytes, to engines that normalise them."""
+        ...
+
     async def load(self, items: Sequence[MediaItem]) -> Any:
         """Fetch and process; `place` takes what comes back. Several at once, off the event loop where it computes."""
         ...

@@ -127,10 +127,18 @@ class GatewayMedia:
         self._digests = DigestMemory(files)
 
     def service(
-        self, name: str, folder: Path, config: Mapping[str, Any], tokenizer: Tokenizer, dialect: str
+        self,
+        name: str,
+        folder: Path,
+        config: Mapping[str, Any],
+        tokenizer: Tokenizer,
+        dialect: str,
+        *,
+        raw: bool = False,
     ) -> "ModelMedia | None":
         """The service of the model whose files lie in `folder`, engines of which speak `dialect`; None, with a line in the
-        log, where it takes no media. Reads files and takes milliseconds: not on an event loop."""
+        log, where it takes no media. `raw` is for engines that normalise pixels themselves. Reads files and takes milliseconds:
+        not on an event loop."""
         carried = _CARRIED.get(dialect)
         if carried is None:
             log.info("model %s: text only, since its engine's dialect (%s) carries no media", name, dialect)
@@ -141,6 +149,7 @@ class GatewayMedia:
             processor=_object(folder / "processor_config.json"),
             video=_object(folder / "video_preprocessor_config.json"),
         )
+        files = files.unnormalised() if raw else files
         limits = ImageLimits(max_bytes=self._config.max_bytes, max_pixels=self._config.max_pixels)
         try:
             preparer = Preparer(
@@ -153,7 +162,7 @@ class GatewayMedia:
         log.info("model %s: takes %s (%s)", name, " and ".join(sorted(kinds)), preparer.family.name)
         loader = MediaLoader(preparer, self._fetcher, pool=self._pool)
         most = min(self._config.max_items, preparer.family.limit)
-        return ModelMedia(preparer, loader, self._fetcher, self._pool, dialect, kinds, most, self._shared)
+        return ModelMedia(preparer, loader, self._fetcher, self._pool, dialect, kinds, most, self._shared, raw=raw)
 
     @property
     def shared_bytes(self) -> int:
@@ -181,7 +190,10 @@ class ModelMedia:
         kinds: frozenset[Modality],
         max_items: int,
         shared: "_Shared | None" = None,
+        *,
+        raw: bool = False,
     ) -> None:
+        self.raw = raw
         self.kinds: frozenset[str] = frozenset(kind.value for kind in kinds)
         self._together = _TOGETHER[dialect]
         self._shared = shared
@@ -260,7 +272,8 @@ class ModelMedia:
     def _placed(self, ids: TokenIds, loaded: _Loaded) -> PlacedMedia:
         prepared = self._preparer.placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
         keys = array("Q", routing_keys(prepared.expanded).tobytes())
-        return PlacedMedia(TokenIds(prepared.expanded.ids), VllmRequestMedia(for_vllm(prepared)), keys)
+        dtype = "uint8" if self.raw else "float32"
+        return PlacedMedia(TokenIds(prepared.expanded.ids), VllmRequestMedia(for_vllm(prepared, dtype)), keys)
 
     async def lend(self, inputs: Any, memory: str) -> Loan | None:
         """Tensors go into files that the engine reads, where it sees the same memory and there is room; else None."""

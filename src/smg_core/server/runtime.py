@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -277,8 +278,15 @@ class Runtime:
                 bundle = await self._bundle(engine, info)
                 served = self._served(name, info, bundle, engine, await self._service(name, bundle, engine))
                 self.models |= {each: attrs.evolve(served, name=each) for each in names}
-        if self.models[name].media is not None and self.config.media.shared_memory != "off":
-            worker.memory = (await engine.server_info()).memory
+        media = self.models[name].media
+        if media is not None:
+            about = await engine.server_info()
+            if about.normalizes != media.raw:
+                raise WorkerGone(
+                    "The engine does not take pictures as others of its model do.",
+                    detail=f"{worker.name} {'' if about.normalizes else 'does not '}normalise pixels (mm_device_do_normalize)",
+                )
+            worker.memory = about.memory if self.config.media.shared_memory != "off" else ""
         return names
 
     async def _bundle(self, engine: EngineClient, info: ModelInfo) -> TokenizerBundle:
@@ -332,10 +340,9 @@ class Runtime:
         if self._media is None:
             self._media = await loop.run_in_executor(self._pool, GatewayMedia, self.config.media)
             self._stack.push_async_callback(self._close_media)
-        dialect = engine.codec.name
-        return await loop.run_in_executor(
-            self._pool, self._media.service, name, bundle.folder, bundle.model_config, bundle.tokenizer, dialect
-        )
+        raw = (await engine.server_info()).normalizes
+        service = partial(self._media.service, name, bundle.folder, bundle.model_config, bundle.tokenizer)
+        return await loop.run_in_executor(self._pool, partial(service, engine.codec.name, raw=raw))
 
     async def _close_media(self) -> None:
         media, self._media = self._media, None

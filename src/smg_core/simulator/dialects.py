@@ -49,6 +49,7 @@ class About:
     max_n: int
     max_logprobs: int
     memory: str = ""
+    normalizes: bool = False
 
 
 class Face(Protocol):
@@ -238,6 +239,7 @@ class VllmFace:
             uptime_seconds=about.uptime,
             server_type="vllm-grpc",
             shm_namespace_id=about.memory,
+            mm_device_do_normalize=about.normalizes,
             data_parallel_size=1,
             block_size=about.block_size,
             max_num_seqs=about.batch,

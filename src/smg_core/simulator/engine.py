@@ -46,7 +46,7 @@ class SimulatorConfig:
     `blocks` size the prefix cache. `faults` happen to requests in turn (None spares one), `fault_rates` at random.
     `max_n`, `max_logprobs` are refused above; `keep_requests` bounds what it remembers for tests. `tls_*` are PEM files;
     with `tls_client_ca` clients must show a certificate of it. `generation_model` False makes it an embedding model.
-    `vllm_servicer` is whose habits it has in the vLLM dialect.
+    `vllm_servicer` is whose habits it has in the vLLM dialect; with `normalizes` it says there that it wants pixels as bytes.
     """
 
     model: str = "sim"
@@ -69,6 +69,7 @@ class SimulatorConfig:
     embedding_size: int = 64
     generation_model: bool = True
     vllm_servicer: Literal["python", "rust"] = "python"
+    normalizes: bool = False
     tls_certificate: str = ""
     tls_key: str = ""
     tls_client_ca: str = ""

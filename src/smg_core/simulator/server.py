@@ -385,6 +385,7 @@ class SimulatedEngine:
             max_n=self.config.max_n,
             max_logprobs=self.config.max_logprobs,
             memory=namespace(),
+            normalizes=self.config.normalizes,
         )
 
     async def loads(self, face: Face, message: bytes, context: Any) -> bytes:
