@@ -46,8 +46,7 @@ MEMORY = 16 << 20
 SLACK = 256
 """Bytes that vector loads may touch after the last one meant."""
 
-_JOB = 0
-_LOOPS = 5
+_LOOPS = 6
 _INSTANCES = 4
 """Instances kept while nobody uses them."""
 
@@ -126,19 +125,19 @@ class Kernel:
     def horizontal(self, *job: int) -> None:
         """kernel.wat's `horizontal`."""
         self._words[: len(job)] = job
-        self._horizontal(self._store, _JOB)
+        self._horizontal(self._store)
 
     def vertical(self, *job: int) -> None:
         """kernel.wat's `vertical`."""
         self._words[: len(job)] = job
-        self._vertical(self._store, _JOB)
+        self._vertical(self._store)
 
     def normalise(self, *job: int, loops: Sequence[Loop]) -> None:
-        """kernel.wat's `normalise`; `loops` innermost first, at most five."""
+        """kernel.wat's `normalise`; `loops` innermost first, at most six."""
         filled = [*loops, *[Loop()] * (_LOOPS - len(loops))]
         steps = [step for loop in filled for step in (loop.count, loop.source, loop.destination, loop.channel)]
         self._words[: len(job) + len(steps)] = [*job, *steps]
-        self._normalise(self._store, _JOB)
+        self._normalise(self._store)
 
 
 _idle: list[Kernel] = []

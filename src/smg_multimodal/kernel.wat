@@ -1,6 +1,6 @@
 ;; What kernel.py runs: Pillow's two resampling passes on bytes, and the writing of normalised floats.
 ;;
-;; Every function takes the address of its job, a record of 32-bit numbers in the order in which they are loaded below.
+;; Every function reads its job at address 0: 32-bit numbers in the order in which they are loaded below.
 ;; Addresses are offsets in the one memory, steps are bytes. Nothing is allocated here and nothing is kept between calls.
 ;;
 ;; Pillow's arithmetic: weights are integers of 22 fractional bits; a sum starts at one half (0x200000), is shifted right by
@@ -12,7 +12,7 @@
   ;; Rows of RGBX pixels resampled along their length, four rows at a time, into rows of three planes (all R, all G, all B).
   ;; `weights` has 16 bytes for every four taps: four high parts, four low parts (i16); where `pair` is not 0, 8 bytes for two
   ;; more. `starts` has every output column's first tap in bytes. `columns` is a multiple of four. `lines` is room for four output rows of RGBX.
-  (func (export "horizontal") (param $job i32)
+  (func (export "horizontal") (local $job i32)
     (local $src i32) (local $stride i32) (local $groups i32) (local $dst i32) (local $step i32) (local $plane i32)
     (local $starts i32) (local $weights i32) (local $columns i32) (local $quads i32) (local $lines i32) (local $pair i32)
     (local $x i32) (local $q i32) (local $at i32) (local $line i32) (local $from i32) (local $to i32) (local $row i32)
@@ -160,7 +160,7 @@
   ;; Rows of bytes resampled across each other, whatever the bytes mean. `width` is a multiple of 16 and the step of `dst`.
   ;; `weights` has 8 bytes for every two taps: two high parts, two low parts (i16). `starts` has every output row's first tap
   ;; in bytes after `src`.
-  (func (export "vertical") (param $job i32)
+  (func (export "vertical") (local $job i32)
     (local $src i32) (local $stride i32) (local $rows i32) (local $dst i32) (local $width i32) (local $starts i32)
     (local $weights i32) (local $pairs i32)
     (local $x i32) (local $q i32) (local $at i32) (local $from i32) (local $first i32)
@@ -221,11 +221,11 @@
       (local.set $weights (local.get $at))
       (br_if $row (local.tee $rows (i32.sub (local.get $rows) (i32.const 1))))))
 
-  ;; Runs of bytes to runs of floats, in five loops. The job goes on with five records, innermost first: count, and the steps
+  ;; Runs of bytes to runs of floats, in six loops. The job goes on with six records, innermost first: count, and the steps
   ;; of source, destination and constants. A float is (byte * coarse + byte * fine - mean) / std with `constants`' four
   ;; floats, or, where `table` is not 0, what stands there for the byte. It is written at `dst` and `twin` bytes after it.
   ;; `run` is at least four.
-  (func (export "normalise") (param $job i32)
+  (func (export "normalise") (local $job i32)
     (local $src i32) (local $dst i32) (local $run i32) (local $constants i32) (local $table i32) (local $twin i32)
     (local $x i32) (local $last i32) (local $t i32) (local $d i32) (local $f f32)
     (local $n0 i32) (local $s0 i32) (local $d0 i32) (local $c0 i32)
@@ -233,6 +233,7 @@
     (local $n2 i32) (local $s2 i32) (local $d2 i32) (local $c2 i32)
     (local $n3 i32) (local $s3 i32) (local $d3 i32) (local $c3 i32)
     (local $n4 i32) (local $s4 i32) (local $d4 i32) (local $c4 i32)
+    (local $n5 i32) (local $s5 i32) (local $d5 i32) (local $c5 i32)
     (local $v v128) (local $coarse v128) (local $fine v128) (local $mean v128) (local $std v128)
     (local.set $src (i32.load offset=0 (local.get $job)))
     (local.set $dst (i32.load offset=4 (local.get $job)))
@@ -241,70 +242,77 @@
     (local.set $table (i32.load offset=16 (local.get $job)))
     (local.set $twin (i32.load offset=20 (local.get $job)))
     (local.set $last (i32.sub (local.get $run) (i32.const 4)))
-    (local.set $n4 (i32.load offset=88 (local.get $job)))
-    (local.set $s4 (local.get $src)) (local.set $d4 (local.get $dst)) (local.set $c4 (i32.const 0))
-    (loop $level4
-      (local.set $n3 (i32.load offset=72 (local.get $job)))
-      (local.set $s3 (local.get $s4)) (local.set $d3 (local.get $d4)) (local.set $c3 (local.get $c4))
-      (loop $level3
-        (local.set $n2 (i32.load offset=56 (local.get $job)))
-        (local.set $s2 (local.get $s3)) (local.set $d2 (local.get $d3)) (local.set $c2 (local.get $c3))
-        (loop $level2
-          (local.set $n1 (i32.load offset=40 (local.get $job)))
-          (local.set $s1 (local.get $s2)) (local.set $d1 (local.get $d2)) (local.set $c1 (local.get $c2))
-          (loop $level1
-            (local.set $n0 (i32.load offset=24 (local.get $job)))
-            (local.set $s0 (local.get $s1)) (local.set $d0 (local.get $d1)) (local.set $c0 (local.get $c1))
-            (loop $level0
-              (local.set $x (i32.const 0))
-              (if (local.get $table)
-                (then
-                  (local.set $t (i32.add (local.get $table) (local.get $c0)))
-                  (loop $one
-                    (local.set $f (f32.load (i32.add (local.get $t)
-                      (i32.shl (i32.load8_u (i32.add (local.get $s0) (local.get $x))) (i32.const 2)))))
-                    (local.set $d (i32.add (local.get $d0) (i32.shl (local.get $x) (i32.const 2))))
-                    (f32.store (local.get $d) (local.get $f))
-                    (f32.store (i32.add (local.get $d) (local.get $twin)) (local.get $f))
-                    (br_if $one (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 1))) (local.get $run)))))
-                (else
-                  (local.set $t (i32.add (local.get $constants) (local.get $c0)))
-                  (local.set $coarse (v128.load32_splat (local.get $t)))
-                  (local.set $fine (v128.load32_splat offset=4 (local.get $t)))
-                  (local.set $mean (v128.load32_splat offset=8 (local.get $t)))
-                  (local.set $std (v128.load32_splat offset=12 (local.get $t)))
-                  (loop $four
-                    ;; the last four overlap their predecessors where the run is no multiple of four
-                    (if (i32.gt_u (local.get $x) (local.get $last)) (then (local.set $x (local.get $last))))
-                    (local.set $v (f32x4.convert_i32x4_s (i32x4.extend_low_i16x8_u (i16x8.extend_low_i8x16_u
-                      (v128.load32_zero (i32.add (local.get $s0) (local.get $x)))))))
-                    (local.set $v (f32x4.div
-                      (f32x4.sub
-                        (f32x4.add (f32x4.mul (local.get $v) (local.get $coarse)) (f32x4.mul (local.get $v) (local.get $fine)))
-                        (local.get $mean))
-                      (local.get $std)))
-                    (local.set $d (i32.add (local.get $d0) (i32.shl (local.get $x) (i32.const 2))))
-                    (v128.store (local.get $d) (local.get $v))
-                    (v128.store (i32.add (local.get $d) (local.get $twin)) (local.get $v))
-                    (br_if $four (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 4))) (local.get $run))))))
-              (local.set $s0 (i32.add (local.get $s0) (i32.load offset=28 (local.get $job))))
-              (local.set $d0 (i32.add (local.get $d0) (i32.load offset=32 (local.get $job))))
-              (local.set $c0 (i32.add (local.get $c0) (i32.load offset=36 (local.get $job))))
-              (br_if $level0 (local.tee $n0 (i32.sub (local.get $n0) (i32.const 1)))))
-            (local.set $s1 (i32.add (local.get $s1) (i32.load offset=44 (local.get $job))))
-            (local.set $d1 (i32.add (local.get $d1) (i32.load offset=48 (local.get $job))))
-            (local.set $c1 (i32.add (local.get $c1) (i32.load offset=52 (local.get $job))))
-            (br_if $level1 (local.tee $n1 (i32.sub (local.get $n1) (i32.const 1)))))
-          (local.set $s2 (i32.add (local.get $s2) (i32.load offset=60 (local.get $job))))
-          (local.set $d2 (i32.add (local.get $d2) (i32.load offset=64 (local.get $job))))
-          (local.set $c2 (i32.add (local.get $c2) (i32.load offset=68 (local.get $job))))
-          (br_if $level2 (local.tee $n2 (i32.sub (local.get $n2) (i32.const 1)))))
-        (local.set $s3 (i32.add (local.get $s3) (i32.load offset=76 (local.get $job))))
-        (local.set $d3 (i32.add (local.get $d3) (i32.load offset=80 (local.get $job))))
-        (local.set $c3 (i32.add (local.get $c3) (i32.load offset=84 (local.get $job))))
-        (br_if $level3 (local.tee $n3 (i32.sub (local.get $n3) (i32.const 1)))))
-      (local.set $s4 (i32.add (local.get $s4) (i32.load offset=92 (local.get $job))))
-      (local.set $d4 (i32.add (local.get $d4) (i32.load offset=96 (local.get $job))))
-      (local.set $c4 (i32.add (local.get $c4) (i32.load offset=100 (local.get $job))))
-      (br_if $level4 (local.tee $n4 (i32.sub (local.get $n4) (i32.const 1))))))
+    (local.set $n5 (i32.load offset=104 (local.get $job)))
+    (local.set $s5 (local.get $src)) (local.set $d5 (local.get $dst)) (local.set $c5 (i32.const 0))
+    (loop $level5
+      (local.set $n4 (i32.load offset=88 (local.get $job)))
+      (local.set $s4 (local.get $s5)) (local.set $d4 (local.get $d5)) (local.set $c4 (local.get $c5))
+      (loop $level4
+        (local.set $n3 (i32.load offset=72 (local.get $job)))
+        (local.set $s3 (local.get $s4)) (local.set $d3 (local.get $d4)) (local.set $c3 (local.get $c4))
+        (loop $level3
+          (local.set $n2 (i32.load offset=56 (local.get $job)))
+          (local.set $s2 (local.get $s3)) (local.set $d2 (local.get $d3)) (local.set $c2 (local.get $c3))
+          (loop $level2
+            (local.set $n1 (i32.load offset=40 (local.get $job)))
+            (local.set $s1 (local.get $s2)) (local.set $d1 (local.get $d2)) (local.set $c1 (local.get $c2))
+            (loop $level1
+              (local.set $n0 (i32.load offset=24 (local.get $job)))
+              (local.set $s0 (local.get $s1)) (local.set $d0 (local.get $d1)) (local.set $c0 (local.get $c1))
+              (loop $level0
+                (local.set $x (i32.const 0))
+                (if (local.get $table)
+                  (then
+                    (local.set $t (i32.add (local.get $table) (local.get $c0)))
+                    (loop $one
+                      (local.set $f (f32.load (i32.add (local.get $t)
+                        (i32.shl (i32.load8_u (i32.add (local.get $s0) (local.get $x))) (i32.const 2)))))
+                      (local.set $d (i32.add (local.get $d0) (i32.shl (local.get $x) (i32.const 2))))
+                      (f32.store (local.get $d) (local.get $f))
+                      (f32.store (i32.add (local.get $d) (local.get $twin)) (local.get $f))
+                      (br_if $one (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 1))) (local.get $run)))))
+                  (else
+                    (local.set $t (i32.add (local.get $constants) (local.get $c0)))
+                    (local.set $coarse (v128.load32_splat (local.get $t)))
+                    (local.set $fine (v128.load32_splat offset=4 (local.get $t)))
+                    (local.set $mean (v128.load32_splat offset=8 (local.get $t)))
+                    (local.set $std (v128.load32_splat offset=12 (local.get $t)))
+                    (loop $four
+                      ;; the last four overlap their predecessors where the run is no multiple of four
+                      (if (i32.gt_u (local.get $x) (local.get $last)) (then (local.set $x (local.get $last))))
+                      (local.set $v (f32x4.convert_i32x4_s (i32x4.extend_low_i16x8_u (i16x8.extend_low_i8x16_u
+                        (v128.load32_zero (i32.add (local.get $s0) (local.get $x)))))))
+                      (local.set $v (f32x4.div
+                        (f32x4.sub
+                          (f32x4.add (f32x4.mul (local.get $v) (local.get $coarse)) (f32x4.mul (local.get $v) (local.get $fine)))
+                          (local.get $mean))
+                        (local.get $std)))
+                      (local.set $d (i32.add (local.get $d0) (i32.shl (local.get $x) (i32.const 2))))
+                      (v128.store (local.get $d) (local.get $v))
+                      (v128.store (i32.add (local.get $d) (local.get $twin)) (local.get $v))
+                      (br_if $four (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 4))) (local.get $run))))))
+                (local.set $s0 (i32.add (local.get $s0) (i32.load offset=28 (local.get $job))))
+                (local.set $d0 (i32.add (local.get $d0) (i32.load offset=32 (local.get $job))))
+                (local.set $c0 (i32.add (local.get $c0) (i32.load offset=36 (local.get $job))))
+                (br_if $level0 (local.tee $n0 (i32.sub (local.get $n0) (i32.const 1)))))
+              (local.set $s1 (i32.add (local.get $s1) (i32.load offset=44 (local.get $job))))
+              (local.set $d1 (i32.add (local.get $d1) (i32.load offset=48 (local.get $job))))
+              (local.set $c1 (i32.add (local.get $c1) (i32.load offset=52 (local.get $job))))
+              (br_if $level1 (local.tee $n1 (i32.sub (local.get $n1) (i32.const 1)))))
+            (local.set $s2 (i32.add (local.get $s2) (i32.load offset=60 (local.get $job))))
+            (local.set $d2 (i32.add (local.get $d2) (i32.load offset=64 (local.get $job))))
+            (local.set $c2 (i32.add (local.get $c2) (i32.load offset=68 (local.get $job))))
+            (br_if $level2 (local.tee $n2 (i32.sub (local.get $n2) (i32.const 1)))))
+          (local.set $s3 (i32.add (local.get $s3) (i32.load offset=76 (local.get $job))))
+          (local.set $d3 (i32.add (local.get $d3) (i32.load offset=80 (local.get $job))))
+          (local.set $c3 (i32.add (local.get $c3) (i32.load offset=84 (local.get $job))))
+          (br_if $level3 (local.tee $n3 (i32.sub (local.get $n3) (i32.const 1)))))
+        (local.set $s4 (i32.add (local.get $s4) (i32.load offset=92 (local.get $job))))
+        (local.set $d4 (i32.add (local.get $d4) (i32.load offset=96 (local.get $job))))
+        (local.set $c4 (i32.add (local.get $c4) (i32.load offset=100 (local.get $job))))
+        (br_if $level4 (local.tee $n4 (i32.sub (local.get $n4) (i32.const 1)))))
+      (local.set $s5 (i32.add (local.get $s5) (i32.load offset=108 (local.get $job))))
+      (local.set $d5 (i32.add (local.get $d5) (i32.load offset=112 (local.get $job))))
+      (local.set $c5 (i32.add (local.get $c5) (i32.load offset=116 (local.get $job))))
+      (br_if $level5 (local.tee $n5 (i32.sub (local.get $n5) (i32.const 1))))))
 )

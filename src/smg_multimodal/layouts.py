@@ -107,42 +107,52 @@ def patches_written(
     usable = len(planes) == len(found) and patch >= _FEWEST and (len(frames) == temporal or temporal <= 2)
     if not usable or block > REGION or not out.flags.c_contiguous:
         return False
-    if max(each.span(band) for each in planes) + SLACK > REGION:
+    if _span(planes, band) + SLACK > REGION:
         return False
     height, width, _ = frames[0].shape
-    columns, step = width // band, max(1, _FLOAT_BAND // block)
+    rows, columns = height // band, width // band
+    step = max(1, _FLOAT_BAND // block)
+    deep = 1  # rows of blocks that are written in one call, where one row is little
+    while deep < rows and (deep + 1) * columns <= step and _span(planes, (deep + 1) * band) + SLACK <= REGION:
+        deep += 1
     where = _arithmetic(kernel, table, constants)
-    for row in range(height // band):
-        if len(planes) == 1:
-            kernel.load(SOURCE, planes[0].address + row * band * planes[0].row, planes[0].span(band))
+    numbers = (patch, merge, temporal, len(frames))
+    for top in range(0, rows, deep):
+        tall = min(deep, rows - top)
         for start in range(0, columns, step):
-            count = min(step, columns - start)
+            wide = min(step, columns - start)
             for moment, each in enumerate(planes):
-                if len(planes) > 1:
-                    kernel.load(SOURCE, each.address + row * band * each.row, each.span(band))
-                _blocks(kernel, each, (start, count, moment), (patch, merge, temporal, len(frames)), where)
-            kernel.store(OUTPUT, out.ctypes.data + (row * columns + start) * block, count * block)
+                if len(planes) > 1 or start == 0:
+                    kernel.load(SOURCE, each.address + top * band * each.row, each.span(tall * band))
+                _blocks(kernel, each, (start, wide, tall, moment), numbers, where)
+            kernel.store(OUTPUT, out.ctypes.data + (top * columns + start) * block, tall * wide * block)
     return True
+
+
+def _span(planes: Sequence[_Planes], rows: int) -> int:
+    return max(each.span(rows) for each in planes)
 
 
 def _blocks(
     kernel: Kernel,
     planes: _Planes,
-    part: tuple[int, int, int],
+    part: tuple[int, int, int, int],
     sizes: tuple[int, int, int, int],
     where: tuple[int, int, int],
 ) -> None:
-    start, count, moment = part
+    start, wide, tall, moment = part
     patch, merge, temporal, frames = sizes
     constants, table, channel = where
     area = patch * patch * 4
     whole = 3 * temporal * area
+    block = merge * merge * whole
     loops = (
         Loop(patch, planes.row, patch * 4),
         Loop(3, planes.plane, temporal * area, channel),
         Loop(merge, patch, whole),
         Loop(merge, patch * planes.row, merge * whole),
-        Loop(count, merge * patch, merge * merge * whole),
+        Loop(wide, merge * patch, block),
+        Loop(tall, merge * patch * planes.row, wide * block),
     )
     twin = area if temporal > frames else 0
     source = SOURCE + start * merge * patch
