@@ -134,7 +134,8 @@ class EngineOutput(Struct):
 
 @attrs.frozen
 class ModelInfo:
-    """What an engine says of its model. 0 or empty means it did not say. `context_length` counts prompt and output."""
+    """What an engine says of its model. 0 or empty means it did not say. `context_length` counts prompt and output. `media` are
+    the kinds ("image", "video", "audio") it takes; None: its dialect cannot say, and the model's files decide."""
 
     model: str
     tokenizer_path: str = ""
@@ -148,6 +149,7 @@ class ModelInfo:
     pad_token_id: int | None = None
     is_generation: bool = True
     supports_vision: bool = False
+    media: frozenset[str] | None = None
     default_sampling: Mapping[str, Any] = attrs.field(factory=dict)
 
 

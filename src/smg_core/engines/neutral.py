@@ -34,6 +34,8 @@ from smg_core.engines.base import (
     RankLoad,
     ServerInfo,
 )
+from smg_core.engines.media import Piece
+from smg_core.engines.neutral_media import NeutralRequestMedia
 from smg_core.engines.status import error_from_status
 from smg_core.engines.wire import float32, pack_ids, positive, tagged, uint32
 from smg_core.errors import EngineFailed, EngineGarbled, InvalidRequest, SmgError, UnsupportedParameter
@@ -45,6 +47,7 @@ __all__ = ["NeutralCodec"]
 SERVICE = "smg.engine.v1.Engine"
 
 _INPUT_IDS = 2  # in GenerateRequest and in EmbedRequest
+_MEDIA = 9  # in GenerateRequest
 _TOKENS_TAG = 0x0A  # first byte of a GenerateEvent that holds Tokens
 _INT64 = range(-(2**63), 2**63)
 
@@ -54,6 +57,7 @@ _FINISH: dict[int, FinishReason] = {
     pb.FINISH_REASON_LENGTH: "length",
     pb.FINISH_REASON_ABORTED: "abort",
 }
+_KINDS = {pb.MEDIA_KIND_IMAGE: "image", pb.MEDIA_KIND_VIDEO: "video", pb.MEDIA_KIND_AUDIO: "audio"}
 _FLOATS = (
     "temperature",
     "top_p",
@@ -74,8 +78,6 @@ class NeutralCodec:
 
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. The ids' varints are made once per prompt (`TokenIds.wire`) and framed here."""
-        if request.multimodal is not None:
-            raise UnsupportedParameter("This engine's protocol carries no media.", param="messages")
         message = pb.GenerateRequest(request_id=request.id, sampling=_sampling(request.sampling), stream=request.stream)
         if request.constraint is not None:
             _constrain(message.constraint, request.constraint)
@@ -86,7 +88,8 @@ class NeutralCodec:
         if request.kv_transfer is not None:
             message.kv_transfer_json = request.kv_transfer
         framed: bytes = message.SerializeToString()
-        return framed + tagged(_INPUT_IDS, request.input_ids.wire(pack_ids))
+        media = [] if request.multimodal is None else _media(request.multimodal)
+        return b"".join((framed, tagged(_INPUT_IDS, request.input_ids.wire(pack_ids)), *media))
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         sampling = request.sampling
@@ -106,7 +109,8 @@ class NeutralCodec:
         return f"/{SERVICE}/GetModel", b""
 
     def parse_model_info(self, message: bytes) -> ModelInfo:
-        model = parse(pb.GetModelResponse, message).model
+        answer = parse(pb.GetModelResponse, message)
+        model = answer.model
         return ModelInfo(
             model=model.name,
             tokenizer_path=model.tokenizer_path,
@@ -120,6 +124,7 @@ class NeutralCodec:
             pad_token_id=model.pad_token_id if model.HasField("pad_token_id") else None,
             is_generation=model.generates,
             supports_vision=model.sees_images,
+            media=frozenset(_KINDS[kind] for kind in answer.capabilities.media if kind in _KINDS),
             default_sampling=json_object(model.default_sampling_json),
         )
 
@@ -163,6 +168,13 @@ class NeutralCodec:
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent
+
+
+def _media(multimodal: Any) -> list[Piece]:
+    """What belongs to the prompt, an item a field."""
+    if not isinstance(multimodal, NeutralRequestMedia):
+        raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")
+    return [piece for message in multimodal.messages() for piece in message.tagged(_MEDIA)]
 
 
 def _sampling(asked: EngineSampling) -> Any:

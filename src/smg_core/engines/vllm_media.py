@@ -14,30 +14,16 @@ import attrs
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
-from smg_core.engines.wire import varint
+from smg_core.engines.media import MediaMessage, Piece, Tensor, head
 
 __all__ = ["MediaMessage", "SharedPlace", "Tensor", "VllmMedia", "VllmRequestMedia", "vllm_media"]
-
-Piece = bytes | memoryview
 
 _INLINE = 1  # TensorData
 _PIXEL_VALUES, _TENSORS = 2, 3  # MultimodalInputs
 _KEY, _VALUE = 1, 2  # an entry of a map
-_LENGTH_DELIMITED = 2
 _GENERIC = "pixel_values"
 _GENERIC_NAMES = frozenset({_GENERIC, "pixel_values_videos"})
 _MODALITIES = {"image": common.IMAGE, "video": common.VIDEO, "audio": common.AUDIO}
-
-
-class Tensor(Protocol):
-    """Little-endian bytes in C order, with shape and dtype by name ("float32", "int64" ...)."""
-
-    @property
-    def data(self) -> memoryview: ...
-    @property
-    def shape(self) -> Sequence[int]: ...
-    @property
-    def dtype(self) -> str: ...
 
 
 class SharedPlace(Protocol):
@@ -81,27 +67,6 @@ class VllmMedia(Protocol):
 
 
 @attrs.frozen(eq=False)
-class MediaMessage:
-    """A serialized message in pieces; joined they are it. Tensors' pieces borrow the tensors' memory, so the only copy is the
-    one that joins the whole request."""
-
-    pieces: tuple[Piece, ...] = attrs.field(repr=False)
-    size: int
-
-    @classmethod
-    def of(cls, pieces: Sequence[Piece]) -> "MediaMessage":
-        return cls(tuple(pieces), sum(map(len, pieces)))
-
-    def tagged(self, field: int) -> list[Piece]:
-        """The pieces as a length-delimited field of another message."""
-        return [_head(field, self.size), *self.pieces]
-
-    def join(self) -> bytes:
-        """The message in one piece."""
-        return b"".join(self.pieces)
-
-
-@attrs.frozen(eq=False)
 class VllmRequestMedia:
     """What one request carries: a batch for each modality, and of each batch the tensors that lie in shared memory instead of
     in the message, by name (`primary` among them)."""
@@ -138,7 +103,7 @@ def vllm_media(media: VllmMedia, shared: Mapping[str, SharedPlace] | None = None
     pieces: list[Piece] = [small.SerializeToString(), *primary.tagged(_PIXEL_VALUES)]
     for name, tensor in media.tensors.items():
         key = name.encode()
-        entry = [_head(_KEY, len(key)), key, *_tensor(tensor, places.get(name)).tagged(_VALUE)]
+        entry = [head(_KEY, len(key)), key, *_tensor(tensor, places.get(name)).tagged(_VALUE)]
         pieces += MediaMessage.of(entry).tagged(_TENSORS)
     return MediaMessage.of(pieces)
 
@@ -150,8 +115,4 @@ def _tensor(tensor: Tensor, place: SharedPlace | None) -> MediaMessage:
         told.shm.name, told.shm.offset, told.shm.nbytes = place.name, place.offset, place.nbytes
         return MediaMessage.of([told.SerializeToString()])
     data = tensor.data.cast("B") if tensor.data.format != "B" else tensor.data
-    return MediaMessage.of([told.SerializeToString(), _head(_INLINE, data.nbytes), data])
-
-
-def _head(field: int, size: int) -> bytes:
-    return varint(field << 3 | _LENGTH_DELIMITED) + varint(size)
+    return MediaMessage.of([told.SerializeToString(), head(_INLINE, data.nbytes), data])

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import attrs
 
 from smg_core.config import MediaConfig
+from smg_core.engines.neutral_media import NeutralRequestMedia
 from smg_core.engines.vllm_media import VllmRequestMedia
 from smg_core.errors import InternalError, InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.media import Loan, MediaItem, PlacedMedia
@@ -35,8 +36,8 @@ from smg_multimodal.egress import EgressRules
 from smg_multimodal.errors import BadRecording, MediaError, PlaceholderMismatch, UnsupportedModel
 from smg_multimodal.expand import ReadyItem
 from smg_multimodal.fetch import Fetcher, FetchLimits, MediaLoader, Source
-from smg_multimodal.packaging import WireTensor, for_vllm
-from smg_multimodal.prepare import Detail, Media, Preparer
+from smg_multimodal.packaging import WireTensor, for_items, for_vllm
+from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.registry import ModelFiles
 from smg_multimodal.shm import SharedMemory, SharedTensor, namespace_id, sweep_orphans
 from smg_multimodal.types import Modality
@@ -49,11 +50,9 @@ T = TypeVar("T")
 
 _DETAILS = {"low": Detail.LOW, "high": Detail.HIGH, "original": Detail.HIGH}
 _ALL = frozenset(Modality)
-_CARRIED = {"vllm": _ALL}
-"""What each dialect of engines can be sent."""
-_TOGETHER = {"vllm": frozenset({Modality.IMAGE, Modality.VIDEO})}
-"""Which kinds each dialect can be sent in one request. vLLM's servicer (0.14) knows two kinds of batches, pictures and clips, and
-takes recordings for the first."""
+_TOGETHER = {"vllm": frozenset({Modality.IMAGE, Modality.VIDEO}), "neutral": _ALL}
+"""Which kinds each dialect can be sent in one request; it can be sent any alone. vLLM's servicer (0.14) knows two kinds of
+batches, pictures and clips, and takes recordings for the first."""
 _NAMES = {"image": "images", "video": "videos", "audio": "audio"}
 _SHARED = "smg-media-"
 _FILES_SHARE = 8
@@ -135,12 +134,12 @@ class GatewayMedia:
         dialect: str,
         *,
         raw: bool = False,
+        said: frozenset[str] | None = None,
     ) -> "ModelMedia | None":
         """The service of the model whose files lie in `folder`, engines of which speak `dialect`; None, with a line in the
-        log, where it takes no media. `raw` is for engines that normalise pixels themselves. Reads files and takes milliseconds:
-        not on an event loop."""
-        carried = _CARRIED.get(dialect)
-        if carried is None:
+        log, where it takes no media. `raw` is for engines that normalise pixels themselves; `said` are the kinds that the
+        engine says it takes (None: it cannot say). Reads files and takes milliseconds: not on an event loop."""
+        if dialect not in _TOGETHER:
             log.info("model %s: text only, since its engine's dialect (%s) carries no media", name, dialect)
             return None
         files = ModelFiles(
@@ -158,7 +157,10 @@ class GatewayMedia:
         except (UnsupportedModel, MediaError, LookupError, TypeError, ValueError) as error:
             log.warning("model %s: text only: %s", name, error)
             return None
-        kinds = carried & {rule.modality for rule in preparer.rules}
+        kinds = frozenset(rule.modality for rule in preparer.rules if said is None or rule.modality.value in said)
+        if not kinds:
+            log.info("model %s: text only, since its engine says that it takes nothing else", name)
+            return None
         log.info("model %s: takes %s (%s)", name, " and ".join(sorted(kinds)), preparer.family.name)
         loader = MediaLoader(preparer, self._fetcher, pool=self._pool)
         most = min(self._config.max_items, preparer.family.limit)
@@ -195,6 +197,7 @@ class ModelMedia:
     ) -> None:
         self.raw = raw
         self.kinds: frozenset[str] = frozenset(kind.value for kind in kinds)
+        self._dialect = dialect
         self._together = _TOGETHER[dialect]
         self._shared = shared
         self._preparer = preparer
@@ -272,8 +275,13 @@ class ModelMedia:
     def _placed(self, ids: TokenIds, loaded: _Loaded) -> PlacedMedia:
         prepared = self._preparer.placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
         keys = array("Q", routing_keys(prepared.expanded).tobytes())
+        return PlacedMedia(TokenIds(prepared.expanded.ids), self._packed(prepared), keys)
+
+    def _packed(self, prepared: Prepared) -> NeutralRequestMedia | VllmRequestMedia:
+        if self._dialect == "neutral":
+            return NeutralRequestMedia(for_items(prepared))
         dtype = "uint8" if self.raw else "float32"
-        return PlacedMedia(TokenIds(prepared.expanded.ids), VllmRequestMedia(for_vllm(prepared, dtype)), keys)
+        return VllmRequestMedia(for_vllm(prepared, dtype))
 
     async def lend(self, inputs: Any, memory: str) -> Loan | None:
         """Tensors go into files that the engine reads, where it sees the same memory and there is room; else None."""

@@ -276,7 +276,7 @@ class Runtime:
         async with self._loading:
             if name not in self.models:
                 bundle = await self._bundle(engine, info)
-                served = self._served(name, info, bundle, engine, await self._service(name, bundle, engine))
+                served = self._served(name, info, bundle, engine, await self._service(name, bundle, engine, info))
                 self.models |= {each: attrs.evolve(served, name=each) for each in names}
         media = self.models[name].media
         if media is not None:
@@ -325,7 +325,9 @@ class Runtime:
         unpack_archive(archive, digest, folder)
         return folder
 
-    async def _service(self, name: str, bundle: TokenizerBundle, engine: EngineClient) -> "ModelMedia | None":
+    async def _service(
+        self, name: str, bundle: TokenizerBundle, engine: EngineClient, info: ModelInfo
+    ) -> "ModelMedia | None":
         """What serves a model's media; None for a model of text. Only then is anything about media loaded."""
         if not suggests_media(bundle.model_config, [file.name for file in bundle.folder.iterdir()]):
             return None
@@ -342,7 +344,7 @@ class Runtime:
             self._stack.push_async_callback(self._close_media)
         raw = (await engine.server_info()).normalizes
         service = partial(self._media.service, name, bundle.folder, bundle.model_config, bundle.tokenizer)
-        return await loop.run_in_executor(self._pool, partial(service, engine.codec.name, raw=raw))
+        return await loop.run_in_executor(self._pool, partial(service, engine.codec.name, raw=raw, said=info.media))
 
     async def _close_media(self) -> None:
         media, self._media = self._media, None

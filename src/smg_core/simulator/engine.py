@@ -133,6 +133,7 @@ class Engine:
             pad_token_id=words.generation.get("pad_token_id"),
             is_generation=self.config.generation_model,
             supports_vision=words.sees,
+            media=frozenset(words.kinds),
             default_sampling=defaults,
         )
 

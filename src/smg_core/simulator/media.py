@@ -59,7 +59,8 @@ class SeenTensor:
 
 @attrs.frozen
 class SeenMedia:
-    """The items of one modality, as they came. `placeholders` are (offset, length) in tokens, one an item."""
+    """The items of one modality, as they came. `placeholders` are (offset, length) in tokens, one an item. `embeddings` are
+    those of its tokens that receive some, where it is a single item that says so; else they are known by `token_id`."""
 
     modality: str
     tensors: Mapping[str, SeenTensor]
@@ -68,6 +69,7 @@ class SeenMedia:
     hashes: tuple[str, ...]
     batched: frozenset[str]
     flat: Mapping[str, str]
+    embeddings: tuple[tuple[int, int], ...] | None = None
 
 
 # ---------------------------------------------------------------------------------------------------------------- reading
@@ -83,7 +85,12 @@ def read_media(message: Any, shared: ReadShared = _nothing_shared) -> tuple[Seen
     parts += message.extra_mm_inputs
     if len(parts) > 1 and any(part.modality == common.AUDIO for part in parts):
         raise Refused("a batch of recordings beside another: the servicer takes it for pictures")
-    return tuple(_seen(part, shared) for part in parts)
+    seen = tuple(_seen(part, shared) for part in parts)
+    # the name of a clip's tensor is changed on the way to the model
+    names = [name for media in seen for name in media.tensors if (name, media.modality) != (_PRIMARY, "video")]
+    if len(names) != len(set(names)):
+        raise Refused(f"batches carry the same tensor keys: {sorted(names)}")
+    return seen
 
 
 def _seen(inputs: Any, shared: ReadShared) -> SeenMedia:
@@ -136,6 +143,8 @@ def seen_tensor(name: str, shape: tuple[int, ...], dtype: str, data: bytes, *, s
 def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels: int | None = None) -> None:
     """Raise Refused where media do not fit the prompt `ids`. `merge` squared is how many patches become one token, in models
     that send grids; `mels` how many bands recordings have, where that is known."""
+    taken: dict[int, int] = {}
+    counts: list[list[int]] = []
     for media in seen:
         items = len(media.placeholders)
         if not items or len(media.hashes) != items:
@@ -145,17 +154,20 @@ def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels:
                 raise Refused(f"there is no tensor {key!r}")
         for name, tensor in media.tensors.items():
             _check_rows(media, name, tensor, items)
-        counts = _embeddings(media, ids)
-        _check_grid(media, counts, merge)
-        _check_sound(media, counts, mels)
+        counts.append(_embeddings(media, ids))
+        if media.token_id is not None:
+            taken[media.token_id] = taken.get(media.token_id, 0) + sum(counts[-1])
     _check_apart(seen)
+    for token_id, count in taken.items():
+        if sum(each == token_id for each in ids) != count:
+            raise Refused(f"token {token_id} stands outside of the placeholders")
+    for media, tokens in zip(seen, counts, strict=True):
+        _check_grid(media, tokens, merge)
+        _check_sound(media, tokens, mels)
 
 
 def _check_apart(seen: Sequence[SeenMedia]) -> None:
-    """No two batches share a tensor's name (that of clips is changed on the way), and no placeholders overlap."""
-    names = [name for media in seen for name in media.tensors if (name, media.modality) != (_PRIMARY, "video")]
-    if len(names) != len(set(names)):
-        raise Refused(f"batches carry the same tensor keys: {sorted(names)}")
+    """No placeholders overlap, whatever they belong to."""
     places = sorted(place for media in seen for place in media.placeholders)
     for (offset, length), (after, _) in pairwise(places):
         if offset + length > after:
@@ -185,8 +197,13 @@ def _embeddings(media: SeenMedia, ids: Sequence[int]) -> list[int]:
         if not count:
             raise Refused(f"the placeholder at {offset} has no token {media.token_id}")
         counts.append(count)
-    if media.token_id is not None and sum(each == media.token_id for each in ids) != sum(counts):
-        raise Refused(f"token {media.token_id} stands outside of the placeholders")
+    spans = media.embeddings
+    if spans is not None and any(
+        ids[at] != media.token_id for start, length in spans for at in range(start, start + length)
+    ):
+        raise Refused(f"embeddings lie at tokens other than {media.token_id}")
+    if spans is not None and sum(length for _, length in spans) != sum(counts):
+        raise Refused(f"{sum(counts)} tokens {media.token_id} for {sum(length for _, length in spans)} embeddings")
     return counts
 
 
@@ -207,7 +224,8 @@ def _check_grid(media: SeenMedia, counts: Sequence[int], merge: int) -> None:
 
 def _check_sound(media: SeenMedia, counts: Sequence[int], mels: int | None) -> None:
     """Frames of Whisper's features, as their mask counts them, are halved twice; of Phi-4's, eight become one token."""
-    whisper, phi = media.tensors.get("input_features"), media.tensors.get("input_audio_embeds")
+    whisper = media.tensors.get("input_features")
+    phi = media.tensors.get("input_audio_embeds") or media.tensors.get("audio_input_features")
     if whisper is not None:
         mask = media.tensors.get("feature_attention_mask")
         if mask is None or len(whisper.shape) != 3 or mask.shape != (whisper.shape[0], whisper.shape[2]):

@@ -13,6 +13,7 @@ from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, Engi
 from smg_core.engines.status import NAMES
 from smg_core.simulator.dialects import About, Piece, read
 from smg_core.simulator.kv_feed import Batch
+from smg_core.simulator.neutral_media import KINDS, read_items
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
 from smg_core.tokens import TokenIds
 
@@ -52,6 +53,7 @@ class NeutralFace:
             constraint=_constraint(got.constraint),
             data_parallel_rank=_optional(got, "data_parallel_rank"),
             kv_transfer=_optional(got, "kv_transfer_json"),
+            multimodal=read_items(got.media) or None,
             cache_salt=_optional(got, "cache_salt"),
         )
 
@@ -115,12 +117,13 @@ class NeutralFace:
             default_sampling_json=json.dumps(dict(info.default_sampling)),
             generates=info.is_generation,
             embeds=not info.is_generation,
+            sees_images=info.supports_vision,
         )
         if info.pad_token_id is not None:
             model.pad_token_id = info.pad_token_id
         return bytes(
             pb.GetModelResponse(
-                model=model, capabilities=_capabilities(about), engine=_engine(about)
+                model=model, capabilities=_capabilities(about, info), engine=_engine(about)
             ).SerializeToString()
         )
 
@@ -209,9 +212,10 @@ def _constraint(got: Any) -> Constraint | None:
     return Constraint(kind, "" if kind == "json_object" else getattr(got, kind))
 
 
-def _capabilities(about: About) -> Any:
+def _capabilities(about: About, info: ModelInfo) -> Any:
     return pb.Capabilities(
-        contract_revision=1,
+        contract_revision=2,
+        media=[KINDS.index(kind) for kind in sorted(info.media or ())],
         max_n=about.max_n,
         greedy_n=True,
         max_logprobs=about.max_logprobs,
@@ -254,6 +258,9 @@ def _kv_event(change: CacheChange) -> Any:
         stored.tier = pb.TIER_DEVICE
         if change.parent is not None:
             stored.parent = change.parent & _UINT64
+        for block, media in enumerate(change.media):
+            for digest, offset in media:
+                stored.media.append(pb.BlockMedia(block=block, hash=bytes.fromhex(digest), offset=offset))
     elif isinstance(change, BlocksRemoved):
         event.removed.hashes.extend([digest & _UINT64 for digest in change.hashes])
         event.removed.tier = pb.TIER_DEVICE

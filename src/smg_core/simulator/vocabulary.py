@@ -41,6 +41,7 @@ class Vocabulary:
         self.merge: int = (vision or {}).get("spatial_merge_size") or 2
         audio = self.config.get("audio_config") or self.config.get("audio_processor")
         self.hears = isinstance(audio, dict)
+        self.kinds = (("image", "video") if self.sees else ()) + (("audio",) if self.hears else ())
         self.mels: int | None = (audio or {}).get("num_mel_bins")
         self.context_length: int = self.config.get("max_position_embeddings") or 32768
 

@@ -17,6 +17,7 @@ class GenerateRequest(Message):
     cache_salt: str
     kv_transfer_json: str
     stream: bool
+    media: MutableSequence["Media"]
     def __init__(
         self,
         *,
@@ -28,6 +29,52 @@ class GenerateRequest(Message):
         cache_salt: str | None = ...,
         kv_transfer_json: str | None = ...,
         stream: bool | None = ...,
+        media: Iterable["Media"] | None = ...,
+    ) -> None: ...
+
+
+class Media(Message):
+    kind: int
+    hash: bytes
+    placeholder: "Span"
+    embeddings: MutableSequence["Span"]
+    token_id: int
+    tensors: MutableSequence["Tensor"]
+    def __init__(
+        self,
+        *,
+        kind: int | None = ...,
+        hash: bytes | None = ...,
+        placeholder: "Span" | None = ...,
+        embeddings: Iterable["Span"] | None = ...,
+        token_id: int | None = ...,
+        tensors: Iterable["Tensor"] | None = ...,
+    ) -> None: ...
+
+
+class Span(Message):
+    offset: int
+    length: int
+    def __init__(
+        self,
+        *,
+        offset: int | None = ...,
+        length: int | None = ...,
+    ) -> None: ...
+
+
+class Tensor(Message):
+    name: str
+    dtype: str
+    shape: MutableSequence[int]
+    data: bytes
+    def __init__(
+        self,
+        *,
+        name: str | None = ...,
+        dtype: str | None = ...,
+        shape: Iterable[int] | None = ...,
+        data: bytes | None = ...,
     ) -> None: ...
 
 
@@ -302,6 +349,7 @@ class Capabilities(Message):
     kv_events: bool
     kv_replay: bool
     cache_salt: bool
+    media: MutableSequence[int]
     def __init__(
         self,
         *,
@@ -316,6 +364,7 @@ class Capabilities(Message):
         kv_events: bool | None = ...,
         kv_replay: bool | None = ...,
         cache_salt: bool | None = ...,
+        media: Iterable[int] | None = ...,
     ) -> None: ...
 
 
@@ -464,6 +513,7 @@ class BlocksStored(Message):
     block_size: int
     parent: int
     tier: int
+    media: MutableSequence["BlockMedia"]
     def __init__(
         self,
         *,
@@ -472,6 +522,20 @@ class BlocksStored(Message):
         block_size: int | None = ...,
         parent: int | None = ...,
         tier: int | None = ...,
+        media: Iterable["BlockMedia"] | None = ...,
+    ) -> None: ...
+
+
+class BlockMedia(Message):
+    block: int
+    hash: bytes
+    offset: ""
+    def __init__(
+        self,
+        *,
+        block: int | None = ...,
+        hash: bytes | None = ...,
+        offset: "" | None = ...,
     ) -> None: ...
 
 
@@ -489,6 +553,10 @@ class BlocksRemoved(Message):
 class CacheCleared(Message):
     pass
 
+MEDIA_KIND_UNSPECIFIED: int
+MEDIA_KIND_IMAGE: int
+MEDIA_KIND_VIDEO: int
+MEDIA_KIND_AUDIO: int
 FINISH_REASON_UNSPECIFIED: int
 FINISH_REASON_STOP: int
 FINISH_REASON_LENGTH: int

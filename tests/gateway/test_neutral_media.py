@@ -1,0 +1,106 @@
+"""Media through the neutral contract, end to end: every item by itself, whatever stands beside it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.gateway.conftest import House, in_process
+from tests.gateway.test_vision import asked, refused, sdk
+from tests.gateway.vision_models import (
+    audio_part,
+    clip,
+    image_part,
+    phi4,
+    picture,
+    qwen2_audio,
+    qwen2_vl,
+    sound,
+    text_part,
+    video_part,
+)
+
+from smg_core import Config
+from smg_core.config import WorkersConfig
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.media import SeenMedia
+
+pytestmark = pytest.mark.anyio
+
+SHAPES = text_part("Which shapes do you see?")
+MODELS = {"qwen": qwen2_vl, "audio": qwen2_audio, "phi": phi4}
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    parent = tmp_path_factory.mktemp("neutral")
+    return {name: str(make(parent / name)) for name, make in MODELS.items()}
+
+
+def neutral(folder: str, serve: Callable[..., Any] = in_process) -> Any:
+    """A gateway before an engine of the contract that has the model in `folder`."""
+    return serve(SimulatorConfig(model_folder=folder), config=Config(workers=WorkersConfig(dialect="neutral")))
+
+
+def seen(house: House, at: int = -1) -> list[SeenMedia]:
+    return list(house.engine.requests[at].multimodal)
+
+
+async def test_pictures_and_clips_arrive_one_by_one_in_their_order(
+    folders: dict[str, str], served: Callable[..., Any]
+) -> None:
+    parts = [image_part(picture(280, 140)), video_part(clip(56, 56, 8)), image_part(picture(56, 56))]
+    async with neutral(folders["qwen"], served) as house:
+        answer = await asked(house, SHAPES, *parts)
+
+    first, moving, last = seen(house)
+    assert [media.modality for media in (first, moving, last)] == ["image", "video", "image"]
+    assert first.tensors["pixel_values"].shape == (200, 1176)
+    assert last.tensors["image_grid_thw"].values == (1, 4, 4)
+    assert {"pixel_values_videos", "video_grid_thw"} <= set(moving.tensors)
+    assert first.embeddings == first.placeholders
+    assert answer.choices[0].message.content.count("I see 1 image") == 2
+    assert answer.usage.prompt_tokens == len(house.engine.requests[-1].input_ids)
+
+
+async def test_a_stream_with_a_recording_says_its_shapes(folders: dict[str, str]) -> None:
+    messages: Any = [{"role": "user", "content": [audio_part(sound(1.0)), SHAPES]}]
+    async with neutral(folders["audio"]) as house, sdk(house) as client:
+        stream = await client.chat.completions.create(model="sim", messages=messages, stream=True)
+        text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
+
+    assert "input_features 1x80x200 float32" in text
+    assert seen(house)[0].tensors["feature_attention_mask"].sums == (100,)
+
+
+async def test_pictures_and_recordings_of_any_length_stand_in_one_message(folders: dict[str, str]) -> None:
+    parts = [audio_part(sound(1.0)), text_part("then"), image_part(picture(300, 200)), audio_part(sound(0.5))]
+    async with neutral(folders["phi"]) as house:
+        await asked(house, *parts)
+
+    long, still, short = seen(house)
+    assert [media.modality for media in (long, still, short)] == ["audio", "image", "audio"]
+    assert long.tensors["audio_input_features"].shape == (1, 98, 80)
+    assert short.tensors["audio_input_features"].shape == (1, 48, 80)
+    assert long.placeholders < still.placeholders < short.placeholders
+    assert len({media.hashes for media in (long, still, short)}) == 3
+
+
+async def test_the_prefix_cache_tells_pictures_apart_and_keeps_salts_apart(folders: dict[str, str]) -> None:
+    async def cached(house: House, colour: str, salt: str | None = None) -> int:
+        more = {"extra_body": {"cache_salt": salt}} if salt else {}
+        answer = await asked(house, image_part(picture(280, 140, colour)), **more)
+        return int(answer.usage.prompt_tokens_details.cached_tokens)
+
+    async with neutral(folders["qwen"]) as house:
+        assert await cached(house, "red") == 0
+        assert await cached(house, "blue") == 0
+        assert await cached(house, "red") > 0
+        assert await cached(house, "red", "tenant") == 0
+
+
+async def test_what_the_model_does_not_take_is_refused_by_name(folders: dict[str, str]) -> None:
+    async with neutral(folders["qwen"]) as house:
+        error = await refused(house, text_part("x"), audio_part(sound(0.1)))
+
+    assert error["param"] == "messages[0].content[1]"
+    assert "audio" in error["message"]
