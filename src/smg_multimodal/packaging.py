@@ -224,6 +224,7 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str) -> VllmInput
             raise UnsupportedModel(f"{whose}: {name} is not split")
     flat = {called.get(name, name): sizes for name, sizes in flat.items()}
     others = "float32" if dtype == "uint8" else dtype
+    dtype = others if modality is Modality.AUDIO else dtype
     wired = {
         called.get(name, name): wire_tensor(array, dtype if name == primary else others)
         for name, array in tensors.items()

@@ -225,6 +225,11 @@ def test_vllm_is_sent_its_own_names_for_a_familys_tensors() -> None:
     assert (sound.primary, sound.modality) == ("input_audio_embeds", Modality.AUDIO)
 
 
+def test_features_of_recordings_stay_floats_where_pixels_go_as_bytes() -> None:
+    (sound,) = for_vllm(phi4(Media(tone(1.0), Modality.AUDIO)), "uint8")
+    assert sound.pixel_values.dtype == "float32"
+
+
 def test_vllm_is_not_sent_recordings_that_it_would_take_for_pictures_or_cannot_tell_apart() -> None:
     with pytest.raises(UnsupportedModel, match="beside pictures"):
         for_vllm(phi4(Media(png(60, 40)), Media(tone(1.0), Modality.AUDIO)))
