@@ -149,6 +149,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="may be repeated; default all")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--chunks", action="store_true", help="the engine sends pieces even where it is asked for none")
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--markdown", action="store_true", help="print a table for bench/README.md")
     return parser.parse_args()
@@ -165,7 +166,7 @@ def main() -> int:
     if args.markdown:
         print("\n" + HEAD, flush=True)
     table: dict[str, dict[str, Row]] = {}
-    with stand.Stand(commands) as bench:
+    with stand.Stand(commands, chunks=args.chunks) as bench:
         for scenario in args.scenario or SCENARIOS:
             table[scenario] = measure(bench, scenario, args.rounds, args.seconds)
             for name, row in table[scenario].items():

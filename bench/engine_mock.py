@@ -1,8 +1,9 @@
 """An engine that costs as little as possible: the vLLM dialect, the same text for every request, as fast as asked.
 
-    python bench/engine_mock.py PORT FOLDER [--batch N] [--trace FILE] [--http PORT] [--plain]
+    python bench/engine_mock.py PORT FOLDER [--batch N] [--trace FILE] [--http PORT] [--plain] [--chunks]
 
-A Generate call streams `max_tokens` ids, N a message. The request's `seed` is the pause between two messages in
+A Generate call streams `max_tokens` ids, N a message. One that asks for no stream gets all ids in the closing message, as
+vLLM's servicers answer it; with `--chunks` it gets them in pieces all the same. The request's `seed` is the pause between two messages in
 microseconds, so one engine serves paced and flooded loads at once. FOLDER holds the tokenizer whose ids are sent; they
 decode to prose with the characters that are hard to cut (umlauts, CJK, emoji). A gateway rightly keeps half a character back,
 which looks like a pause; with `--plain` every token is text by itself.
@@ -39,13 +40,16 @@ PLAIN = "The tide table hangs by the door. It is wrong by nine minutes, and ever
 class Engine(rpc.VllmEngineServicer):  # type: ignore[misc]
     """What a gateway asks of one worker, answered without a model."""
 
-    def __init__(self, folder: Path, batch: int, trace: TextIO | None, prose: str = PROSE) -> None:
+    def __init__(
+        self, folder: Path, batch: int, trace: TextIO | None, prose: str = PROSE, *, chunks: bool = False
+    ) -> None:
         self.folder = str(folder)
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.ids: list[int] = tokenizer.encode(prose, add_special_tokens=False).ids
         self.words = [tokenizer.decode([each]) for each in self.ids]
         self.vocabulary = tokenizer.get_vocab_size()
         self.batch = batch
+        self.chunks = chunks
         self.trace = trace
 
     def take(self, wanted: int) -> list[int]:
@@ -56,7 +60,9 @@ class Engine(rpc.VllmEngineServicer):  # type: ignore[misc]
         prompt, ids = len(request.tokenized.input_ids), self.take(wanted)
         began = before = time.monotonic()
         longest = 0.0
-        for start in range(0, wanted, self.batch):
+        if not request.stream and not self.chunks:
+            await asyncio.sleep(pause * wanted)
+        for start in range(0, wanted, self.batch) if request.stream or self.chunks else ():
             now = time.monotonic()
             longest, before = max(longest, now - before), now
             piece = ids[start : start + self.batch]
@@ -171,9 +177,10 @@ def main() -> None:
     parser.add_argument("--trace", type=Path)
     parser.add_argument("--http", type=int)
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--chunks", action="store_true")
     args = parser.parse_args()
     trace = args.trace.open("a", buffering=1) if args.trace else None
-    engine = Engine(args.folder, args.batch, trace, PLAIN if args.plain else PROSE)
+    engine = Engine(args.folder, args.batch, trace, PLAIN if args.plain else PROSE, chunks=args.chunks)
     uvloop.install()
     asyncio.run(serve(args.port, engine, args.http))
 

@@ -91,11 +91,14 @@ class Gateway:
 class Stand:
     """The engine and the gateways, for as long as the `with` block runs. `logs` is the folder of their output."""
 
-    def __init__(self, gateways: dict[str, str], *, trace: bool = False, plain: bool = False) -> None:
+    def __init__(
+        self, gateways: dict[str, str], *, trace: bool = False, plain: bool = False, chunks: bool = False
+    ) -> None:
         self.commands = gateways
         self.logs = Path(tempfile.mkdtemp(prefix="smg-bench-"))
         self.trace = self.logs / "trace" if trace else None
         self.plain = plain
+        self.chunks = chunks
         self.model = make_tokenizer.at(MODEL)
         self.gateways: dict[str, Gateway] = {}
         self.engine_port = 0
@@ -120,6 +123,7 @@ class Stand:
         if any("{http}" in command for command in self.commands.values()):
             more += ["--http", str(http)]
         more += ["--plain"] if self.plain else []
+        more += ["--chunks"] if self.chunks else []
         mock = [sys.executable, str(HERE / "engine_mock.py"), str(first), str(self.model)]
         self._start("engine", [*mock, *more])
         self._wait_for_engine()

@@ -146,7 +146,10 @@ def _compiled(source: str) -> tuple[jinja2.Template, TemplateFacts]:
     environment = _environment()
     try:
         tree = environment.parse(source)
-        return environment.from_string(source), read_facts(tree)
+        template = environment.from_string(source)
+        # As it comes this is a chain of mappings, and walking it for every rendering costs as much as a short chat does.
+        template.globals = dict(template.globals)
+        return template, read_facts(tree)
     except jinja2.TemplateSyntaxError as fault:
         raise InvalidTemplate(f"the chat template does not compile: line {fault.lineno}: {fault.message}") from fault
 
