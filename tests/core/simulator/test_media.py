@@ -7,7 +7,12 @@ import pytest
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
+from smg_core.engines._pb import engine_pb2 as neutral
+from smg_core.simulator.dialects import VllmFace
+from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.media import check_media, described, read_media
+from smg_core.simulator.neutral_face import NeutralFace
+from smg_core.simulator.prefix_cache import PrefixCache
 from smg_core.simulator.refusal import Refused
 
 IMAGE = 9
@@ -153,6 +158,25 @@ def test_tensors_in_shared_memory_are_read_from_there() -> None:
     assert seen.tensors["pixel_values"].shared
     with pytest.raises(Refused, match="239 bytes"):
         read_media(pb.GenerateRequest(mm_inputs=media), lambda name, offset, nbytes: bytes(239))
+
+
+@pytest.mark.parametrize("face", [VllmFace(), NeutralFace()])
+def test_kv_events_say_which_media_lie_in_which_block(face: Any) -> None:
+    cache = PrefixCache(block_size=4)
+    changes = cache.store([1, 2, IMAGE, IMAGE, IMAGE, IMAGE, 3, 4], "", [(2, 4, "ab" * 32)])
+    message = face.kv_batch(Batch(1, 0.0, 1, tuple(changes)))
+
+    if isinstance(face, VllmFace):
+        (event,) = common.KvEventBatch.FromString(message).events
+        keys = [
+            [(key.multimodal.identifier, key.multimodal.offset) for key in block.extra_keys]
+            for block in event.stored.blocks
+        ]
+        assert keys == [[("ab" * 32, 2)], [("ab" * 32, -2)]]
+    else:
+        (event,) = neutral.KvEventBatch.FromString(message).events
+        media = [(each.block, each.hash.hex(), each.offset) for each in event.stored.media]
+        assert media == [(0, "ab" * 32, 2), (1, "ab" * 32, -2)]
 
 
 def sound(frames: int = 40, tokens: int = 10, bands: int = 80, masked: int = 60) -> pb.MultimodalInputs:
