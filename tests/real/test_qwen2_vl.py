@@ -4,10 +4,11 @@
 make_tiny_qwen2_vl.py says how. Serve it in single precision, on CPU or GPU, and run the tests:
 
     python -m vllm.entrypoints.launchers.grpc_server --model build/tiny-qwen2-vl --dtype float32 --enforce-eager \\
-        --block-size 32 --enable-prefix-caching --limit-mm-per-prompt '{"image": 4, "video": 0}' --no-mm-device-do-normalize
+        --block-size 32 --enable-prefix-caching --limit-mm-per-prompt '{"image": 4, "video": 0}'
     make test-real ENGINE=grpc://host:port MODEL=build/tiny-qwen2-vl
 
-vLLM 0.32 normalises pictures itself unless it is told not to, and would do so a second time to tensors that are normalised.
+vLLM 0.32 normalises this model's pixels on the device unless --no-mm-device-do-normalize is given, and says so; the gateway then
+sends their bytes. The answers are transformers' own either way.
 
 The engine's environment must be able to import torchvision: vLLM asks transformers for the model's processor when it starts,
 though the gateway brings the tensors. torchvision's build for CPU is not where pip looks by itself; the usual one for torch's
