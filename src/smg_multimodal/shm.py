@@ -6,6 +6,7 @@ bounded, goes when the request is over, and when its process is: whoever comes n
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 from dataclasses import dataclass
@@ -104,9 +105,13 @@ class SharedMemory:
         return SharedTensor(name, 0, tensor.nbytes, tensor.shape, tensor.dtype)
 
     def write(self, shared: SharedTensor, tensor: WireTensor) -> None:
-        """Write `tensor` to the place that was taken for it. Raises OSError where there is no room."""
+        """Write `tensor` to the place that was taken for it. Raises OSError where there is no room, or when it was closed."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(self._folder / shared.name, flags, 0o600), "wb", buffering=0) as file:
+        path = self._folder / shared.name
+        with os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0) as file:
+            if self._lock < 0:  # closed meanwhile, by another thread: nobody would sweep this
+                path.unlink(missing_ok=True)
+                raise OSError(errno.ESHUTDOWN, "the shared memory was closed")
             rest = tensor.data.cast("B")
             while rest.nbytes:
                 rest = rest[file.write(rest) :]
@@ -137,9 +142,9 @@ class SharedMemory:
         return len(left)
 
     def close(self) -> None:
-        """Remove everything, and let go of the lock. Nothing may be shared afterwards."""
+        """Remove everything, and let go of the lock. What is still being written goes too, and nothing is shared afterwards."""
+        lock, self._lock = self._lock, -1
         self.sweep()
         (self._folder / f"{self._prefix}{_LOCK}").unlink(missing_ok=True)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        if lock >= 0:
+            os.close(lock)

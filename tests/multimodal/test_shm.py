@@ -52,6 +52,17 @@ def test_a_file_that_is_there_already_is_never_written_to(tmp_path: Path) -> Non
             SharedMemory(prefix)
 
 
+def test_what_is_written_after_the_end_does_not_stay(tmp_path: Path) -> None:
+    shared = SharedMemory("smg-test", min_bytes=1, folder=tmp_path)
+    placed = shared.take(SMALL)
+    assert placed is not None
+    shared.close()
+    shared.close()
+    with pytest.raises(OSError, match="closed"):
+        shared.write(placed, SMALL)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_one_prefix_has_one_owner(tmp_path: Path) -> None:
     shared = SharedMemory("smg-test", folder=tmp_path)
     with pytest.raises(OSError, match="unavailable"):
