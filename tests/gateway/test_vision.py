@@ -17,15 +17,16 @@ import openai
 import pytest
 import trustme
 from PIL import Image
-from tests.gateway.conftest import CHAT, House, in_process, over_http, settled
+from tests.gateway.conftest import CHAT, House, eventually, in_process, over_http, settled
 from tests.gateway.vision_models import clip, data_url, image_part, llava, picture, qwen2_vl, text_part, video_part
 
-from smg_core import Config
+from smg_core import Config, Gateway
 from smg_core.config import MediaConfig, TokenizerConfig, WorkersConfig
 from smg_core.routing import Candidate, RoutingContext
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.media import SeenMedia
 from smg_core.simulator.replies import Reply
+from smg_core.simulator.server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +113,19 @@ async def test_an_engine_that_normalises_pixels_itself_is_sent_their_bytes(qwen:
     pixels = seen(house).tensors["pixel_values"]
     assert (pixels.shape, pixels.dtype) == ((20 * 10, 3 * 2 * 14 * 14), "uint8")
     assert seen(house).tensors["image_grid_thw"].values == (1, 10, 20)
+
+
+async def test_engines_of_one_model_that_differ_on_who_normalises_do_not_serve_it_together(
+    qwen: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kinds = [SimulatorConfig(model_folder=qwen, normalizes=each) for each in (False, True)]
+    async with SimulatedEngine(kinds[0]) as one, SimulatedEngine(kinds[1]) as other:
+        gateway = Gateway([one.target, other.target], config=Config(workers=VLLM))
+        async with gateway:
+            await eventually(lambda: "does not take pictures as others" in caplog.text)
+            joined = [worker for worker in gateway.registry if worker.engine is not None]
+
+    assert len(joined) == 1
 
 
 async def test_the_prompt_the_engine_sees_is_expanded_and_counted_in_usage(qwen: str) -> None:

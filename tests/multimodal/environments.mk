@@ -28,8 +28,11 @@ multimodal-torchvision-env: $(TORCHVISION_ENV)/bin/python
 	$(TORCHVISION_ENV)/bin/pip install --quiet $(TORCHVISION_PINS) $(MULTIMODAL_PINS)
 
 multimodal-torchvision: multimodal-torchvision-env
+	mkdir -p build
+	$(ONE_THREAD) PYTHONPATH=src $(TORCHVISION_ENV)/bin/python bench/multimodal/bench.py --torchvision --rounds 3 \
+		--json build/torchvision-times.json
 	$(ONE_THREAD) PYTHONPATH=src $(TORCHVISION_ENV)/bin/python tests/multimodal/compare_torchvision.py \
-		--report docs/multimodal/torchvision.md
+		--times build/torchvision-times.json --report docs/multimodal/torchvision.md
 
 tiny-qwen2-vl: multimodal-torchvision-env
 	$(TORCHVISION_ENV)/bin/python tests/real/make_tiny_qwen2_vl.py $(TINY_QWEN2_VL)
