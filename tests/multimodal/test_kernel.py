@@ -97,7 +97,7 @@ def test_bytes_are_pillows_at_the_edges(before: tuple[int, int], after: tuple[in
 
 def test_bytes_are_pillows_where_pillow_keeps_a_picture_in_pieces() -> None:
     image = picture(3000, 1700, "noise")
-    with pytest.raises(ValueError, match="contiguous"):
+    with pytest.raises(ValueError):  # what it says differs between releases
         image.__arrow_c_array__()
     assert_pillows(image, Size(336, 597), BICUBIC)
     assert_pillows(image, Size(1700, 2996), BICUBIC)
