@@ -243,6 +243,23 @@ async def test_two_processes_let_streams_finish_on_sigterm() -> None:
     assert status == 0
 
 
+def running(pid: int) -> bool:
+    """A process that has ended has no command line, even while nobody has asked for its status."""
+    line = Path(f"/proc/{pid}/cmdline")
+    return line.exists() and bool(line.read_bytes())
+
+
+async def test_processes_whose_supervisor_is_killed_finish_their_streams_and_go() -> None:
+    async with serving(PACED, "--processes", "2") as served:
+        both = children(served.process)
+        streams = await begin(served, 8)
+        served.process.kill()
+        texts = [await text_of(stream) for stream in streams]
+        await eventually(lambda: not any(map(running, both)), 30)
+
+    assert texts == [(LONG, [])] * 8
+
+
 # ------------------------------------------------------------------------------------------------------ settings and the log
 
 

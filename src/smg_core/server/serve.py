@@ -3,7 +3,8 @@
 Decides how a gateway leaves: on SIGTERM it takes nothing new (503 with Retry-After, readiness included), lets what is in
 flight finish for at most `drain_s` seconds, and goes; a second signal ends it at once. With several processes a supervisor
 holds the listening socket, so a process that dies loses no connection that waits to be accepted, and starts another in its
-place. Requests in flight are counted in shared memory, a column a process, so every process routes on the whole picture.
+place; a supervisor that dies takes them along, once their streams have finished. Requests in flight are counted in shared
+memory, a column a process, so every process routes on the whole picture.
 """
 
 import asyncio
@@ -150,11 +151,23 @@ class HttpServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_leave)
+        supervisor = multiprocessing.parent_process()
+        if supervisor is not None:
+            # Readable once it is gone, however it went: nobody would pass the word to leave on, or give up the port.
+            loop.add_reader(supervisor.sentinel, self._orphaned, supervisor.sentinel)
         try:
             yield
         finally:
+            if supervisor is not None:
+                loop.remove_reader(supervisor.sentinel)
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
+
+    def _orphaned(self, sentinel: int) -> None:
+        asyncio.get_running_loop().remove_reader(sentinel)
+        log.error("the supervisor is gone")
+        if self._deadline is None:
+            self._asked_to_leave()
 
     def _asked_to_leave(self) -> None:
         if self._deadline is not None:
