@@ -281,7 +281,8 @@ INTRODUCTION = """# Compared with the torchvision backend
 transformers has two backends, PIL and torchvision, and they differ from one another. Ours equals the PIL backend bit for bit
 ("as PIL" counts the pictures), so it is exactly as far from torchvision as transformers' own PIL backend is: the two triples of
 columns agree. Nothing can equal both. One level is one step of an eight-bit pixel; "near" is the share within one level. Grids,
-shapes and counts are equal throughout. Times are means over the corpus, from encoded bytes to tensor, the two in turns.
+shapes and counts are equal throughout. Times are means over the corpus, from encoded bytes to tensor, the two in turns: for
+comparing the two columns, since whatever else the machine does is in both.
 """
 
 WHY = """
