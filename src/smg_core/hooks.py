@@ -10,10 +10,13 @@ from typing import Protocol
 import attrs
 
 __all__ = [
+    "AttemptEnded",
     "EncodeDone",
     "FirstToken",
+    "MediaLoaded",
     "Moment",
     "Observer",
+    "Rendered",
     "RequestFinished",
     "RequestStarted",
     "Retrying",
@@ -36,14 +39,33 @@ class RequestStarted:
 
 
 @attrs.frozen
+class Rendered:
+    """The prompt's text is written."""
+
+    request_id: str
+    at: float
+
+
+@attrs.frozen
+class MediaLoaded:
+    """The `count` media of the request were fetched, processed and placed in the prompt."""
+
+    request_id: str
+    count: int
+    at: float
+
+
+@attrs.frozen
 class EncodeDone:
-    """The prompt is token ids. `cached_characters` of `characters` came from the tokenizer cache."""
+    """The prompt is token ids. `cached_characters` of `characters` came from the tokenizer cache; `seconds` since it was rendered,
+    media included."""
 
     request_id: str
     characters: int
     cached_characters: int
     prompt_tokens: int
     seconds: float
+    at: float
 
 
 @attrs.frozen
@@ -54,15 +76,17 @@ class WorkerPicked:
     worker: str
     policy: str
     attempt: int
+    at: float
 
 
 @attrs.frozen
 class FirstToken:
-    """The first byte of output is ready, `seconds` after the request started."""
+    """The first output has come, `seconds` after the request started. Reported once, of the first attempt that brought some."""
 
     request_id: str
     worker: str
     seconds: float
+    at: float
 
 
 @attrs.frozen
@@ -76,8 +100,26 @@ class Retrying:
 
 
 @attrs.frozen
+class AttemptEnded:
+    """One call of one worker's engine is over, well or not. `outcome` is "ok", "abandoned" (the client left, or the gateway shuts
+    down) or the error's class name; `finish` says why its choices ended, in the order in which they did; `first_seconds` is the time from its start to the first output, None when there was none."""
+
+    request_id: str
+    worker: str
+    attempt: int
+    outcome: str
+    completion_tokens: int
+    finish: tuple[str, ...]
+    first_seconds: float | None
+    seconds: float
+    at: float
+
+
+@attrs.frozen
 class RequestFinished:
-    """The response ended. `outcome` is "ok", "client_gone" or the error's class name; counts are tokens."""
+    """The response ended. `outcome` is "ok", "client_gone" or the error's class name; counts are tokens. `worker` is the one that
+    served it last ("" when none was chosen), `attempts` how many engine calls it took, `first_seconds` the time to the first
+    output, None when there was none, `finish` why the choices ended, in the order in which they did."""
 
     request_id: str
     api: str
@@ -88,6 +130,10 @@ class RequestFinished:
     completion_tokens: int
     cached_tokens: int
     seconds: float
+    worker: str = ""
+    attempts: int = 0
+    first_seconds: float | None = None
+    finish: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -100,7 +146,18 @@ class WorkerStateChanged:
     reason: str
 
 
-Moment = RequestStarted | EncodeDone | WorkerPicked | FirstToken | Retrying | RequestFinished | WorkerStateChanged
+Moment = (
+    RequestStarted
+    | Rendered
+    | MediaLoaded
+    | EncodeDone
+    | WorkerPicked
+    | FirstToken
+    | AttemptEnded
+    | Retrying
+    | RequestFinished
+    | WorkerStateChanged
+)
 
 
 class Observer(Protocol):

@@ -1,22 +1,31 @@
-"""The answer under way: engine messages in on one side, response bytes out on the other (edge).
+"""The response to one client: events in, response bytes out (edge).
 
-An `Answer` is what the transport pushes into. Decoding, processing and encoding happen in that push, as plain calls; the
-request's coroutine wakes once, takes everything that has gathered, and writes it in one call. Under load several tokens
-leave in one write, and the token of an idle stream leaves at once: there is no timer. Once a stream is under way and its
-socket takes more, what was encoded is written in the push itself, and the coroutine sleeps on.
+An `Answer` is the client side of a request: encoder, buffer, back-pressure, commit point. Attempts push events into it (`take`);
+the request's coroutine writes what has gathered (`carry`, `flush`) in one call. Under load several tokens leave in one write, and
+the token of an idle stream leaves at once: there is no timer. Once a stream is under way and its socket takes more, what was
+encoded is written in the push itself, and the coroutine sleeps on.
 
-The first write is the commit point. An error before it is raised to the flow, which may try another worker; after it, the
-encoder's in-band error ends the answer. What has been encoded and not yet written is bounded: at `high_water` bytes the
-engine's stream is paused until the client has caught up.
+It is the only maker of `Started`, `Usage`, `Done`, `Cancelled` and `Failed`, so that a response fed by any number of attempts and
+turns has each of them once. The first write is the commit point: before it an attempt that failed leaves no trace (`begin` of the
+next one drops its events); after it, nothing can be taken back.
+
+    state       begin(attempt)           take        carry, flush            finish, cancel    fail(error)
+    open        drops a failed attempt   buffered    writes -> committed     -> over           -> refused (says False)
+    committed   closes its open blocks   buffered    writes                  -> over           -> over (in band; says True)
+    over        wrong                    ignored     nothing to write        wrong             nothing (says True)
+    refused     wrong                    ignored     nothing to write        wrong             nothing (says False)
+
+An answer that leaves whole is committed by `finish` alone. What has been encoded and not yet written is bounded: at `high_water`
+bytes the engine's stream is paused until the client has caught up.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal
 
-from smg_core.engines.base import Call, OutputDecoder
-from smg_core.errors import EngineGarbled, SmgError
-from smg_core.events import Event, Failed, Usage
-from smg_core.pipeline.output import OutputProcessor
+from smg_core.errors import SmgError
+from smg_core.events import Cancelled, Done, Event, Failed, Finished, Started, Usage
+from smg_core.pipeline.attempt import Attempt
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
 
 __all__ = ["Answer", "StreamedAnswer", "WholeAnswer", "Write", "WriteNow"]
@@ -27,118 +36,134 @@ Write = Callable[[bytes, bool], Awaitable[None]]
 WriteNow = Callable[[bytes], bool]
 """`write_now(data)`: pass bytes to the client if nobody has to wait for that; False means that nothing was done."""
 
+_NOTHING = Usage(0, 0)
+
 
 class Answer:
-    """One response to one client. `begin` starts it over for each attempt, until something was written."""
+    """One response to one client. `model` is what the client asked for. `calls` is how many tool calls the turns so far have
+    made."""
 
     __slots__ = (
-        "_call",
-        "_decoder",
-        "_engine_over",
-        "_error",
-        "_processor",
-        "_trailing",
+        "_attempt",
+        "_current",
+        "_earlier",
+        "_model",
+        "_spent",
+        "_started",
         "_waiter",
         "_write",
-        "committed",
-        "ended",
+        "calls",
         "failure",
-        "on_first",
-        "usage",
+        "state",
     )
 
-    def __init__(self, write: Write, *, on_first: Callable[[], None]) -> None:
-        self._write = write
-        self._call: Call | None = None
-        self._trailing: Call | None = None
-        self._processor: OutputProcessor | None = None
-        self._decoder: OutputDecoder | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._engine_over = True
-        self._error: SmgError | None = None
-        self.on_first: Callable[[], None] | None = on_first
-        self.committed = False
-        self.ended = False
+    def __init__(self, write: Write, *, model: str) -> None:
+        self.state: Literal["open", "committed", "over", "refused"] = "open"
         self.failure: SmgError | None = None
-        self.usage: Usage | None = None
+        self.calls = 0
+        self._model = model
+        self._write = write
+        self._attempt: Attempt[Any] | None = None
+        self._spent: Usage | None = None
+        self._started = False
+        self._earlier: list[Sequence[Event]] = []
+        self._current: list[Sequence[Event]] = []
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def committed(self) -> bool:
+        """Whether the client has been sent something that cannot be taken back."""
+        return self.state in ("committed", "over")
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of all turns so far, the one under way included; None before the first."""
+        if self._attempt is None:
+            return self._spent
+        now = self._attempt.reader.usage()
+        return now if self._spent is None else self._spent + now
 
     # -------------------------------------------------------------------------------------- driven by the request
 
-    def begin(self, processor: OutputProcessor, decoder: OutputDecoder) -> None:
-        """A new attempt: what came of an earlier one is forgotten."""
-        if self._trailing is not None:
-            self._trailing.cancel()  # what it has still to say is not of this attempt
-        self._processor, self._decoder, self._call, self._trailing = processor, decoder, None, None
-        self._engine_over = self.ended = False
-        self._error = None
+    def begin(self, attempt: Attempt[Any]) -> None:
+        """`attempt` is the one to bring events from now on. What an earlier one that failed has brought is dropped while that is
+        possible; it stays where `attempt` goes on with the same reader, and where the client has seen some of it."""
+        if self.state not in ("open", "committed"):
+            raise AssertionError(f"an attempt on an answer that is {self.state}")
+        before, self._attempt = self._attempt, attempt
+        if before is None or before.reader is attempt.reader:
+            return
+        if before.state == "failed" and self.state == "open":
+            self._rewind()
+            return
+        self._settle(before)
 
-    def reads_from(self, call: Call) -> None:
-        """The call whose messages arrive here, to be paused and cancelled."""
-        self._call = call
+    def _settle(self, attempt: Attempt[Any]) -> None:
+        """The turn that `attempt` was of is part of the response."""
+        if attempt.state == "failed" and (events := attempt.reader.cut()):
+            self._keep(events)
+        usage = attempt.reader.usage()
+        self._spent = usage if self._spent is None else self._spent + usage
+        self._earlier += self._current
+        self._current = []
 
-    def let_go(self) -> bool:
-        """Be done with the engine's stream. Where the engine still works on it, the stream is reset, and True says that the
-        engine must be told by name too; where it has finished and only its status is to come, that may come."""
-        call, self._call = self._call, None
-        if call is None or self._engine_over:
+    def _rewind(self) -> None:
+        self._current.clear()
+        self._started = bool(self._earlier)
+
+    def _keep(self, events: Sequence[Event]) -> None:
+        raise AssertionError("a subclass encodes events")
+
+    async def carry(self, attempt: Attempt[Any]) -> None:
+        """Return when `attempt` is over, having written what it brought as far as that is to leave at once."""
+        raise AssertionError("a subclass carries")
+
+    async def flush(self) -> None:
+        """Write what waits and will not be taken back, before something that takes time."""
+
+    async def finish(self, finishes: Sequence[Finished] = ()) -> None:
+        """End the response, complete. `finishes` are the ends of choices that have not passed through `take`."""
+        await self._end([*finishes, self._total(), Done()])
+
+    async def cancel(self, reason: str) -> None:
+        """End the response, incomplete by somebody's wish."""
+        await self._end([self._total(), Cancelled(reason)])
+
+    async def fail(self, error: SmgError) -> bool:
+        """End the response with `error`: in band where the client has seen some of it. False: nothing has been written, and the
+        caller is to answer with an error of its own."""
+        if self.state in ("over", "refused"):
+            return self.state == "over"
+        self.failure = error
+        if self.state == "open":
+            self.state = "refused"
             return False
-        whole = self.ended and self.failure is None and self._error is None
-        if whole and self._processor is not None and self._processor.engine_done:
-            self._trailing = call
-            return False
-        call.cancel()
-        return not whole
+        await self._end([self._total(), Failed(error)])
+        return True
 
-    async def deliver(self) -> None:
-        """Write the answer as it comes; done when all of it is written. Raises an error that came before the first
-        byte."""
-        raise AssertionError("a subclass delivers")
+    def _total(self) -> Usage:
+        return self.usage or _NOTHING
+
+    async def _end(self, events: Sequence[Event]) -> None:
+        raise AssertionError("a subclass ends")
 
     async def _wait(self) -> None:
-        if not self.ended:
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
 
-    # ---------------------------------------------------------------------------------------- pushed by the engine
+    # --------------------------------------------------------------------------------------- pushed by the attempt
 
-    def messages(self, batch: list[bytes]) -> None:
-        """Engine messages of one socket read."""
-        processor, decoder = self._processor, self._decoder
-        if self.ended or processor is None or decoder is None:
-            return
-        try:
-            events = processor.feed(decoder.feed(batch))
-        except SmgError as error:
-            self._fail(error)
-            return
-        if not events:
-            return
-        if self.on_first is not None:
-            self.on_first()
-            self.on_first = None
-        if processor.done:
-            self.usage = processor.usage()
-            self.ended = True
-        self._take(events)
-
-    def closed(self, error: SmgError | None) -> None:
-        """The engine's stream is over."""
-        self._engine_over = True
-        if not self.ended:
-            self._fail(error or EngineGarbled("The engine's stream ended before its answer was complete."))
-
-    def _fail(self, error: SmgError) -> None:
-        """End this attempt with an error: in band when the client has seen something, else for the flow to judge."""
-        self.ended = True
-        if self.committed and self._processor is not None:
-            self.failure, self.usage = error, self._processor.usage()
-            self._take([Failed(error)])
-        else:
-            self._error = error
-            self._wake()
-
-    def _take(self, events: Sequence[Event]) -> None:
+    def take(self, events: Sequence[Event], over: bool) -> None:
+        """More events of the attempt that was begun last; `over` when it has ended."""
         raise AssertionError("a subclass takes events")
+
+    def _opening(self) -> Event:
+        """The event that opens the response, made when the first event of an engine comes."""
+        self._started = True
+        reader = self._attempt.reader if self._attempt is not None else None
+        if reader is None:
+            return Started(0, None, self._model)
+        return Started(reader.prompt_tokens, reader.cached_tokens, self._model)
 
     def _wake(self) -> None:
         waiter = self._waiter
@@ -158,67 +183,99 @@ class StreamedAnswer(Answer):
         make_encoder: Callable[[], StreamEncoder],
         write: Write,
         *,
+        model: str,
         high_water: int,
-        on_first: Callable[[], None],
         write_now: WriteNow | None = None,
     ) -> None:
-        super().__init__(write, on_first=on_first)
+        super().__init__(write, model=model)
         self._make_encoder = make_encoder
         self._high_water = high_water
         self._write_now = write_now
+        self._paused = False
+        self._reset()
 
-    def begin(self, processor: OutputProcessor, decoder: OutputDecoder) -> None:
-        super().begin(processor, decoder)
+    def _reset(self) -> None:
         self._encoder = self._make_encoder()
         self._buffer: list[bytes] = [self._encoder.start()]
         self._size = 0
-        self._paused = False
 
-    async def deliver(self) -> None:
-        while True:
-            if self._error is not None:
-                raise self._error
+    def _rewind(self) -> None:
+        super()._rewind()
+        self._reset()
+        for events in self._earlier:
+            self._put(self._encoder.encode(events))
+
+    def _keep(self, events: Sequence[Event]) -> None:
+        self._put(self._encoder.encode(events))
+
+    def _put(self, data: bytes) -> None:
+        if data:
+            self._buffer.append(data)
+            self._size += len(data)
+
+    async def carry(self, attempt: Attempt[Any]) -> None:
+        while not attempt.over:
             if self._size:
-                data = b"".join(self._buffer)
-                self._buffer.clear()
-                self._size = 0
-                self.committed = True
-                last = self.ended
-                await self._write(data, last)
-                if last:
-                    return
-                if self._paused and self._call is not None:
+                await self._write_out(last=False)
+                if self._paused and self._size <= self._high_water:
                     self._paused = False
-                    self._call.resume()
-            elif self.ended:
-                await self._write(b"", True)
-                return
+                    attempt.resume()
             else:
                 await self._wait()
+        self._paused = False
 
-    async def break_off(self, error: SmgError) -> None:
-        """End an answer that the client has seen some of with `error`, although the engine has more to say."""
-        if not self.ended:
-            self._fail(error)
-        await self.deliver()
+    async def flush(self) -> None:
+        certain = self._attempt is None or self._attempt.state != "failed" or self.state == "committed"
+        if self._size and certain:
+            await self._write_out(last=False)
 
-    def _take(self, events: Sequence[Event]) -> None:
-        data = self._encoder.encode(events)
+    async def _write_out(self, *, last: bool) -> None:
+        data = b"".join(self._buffer)
+        self._buffer.clear()
+        self._size = 0
+        if self.state == "open":
+            self.state = "committed"
+            self._earlier, self._current = [], []  # nothing can be taken back any more
+        await self._write(data, last)
+
+    async def _end(self, events: Sequence[Event]) -> None:
+        if self.state not in ("open", "committed"):
+            raise AssertionError(f"an answer that is {self.state} cannot be ended")
+        if not self._started:
+            events = [self._opening(), *events]
+        self._put(self._encoder.encode(events))
+        self.state = "over"
+        await self._write_out(last=True)
+
+    def take(self, events: Sequence[Event], over: bool) -> None:
+        if self.state != "committed":
+            if self.state != "open":
+                return
+            events = self._first(events)
+        data = self._encoder.encode(events) if events else b""
         waiter = self._waiter
         # A coroutine that waits has written all there was: bytes that leave now leave in order.
-        flows = waiter is not None and self.committed and not self.ended
+        flows = waiter is not None and not over and self.state == "committed"
         if flows and self._write_now is not None and (not data or self._write_now(data)):
             return
         if data:
             self._buffer.append(data)
             self._size += len(data)
-            if self._size > self._high_water and not self._paused and self._call is not None:
+            if self._size > self._high_water and not self._paused and self._attempt is not None and not over:
                 self._paused = True
-                self._call.pause()
+                self._attempt.pause()
         if waiter is not None:
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
+
+    def _first(self, events: Sequence[Event]) -> Sequence[Event]:
+        """`events` of an answer that may still be rewound, with what opens the response before them."""
+        if events and not self._started:
+            events = [self._opening(), *events]
+        if events:
+            self._current.append(events)
+        return events
 
 
 class WholeAnswer(Answer):
@@ -226,24 +283,39 @@ class WholeAnswer(Answer):
 
     __slots__ = ("_encoder", "_make_encoder")
 
-    def __init__(self, make_encoder: Callable[[], WholeEncoder], write: Write, *, on_first: Callable[[], None]) -> None:
-        super().__init__(write, on_first=on_first)
+    def __init__(self, make_encoder: Callable[[], WholeEncoder], write: Write, *, model: str) -> None:
+        super().__init__(write, model=model)
         self._make_encoder = make_encoder
+        self._encoder = make_encoder()
 
-    def begin(self, processor: OutputProcessor, decoder: OutputDecoder) -> None:
-        super().begin(processor, decoder)
+    def _rewind(self) -> None:
+        super()._rewind()
         self._encoder = self._make_encoder()
+        for events in self._earlier:
+            self._encoder.add(events)
 
-    async def deliver(self) -> None:
-        while not self.ended:
+    def _keep(self, events: Sequence[Event]) -> None:
+        self._current.append(events)
+        self._encoder.add(events)
+
+    async def carry(self, attempt: Attempt[Any]) -> None:
+        while not attempt.over:
             await self._wait()
-        if self._error is not None:
-            raise self._error
+
+    async def _end(self, events: Sequence[Event]) -> None:
+        if self.state != "open":
+            raise AssertionError(f"an answer that is {self.state} cannot be ended")
+        if not self._started:
+            events = [self._opening(), *events]
+        self._encoder.add(events)
         body = self._encoder.body()
-        self.committed = True
+        self.state = "over"
         await self._write(body, True)
 
-    def _take(self, events: Sequence[Event]) -> None:
-        self._encoder.add(events)
-        if self.ended:
+    def take(self, events: Sequence[Event], over: bool) -> None:
+        if self.state == "open" and events:
+            if not self._started:
+                events = [self._opening(), *events]
+            self._keep(events)
+        if over:
             self._wake()

@@ -1,7 +1,12 @@
-"""One generation, from request to answered: prepare, select, stream, and try again elsewhere while nothing has gone out.
+"""The flows every request goes through: `generate` makes one turn, `respond` makes a response of it.
 
-The commit point is the first byte sent to the client. Before it, a worker that is gone or full is excluded and another is
-chosen; after it, the error belongs to the client. Decides only: whether, where and after how long. The driver does.
+`generate` prepares, selects, streams, and tries again elsewhere while nothing has gone out. The commit point is the first byte
+sent to the client: before it, a worker that is gone or full is excluded and another is chosen; after it, the error belongs to
+the client. A response is a flow around turns, and only the outermost flow ends it: `respond` is the one with a single turn;
+a tool loop, history, or prefill and decode are others. A client that leaves, or a gateway that shuts down, is thrown into the
+flow as ClientGone or Draining, wherever it waits: what the flow does then, and asks for, is still performed.
+
+Decides only: whether, where and after how long. The driver's performers do.
 """
 
 import random
@@ -9,12 +14,14 @@ from typing import Protocol
 
 import attrs
 
-from smg_core.errors import NoWorker, SmgError
+from smg_core.errors import SmgError
 from smg_core.hooks import Observer, Retrying
-from smg_core.pipeline.steps import Flow, Prepare, Select, Stream, Wait, ask
+from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Stream, Wait, ask
+from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
 
-__all__ = ["Commitment", "RetryPolicy", "generate"]
+__all__ = ["Commitment", "RetryPolicy", "Terms", "generate", "respond"]
 
 
 class Commitment(Protocol):
@@ -41,30 +48,47 @@ class RetryPolicy:
         return ceiling * (0.5 + 0.5 * rng.random())
 
 
-def generate(
-    request: GenerationRequest, answer: Commitment, retry: RetryPolicy, rng: random.Random, observer: Observer
-) -> Flow[None]:
-    """Answer `request`. Raises the error the client is to see when that cannot be done."""
-    prepared = yield from ask(Prepare(request))
+@attrs.frozen
+class Terms:
+    """What a flow decides by: whether the client has seen something, how often to try, and whom to tell."""
+
+    answer: Commitment
+    retry: RetryPolicy
+    rng: random.Random
+    observer: Observer
+
+
+def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
+    """The response of one turn. Raises the error that the client is to see when that cannot be done."""
+    turn = yield from generate(request, terms)
+    yield from ask(Finish(turn))
+
+
+def generate(request: GenerationRequest, terms: Terms, *, ends: bool = True, keep: bool = False) -> Flow[Turn]:
+    """One turn of the model on `request`, from prepared to complete. `ends` and `keep` as in `Stream`. Raises what went wrong."""
+    prompted = yield from ask(Prepare(request))
+    return (yield from _attempts(prompted, terms, ends, keep))
+
+
+def _attempts(prompted: Prompted, terms: Terms, ends: bool, keep: bool) -> Flow[Turn]:
     tried: frozenset[str] = frozenset()
     failure: SmgError | None = None
-    for attempt in range(1, retry.attempts + 1):
+    for attempt in range(1, terms.retry.attempts + 1):
         try:
-            worker = yield from ask(Select(prepared, tried, attempt))
-        except NoWorker:
-            if failure is not None:
+            placement = yield from ask(Select(prompted, tried, attempt))
+        except SmgError:
+            if failure is not None:  # nobody is left to try: what went wrong is why
                 raise failure from None
             raise
-        try:
-            yield from ask(Stream(prepared, worker, attempt))
-        except SmgError as error:
-            if not error.another_worker_may_do or answer.committed or attempt == retry.attempts:
-                raise
-            failure = error
-        else:
-            return
-        tried |= {worker.name}
-        delay = retry.delay(attempt, rng)
-        observer.report(Retrying(request.id, worker.name, type(failure).__name__, delay))
+        turn = yield from ask(Stream(prompted, placement.last, attempt, ends, keep))
+        failure = turn.error
+        if failure is None:
+            return turn
+        if not failure.another_worker_may_do or terms.answer.committed or attempt == terms.retry.attempts:
+            break
+        tried |= placement.names
+        delay = terms.retry.delay(attempt, terms.rng)
+        terms.observer.report(Retrying(prompted.request.id, placement.last.worker.name, type(failure).__name__, delay))
         if delay:
             yield from ask(Wait(delay))
+    raise failure if failure is not None else AssertionError("a retry policy allows one attempt at least")

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from smg_core.engines.base import Capabilities, Constraint
+from smg_core.engines.base import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.request import (
     ChoiceFormat,
@@ -25,12 +25,13 @@ from smg_core.request import (
 __all__ = ["compiled", "constraint_of", "output_check"]
 
 
-def constraint_of(asked: ResponseFormat, able: Capabilities) -> Constraint | None:
-    """The engine's constraint for a response format. Raises UnsupportedParameter when the engine has none of the kind."""
+def constraint_of(asked: ResponseFormat, kinds: frozenset[str]) -> Constraint | None:
+    """The constraint for a response format, of an engine that holds its output to those of `kinds`. Raises UnsupportedParameter
+    when it has none that will do."""
     if isinstance(asked, TextFormat):
         return None
     constraint = _constraint(asked)
-    if constraint.kind not in able.constraints:
+    if constraint.kind not in kinds:
         raise UnsupportedParameter(
             f"This model's engine cannot hold its output to a {constraint.kind}.", param="response_format"
         )

@@ -11,11 +11,21 @@ from typing import Any, Protocol
 
 import attrs
 
+from smg_core.engines.base import EngineFacts
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Audio, File, Image, MediaSource, Message, Part, ToolResult, Video
 from smg_core.tokens import TokenIds
 
-__all__ = ["Loan", "MediaItem", "MediaService", "PlacedMedia", "media_of", "refuse_unless_taken", "suggests_media"]
+__all__ = [
+    "Loan",
+    "MediaItem",
+    "MediaService",
+    "PlacedMedia",
+    "media_of",
+    "refuse_mixture",
+    "refuse_unless_taken",
+    "suggests_media",
+]
 
 _KINDS: Mapping[type, str] = {Image: "image", Audio: "audio", Video: "video", File: "file"}
 _HOLDERS = frozenset({*_KINDS, ToolResult})
@@ -39,11 +49,11 @@ class MediaItem:
 
 @attrs.frozen
 class PlacedMedia:
-    """The prompt the engine sees, every placeholder expanded, and `inputs`: what goes into `EngineRequest.multimodal`. `keys`
-    are for routing: one number per token, words of the media's hashes where their tokens lie."""
+    """The prompt that engines see, every placeholder expanded, and `features`: what `MediaService.pack` makes an engine's
+    message of. `keys` are for routing: one number per token, words of the media's hashes where their tokens lie."""
 
     ids: TokenIds
-    inputs: Any
+    features: Any
     keys: Sequence[int] = attrs.field(repr=False)
 
 
@@ -63,25 +73,24 @@ class MediaService(Protocol):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Of "image", "video" and "audio", what the model takes through its engine's dialect."""
+        """Of "image", "video" and "audio", what the model takes; an engine of it may take fewer (`EngineFacts.media`)."""
         ...
 
-    @property
-    def raw(self) -> bool:
-        """Whether pixels go as bytes, to engines that normalise them."""
-        ...
-
-    async def load(self, items: Sequence[MediaItem]) -> Any:
-        """Fetch and process; `place` takes what comes back. Several at once, off the event loop where it computes."""
+    async def load(self, items: Sequence[MediaItem], *, normalizes: bool) -> Any:
+        """Fetch and process; `place` takes what comes back. Several at once, off the event loop where it computes. `normalizes`
+        says that the engine probably normalises pixels itself."""
         ...
 
     async def place(self, ids: TokenIds, loaded: Any) -> PlacedMedia:
-        """Expand the prompt's placeholders for `loaded`, and put the tensors for the engine."""
+        """Expand the prompt's placeholders for `loaded`."""
         ...
 
-    async def lend(self, inputs: Any, memory: str) -> Loan | None:
-        """`inputs` for a worker whose engine sees the shared memory `memory` ("": none is known); None where they are to be
-        sent as they are."""
+    async def pack(self, features: Any, facts: EngineFacts) -> Any:
+        """`features` as engines of these facts take them: what goes into `EngineRequest.multimodal`."""
+        ...
+
+    async def lend(self, inputs: Any, facts: EngineFacts) -> Loan | None:
+        """`inputs` for an engine that sees the shared memory of this host; None where they are to be sent as they are."""
         ...
 
     def refuse_strays(self, ids: TokenIds) -> None:
@@ -130,6 +139,17 @@ def refuse_unless_taken(items: Sequence[MediaItem], model: str, kinds: frozenset
             raise UnsupportedParameter(
                 "Uploaded files cannot be referred to here; send a URL or the data.", param=item.param
             )
+
+
+def refuse_mixture(items: Sequence[MediaItem], together: frozenset[str]) -> None:
+    """Raise UnsupportedParameter where the items are of several kinds and not all of those may stand in one request."""
+    kinds = {item.kind for item in items}
+    if len(kinds) > 1 and not kinds <= together:
+        odd = next(item for item in items if item.kind != items[0].kind)
+        raise UnsupportedParameter(
+            f"This model's engine does not take {_NAMES[odd.kind]} and {_NAMES[items[0].kind]} in one request.",
+            param=odd.param,
+        )
 
 
 def suggests_media(config: Mapping[str, Any], files: Sequence[str]) -> bool:

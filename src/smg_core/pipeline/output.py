@@ -1,8 +1,10 @@
 """From engine output to events: decode, match stop strings, parse reasoning and tool calls, count.
 
 `OutputProcessor.feed` is the hot path of the whole house: the transport calls it with what one read of the socket brought,
-and it runs every stage as a plain call. It decides what the client sees and in which order; it does not know how events are
-encoded, who sends them, or which engine spoke. One processor serves one attempt at one request and is thrown away.
+and it runs every stage as a plain call. It decides what the client sees and in which order: the blocks and the `Finished` of
+each choice, in the grammar of events.py. How the response ends (`Usage`, `Done`, `Failed`) is not its affair: a response may
+need several turns. It does not know how events are encoded, who sends them, or which engine spoke. One processor reads one
+turn; a second engine call may go on feeding it where the first one ended (`resume`).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,15 +14,15 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.engines.base import EngineLogprob, EngineOutput
-from smg_core.errors import EngineFailed, EngineGarbled, SmgError
+from smg_core.errors import EngineFailed, EngineGarbled
 from smg_core.events import (
-    Done,
     Event,
-    Failed,
     Finished,
     FinishReason,
     ReasoningDelta,
+    ReasoningEnd,
     TextDelta,
+    TextEnd,
     TokenLogprob,
     ToolCallDelta,
     ToolCallEnd,
@@ -63,13 +65,20 @@ class OutputPlan:
     check: Callable[[str], str | None] | None = None
 
 
+_TEXT, _REASONING = -1, -2
+"""What `_Choice.block` is while text or reasoning is open; the number of a call while that is open; None before and between."""
+
+
 class _Choice:
-    """The stages of one choice."""
+    """The stages of one choice. `first_call` is the number of its first tool call: earlier turns may have had some."""
 
     __slots__ = (
+        "block",
         "calls",
         "decoder",
+        "ending",
         "finished",
+        "first_call",
         "index",
         "logprobs",
         "parser",
@@ -81,9 +90,11 @@ class _Choice:
         "tokens",
     )
 
-    def __init__(self, index: int, plan: OutputPlan) -> None:
+    def __init__(self, index: int, plan: OutputPlan, first_call: int) -> None:
         self.index = index
         self.plan = plan
+        self.first_call = first_call
+        self.block: int | None = None
         self.decoder = plan.tokenizer.decoder(skip_special_tokens=plan.skip_special_tokens)
         self.stopper = StopMatcher(plan.stop, plan.include_stop) if plan.stop else None
         self.parser = plan.make_parser() if plan.make_parser is not None else None
@@ -95,6 +106,7 @@ class _Choice:
         self.finished = False
         self.logprobs: list[TokenLogprob] = []
         self.text: list[str] = []
+        self.ending = Finished(index, "error")  # what `_finish` replaces
 
     def feed(self, output: EngineOutput, events: list[Event]) -> None:
         """Take in new tokens, append what follows from them."""
@@ -132,7 +144,26 @@ class _Choice:
         else:
             self._visible(text, events)
 
+    def _open(self, block: int, events: list[Event]) -> None:
+        """Close the block that is open and open another: blocks of a choice do not interleave."""
+        self.close(events)
+        self.block = block
+
+    def close(self, events: list[Event], *, valid: bool = False) -> None:
+        """End the block that is open, if one is. A call that is closed without `valid` was cut off."""
+        block, self.block = self.block, None
+        if block is None:
+            return
+        if block == _TEXT:
+            events.append(TextEnd(self.index))
+        elif block == _REASONING:
+            events.append(ReasoningEnd(self.index))
+        else:
+            events.append(ToolCallEnd(self.index, block, valid))
+
     def _visible(self, text: str, events: list[Event]) -> None:
+        if self.block != _TEXT:
+            self._open(_TEXT, events)
         if self.plan.check is not None:
             self.text.append(text)
         if self.logprobs:
@@ -150,6 +181,8 @@ class _Choice:
             elif isinstance(piece, Reasoning):
                 thought += len(piece.text)
                 self.logprobs.clear()
+                if self.block != _REASONING:
+                    self._open(_REASONING, events)
                 events.append(ReasoningDelta(self.index, piece.text))
             else:
                 other += 1
@@ -162,13 +195,15 @@ class _Choice:
         self.logprobs.clear()
         if self.plan.single_call and piece.index:
             return
+        call = self.first_call + piece.index
         if isinstance(piece, CallStart):
             self.calls += 1
-            events.append(ToolCallStart(self.index, piece.index, piece.id, piece.name))
+            self._open(call, events)
+            events.append(ToolCallStart(self.index, call, piece.id, piece.name))
         elif isinstance(piece, CallArguments):
-            events.append(ToolCallDelta(self.index, piece.index, piece.delta))
+            events.append(ToolCallDelta(self.index, call, piece.delta))
         else:
-            events.append(ToolCallEnd(self.index, piece.index))
+            self.close(events, valid=True)
 
     def _note_logprobs(self, logprobs: Sequence[EngineLogprob]) -> None:
         for each in logprobs:
@@ -177,6 +212,7 @@ class _Choice:
     def _finish(self, output: EngineOutput, matched: str | None, events: list[Event]) -> None:
         if self.parser is not None:
             self._pieces(self.parser.finish(), 0, events)
+        self.close(events)
         self.finished = True
         reason: FinishReason = "stop" if matched is not None or output.finish is None else output.finish
         if reason == "error":
@@ -187,62 +223,105 @@ class _Choice:
                 raise EngineGarbled(f"The model's output does not conform to the requested format: {fault}")
         if reason == "stop" and self.calls:
             reason = "tool_calls"
-        events.append(Finished(self.index, reason, matched if matched is not None else output.matched))
+        self.ending = Finished(self.index, reason, matched if matched is not None else output.matched)
 
 
 class OutputProcessor:
-    """All choices of one response. `done` is True once every choice is finished and the closing events were given;
-    `engine_done` once the engine itself has said so of all of its own, which a stop string found here may be ahead of."""
+    """All choices of one turn. `done` is True once every choice is finished; `engine_done` once the engine itself has said so
+    of all of its own, which a stop string found here may be ahead of. `first_call` numbers the turn's first tool call; `keep_ids`
+    keeps the ids of a turn with one choice, for an engine call that is to go on where this one ends."""
 
     __slots__ = (
         "_cached",
         "_choices",
         "_engine_open",
         "_engine_reasoning",
+        "_kept",
         "_open",
         "_plain",
         "_plan",
         "_prompt_tokens",
+        "_resumed",
         "done",
+        "finishes",
+        "kv_transfer",
     )
 
-    def __init__(self, plan: OutputPlan) -> None:
+    def __init__(self, plan: OutputPlan, first_call: int = 0, *, keep_ids: bool = False) -> None:
         self._plan = plan
-        self._choices = [_Choice(index, plan) for index in range(plan.choices)]
+        self._kept: list[int] | None = [] if keep_ids else None
+        self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
         self._open = plan.choices
         self._engine_open = plan.choices // plan.copies
         self._prompt_tokens = plan.prompt_tokens
         self._cached = 0
         self._engine_reasoning = 0
         self._plain = self._choices[0] if plan.choices == 1 and self._choices[0].plain else None
+        self._resumed = False
+        self.finishes: list[Finished] = []
+        self.kv_transfer: str | None = None
         self.done = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self._prompt_tokens
+
+    @property
+    def cached_tokens(self) -> int:
+        return self._cached
+
+    def resume(self) -> None:
+        """What follows comes from another engine call, whose prompt is this turn's prompt with all tokens so far behind it:
+        its own counts of prompt and cache are not the client's. The choices that the first call finished stay finished."""
+        self._resumed = True
 
     def feed(self, outputs: Sequence[EngineOutput]) -> list[Event]:
         """The events that follow from `outputs`. Raises a WorkerError when the engine failed or broke its protocol."""
         events: list[Event] = []
         for output in outputs:
-            if output.cached_tokens:
-                self._cached = output.cached_tokens
-            if output.prompt_tokens:
-                self._prompt_tokens = output.prompt_tokens
+            if output.prompt_tokens or output.cached_tokens:
+                self._count_prompt(output)
+            if self._kept is not None:
+                self._kept += output.ids
             plain = self._plain
             if plain is not None and output.finish is None and not output.index and not plain.finished:
                 # Nearly every token of most answers comes this way.
                 plain.tokens += len(output.ids)
                 text = plain.decoder.feed(output.ids)
                 if text:
+                    plain.block = _TEXT
                     events.append(TextDelta(0, text))
                 continue
             if output.finish is not None:
                 self._engine_open -= 1
+                self.kv_transfer = output.kv_transfer or self.kv_transfer
             first = output.index * self._plan.copies
             for index in range(first, first + self._plan.copies):
                 self._feed_choice(index, output, events)
         return events
 
     @property
+    def whole(self) -> bool:
+        return self.done
+
+    @property
     def engine_done(self) -> bool:
         return self._engine_open <= 0
+
+    @property
+    def next_call(self) -> int:
+        return max(choice.first_call + choice.calls for choice in self._choices)
+
+    @property
+    def kept_ids(self) -> Sequence[int]:
+        """The ids of the turn so far, where they are kept."""
+        return self._kept or ()
+
+    def _count_prompt(self, output: EngineOutput) -> None:
+        if self._resumed:
+            return
+        self._cached = output.cached_tokens or self._cached
+        self._prompt_tokens = output.prompt_tokens or self._prompt_tokens
 
     def _feed_choice(self, index: int, output: EngineOutput, events: list[Event]) -> None:
         if index >= len(self._choices):
@@ -256,10 +335,16 @@ class OutputProcessor:
         if choice.finished:
             self._engine_reasoning += output.reasoning_tokens
             self._open -= 1
-            if not self._open:
-                self.done = True
-                events.append(self.usage())
-                events.append(Done())
+            self.done = not self._open
+            self.finishes.append(choice.ending)
+            events.append(choice.ending)
+
+    def cut(self) -> list[Event]:
+        """The ends of the blocks that are open, for a turn that is not completed."""
+        events: list[Event] = []
+        for choice in self._choices:
+            choice.close(events)
+        return events
 
     def usage(self) -> Usage:
         """Token counts so far."""
@@ -269,11 +354,6 @@ class OutputProcessor:
             cached_tokens=self._cached,
             reasoning_tokens=self._engine_reasoning or sum(choice.reasoning_tokens for choice in self._choices),
         )
-
-    def fail(self, error: SmgError) -> list[Event]:
-        """The closing events of a response that cannot be completed."""
-        self.done = True
-        return [self.usage(), Failed(error)]
 
 
 def _one_by_one(output: EngineOutput) -> Sequence[EngineOutput]:

@@ -1,42 +1,23 @@
-"""From what the client asked to what the engine is sent.
+"""From what the client asked to a prompt that any engine of the model can be sent.
 
 Three steps, apart because they cost differently: `render` (the chat template, microseconds to milliseconds), the encoding
-(from nothing to milliseconds, done by whoever has a thread for it) and `assemble` (checks and records). Everything that
-makes engines crash or hang is refused here, for every API and path: empty prompts, ids outside the vocabulary, prompts
-over the context. Below: tokenizer, engine records, parsers. Knows no worker and no wire.
+(from nothing to milliseconds, done by whoever has a thread for it) and `assemble` (checks and the record). What makes any engine
+crash or hang is refused here, for every API and path: empty prompts, ids outside the vocabulary, prompts over the context. What
+only some engines cannot do is refused by `pipeline.fit`. Below: tokenizer, parsers. Knows no worker, no engine and no wire.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import attrs
-
-from smg_core.engines.base import EngineRequest, EngineSampling
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
-from smg_core.pipeline.formats import constraint_of, output_check
+from smg_core.pipeline.formats import output_check
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
-from smg_core.pipeline.output import OutputPlan
-from smg_core.pipeline.reading import reading_of
+from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import FunctionTool, GenerationRequest
 from smg_core.tokenizer.base import EncodeReport, Prompt
 from smg_core.tokens import TokenIds
 
-__all__ = ["Prepared", "assemble", "encode", "render", "take_media"]
-
-
-@attrs.frozen
-class Prepared:
-    """A request ready for any worker of its model. `media_keys` stand for the ids of a prompt with media where prompts are
-    compared."""
-
-    request: GenerationRequest
-    model: ServedModel
-    prompt: str
-    encoded: EncodeReport
-    engine: EngineRequest
-    plan: OutputPlan
-    media_keys: Sequence[int] | None = attrs.field(default=None, repr=False)
+__all__ = ["assemble", "encode", "refuse_too_long", "render", "salt_of", "take_media"]
 
 
 def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem]:
@@ -45,6 +26,14 @@ def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem
     if items:
         refuse_unless_taken(items, request.model, model.media.kinds if model.media is not None else frozenset())
     return items
+
+
+def salt_of(request: GenerationRequest) -> str:
+    """What keeps this request's prompts apart from others' in the tokenizer's caches: its tenant, and the client's own salt."""
+    tenant = request.caller.tenant
+    if not tenant:
+        return request.cache_salt or ""
+    return f"{tenant}\0{request.cache_salt or ''}"
 
 
 def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
@@ -70,51 +59,48 @@ def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str) -> EncodeRe
     """The prompt's ids. CPU work of up to milliseconds for long new text. `salt` keeps tenants apart in the caches."""
     if isinstance(prompt, TokenIds):
         return EncodeReport(prompt, 0)
+    if model.tokenizer is None:
+        return EncodeReport(TokenIds(), len(prompt.text))
     return model.tokenizer.encode_prompt(prompt, salt=salt)
 
 
 def assemble(
     request: GenerationRequest,
     model: ServedModel,
-    prompt: str,
+    text: str,
     encoded: EncodeReport,
-    placed: PlacedMedia | None = None,
-) -> Prepared:
-    """Check what can only be checked now, and put the records together. `encoded` has the ids the engine is sent: those of a
-    prompt with media are expanded, and `placed` is what belongs to them."""
-    length = len(encoded.ids)
+    items: Sequence[MediaItem] = (),
+    media: PlacedMedia | None = None,
+) -> Prompted:
+    """Check what can only be checked now, and put the record together. `encoded` has the ids that engines are sent: those of a
+    prompt with media are expanded, and `media` is what belongs to them."""
+    if model.tokenizer is not None:
+        _check_ids(request, model, len(encoded.ids))
+    for place, tool in enumerate(request.tools):
+        if not isinstance(tool, FunctionTool):
+            raise UnsupportedParameter("Only function tools can be called here.", param=f"tools[{place}]")
+    check = output_check(request.response_format)
+    return Prompted(request, model, text, encoded, check, tuple(items), media)
+
+
+def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> None:
     if not length:
         raise InvalidRequest("The prompt is empty.", param="messages" if request.messages else "prompt")
-    sampling = _sampling(request, model, length)
-    copies = 1
-    if sampling.n > 1 and sampling.temperature == 0 and not model.capabilities.greedy_n:
-        copies, sampling = sampling.n, attrs.evolve(sampling, n=1)
-    reading = reading_of(request, model, prompt)
-    keeps_control = reading.keeps_control
-    plan = OutputPlan(
-        tokenizer=model.tokenizer,
-        prompt_tokens=length,
-        choices=sampling.n * copies,
-        copies=copies,
-        stop=sampling.stop,
-        include_stop=sampling.include_stop,
-        skip_special_tokens=sampling.skip_special_tokens and not keeps_control,
-        hidden_ids=model.tokenizer.eos_token_ids if keeps_control and not sampling.ignore_eos else frozenset(),
-        make_parser=reading.make_parser,
-        single_call=reading.single_call,
-        logprobs=sampling.logprobs is not None,
-        check=output_check(request.response_format),
-    )
-    engine = EngineRequest(
-        id=request.id,
-        input_ids=encoded.ids,
-        sampling=sampling,
-        stream=request.stream,
-        constraint=reading.constraint or constraint_of(request.response_format, model.capabilities),
-        multimodal=placed.inputs if placed is not None else None,
-        cache_salt=request.cache_salt,
-    )
-    return Prepared(request, model, prompt, encoded, engine, plan, placed.keys if placed is not None else None)
+    refuse_too_long(request, length, model.context_length)
+    asked, size = request.sampling, model.vocab_size
+    for each in asked.logit_bias or ():
+        if not 0 <= each < size:
+            raise InvalidRequest(f"Token ids must be between 0 and {size - 1}.", param="sampling.logit_bias")
+    if any(each >= size for each in asked.stop_token_ids):
+        raise InvalidRequest(f"Token ids must be below {size}.", param="sampling.stop_token_ids")
+
+
+def refuse_too_long(request: GenerationRequest, length: int, context: int) -> None:
+    """Raise PromptTooLong where a prompt of `length` tokens and what is asked for do not fit `context` (0: unknown)."""
+    asked = request.sampling.max_tokens
+    room = context - length
+    if context and (room <= 0 or (asked is not None and asked > room)):
+        raise PromptTooLong(length, max(asked or 1, 1), context)
 
 
 def _own_ids(prompt: Sequence[int], model: ServedModel) -> TokenIds:
@@ -122,59 +108,3 @@ def _own_ids(prompt: Sequence[int], model: ServedModel) -> TokenIds:
     if any(not 0 <= each < size for each in prompt):
         raise InvalidRequest(f"Token ids must be between 0 and {size - 1}.", param="prompt")
     return TokenIds(prompt)
-
-
-def _sampling(request: GenerationRequest, model: ServedModel, length: int) -> EngineSampling:
-    asked, defaults = request.sampling, model.default_sampling
-    _refuse_unsupported(request, model)
-    room = model.context_length - length if model.context_length else None
-    if room is not None and (room <= 0 or (asked.max_tokens is not None and asked.max_tokens > room)):
-        raise PromptTooLong(length, max(asked.max_tokens or 1, 1), model.context_length)
-    return EngineSampling(
-        max_tokens=asked.max_tokens if asked.max_tokens is not None else room,
-        min_tokens=asked.min_tokens or 0,
-        temperature=_or_default(asked.temperature, defaults, "temperature"),
-        top_p=_or_default(asked.top_p, defaults, "top_p"),
-        top_k=_or_default(asked.top_k, defaults, "top_k"),
-        min_p=_or_default(asked.min_p, defaults, "min_p"),
-        frequency_penalty=asked.frequency_penalty,
-        presence_penalty=asked.presence_penalty,
-        repetition_penalty=_or_default(asked.repetition_penalty, defaults, "repetition_penalty"),
-        seed=asked.seed,
-        stop=asked.stop,
-        stop_token_ids=asked.stop_token_ids,
-        ignore_eos=asked.ignore_eos,
-        skip_special_tokens=asked.skip_special_tokens,
-        include_stop=asked.include_stop,
-        logit_bias=_known_ids(asked.logit_bias, model),
-        n=asked.n,
-        logprobs=asked.logprobs,
-        prompt_logprobs=asked.prompt_logprobs,
-    )
-
-
-def _or_default(asked: Any, defaults: Mapping[str, Any], name: str) -> Any:
-    return defaults.get(name) if asked is None and defaults else asked
-
-
-def _known_ids(bias: Mapping[int, float] | None, model: ServedModel) -> Mapping[int, float] | None:
-    for each in bias or ():
-        if not 0 <= each < model.vocab_size:
-            raise InvalidRequest(f"Token ids must be between 0 and {model.vocab_size - 1}.", param="logit_bias")
-    return bias
-
-
-def _refuse_unsupported(request: GenerationRequest, model: ServedModel) -> None:
-    """Refuse by name what this model's engine cannot do."""
-    asked, able = request.sampling, model.capabilities
-    if asked.n > 1 and not able.n:
-        raise UnsupportedParameter("This model's engine gives one choice at a time.", param="n")
-    if asked.logprobs is not None and able.max_logprobs is not None and asked.logprobs > able.max_logprobs:
-        raise UnsupportedParameter(f"At most {able.max_logprobs} logprobs per token.", param="top_logprobs")
-    if asked.prompt_logprobs is not None and not able.prompt_logprobs:
-        raise UnsupportedParameter("This model's engine gives no prompt logprobs.", param="prompt_logprobs")
-    if any(each >= model.vocab_size for each in asked.stop_token_ids):
-        raise InvalidRequest(f"Token ids must be below {model.vocab_size}.", param="stop_token_ids")
-    for place, tool in enumerate(request.tools):
-        if not isinstance(tool, FunctionTool):
-            raise UnsupportedParameter("Only function tools can be called here.", param=f"tools[{place}].type")

@@ -1,8 +1,8 @@
 """What a flow may ask of its driver.
 
-A flow decides about a whole turn; it is a generator of frozen steps, so a test answers the steps from a list and needs no
+A flow decides about a whole response; it is a generator of frozen steps, so a test answers the steps from a list and needs no
 event loop. A step carries the type of its answer, which `ask` hands back to the flow. Steps hold values only; what must be
-opened, awaited or closed belongs to the driver. Tokens never pass through here.
+opened, awaited or closed belongs to the step's performer. Tokens never pass through here.
 """
 
 from collections.abc import Generator
@@ -10,11 +10,12 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from smg_core.pipeline.prepare import Prepared
+from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
-from smg_core.workers.worker import Worker
+from smg_core.workers.worker import Role, Worker
 
-__all__ = ["Flow", "Prepare", "Select", "Step", "Stream", "Wait", "ask"]
+__all__ = ["Chosen", "Finish", "Flow", "Placement", "Prepare", "Select", "Step", "Stream", "Wait", "ask"]
 
 T = TypeVar("T")
 
@@ -26,28 +27,72 @@ class Step(Generic[T]):
 
 
 @attrs.frozen
-class Prepare(Step[Prepared]):
+class Chosen:
+    """A worker, the role it was chosen for, and the data-parallel rank that its engine is to use (None: the engine's choice)."""
+
+    worker: Worker
+    role: Role = "regular"
+    rank: int | None = None
+
+
+@attrs.frozen
+class Placement:
+    """Where a turn is to be computed: a worker for each role that was asked for, in that order."""
+
+    chosen: tuple[Chosen, ...]
+
+    @property
+    def last(self) -> Chosen:
+        """The one that answers: of prefill and decode, decode."""
+        return self.chosen[-1]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(each.worker.name for each in self.chosen)
+
+
+@attrs.frozen
+class Prepare(Step[Prompted]):
     """Render and tokenise the request for its model."""
 
     request: GenerationRequest
 
 
 @attrs.frozen
-class Select(Step[Worker]):
-    """Choose a ready worker, none of those named in `exclude`. `attempt` counts from 1."""
+class Select(Step[Placement]):
+    """Choose a ready worker for each of `roles`, none of those named in `exclude`, and only among workers whose engines can do
+    what is asked. `attempt` counts from 1. Raises the refusal when no engine can do it, and NoWorker."""
 
-    prepared: Prepared
-    exclude: frozenset[str]
-    attempt: int
+    prompted: Prompted
+    exclude: frozenset[str] = frozenset()
+    attempt: int = 1
+    roles: tuple[Role, ...] = ("regular",)
 
 
 @attrs.frozen
-class Stream(Step[None]):
-    """Send the prompt to the worker and deliver its output; done when the answer is. Raises what went wrong."""
+class Stream(Step[Turn]):
+    """Send the prompt to the chosen worker and carry its output to the client; done when the turn is over. What went wrong is in
+    the turn's `error`.
 
-    prepared: Prepared
-    worker: Worker
-    attempt: int
+    `ends` says that the ends of the turn's choices are those of the response; without it they are held back, for a flow that
+    goes on with another turn. `keep` keeps what was said in `Turn.outputs`. `continues` is a turn that failed: this one goes on
+    where it ended, which takes that it was kept. `kv_transfer` is handed to the engine.
+    """
+
+    prompted: Prompted
+    chosen: Chosen
+    attempt: int = 1
+    ends: bool = True
+    keep: bool = False
+    continues: Turn | None = None
+    kv_transfer: str | None = None
+
+
+@attrs.frozen
+class Finish(Step[None]):
+    """End the response, complete. `turn` is its last turn, whose ends are sent if they were held back."""
+
+    turn: Turn
 
 
 @attrs.frozen

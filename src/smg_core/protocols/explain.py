@@ -30,7 +30,8 @@ class Explanation:
     `prompt` is the rendered text, None for a request that came as ids; `token_ids` what the engine was sent;
     `cached_characters` how much of the prompt the tokenizer cache knew; `cached_tokens` how many the engine did not
     prefill anew; `attempts` the names of the workers tried, the last one being the one that served; `phases` in order.
-    `notes` holds what rooms add: the policy's reasons, the parser's name.
+    `notes` holds what rooms add: the policy's reasons, the parser's name. None is a number that is not known (yet): it is left
+    out of what is written.
     """
 
     request_id: str
@@ -38,9 +39,9 @@ class Explanation:
     prompt: str | None = None
     token_ids: Sequence[int] = ()
     prompt_characters: int = 0
-    cached_characters: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
+    cached_characters: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
     worker: str | None = None
     policy: str | None = None
     attempts: tuple[str, ...] = ()
@@ -78,7 +79,7 @@ def explanation_header(explanation: Explanation, limit: int = 2048) -> str:
 
 
 def _short(explanation: Explanation) -> dict[str, Any]:
-    return {
+    found = {
         "request_id": explanation.request_id,
         "model": explanation.model,
         "worker": explanation.worker,
@@ -92,6 +93,8 @@ def _short(explanation: Explanation) -> dict[str, Any]:
         "phases_ms": {phase.name: round(phase.seconds * 1000, 3) for phase in explanation.phases},
         "total_ms": round(sum(phase.seconds for phase in explanation.phases) * 1000, 3),
     }
+    unknown = ("cached_characters", "cached_tokens", "completion_tokens")
+    return {name: value for name, value in found.items() if value is not None or name not in unknown}
 
 
 def _ascii(value: dict[str, Any]) -> str:

@@ -4,16 +4,30 @@ A policy is one small object: look at the candidates, name one. `POLICIES` maps 
 theirs through the entry point group `smg.policies` or hand an object to `Gateway(policy=...)`.
 """
 
-from smg_core.routing.base import Candidate, Policy, RoutingContext, UnknownPolicy, make_policy
+from smg_core.routing.base import (
+    Candidate,
+    Observing,
+    Pick,
+    Policy,
+    RequestEnded,
+    RoutingContext,
+    UnknownPolicy,
+    make_policy,
+)
+from smg_core.routing.policies import Policies
 from smg_core.routing.simple import LeastRequests, PowerOfTwo, Random, RoundRobin
 
 __all__ = [
     "POLICIES",
     "Candidate",
     "LeastRequests",
+    "Observing",
+    "Pick",
+    "Policies",
     "Policy",
     "PowerOfTwo",
     "Random",
+    "RequestEnded",
     "RoundRobin",
     "RoutingContext",
     "UnknownPolicy",

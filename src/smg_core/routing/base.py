@@ -2,9 +2,10 @@
 
 Prompts are compared by `RoutingContext.prefix_keys`, never by token ids alone: all pictures have the same ids.
 
-A policy decides among candidates that the registry already found able: they serve the model, are ready, and were not
-tried before for this request. It must not wait, must not keep the records it is shown, and may keep state of its own as
-long as that is bounded. Above: the pipeline's Select step. It knows no worker address and no engine.
+A policy decides among candidates that were found able: they serve the model in one role, are ready, can do what is asked, and
+were not tried before for this request. There is one policy for each model and role. It must not wait, must not keep the records it
+is shown, and may keep state of its own as long as that is bounded; what it learns beside the requests it is told as an `Observing`.
+Above: the pipeline's Select step. It knows no worker address and no engine.
 """
 
 from array import array
@@ -17,7 +18,16 @@ import attrs
 
 from smg_core.tokens import TokenIds
 
-__all__ = ["Candidate", "Policy", "RoutingContext", "UnknownPolicy", "make_policy"]
+__all__ = [
+    "Candidate",
+    "Observing",
+    "Pick",
+    "Policy",
+    "RequestEnded",
+    "RoutingContext",
+    "UnknownPolicy",
+    "make_policy",
+]
 
 
 class UnknownPolicy(LookupError):
@@ -78,14 +88,49 @@ class RoutingContext:
         return hashes
 
 
+@attrs.frozen
+class Pick:
+    """What a policy chose: one of the candidates, and the data-parallel rank that its engine is to use (None: the engine's own
+    choice)."""
+
+    worker: Candidate
+    rank: int | None = None
+
+
 class Policy(Protocol):
     """Chooses one of several workers."""
 
     name: str
 
-    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Candidate:
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         """One of `candidates`, which is never empty. Same order on every call for the same set of workers."""
         ...
+
+
+@attrs.frozen
+class RequestEnded:
+    """One call of a worker is over. `failed` says that it was the worker's fault; `seconds` it took in all."""
+
+    worker: str
+    failed: bool
+    seconds: float
+
+
+class Observing:
+    """Base of a policy that keeps state about workers: it is told what happens to them, beside being asked to pick. Each method
+    does nothing until a policy overrides it; none may wait or raise."""
+
+    def worker_left(self, worker: str) -> None:
+        """The worker was removed, or serves this model no longer: forget it."""
+
+    def request_ended(self, ended: RequestEnded) -> None:
+        """A call of a worker of this model is over, well or not."""
+
+    def blocks_stored(self, worker: str, rank: int, hashes: Sequence[int], parent: int | None) -> None:
+        """The engine now has KV blocks of these hashes in its cache, in order, behind the block `parent` (None: from the start)."""
+
+    def blocks_removed(self, worker: str, rank: int, hashes: Sequence[int] | None) -> None:
+        """The engine has dropped these blocks from its cache; None means all."""
 
 
 def make_policy(name: str, builtin: Mapping[str, Callable[[], Policy]]) -> Policy:

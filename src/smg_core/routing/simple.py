@@ -7,7 +7,7 @@ which starts its search one further each time, so that an idle fleet is filled e
 import random
 from collections.abc import Sequence
 
-from smg_core.routing.base import Candidate, RoutingContext
+from smg_core.routing.base import Candidate, Pick, RoutingContext
 
 __all__ = ["LeastRequests", "PowerOfTwo", "Random", "RoundRobin"]
 
@@ -20,9 +20,9 @@ class RoundRobin:
     def __init__(self) -> None:
         self._turn = -1
 
-    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Candidate:
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._turn += 1
-        return candidates[self._turn % len(candidates)]
+        return Pick(candidates[self._turn % len(candidates)])
 
 
 class Random:
@@ -33,8 +33,8 @@ class Random:
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()
 
-    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Candidate:
-        return candidates[self._rng.randrange(len(candidates))]
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        return Pick(candidates[self._rng.randrange(len(candidates))])
 
 
 class LeastRequests:
@@ -45,10 +45,10 @@ class LeastRequests:
     def __init__(self) -> None:
         self._turn = -1
 
-    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Candidate:
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._turn += 1
         start = self._turn % len(candidates)
-        return min([*candidates[start:], *candidates[:start]], key=_pressure)
+        return Pick(min([*candidates[start:], *candidates[:start]], key=_pressure))
 
 
 class PowerOfTwo:
@@ -60,10 +60,10 @@ class PowerOfTwo:
     def __init__(self, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()
 
-    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Candidate:
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         if len(candidates) == 1:
-            return candidates[0]
-        return min(self._rng.sample(candidates, 2), key=_pressure)
+            return Pick(candidates[0])
+        return Pick(min(self._rng.sample(candidates, 2), key=_pressure))
 
 
 def _pressure(candidate: Candidate) -> float:

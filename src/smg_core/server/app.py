@@ -118,9 +118,9 @@ class App:
 
     async def _readiness(self, exchange: Exchange) -> None:
         if self._gateway.draining:
-            raise Overloaded("The gateway is shutting down.", retry_after=self._gateway.retry_after)
+            raise Overloaded("The gateway is shutting down.", retry_after=self._gateway.admission.retry_after)
         if not self._gateway.ready_now:
-            raise Overloaded("No worker is ready.", retry_after=self._gateway.retry_after)
+            raise Overloaded("No worker is ready.", retry_after=self._gateway.admission.retry_after)
         await exchange.respond(200, b'{"status":"ok"}', [JSON_TYPE])
 
     def _parse(self, parse: "Callable[[bytes, RequestLimits, FamilyOf], bytes]") -> Handler:

@@ -6,55 +6,45 @@ rehearsal, in which a request is prepared and routed but no engine is asked.
 
 from collections.abc import Callable
 
-from smg_core.pipeline.driver import Trace
+from smg_core.hooks import EncodeDone, WorkerPicked
+from smg_core.pipeline.steps import Select
+from smg_core.pipeline.trace import Trace
 from smg_core.protocols.explain import Explanation, Phase
 from smg_core.request import GenerationRequest
 from smg_core.server.runtime import Runtime
 
 __all__ = ["explanation", "rehearsal"]
 
-_PHASES = (
-    ("render", "rendered"),
-    ("encode", "encoded"),
-    ("media", "loaded"),
-    ("select", "selected"),
-    ("first_token", "first"),
-)
 
-
-def explanation(trace: Trace) -> Explanation:
-    """The record of what `trace` has seen so far. A phase is the time since the one before it."""
-    prepared = trace.prepared
-    if prepared is None:
+def explanation(runtime: Runtime, trace: Trace) -> Explanation:
+    """The record of what `trace` has seen so far. What has not happened yet is absent from it."""
+    prompted = trace.prompted
+    if prompted is None:
         raise ValueError("nothing has been prepared yet")
-    phases, before = [], trace.started
-    for name, field in _PHASES:
-        at: float = getattr(trace, field)
-        if at:
-            phases.append(Phase(name, at - before))
-            before = at
-    model, encoded = prepared.model, prepared.encoded
+    model, encoded = prompted.model, prompted.encoded
+    picked, encoding = trace.last(WorkerPicked), trace.last(EncodeDone)
+    worker = runtime.registry.get(picked.worker) if picked is not None else None
+    notes = {"parser": model.parser.name if model.parser is not None else "none", "cache": encoded.level or "none"}
+    if worker is not None:
+        notes["dialect"] = worker.facts.dialect
     return Explanation(
-        request_id=prepared.request.id,
+        request_id=prompted.request.id,
         model=model.name,
-        prompt=prepared.prompt or None,
-        token_ids=prepared.engine.input_ids,
+        prompt=prompted.text or None,
+        token_ids=prompted.ids,
         prompt_characters=encoded.characters,
-        cached_characters=encoded.cached_characters,
-        worker=trace.worker or None,
-        policy=trace.policy or None,
+        cached_characters=encoding.cached_characters if encoding is not None else None,
+        worker=picked.worker if picked is not None else None,
+        policy=picked.policy if picked is not None else None,
         attempts=trace.workers,
-        phases=tuple(phases),
-        notes={
-            "parser": model.parser.name if model.parser is not None else "none",
-            "dialect": model.dialect,
-            "cache": encoded.level or "none",
-        },
+        phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
+        notes=notes,
     )
 
 
 async def rehearsal(runtime: Runtime, decode: Callable[[], GenerationRequest]) -> Explanation:
     """Decode, prepare and route a request without asking an engine. Raises what the request would."""
-    trace = Trace(started=runtime.clock.monotonic())
-    await runtime.driver.rehearse(decode(), trace)
-    return explanation(trace)
+    trace = Trace(runtime.clock.monotonic(), runtime.observer)
+    prompted = await runtime.preparing.prepare(decode(), trace)
+    runtime.selecting.choose(Select(prompted), trace)
+    return explanation(runtime, trace)

@@ -6,7 +6,7 @@ manager, as an ASGI app, or as an HTTP client that calls that app in process. De
 
 from collections.abc import Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,7 @@ from smg_core.server.inprocess import async_client, sync_client
 from smg_core.server.runtime import Runtime
 
 if TYPE_CHECKING:
+    from smg_core.server.simulated import SimulatedGateway
     from smg_core.simulator.engine import SimulatorConfig
 
 __all__ = ["Gateway"]
@@ -31,18 +32,18 @@ class Gateway(Runtime):
     async context manager, mount `asgi()`, or let `smg-gateway serve` do so. The other arguments are `Runtime`'s.
     """
 
-    @classmethod
-    def simulated(cls, simulator: "SimulatorConfig | None" = None, *, engines: int = 1, **arguments: Any) -> Self:
+    @staticmethod
+    def simulated(
+        simulator: "SimulatorConfig | None" = None, *, engines: int = 1, **arguments: Any
+    ) -> "SimulatedGateway":
         """A gateway in front of embedded engines: no GPU and no port, but real gRPC over a Unix socket.
 
         `arguments` are the constructor's.
         """
+        from smg_core.server.simulated import SimulatedGateway
         from smg_core.simulator.engine import SimulatorConfig
 
-        gateway = cls(**arguments)
-        gateway._simulator = simulator or SimulatorConfig()
-        gateway._engines = [None] * engines
-        return gateway
+        return SimulatedGateway([simulator or SimulatorConfig()] * engines, **arguments)
 
     def asgi(self) -> App:
         """The gateway as an ASGI application."""

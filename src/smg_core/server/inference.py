@@ -10,11 +10,12 @@ from typing import Any, Protocol
 
 import attrs
 
-from smg_core.errors import ClientGone, Draining, InternalError, Overloaded, SmgError
-from smg_core.hooks import FirstToken, RequestFinished, RequestStarted
+from smg_core.errors import ClientGone, InternalError, SmgError
+from smg_core.hooks import AttemptEnded, RequestFinished, RequestStarted
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
-from smg_core.pipeline.driver import Trace
-from smg_core.pipeline.flow import generate
+from smg_core.pipeline.driver import Run
+from smg_core.pipeline.flow import Terms, respond
+from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import ErrorEncoder, RequestLimits, StreamEncoder, WholeEncoder
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
@@ -74,70 +75,72 @@ class Inference:
         self._api = api
 
     async def __call__(self, exchange: Exchange) -> None:
-        gateway, api = self._gateway, self._api
-        request_id = gateway.ids(api.id_prefix)
-        trace = Trace(started=gateway.clock.monotonic())
+        gateway = self._gateway
+        request_id = gateway.ids(self._api.id_prefix)
+        trace = Trace(gateway.clock.monotonic(), gateway.observer)
         try:
             decoded = await self._admit(exchange, request_id)
         except SmgError as error:
             if not isinstance(error, ClientGone):
                 await self.refuse(exchange, error, request_id)
-            self._report_refused(request_id, trace, error)
+            self._report(request_id, "", trace, None, error)
             return
         except asyncio.CancelledError:
-            if not gateway.draining:
+            if not gateway.admission.draining:
                 raise
-            _forgive_cancellation()
-            await self.refuse(exchange, _shut_down(gateway), request_id)
+            _take_back_cancellation()
+            await self.refuse(exchange, gateway.admission.shut_down(), request_id)
             return
         exchange.watch()
-        gateway.in_flight += 1
-        answer, outcome, status = None, "ok", 200
+        gateway.admission.enter()
+        answer = self._answer(exchange, decoded, trace)
+        failure: SmgError | None = None
         try:
-            answer = self._answer(exchange, decoded, trace)
-            flow = generate(decoded.generation, answer, gateway.retry, gateway.rng, gateway.observer)
-            await gateway.driver.drive(flow, answer, trace)
-            if answer.failure is not None:
-                outcome, status = type(answer.failure).__name__, answer.failure.status
-        except SmgError as error:
-            outcome, status = type(error).__name__, error.status
-            exchange.unwatch()
-            await self.refuse(exchange, error, request_id)
-        except asyncio.CancelledError:
-            if exchange.gone:
-                outcome, status = "client_gone", ClientGone.status
-            elif gateway.draining:
-                outcome, status = Draining.__name__, Draining.status
-            else:
-                raise
-            _forgive_cancellation()
-            exchange.unwatch()
-            if not exchange.gone:
-                await self._break_off(exchange, answer, request_id)
+            failure = await self._drive(exchange, decoded, answer, trace)
         finally:
             exchange.unwatch()
-            gateway.in_flight -= 1
-            self._report(decoded.generation, trace, answer, outcome, status)
+            gateway.admission.leave()
+            self._report(request_id, decoded.generation.model, trace, answer, failure)
+
+    async def _drive(self, exchange: Exchange, decoded: Any, answer: Answer, trace: Trace) -> SmgError | None:
+        """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled because the
+        client has left, or the gateway shuts down, raises that into the flow."""
+        gateway = self._gateway
+        terms = Terms(answer, gateway.retry, gateway.rng, trace)
+        run = Run(answer, trace, lambda: self._why_cancelled(exchange))
+        try:
+            try:
+                await gateway.driver.drive(respond(decoded.generation, terms), run)
+            except SmgError as error:
+                if not exchange.gone and not await answer.fail(error):
+                    exchange.unwatch()
+                    await self.refuse(exchange, error, decoded.generation.id)
+                return error
+        except asyncio.CancelledError:
+            error = self._why_cancelled(exchange)
+            if not isinstance(error, ClientGone):
+                raise
+            _take_back_cancellation()
+            return error
+        return None
+
+    def _why_cancelled(self, exchange: Exchange) -> SmgError | None:
+        if exchange.gone:
+            return ClientGone("The client left before its answer was complete.")
+        return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
 
     async def _admit(self, exchange: Exchange, request_id: str) -> Any:
         gateway = self._gateway
-        if gateway.in_flight >= gateway.max_in_flight:
-            raise Overloaded("The gateway has as many requests as it takes.", retry_after=gateway.retry_after)
+        gateway.admission.check_room()
         body = await exchange.body(gateway.limits.body_bytes)
-        if gateway.draining:  # looked at now: a connection closed over an unread body is reset, and its answer lost
-            raise _shut_down(gateway)
+        gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, and its answer lost
         return self._api.decode(body, request_id, gateway.limits, exchange.headers)
 
     def _answer(self, exchange: Exchange, decoded: Any, trace: Trace) -> Answer:
         gateway, api = self._gateway, self._api
         request: GenerationRequest = decoded.generation
         created = int(gateway.clock.time())
-        gateway.observer.report(RequestStarted(request.id, api.name, request.model, request.stream, trace.started))
-
-        def on_first() -> None:
-            trace.first = gateway.clock.monotonic()
-            gateway.observer.report(FirstToken(request.id, trace.worker, trace.first - trace.started))
-
+        trace.report(RequestStarted(request.id, api.name, request.model, request.stream, trace.started))
         head: list[Header] = [gateway.id_header(exchange.headers, request.id)]
         explained = gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
@@ -146,25 +149,25 @@ class Inference:
             async def write(data: bytes, last: bool) -> None:
                 if not exchange.started:
                     if explained:
-                        head.append(_explained(trace))
+                        head.append(_explained(gateway, trace))
                     await exchange.start(200, [STREAM_TYPE, NO_CACHE, *head])
                 await exchange.write(data, last)
 
             return StreamedAnswer(
                 lambda: api.stream(decoded, created),
                 write,
+                model=request.model,
                 high_water=gateway.response_buffer,
-                on_first=on_first,
                 write_now=exchange.write_now,
             )
 
         async def write_whole(data: bytes, last: bool) -> None:
             if explained:
-                head.append(_explained(trace))
+                head.append(_explained(gateway, trace))
             exchange.unwatch()
             await exchange.respond(200, data, [JSON_TYPE, *head])
 
-        return WholeAnswer(lambda: api.whole(decoded, created), write_whole, on_first=on_first)
+        return WholeAnswer(lambda: api.whole(decoded, created), write_whole, model=request.model)
 
     async def refuse(self, exchange: Exchange, error: SmgError, request_id: str) -> None:
         """Answer with the API's error envelope."""
@@ -174,44 +177,38 @@ class Inference:
             return
         gateway = self._gateway
         if error.status == 503 and error.retry_after is None:
-            error.retry_after = gateway.retry_after
+            error.retry_after = gateway.admission.retry_after
         headers = [*error_headers(error), gateway.id_header(exchange.headers, request_id)]
-        if gateway.draining:
+        if gateway.admission.draining:
             headers.append((b"connection", b"close"))
         await exchange.respond(error.status, self._api.error(error, request_id), headers)
 
-    async def _break_off(self, exchange: Exchange, answer: Answer | None, request_id: str) -> None:
-        """End a request that the shutdown does not wait for any longer, in band where its answer has begun."""
-        error = _shut_down(self._gateway)
-        if not exchange.started:
-            await self.refuse(exchange, error, request_id)
-        elif isinstance(answer, StreamedAnswer):
-            await answer.break_off(error)
-
-    def _report_refused(self, request_id: str, trace: Trace, error: SmgError) -> None:
-        """Tell of a request that was not admitted; its model is not known."""
-        gateway, name = self._gateway, self._api.name
-        outcome = "client_gone" if isinstance(error, ClientGone) else type(error).__name__
-        seconds = gateway.clock.monotonic() - trace.started
-        gateway.observer.report(RequestFinished(request_id, name, "", outcome, error.status, 0, 0, 0, seconds))
-
     def _report(
-        self, request: GenerationRequest, trace: Trace, answer: Answer | None, outcome: str, status: int
+        self, request_id: str, model: str, trace: Trace, answer: Answer | None, failure: SmgError | None
     ) -> None:
+        """Tell how the request ended; `model` is "" for one that was not admitted."""
         usage = answer.usage if answer is not None else None
-        gateway = self._gateway
-        trace.ended = gateway.clock.monotonic()
-        gateway.observer.report(
+        ended = trace.last(AttemptEnded)
+        outcome, status = "ok", 200
+        if failure is not None:
+            outcome, status = type(failure).__name__, failure.status
+        elif answer is None or answer.state != "over":
+            outcome, status = InternalError.__name__, InternalError.status
+        trace.report(
             RequestFinished(
-                request_id=request.id,
+                request_id=request_id,
                 api=self._api.name,
-                model=request.model,
-                outcome=outcome,
+                model=model,
+                outcome="client_gone" if isinstance(failure, ClientGone) else outcome,
                 status=status,
                 prompt_tokens=usage.prompt_tokens if usage else 0,
                 completion_tokens=usage.completion_tokens if usage else 0,
                 cached_tokens=usage.cached_tokens if usage else 0,
-                seconds=trace.ended - trace.started,
+                seconds=self._gateway.clock.monotonic() - trace.started,
+                worker=trace.workers[-1] if trace.workers else "",
+                attempts=trace.attempts,
+                first_seconds=trace.first_seconds,
+                finish=ended.finish if ended is not None else (),
             )
         )
 
@@ -219,15 +216,11 @@ class Inference:
 STREAM_TYPE: Header = (b"content-type", b"text/event-stream; charset=utf-8")
 
 
-def _explained(trace: Trace) -> Header:
-    return EXPLAIN.encode(), explanation_header(explanation(trace)).encode()
+def _explained(gateway: Runtime, trace: Trace) -> Header:
+    return EXPLAIN.encode(), explanation_header(explanation(gateway, trace)).encode()
 
 
-def _shut_down(gateway: Runtime) -> Draining:
-    return Draining("The gateway is shutting down.", retry_after=gateway.retry_after)
-
-
-def _forgive_cancellation() -> None:
+def _take_back_cancellation() -> None:
     """Take back the cancellation that `Exchange` made, so that a task that goes on is not thought to be cancelled."""
     task = asyncio.current_task()
     if task is not None:

@@ -1,79 +1,57 @@
 """What runs behind every way in: configuration in, everything wired together out (edge).
 
-Imports edges so that nothing else has to. It decides nothing about requests: it builds registry, monitor, driver and models
+Imports edges so that nothing else has to. It decides nothing about requests: it builds registry, monitor, driver and onboarding
 from a `Config` and arguments, starts and stops them. Above: `server.app` and its handlers serve requests with it;
-`server.gateway` is it with the ways in.
+`server.gateway` adds the ways in.
 """
 
 import asyncio
-import logging
 import random
-import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-
-import attrs
+from typing import Any, Self
 
 from smg_core.clock import Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
-from smg_core.engines.base import ModelInfo, Transport
-from smg_core.engines.client import EngineClient
-from smg_core.engines.dialects import DIALECTS, dialect
-from smg_core.engines.h2_frames import Limits
-from smg_core.engines.target import Target, Tls
-from smg_core.errors import InternalError, ModelNotFound, SmgError, WorkerGone
+from smg_core.errors import ModelNotFound, SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
-from smg_core.pipeline.driver import Driver
+from smg_core.pipeline.driver import Driver, finish, wait
 from smg_core.pipeline.flow import RetryPolicy
-from smg_core.pipeline.media import suggests_media
+from smg_core.pipeline.preparing import Preparing
+from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Wait
+from smg_core.pipeline.streaming import Streaming
 from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.models import ModelCard
-from smg_core.routing import Policy
+from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
-from smg_core.server.memory import give_back
-from smg_core.tokenizer.base import Tokenizer
-from smg_core.tokenizer.cache import CacheConfig
-from smg_core.tokenizer.chat_template import ChatTemplate
-from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, unpack_archive
+from smg_core.server.admission import Admission
+from smg_core.server.onboarding import Onboarding
+from smg_core.server.reaching import Reaching, check_url
 from smg_core.workers.monitor import Monitor, MonitorSettings
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
-from smg_parsers import Family, UnknownModelFamily, explain
-from smg_parsers.models import family as family_named
-
-if TYPE_CHECKING:
-    from smg_core.server.media import GatewayMedia, ModelMedia
-    from smg_core.simulator.engine import SimulatorConfig
 
 __all__ = ["Runtime"]
 
-log = logging.getLogger("smg.gateway")
-
 LONGEST_ID = 128  # characters of a request id that a client may choose
-
-AHEAD = Limits(stream_window=128 * 1024)
-"""An engine's stream may run this far ahead of a client that does not read: thousands of tokens, each of which is some
-fifteen bytes here and two hundred in the client's buffer."""
-
 
 class Runtime:
     """Everything between `workers` (engine URLs or WorkerSpecs, beside those in `config`) and whoever answers requests.
 
-    `policy` is a name or an object; `tokenizer` a folder, without which the engine is asked for its own. `board` counts
-    requests in flight over several processes; `clock`, `ids` and `rng` are what the rooms are given of the world.
+    `policy` is a name, a factory that is called for each model and role, or an object that serves them all; `tokenizer` a folder,
+    without which the engine is asked for its own. `board` counts requests in flight over several processes; `clock`, `ids` and
+    `rng` are what the rooms are given of the world.
     """
 
     def __init__(
         self,
         workers: Sequence[str | WorkerSpec] = (),
         *,
-        policy: str | Policy | None = None,
+        policy: str | Policy | Callable[[], Policy] | None = None,
         tokenizer: str | Path | None = None,
         config: Config | None = None,
         observer: Observer | None = None,
@@ -89,27 +67,17 @@ class Runtime:
         self.observer = observer or SilentObserver()
         self.registry = Registry(board)
         self.models: dict[str, ServedModel] = {}
-        self.in_flight = 0
-        self.draining = False
+        self.admission = Admission(self.config.limits.concurrent_requests)
         self.started = False
-        self.retry_after = 1.0
         self._id_header = self.config.observability.request_id_header.lower()
         self.explains = self.config.observability.explain
         self.response_buffer = self.config.limits.response_buffer_bytes
-        self.max_in_flight = self.config.limits.concurrent_requests
         self.retry = RetryPolicy(attempts=self.config.routing.retries + 1)
         self.limits = _request_limits(self.config)
-        self._policy = policy if policy is not None and not isinstance(policy, str) else None
-        self._policy_name = policy if isinstance(policy, str) else self.config.routing.policy
+        self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
-        self._bundles: dict[str, TokenizerBundle] = {}
-        self._media: GatewayMedia | None = None
-        self._loading = asyncio.Lock()
-        self._transports: dict[str, Transport] = {}
         self._stack = AsyncExitStack()
-        self._simulator: SimulatorConfig | None = None
-        self._engines: list[Any] = []
 
     # --------------------------------------------------------------------------------------------------- life
 
@@ -121,34 +89,52 @@ class Runtime:
         if self.started:
             return
         for spec in self._specs:
-            Target.parse(spec.url)
+            check_url(spec.url)
+        self.policies.check()
         self.started = True
-        self.draining = False
+        self.admission.draining = False
         self._loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
-        pool = ThreadPoolExecutor(self.config.tokenizer.encode_threads, thread_name_prefix="smg-encode")
-        self._stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        self._pool = pool
-        if self._folder is not None:
-            await self._load(self._folder)
-        await self._start_engines()
-        policy = self._policy or policy_by_name(self._policy_name)
+        self.pool = ThreadPoolExecutor(self.config.tokenizer.encode_threads, thread_name_prefix="smg-encode")
+        self._stack.callback(self.pool.shutdown, wait=False, cancel_futures=True)
+        self.onboarding = Onboarding(
+            self.config,
+            folder=self._folder,
+            registry=self.registry,
+            policies=self.policies,
+            models=self.models,
+            clock=self.clock,
+            pool=self.pool,
+            stack=self._stack,
+        )
+        await self.onboarding.start()
         workers = self.config.workers
         settings = MonitorSettings(health_interval=workers.health_interval_s, loads_interval=workers.loads_interval_s)
-        self.monitor = Monitor(self.registry, self._connect, self._join, self.observer, settings)
+        reaching = Reaching(workers)
+        self.monitor = Monitor(self.registry, reaching.connect, self.onboarding.join, self.observer, settings)
         self._stack.push_async_callback(self.monitor.close)
-        self.driver = Driver(
-            registry=self.registry,
-            models=self.models,
-            policy=policy,
-            observer=self.observer,
-            clock=self.clock,
-            pool=pool,
-            request_timeout=workers.request_timeout_s,
-            on_worker_error=self.monitor.suspect,
-        )
-        for spec in self._specs:
+        self.preparing = Preparing(registry=self.registry, models=self.models, clock=self.clock, pool=self.pool)
+        self.selecting = Selecting(registry=self.registry, policies=self.policies, clock=self.clock)
+        self.driver = Driver(self.performers())
+        for spec in await self._first_workers(self._stack):
             self.add_worker(spec)
+
+    def performers(self) -> dict[type[Step[Any]], Any]:
+        """What performs each kind of step: a row a kind. An application may add rows for steps of its own flows."""
+        streaming = Streaming(
+            clock=self.clock, request_timeout=self.config.workers.request_timeout_s, on_outcome=self._on_outcome
+        )
+        return {Prepare: self.preparing, Select: self.selecting, Stream: streaming, Finish: finish, Wait: wait}
+
+    async def _first_workers(self, stack: AsyncExitStack) -> list[WorkerSpec]:
+        """The workers to begin with. A subclass may start some of its own, which `stack` ends."""
+        return self._specs
+
+    def _on_outcome(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
+        """A call of a worker has ended: told to its watch, and to the policies of its models."""
+        self.monitor.outcome(worker, error)
+        ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
+        self.policies.request_ended(ended, worker.models)
 
     async def stop(self) -> None:
         """Let go of workers, threads and embedded engines. Whoever serves requests drains first."""
@@ -158,9 +144,6 @@ class Runtime:
         for worker in list(self.registry):
             self.registry.signal(worker, "removed")
         await self._stack.aclose()
-        for transport in self._transports.values():
-            await transport.close()
-        self._transports.clear()
         self.models.clear()
 
     async def ready(self, timeout: float = 60.0) -> None:
@@ -186,14 +169,44 @@ class Runtime:
 
     def drain(self) -> None:
         """Take nothing new: from now on every request gets 503 with Retry-After; those in flight finish."""
-        self.draining = True
+        self.admission.draining = True
+
+    @property
+    def draining(self) -> bool:
+        return self.admission.draining
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are being answered now."""
+        return self.admission.in_flight
 
     def add_worker(self, worker: str | WorkerSpec) -> Worker:
         """Let one more worker join, while running. Raises ValueError for a URL that is none, or a name that is taken."""
-        Target.parse(_spec(worker).url)
-        added = self.registry.add(_spec(worker))
+        spec = _spec(worker)
+        check_url(spec.url)
+        added = self.registry.add(spec)
         self.monitor.watch(added)
         return added
+
+    def drain_worker(self, name: str) -> Worker:
+        """Give a worker nothing new; what it has is finished. Raises LookupError for a name that no worker has."""
+        worker = self._worker(name)
+        self.monitor.signal(worker, "drain", "asked to drain")
+        return worker
+
+    async def remove_worker(self, name: str) -> None:
+        """Let a worker go, at once: calls that it still has are lost (`drain_worker` first, and wait for `in_flight` to be 0). Models
+        that it alone served are served no more. Raises LookupError for a name that no worker has."""
+        worker = self._worker(name)
+        self.monitor.signal(worker, "removed", "asked to leave")
+        self.onboarding.left(worker)
+        await self.monitor.unwatch(worker)
+
+    def _worker(self, name: str) -> Worker:
+        worker = self.registry.get(name)
+        if worker is None:
+            raise LookupError(f"there is no worker {name!r}")
+        return worker
 
     def id_header(self, headers: Mapping[str, str], request_id: str) -> tuple[bytes, bytes]:
         """The header that names a request: the client's own name for it, where that is short and plain, else `request_id`."""
@@ -214,213 +227,14 @@ class Runtime:
             id=name, created=model.created, max_model_len=model.context_length or None, root=model.root or name
         )
 
-    # ---------------------------------------------------------------------------------------------- the workers
 
-    async def _start_engines(self) -> None:
-        if self._simulator is None:
-            return
-        from smg_core.simulator.server import SimulatedEngine
-
-        folder = Path(tempfile.mkdtemp(prefix="smg-"))
-        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        self._specs = []
-        for number in range(len(self._engines)):
-            engine = SimulatedEngine(self._simulator, listen=f"unix://{folder}/{number}.sock")
-            self._engines[number] = await self._stack.enter_async_context(engine)
-            self._specs.append(WorkerSpec(engine.target, name=f"simulator-{number}"))
-
-    @property
-    def engines(self) -> tuple[Any, ...]:
-        """The embedded engines of a simulated gateway, for tests to look into and to break."""
-        return tuple(self._engines)
-
-    async def _connect(self, worker: Worker) -> EngineClient:
-        transport = self._transports.get(worker.name)
-        if transport is None:
-            transport = self._transports[worker.name] = self._transport(worker.spec)
-        wanted = worker.spec.dialect if worker.spec.dialect != "auto" else self.config.workers.dialect
-        if wanted != "auto":
-            return EngineClient(dialect(wanted), transport)
-        failure: SmgError | None = None
-        for name in DIALECTS:
-            client = EngineClient(dialect(name), transport)
-            try:
-                await client.health()
-            except WorkerGone:
-                raise
-            except SmgError as error:
-                failure = error
-            else:
-                return client
-        raise WorkerGone("The engine speaks no dialect that is known here.", detail=str(failure))
-
-    def _transport(self, spec: WorkerSpec) -> Transport:
-        settings = self.config.workers
-        tls = Tls(ca=settings.tls_ca, cert=settings.tls_cert, key=settings.tls_key)
-        target = Target.parse(spec.url, tls=tls if tls != Tls() else None)
-        if settings.transport == "grpcio":
-            from smg_core.engines.grpc_transport import GrpcioTransport
-
-            return GrpcioTransport(target, connect_timeout=settings.connect_timeout_s)
-        from smg_core.engines.h2_transport import H2Transport
-
-        return H2Transport(target, limits=AHEAD, connect_timeout=settings.connect_timeout_s)
-
-    async def _join(self, worker: Worker, engine: EngineClient) -> tuple[str, ...]:
-        """Learn a worker's model, load what is needed to serve it, and return the names it goes by."""
-        info = await engine.model_info()
-        settings = self.config.model
-        name = worker.spec.model or settings.name or info.model or worker.name
-        names = (name, *settings.served_names)
-        worker.info = info
-        async with self._loading:
-            if name not in self.models:
-                bundle = await self._bundle(engine, info)
-                served = self._served(name, info, bundle, engine, await self._service(name, bundle, engine, info))
-                self.models |= {each: attrs.evolve(served, name=each) for each in names}
-        media = self.models[name].media
-        if media is not None:
-            about = await engine.server_info()
-            if about.normalizes != media.raw:
-                raise WorkerGone(
-                    "The engine does not take pictures as others of its model do.",
-                    detail=f"{worker.name} {'' if about.normalizes else 'does not '}normalise pixels (mm_device_do_normalize)",
-                )
-            worker.memory = about.memory if self.config.media.shared_memory != "off" else ""
-        return names
-
-    async def _bundle(self, engine: EngineClient, info: ModelInfo) -> TokenizerBundle:
-        return await self._load(self._folder or await self._fetch_tokenizer(engine, info))
-
-    async def _load(self, folder: Path) -> TokenizerBundle:
-        key = str(folder)
-        if key not in self._bundles:
-            settings = self.config.tokenizer
-            cache = CacheConfig(l0_bytes=settings.l0_bytes, l1_bytes=settings.l1_bytes)
-            # A thread of its own, that ends: what a tokenizer keeps for each thread it ever worked on goes with it.
-            with ThreadPoolExecutor(1, thread_name_prefix="smg-load") as loader:
-                self._bundles[key] = await asyncio.get_running_loop().run_in_executor(
-                    loader, lambda: load_tokenizer(folder, cache=cache, fast=settings.fast, clock=self.clock)
-                )
-            give_back()
-            if settings.chat_template is not None:
-                self._bundles[key] = _with_template(self._bundles[key], Path(settings.chat_template), self.clock)
-        return self._bundles[key]
-
-    async def _fetch_tokenizer(self, engine: EngineClient, info: ModelInfo) -> Path:
-        """The engine's own tokenizer; where it cannot send it, the folder it names, if that is on this machine."""
-        try:
-            archive, digest = await engine.tokenizer()
-        except WorkerGone:
-            raise
-        except SmgError as error:
-            for place in (info.tokenizer_path, info.model):
-                if place and Path(place).is_dir():
-                    return Path(place)
-            raise InternalError(
-                "The engine sends no tokenizer; name a folder with tokenizer.path.", detail=str(error)
-            ) from error
-        folder = Path(tempfile.mkdtemp(prefix="smg-tokenizer-"))
-        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        unpack_archive(archive, digest, folder)
-        return folder
-
-    async def _service(
-        self, name: str, bundle: TokenizerBundle, engine: EngineClient, info: ModelInfo
-    ) -> "ModelMedia | None":
-        """What serves a model's media; None for a model of text. Only then is anything about media loaded."""
-        if not suggests_media(bundle.model_config, [file.name for file in bundle.folder.iterdir()]):
-            return None
-        try:
-            from smg_core.server.media import GatewayMedia
-        except ImportError as error:
-            log.warning(
-                "model %s: text only: media need more packages (%s): pip install 'smg-sdk[vision]'", name, error
-            )
-            return None
-        loop = asyncio.get_running_loop()
-        if self._media is None:
-            self._media = await loop.run_in_executor(self._pool, GatewayMedia, self.config.media)
-            self._stack.push_async_callback(self._close_media)
-        raw = (await engine.server_info()).normalizes
-        service = partial(self._media.service, name, bundle.folder, bundle.model_config, bundle.tokenizer)
-        return await loop.run_in_executor(self._pool, partial(service, engine.codec.name, raw=raw, said=info.media))
-
-    async def _close_media(self) -> None:
-        media, self._media = self._media, None
-        if media is not None:
-            await media.close()
-
-    def _served(
-        self, name: str, info: ModelInfo, bundle: TokenizerBundle, engine: EngineClient, media: "ModelMedia | None"
-    ) -> ServedModel:
-        settings = self.config.model
-        context = settings.context_length or info.context_length
-        return ServedModel(
-            name=name,
-            tokenizer=bundle.tokenizer,
-            template=bundle.template if media is None else _placing(bundle, media.texts, self.clock),
-            context_length=context,
-            vocab_size=min(filter(None, (info.vocab_size, bundle.tokenizer.vocab_size)), default=0),
-            dialect=engine.codec.name,
-            capabilities=engine.codec.capabilities,
-            parser=self._family(name, info, bundle),
-            default_sampling=info.default_sampling,
-            protect_control=self.config.tokenizer.protect_control,
-            encode_inline=_encode_inline(bundle.tokenizer, self.clock),
-            created=int(self.clock.time()),
-            root=info.model,
-            media=media,
-        )
-
-    def _family(self, name: str, info: ModelInfo, bundle: TokenizerBundle) -> Family | None:
-        """The parser family of a model, None for plain text."""
-        settings = self.config.model
-        own = dict(each.partition("=")[::2] for each in settings.parsers)
-        wanted = own.get(name, settings.parser)
-        if wanted == "none":
-            return None
-        if wanted != "auto":
-            return family_named(wanted)
-        source = bundle.template.sources.get("default") if bundle.template is not None else None
-        for each in (info.model, name, info.tokenizer_path):
-            try:
-                found = explain(each, source)
-            except UnknownModelFamily:
-                continue
-            log.info("model %s: output is read as %s (%s)", name, found.family.name, found.reason)
-            return found.family
-        log.warning("model %s: no parser family is known for it; its output is passed on as plain text", name)
-        return None
-
-
-def _with_template(bundle: TokenizerBundle, file: Path, clock: Clock) -> TokenizerBundle:
-    """The same bundle with the operator's own chat template."""
-    try:
-        source = file.expanduser().read_text()
-    except OSError as error:
-        raise InternalError("The chat template cannot be read.", detail=str(error)) from error
-    template = ChatTemplate(source, special=bundle.tokenizer.special, name=str(file), clock=clock)
-    return attrs.evolve(bundle, template=template)
-
-
-def _placing(bundle: TokenizerBundle, texts: Mapping[str, str], clock: Clock) -> ChatTemplate | None:
-    """The template, knowing what to write for media where it takes content as one string."""
-    own = bundle.template
-    if own is None:
-        return None
-    return ChatTemplate(own.sources, special=bundle.tokenizer.special, name=own.name, clock=clock, media=texts)
-
-
-def _encode_inline(tokenizer: Tokenizer, clock: Clock) -> int:
-    """Characters that `tokenizer` encodes in half a millisecond, measured on this thread, which warms it up too."""
-    text = " ".join(f"{word}{number}" for number in range(500) for word in ("The quick brown ", "Zürich, ", "f(x) = "))
-    best = float("inf")
-    for _ in range(4):
-        began = clock.monotonic()
-        tokenizer.encode(text)
-        best = min(best, clock.monotonic() - began)
-    return round(min(max(0.0005 * len(text) / max(best, 1e-9), 1_000), 100_000))
+def _policy_maker(policy: str | Policy | Callable[[], Policy]) -> Callable[[], Policy]:
+    """What makes the policy of one more model and role. Raises UnknownPolicy when it is called for a name that is none."""
+    if isinstance(policy, str):
+        return lambda: policy_by_name(policy)
+    if isinstance(policy, type) or not hasattr(policy, "pick"):
+        return policy
+    return lambda: policy
 
 
 def _spec(worker: str | WorkerSpec) -> WorkerSpec:

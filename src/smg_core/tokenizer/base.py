@@ -6,13 +6,14 @@ Implementations: huggingface, tiktoken; cache wraps any of them. Knows no engine
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 
+from smg_core.request import Message, ReasoningSettings, Tool, ToolChoice
 from smg_core.tokens import TokenIds
 
-__all__ = ["EncodeReport", "IncrementalDecoder", "Prompt", "SpecialTokens", "Tokenizer"]
+__all__ = ["EncodeReport", "IncrementalDecoder", "Prompt", "PromptTemplate", "SpecialTokens", "Tokenizer"]
 
 
 @attrs.frozen
@@ -53,6 +54,28 @@ class EncodeReport:
     characters: int
     cached_characters: int = 0
     level: str = ""
+
+
+class PromptTemplate(Protocol):
+    """What writes a conversation as a model's prompt: a chat template, or code for a family whose format is no template."""
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] = (),
+        documents: Sequence[Mapping[str, Any]] = (),
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+        protect_control: bool = True,
+        tool_choice: ToolChoice | None = None,
+        reasoning: ReasoningSettings | None = None,
+        template: str | None = None,
+    ) -> Prompt:
+        """The prompt. Raises TemplateFailed where the messages are refused, UnsupportedParameter for content that has no place
+        in the format, InvalidRequest for arguments that are no variables."""
+        ...
 
 
 class IncrementalDecoder(Protocol):

@@ -1,8 +1,8 @@
 """Keeps watch over workers: lets them join, probes them, asks for their load (edge).
 
 One task a worker. It waits and speaks to engines; what an outcome means is decided by health and by the worker's state
-table. Above: server.runtime, which hands in how to reach an engine and what to do when one has joined. A request that lost
-its worker calls `suspect`, and the next probe happens at once instead of at the end of the interval.
+table. Above: server.runtime, which hands in how to reach an engine and what to do when one has joined. Whoever calls an engine
+reports how that ended (`outcome`): a lost worker is probed at once instead of at the end of the interval.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
-from smg_core.engines.client import EngineClient
+from smg_core.engines.base import Engine
 from smg_core.errors import EngineFailed, SmgError, WorkerGone
 from smg_core.hooks import Observer, WorkerStateChanged
 from smg_core.workers.health import HealthPolicy, HealthTracker, Outcome
@@ -25,8 +25,8 @@ log = logging.getLogger("smg.workers")
 CANNOT_JOIN = (SmgError, ValueError, LookupError, OSError)
 """What keeps a worker out and is said in the log: its own faults, and those of the tokenizer or settings it needs."""
 
-Connect = Callable[[Worker], Awaitable[EngineClient]]
-Join = Callable[[Worker, EngineClient], Awaitable[tuple[str, ...]]]
+Connect = Callable[[Worker], Awaitable[Engine]]
+Join = Callable[[Worker, Engine], Awaitable[tuple[str, ...]]]
 
 
 @attrs.frozen
@@ -59,10 +59,34 @@ class Monitor:
     def watch(self, worker: Worker) -> None:
         """Begin to watch a worker that was added to the registry."""
         self._alarms[worker.name] = asyncio.Event()
-        self._tasks[worker.name] = asyncio.create_task(self._life(worker), name=f"watch {worker.name}")
+        task = asyncio.create_task(self._life(worker), name=f"watch {worker.name}")
+        self._tasks[worker.name] = task
+        task.add_done_callback(lambda done: self._watch_ended(worker, done))
 
-    def suspect(self, worker: Worker, error: SmgError) -> None:
-        """A request failed at this worker; look at it now if the failure is the worker's own."""
+    def _watch_ended(self, worker: Worker, watch: asyncio.Task[None]) -> None:
+        """A watch goes on for ever unless it is told to stop: one that fell over is said in the log and begun again."""
+        if watch.cancelled() or self._tasks.get(worker.name) is not watch:
+            return
+        log.error("the watch over worker %s failed and is begun again", worker.name, exc_info=watch.exception())
+        self.signal(worker, "failing", "its watch failed")
+        asyncio.get_running_loop().call_later(self._settings.join_interval, self._watch_again, worker, watch)
+
+    def _watch_again(self, worker: Worker, failed: asyncio.Task[None]) -> None:
+        if self._tasks.get(worker.name) is failed:
+            self.watch(worker)
+
+    async def unwatch(self, worker: Worker) -> None:
+        """Stop watching a worker, and close its engine's client."""
+        task = self._tasks.pop(worker.name, None)
+        self._alarms.pop(worker.name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if worker.reached is not None:
+            await worker.reached.close()
+
+    def outcome(self, worker: Worker, error: SmgError | None) -> None:
+        """A call of this worker has ended; look at the worker now if it failed and the failure is the worker's own."""
         if isinstance(error, WorkerGone) and (alarm := self._alarms.get(worker.name)) is not None:
             alarm.set()
 
@@ -80,8 +104,8 @@ class Monitor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for worker in self._registry:
-            if worker.engine is not None:
-                await worker.engine.close()
+            if worker.reached is not None:
+                await worker.reached.close()
 
     async def _life(self, worker: Worker) -> None:
         engine = await self._joined(worker)
@@ -91,7 +115,7 @@ class Monitor:
         finally:
             loads.cancel()
 
-    async def _joined(self, worker: Worker) -> EngineClient:
+    async def _joined(self, worker: Worker) -> Engine:
         """Try until the worker has answered all that must be known of it."""
         told = ""
         while True:
@@ -106,10 +130,10 @@ class Monitor:
             else:
                 worker.engine = engine
                 self._registry.serve(worker, models)
-                self._signal(worker, "joined", f"serves {', '.join(models)}")
+                self.signal(worker, "joined", f"serves {', '.join(models)}")
                 return engine
 
-    async def _watch_health(self, worker: Worker, engine: EngineClient) -> None:
+    async def _watch_health(self, worker: Worker, engine: Engine) -> None:
         tracker, alarm = HealthTracker(self._settings.health), self._alarms[worker.name]
         while True:
             pause = self._settings.health_interval
@@ -126,9 +150,9 @@ class Monitor:
             if verdict == "healthy" and worker.state == "unreachable":
                 await self._rejoin(worker, engine)
             elif verdict is not None:
-                self._signal(worker, verdict, reason)
+                self.signal(worker, verdict, reason)
 
-    async def _probe(self, engine: EngineClient) -> tuple[Outcome, str]:
+    async def _probe(self, engine: Engine) -> tuple[Outcome, str]:
         try:
             healthy = await engine.health(self._settings.probe_timeout)
         except WorkerGone as error:
@@ -137,7 +161,7 @@ class Monitor:
             return "failed", str(error)
         return ("ok", "answers") if healthy else ("failed", "says that it is not healthy")
 
-    async def _rejoin(self, worker: Worker, engine: EngineClient) -> None:
+    async def _rejoin(self, worker: Worker, engine: Engine) -> None:
         """Back after an absence, perhaps with another model."""
         try:
             models = await self._join(worker, engine)
@@ -145,11 +169,11 @@ class Monitor:
             log.warning("worker %s is back but cannot join: %s", worker.name, error)
             return
         self._registry.serve(worker, models)
-        self._signal(worker, "healthy", "answers again")
+        self.signal(worker, "healthy", "answers again")
 
-    async def _watch_loads(self, worker: Worker, engine: EngineClient) -> None:
+    async def _watch_loads(self, worker: Worker, engine: Engine) -> None:
         """Ask for the load while there is more than one worker to compare it with."""
-        while engine.codec.capabilities.loads:
+        while worker.facts.loads:
             await asyncio.sleep(self._settings.loads_interval)
             if worker.state != "ready" or len(self._registry) < 2:
                 continue
@@ -160,7 +184,8 @@ class Monitor:
             except SmgError:
                 worker.load = None
 
-    def _signal(self, worker: Worker, signal: Signal, reason: str) -> None:
+    def signal(self, worker: Worker, signal: Signal, reason: str) -> None:
+        """Move a worker along its state machine, and tell whoever listens where that changed its state."""
         before = worker.state
         if self._registry.signal(worker, signal, reason):
             log.info("worker %s: %s -> %s (%s)", worker.name, before, worker.state, reason)

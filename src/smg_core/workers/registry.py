@@ -7,8 +7,9 @@ rebuilt when a worker's state or models change, which is rare. Below: worker. Ab
 
 from collections.abc import Iterator
 
+from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
-from smg_core.workers.worker import Board, LocalBoard, Signal, Worker, WorkerSpec
+from smg_core.workers.worker import Board, LocalBoard, Role, Signal, Worker, WorkerSpec
 
 __all__ = ["Registry"]
 
@@ -19,7 +20,8 @@ class Registry:
     def __init__(self, board: Board | None = None, *, limit: int = 4096, retry_after: float = 1.0) -> None:
         self._board = board or LocalBoard()
         self._workers: dict[str, Worker] = {}
-        self._ready: dict[str, tuple[Worker, ...]] = {}
+        self._ready: dict[tuple[str, Role], tuple[Worker, ...]] = {}
+        self._kinds: dict[tuple[str, Role], frozenset[EngineFacts]] = {}
         self._known: frozenset[str] = frozenset()
         self._limit = limit
         self._retry_after = retry_after
@@ -70,12 +72,13 @@ class Registry:
         self._index()
 
     def _index(self) -> None:
-        ready: dict[str, list[Worker]] = {}
+        ready: dict[tuple[str, Role], list[Worker]] = {}
         for worker in self._workers.values():
             if worker.state == "ready":
                 for model in worker.models:
-                    ready.setdefault(model, []).append(worker)
-        self._ready = {model: tuple(workers) for model, workers in ready.items()}
+                    ready.setdefault((model, worker.role), []).append(worker)
+        self._ready = {key: tuple(workers) for key, workers in ready.items()}
+        self._kinds = {key: frozenset(worker.facts for worker in workers) for key, workers in ready.items()}
         self._known = frozenset(model for worker in self._workers.values() for model in worker.models)
 
     @property
@@ -83,17 +86,35 @@ class Registry:
         """Names of all models that some worker serves, ready or not, sorted."""
         return tuple(sorted(self._known))
 
+    def of(self, model: str) -> tuple[Worker, ...]:
+        """All workers that answer to `model`, whatever their state."""
+        return tuple(worker for worker in self._workers.values() if model in worker.models)
+
     @property
     def any_ready(self) -> bool:
         return bool(self._ready)
 
-    def candidates(self, model: str, exclude: frozenset[str] = frozenset()) -> tuple[Worker, ...]:
-        """The ready workers for `model` but those named in `exclude`. Raises ModelNotFound or NoWorker."""
-        ready = self._ready.get(model, ())
+    def kinds(self, model: str, role: Role = "regular") -> frozenset[EngineFacts]:
+        """What the engines of the ready workers for `model` can do, each kind once."""
+        return self._kinds.get((model, role), frozenset())
+
+    def uniform(self, model: str, role: Role = "regular") -> bool:
+        """Whether all ready workers for `model` have engines of one kind."""
+        return len(self._kinds.get((model, role), ())) == 1
+
+    def candidates(
+        self, model: str, exclude: frozenset[str] = frozenset(), role: Role = "regular"
+    ) -> tuple[Worker, ...]:
+        """The ready workers for `model` in `role` but those named in `exclude`. Raises ModelNotFound or NoWorker."""
+        ready = self._ready.get((model, role), ())
         if exclude:
             ready = tuple(worker for worker in ready if worker.name not in exclude)
-        if ready:
-            return ready
+        if not ready:
+            self.refuse(model)
+        return ready
+
+    def refuse(self, model: str) -> None:
+        """Raise ModelNotFound, or NoWorker where the model is served but not now, or nobody has said yet what it serves."""
         if model in self._known:
             raise NoWorker(f"No worker for the model '{model}' is ready.", retry_after=self._retry_after)
         if any(worker.state == "joining" for worker in self._workers.values()) or not self._workers:

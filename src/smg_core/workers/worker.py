@@ -5,13 +5,16 @@ flight goes through a `Board`, so that several processes can share one picture. 
 opens nothing: the engine's client is a value it carries for whoever streams.
 """
 
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import attrs
 
-from smg_core.engines.base import Loads, ModelInfo
+from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo
 
-__all__ = ["TRANSITIONS", "Board", "LocalBoard", "Signal", "State", "Worker", "WorkerSpec"]
+__all__ = ["TRANSITIONS", "Board", "LocalBoard", "Role", "Signal", "State", "Worker", "WorkerSpec"]
+
+Role = Literal["regular", "prefill", "decode"]
+"""What part of a turn a worker computes: all of it, the prompt's KV cache for another worker, or the tokens from such a cache."""
 
 State = Literal["joining", "ready", "unreachable", "draining", "gone"]
 Signal = Literal["joined", "healthy", "failing", "drain", "removed"]
@@ -35,13 +38,14 @@ TRANSITIONS: dict[tuple[State, Signal], State] = {
 @attrs.frozen
 class WorkerSpec:
     """A worker as configured. `url` is an engine target ("grpc://gpu-0:50051"); `name` what logs and metrics call it;
-    `dialect` the engine protocol or "auto"; `model` overrides the name the engine gives its model."""
+    `dialect` the engine protocol or "auto"; `model` overrides the name the engine gives its model; `role` is what it computes."""
 
     url: str
     name: str = ""
     dialect: str = "auto"
     model: str | None = None
     weight: float = attrs.field(default=1.0, validator=attrs.validators.gt(0.0))
+    role: Role = "regular"
 
     @property
     def label(self) -> str:
@@ -71,26 +75,43 @@ class LocalBoard:
         return self._rows.get(row, 0)
 
 
+_UNKNOWN = EngineFacts(dialect="")
+
+
 @attrs.define(eq=False)
 class Worker:
-    """A worker as the gateway knows it now. `row` is its place on the board; `engine` the client that speaks to it
-    (engines.client.EngineClient), `models` the names it answers to, `memory` the id of the shared memory that its
-    engine sees ("" where that is of no interest)."""
+    """A worker as the gateway knows it now. `row` is its place on the board; `models` the names it answers to; `facts` what its
+    engine can do. `engine` is the client that speaks to it, and may be asked for once the worker has joined."""
 
     spec: WorkerSpec
     row: int
     board: Board
     state: State = "joining"
-    engine: Any = None
+    reached: Engine | None = None
     info: ModelInfo | None = None
+    facts: EngineFacts = _UNKNOWN
     models: tuple[str, ...] = ()
-    memory: str = ""
     load: Loads | None = None
     reason: str = ""
 
     @property
     def name(self) -> str:
         return self.spec.label
+
+    @property
+    def engine(self) -> Engine:
+        """The client that speaks to its engine. Raises LookupError before the worker has joined."""
+        if self.reached is None:
+            raise LookupError(f"worker {self.name} has not joined yet")
+        return self.reached
+
+    @engine.setter
+    def engine(self, engine: Engine) -> None:
+        self.reached = engine
+
+    @property
+    def role(self) -> Role:
+        return self.spec.role
 
     @property
     def weight(self) -> float:

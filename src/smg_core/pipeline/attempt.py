@@ -1,0 +1,186 @@
+"""One call of one engine, seen from our side: what it brings becomes events, and how it ended is kept.
+
+An `Attempt` is what an engine pushes into, whichever of the two doors it came through: outputs of token ids, read by an
+`OutputProcessor`, or events of an engine that speaks chat, read by a `ChatReader`. It pushes the events that follow into its
+`Receiver` (the `Answer`), in the same plain call. Everything here is a plain call on the event loop's thread.
+
+    state       outputs      closed(None)  closed(error)  end(error)   release
+    running     -> running   -> complete   -> failed      -> failed    reset the call
+                -> complete     where the reader is whole
+                -> failed    -> failed where it is not
+    complete    ignored      noted         noted          ignored      let the engine's status come, else reset the call
+    failed      ignored      noted         noted          ignored      reset the call
+
+An outputs' push completes the attempt when every choice has finished, and fails it when the reader finds something wrong.
+
+An attempt may go on where another one ended: it is made with the other's reader (`Attempt(failed.reader, ...)`), so that
+detokeniser, parser, stop strings and counts go on as if one engine had spoken. Above: pipeline.streaming makes one for each
+engine call. Below: the readers. Knows no wire and no API.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Literal, Protocol, TypeVar
+
+from smg_core.engines.base import Call
+from smg_core.errors import EngineGarbled, SmgError
+from smg_core.events import Event, Finished, Usage
+
+__all__ = ["Attempt", "Reader", "Receiver"]
+
+Item = TypeVar("Item")
+Pushed = TypeVar("Pushed", contravariant=True)
+
+
+class Reader(Protocol[Pushed]):
+    """What turns an engine's pushes into events: the state of one turn. `done` once every choice has finished; `engine_done`
+    once the engine has said so itself; `finishes` the ends of the choices so far."""
+
+    done: bool
+    finishes: list[Finished]
+
+    @property
+    def whole(self) -> bool:
+        """Whether an engine that closes its stream now has left nothing out."""
+        ...
+
+    @property
+    def engine_done(self) -> bool: ...
+
+    @property
+    def next_call(self) -> int:
+        """The number that the next tool call of the response would have."""
+        ...
+
+    @property
+    def prompt_tokens(self) -> int: ...
+
+    @property
+    def cached_tokens(self) -> int: ...
+
+    @property
+    def kv_transfer(self) -> str | None: ...
+
+    @property
+    def kept_ids(self) -> Sequence[int]:
+        """The ids of the turn so far, where they are kept."""
+        ...
+
+    def feed(self, outputs: Sequence[Pushed], /) -> list[Event]:
+        """The events that follow. Raises SmgError when the engine failed or broke its protocol."""
+        ...
+
+    def usage(self) -> Usage: ...
+
+    def cut(self) -> list[Event]: ...
+
+
+class Receiver(Protocol):
+    """Where an attempt's events go."""
+
+    def take(self, events: Sequence[Event], over: bool) -> None:
+        """More events, perhaps none; `over` says that the attempt has ended and nothing more comes from it."""
+        ...
+
+
+class Attempt(Generic[Item]):
+    """`on_first` is called once, when the first events come. `tells_stops` says that the engine was given all that ends the
+    turn, so that it ends by itself where we end it."""
+
+    __slots__ = (
+        "_call",
+        "_closed",
+        "_on_first",
+        "_receiver",
+        "_tells_stops",
+        "error",
+        "reader",
+        "state",
+    )
+
+    def __init__(
+        self,
+        reader: Reader[Item],
+        receiver: Receiver,
+        *,
+        on_first: Callable[[], None] | None = None,
+        tells_stops: bool = True,
+    ) -> None:
+        self.reader = reader
+        self.state: Literal["running", "complete", "failed"] = "running"
+        self.error: SmgError | None = None
+        self._receiver = receiver
+        self._on_first = on_first
+        self._tells_stops = tells_stops
+        self._call: Call | None = None
+        self._closed = False
+
+    # ---------------------------------------------------------------------------------------- pushed by the engine
+
+    def outputs(self, outputs: Sequence[Item]) -> None:
+        """What one read of the engine's stream brought."""
+        if self.state != "running":
+            return
+        reader = self.reader
+        try:
+            events = reader.feed(outputs)
+        except SmgError as error:
+            self.end(error)
+            return
+        if not events:
+            return
+        if self._on_first is not None:
+            self._on_first()
+            self._on_first = None
+        if reader.done:
+            self.state = "complete"
+            self._receiver.take(events, True)
+        else:
+            self._receiver.take(events, False)
+
+    events = outputs
+    """The same for engines that bring events."""
+
+    def closed(self, error: SmgError | None) -> None:
+        """The engine's stream is over."""
+        self._closed = True
+        if error is None and self.state == "running" and self.reader.whole:
+            self.state = "complete"
+            self._receiver.take((), True)
+        else:
+            self.end(error or EngineGarbled("The engine's stream ended before its answer was complete."))
+
+    # ------------------------------------------------------------------------------------------- driven by the request
+
+    @property
+    def over(self) -> bool:
+        return self.state != "running"
+
+    def end(self, error: SmgError) -> None:
+        """Fail with `error`, unless the attempt is over already."""
+        if self.state == "running":
+            self.state, self.error = "failed", error
+            self._receiver.take((), True)
+
+    def reads_from(self, call: Call) -> None:
+        """State the call whose messages arrive here, to be paused and reset."""
+        self._call = call
+
+    def pause(self) -> None:
+        """Hold the engine back until `resume`."""
+        if self._call is not None:
+            self._call.pause()
+
+    def resume(self) -> None:
+        if self._call is not None:
+            self._call.resume()
+
+    def release(self) -> bool:
+        """Be done with the engine's call. Where the engine still works on it, the stream is reset, and True says that the
+        engine must be told by name too; where it has finished and only its status is to come, that may come."""
+        call, self._call = self._call, None
+        if call is None or self._closed:
+            return False
+        if self.state == "complete" and self.reader.engine_done:
+            return False
+        call.cancel()
+        return self.state != "complete" or not self._tells_stops

@@ -1,0 +1,138 @@
+"""From a prepared request to what one kind of engine is sent, and how its output is to be read.
+
+`fit` is pure: the same prompt and the same engine facts give the same result, so it is made once for each kind of engine and kept
+on the `Prompted`. Here everything is decided that differs between engines: whether several choices at temperature 0 are sampled
+or copied, which constraint holds the output, which media it takes, how long the context is. What an engine cannot do is refused
+by name; a fleet of several kinds then answers as its ablest worker can, whichever is chosen, since a worker whose engine refuses is
+no candidate (pipeline.selecting). Below: reading, formats. Knows no wire.
+"""
+
+from typing import Any
+
+import attrs
+
+from smg_core.engines.base import EngineFacts, EngineRequest
+from smg_core.errors import NoWorker, SmgError, UnsupportedParameter
+from smg_core.pipeline.formats import constraint_of
+from smg_core.pipeline.media import refuse_mixture, refuse_unless_taken
+from smg_core.pipeline.output import OutputPlan
+from smg_core.pipeline.prepare import refuse_too_long
+from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.reading import reading_of
+from smg_core.request import GenerationRequest, Sampling
+
+__all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fitted"]
+
+
+@attrs.frozen(eq=False)
+class FitForIds:
+    """For an engine that takes ids: its request (without media, which are packed when they are sent) and the plan of reading."""
+
+    request: EngineRequest
+    plan: OutputPlan
+
+
+@attrs.frozen(eq=False)
+class FitForChat:
+    """For an engine that speaks chat: the request as it came, and how many choices it will bring."""
+
+    request: GenerationRequest
+    choices: int
+
+
+Fit = FitForIds | FitForChat
+
+
+def fitted(prompted: Prompted, facts: EngineFacts) -> Fit:
+    """`fit`, made once for each kind of engine. Raises the refusal every time."""
+    found = prompted.fits.get(facts)
+    if found is None:
+        try:
+            found = fit(prompted, facts)
+        except SmgError as refusal:
+            found = refusal
+        prompted.fits[facts] = found
+    if isinstance(found, SmgError):
+        raise found
+    return found
+
+
+def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
+    """What an engine of these facts is sent for `prompted`. Raises UnsupportedParameter or InvalidRequest naming what it cannot
+    do, and NoWorker for a prompt that has no ids yet, since no engine that takes ids had joined when it was made."""
+    _refuse_unsupported(prompted, facts)
+    if facts.door == "chat":
+        return FitForChat(prompted.request, prompted.request.sampling.n)
+    tokenizer = prompted.model.tokenizer
+    if tokenizer is None:
+        raise NoWorker(f"The model '{prompted.model.name}' is still being loaded.", retry_after=1.0)
+    request, model = prompted.request, prompted.model
+    sampling, copies = _sampling(prompted, facts)
+    reading = reading_of(request, model, prompted.text, facts)
+    keeps_control = reading.keeps_control
+    plan = OutputPlan(
+        tokenizer=tokenizer,
+        prompt_tokens=len(prompted.ids),
+        choices=sampling.n * copies,
+        copies=copies,
+        stop=sampling.stop,
+        include_stop=sampling.include_stop,
+        skip_special_tokens=sampling.skip_special_tokens and not keeps_control,
+        hidden_ids=tokenizer.eos_token_ids if keeps_control and not sampling.ignore_eos else frozenset(),
+        make_parser=reading.make_parser,
+        single_call=reading.single_call,
+        logprobs=sampling.logprobs is not None,
+        check=prompted.check,
+    )
+    engine = EngineRequest(
+        id=request.id,
+        input_ids=prompted.ids,
+        sampling=sampling if facts.stop_strings or not sampling.stop else attrs.evolve(sampling, stop=()),
+        stream=request.stream,
+        constraint=reading.constraint or constraint_of(request.response_format, facts.constraints),
+        cache_salt=request.cache_salt,
+    )
+    return FitForIds(engine, plan)
+
+
+def _sampling(prompted: Prompted, facts: EngineFacts) -> tuple[Sampling, int]:
+    """The sampling as the engine is told it, and how many choices each of the engine's stands for."""
+    asked, defaults = prompted.request.sampling, prompted.model.default_sampling
+    changes: dict[str, Any] = {}
+    context = facts.context_length or prompted.model.context_length
+    if asked.max_tokens is None and context:
+        changes["max_tokens"] = context - len(prompted.ids)
+    for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty") if defaults else ():
+        if getattr(asked, name) is None and defaults.get(name) is not None:
+            changes[name] = defaults[name]
+    copies = 1
+    if asked.n > 1 and not facts.greedy_n and changes.get("temperature", asked.temperature) == 0:
+        copies = asked.n  # every choice would be the same: sampled once, given n times
+        changes["n"] = 1
+    return (attrs.evolve(asked, **changes) if changes else asked), copies
+
+
+def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
+    """Refuse by name what this engine cannot do."""
+    request = prompted.request
+    asked = request.sampling
+    if prompted.ids:
+        refuse_too_long(request, len(prompted.ids), facts.context_length)
+    if asked.n > 1 and not facts.n:
+        raise UnsupportedParameter("This model's engine gives one choice at a time.", param="sampling.n")
+    if facts.max_n is not None and asked.n > facts.max_n:
+        raise UnsupportedParameter(f"This model's engine gives at most {facts.max_n} choices.", param="sampling.n")
+    if asked.logprobs is not None and not facts.logprobs:
+        raise UnsupportedParameter("This model's engine gives no logprobs.", param="sampling.logprobs")
+    if asked.logprobs is not None and facts.max_logprobs is not None and asked.logprobs > facts.max_logprobs:
+        raise UnsupportedParameter(f"At most {facts.max_logprobs} logprobs per token.", param="sampling.logprobs")
+    if asked.prompt_logprobs is not None and not facts.prompt_logprobs:
+        raise UnsupportedParameter(
+            "This model's engine gives no prompt logprobs.", param="sampling.prompt_logprobs"
+        )
+    if request.cache_salt is not None and not facts.cache_salt:
+        raise UnsupportedParameter("This engine's protocol cannot carry a cache salt.", param="cache_salt")
+    if prompted.items:
+        if facts.media is not None:
+            refuse_unless_taken(prompted.items, request.model, facts.media)
+        refuse_mixture(prompted.items, facts.media_together)

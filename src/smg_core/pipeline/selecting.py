@@ -1,0 +1,77 @@
+"""Performs `Select`: finds a worker for each role a turn needs (edge).
+
+Candidates are the ready workers of the model and role whose engines can do what is asked; among those the policy of that model and
+role names one. Waits for nothing today; a queue in front of full workers would wait here.
+"""
+
+from smg_core.clock import Clock
+from smg_core.errors import ModelNotFound, SmgError
+from smg_core.hooks import WorkerPicked
+from smg_core.pipeline.driver import Run
+from smg_core.pipeline.fit import fitted
+from smg_core.pipeline.prepare import salt_of
+from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.steps import Chosen, Placement, Select
+from smg_core.pipeline.trace import Trace
+from smg_core.routing import Policies, RoutingContext
+from smg_core.workers.registry import Registry
+from smg_core.workers.worker import Role, Worker
+
+__all__ = ["Selecting", "able"]
+
+
+class Selecting:
+    """Chooses by the registry's workers and `policies`."""
+
+    def __init__(self, *, registry: Registry, policies: Policies, clock: Clock) -> None:
+        self._registry = registry
+        self._policies = policies
+        self._clock = clock
+
+    async def __call__(self, step: Select, run: Run) -> Placement:
+        return self.choose(step, run.trace)
+
+    def choose(self, step: Select, trace: Trace) -> Placement:
+        """A worker for each role. Raises ModelNotFound, NoWorker, or what keeps every engine from doing what is asked."""
+        return Placement(tuple([self._one(step, role, trace) for role in step.roles]))
+
+    def _one(self, step: Select, role: Role, trace: Trace) -> Chosen:
+        prompted = step.prompted
+        request = prompted.request
+        candidates = self._registry.candidates(request.model, step.exclude, role)
+        candidates = able(prompted, candidates, uniform=self._registry.uniform(request.model, role))
+        context = RoutingContext(
+            request_id=request.id,
+            model=request.model,
+            input_ids=prompted.ids,
+            headers=request.headers,
+            cache_key=request.cache_key,
+            cache_salt=salt_of(request) or None,
+            media_keys=prompted.media_keys,
+        )
+        policy = self._policies.of(prompted.model.primary or request.model, role)
+        pick = policy.pick(candidates, context)
+        worker = next((each for each in candidates if each is pick.worker), None)
+        if worker is None:
+            raise ModelNotFound(request.model)
+        trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, self._clock.monotonic()))
+        return Chosen(worker, role, pick.rank)
+
+
+def able(prompted: Prompted, candidates: tuple[Worker, ...], *, uniform: bool) -> tuple[Worker, ...]:
+    """The candidates whose engines can do what is asked; raises the refusal when none can. `uniform` says that they are all of one
+    kind, so that one speaks for all."""
+    if uniform:
+        fitted(prompted, candidates[0].facts)
+        return candidates
+    found, refusal = [], None
+    for worker in candidates:
+        try:
+            fitted(prompted, worker.facts)
+        except SmgError as error:
+            refusal = refusal or error
+        else:
+            found.append(worker)
+    if not found and refusal is not None:
+        raise refusal
+    return tuple(found)

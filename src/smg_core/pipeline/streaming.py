@@ -1,0 +1,219 @@
+"""Performs `Stream`: one call of one engine, carried to the client, and its outcome told to whoever watches workers (edge).
+
+Owns what a call needs and must give back however it ends: the place on the worker's board, the tensors lent to the engine, the
+engine's stream. The outcome of every call is reported, with its worker: well or not, before and after the first byte.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from smg_core.clock import Clock
+from smg_core.engines.base import ChatEngine, Engine, EngineRequest, IdsEngine
+from smg_core.errors import SmgError
+from smg_core.events import Event, Finished
+from smg_core.hooks import AttemptEnded, FirstToken
+from smg_core.pipeline.attempt import Attempt, Receiver
+from smg_core.pipeline.chat_reader import ChatReader
+from smg_core.pipeline.driver import Run
+from smg_core.pipeline.fit import FitForChat, FitForIds, fitted
+from smg_core.pipeline.media import Loan
+from smg_core.pipeline.output import OutputProcessor
+from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.steps import Stream
+from smg_core.pipeline.turn import Transcript, Turn
+from smg_core.workers.worker import Worker
+
+__all__ = ["OnOutcome", "Streaming"]
+
+
+class OnOutcome(Protocol):
+    """Who is told how each call of a worker ended."""
+
+    def __call__(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
+        """`error` is None for a call that ended well, and for one that the client gave up."""
+        ...
+
+
+class Streaming:
+    """`request_timeout` is the whole time, in seconds, that an engine may take for a call."""
+
+    def __init__(self, *, clock: Clock, request_timeout: float, on_outcome: OnOutcome) -> None:
+        self._clock = clock
+        self._timeout = request_timeout
+        self._on_outcome = on_outcome
+        self._aborts: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, step: Stream, run: Run) -> Turn:
+        call = _Call(step, run, self._clock)
+        worker, attempt = step.chosen.worker, call.attempt
+        run.answer.begin(attempt)
+        worker.board.add(worker.row, 1)
+        try:
+            attempt.reads_from(await call.start(self._timeout))
+            await run.answer.carry(attempt)
+        except SmgError as error:
+            attempt.end(error)
+        finally:
+            worker.board.add(worker.row, -1)
+            call.give_back()
+            if attempt.release():
+                self._tell(call.engine, call.id)
+            self._report(call, attempt, run)
+        return call.turn()
+
+    def _tell(self, engine: Engine, request_id: str) -> None:
+        """Abort by name too: a servicer may not notice a stream that was reset while it waits for its engine."""
+        task = asyncio.ensure_future(engine.abort(request_id))
+        self._aborts.add(task)
+        task.add_done_callback(self._aborts.discard)
+
+    def _report(self, call: "_Call", attempt: Attempt[Any], run: Run) -> None:
+        step, now = call.step, self._clock.monotonic()
+        worker, seconds = step.chosen.worker, now - call.began
+        outcome = "ok" if attempt.state == "complete" else "abandoned"
+        if attempt.error is not None:
+            outcome = type(attempt.error).__name__
+        self._on_outcome(worker, attempt.error, seconds)
+        run.trace.report(
+            AttemptEnded(
+                request_id=step.prompted.request.id,
+                worker=worker.name,
+                attempt=step.attempt,
+                outcome=outcome,
+                completion_tokens=attempt.reader.usage().completion_tokens,
+                finish=tuple(each.reason for each in attempt.reader.finishes),
+                first_seconds=call.first_seconds,
+                seconds=seconds,
+                at=now,
+            )
+        )
+
+
+class _Call:
+    """What one engine call needs, from the step to the engine's request."""
+
+    def __init__(self, step: Stream, run: Run, clock: Clock) -> None:
+        self.step = step
+        self.engine: Engine = step.chosen.worker.engine
+        self.began = clock.monotonic()
+        self.first_seconds: float | None = None
+        run.calls += 1
+        request_id = step.prompted.request.id
+        # engines refuse an id that they have seen
+        self.id = request_id if run.calls == 1 else f"{request_id}-{run.calls}"
+        self.transcript = Transcript() if step.keep else None
+        self._fit = fitted(step.prompted, step.chosen.worker.facts)
+        self._loan: Loan | None = None
+        self._answer = run.answer
+        told_stops = step.chosen.worker.facts.stop_strings
+        receiver: Receiver = _Held(run.answer) if not step.ends else run.answer
+        receiver = _Kept(self.transcript, receiver) if self.transcript is not None else receiver
+
+        def on_first() -> None:
+            now = clock.monotonic()
+            self.first_seconds = now - self.began
+            if run.trace.last(FirstToken) is None:
+                name = step.chosen.worker.name
+                run.trace.report(FirstToken(step.prompted.request.id, name, now - run.trace.started, now))
+
+        self.attempt: Attempt[Any] = Attempt(self._reader(), receiver, on_first=on_first, tells_stops=told_stops)
+
+    def _reader(self) -> OutputProcessor | ChatReader:
+        if self.step.continues is not None and isinstance(self.step.continues.reader, OutputProcessor):
+            reader = self.step.continues.reader
+            reader.resume()
+            return reader
+        if isinstance(self._fit, FitForChat):
+            return ChatReader(self._fit.choices, self._answer.calls)
+        return OutputProcessor(self._fit.plan, self._answer.calls, keep_ids=self.step.keep)
+
+    async def start(self, timeout: float) -> Any:
+        """Open the call. Raises what kept the request from being sent."""
+        fit = self._fit
+        if isinstance(fit, FitForChat):
+            chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
+            return await chat.chat(attrs.evolve(fit.request, id=self.id), self.attempt, timeout=timeout)
+        engine: IdsEngine = self.engine  # type: ignore[assignment]
+        return await engine.generate(await self._request(fit), self.attempt, timeout=timeout)
+
+    async def _request(self, fit: FitForIds) -> EngineRequest:
+        step, request = self.step, fit.request
+        changes: dict[str, Any] = {}
+        if self.id != request.id:
+            changes["id"] = self.id
+        if step.chosen.rank is not None:
+            changes["data_parallel_rank"] = step.chosen.rank
+        if step.kv_transfer is not None:
+            changes["kv_transfer"] = step.kv_transfer
+        if step.continues is not None and step.continues.reader is not None:
+            changes |= _what_is_left(request, step.continues.reader.kept_ids)
+        if step.prompted.media is not None:
+            changes["multimodal"] = await self._media(step.prompted)
+        return attrs.evolve(request, **changes) if changes else request
+
+    async def _media(self, prompted: Prompted) -> Any:
+        service, facts = prompted.model.media, self.step.chosen.worker.facts
+        if service is None or prompted.media is None:
+            return None
+        if facts not in prompted.packed:
+            prompted.packed[facts] = await service.pack(prompted.media.features, facts)
+        inputs = prompted.packed[facts]
+        self._loan = await service.lend(inputs, facts)
+        return inputs if self._loan is None else self._loan.inputs
+
+    def give_back(self) -> None:
+        """Release what was lent to the engine."""
+        if self._loan is not None:
+            self._loan.release()
+
+    def turn(self) -> Turn:
+        """How it ended."""
+        attempt, reader = self.attempt, self.attempt.reader
+        self._answer.calls = max(self._answer.calls, reader.next_call)
+        return Turn(
+            finishes=tuple(reader.finishes),
+            usage=reader.usage(),
+            calls=reader.next_call,
+            error=attempt.error,
+            outputs=self.transcript.outputs() if self.transcript is not None else None,
+            kv_transfer=reader.kv_transfer,
+            held=not self.step.ends,
+            reader=reader if self.step.keep else None,
+        )
+
+
+def _what_is_left(request: EngineRequest, ids: Sequence[int]) -> dict[str, Any]:
+    """Changes to a request for an engine that is to go on behind `ids`."""
+    sampling, done = request.sampling, len(ids)
+    changes: dict[str, Any] = {}
+    if sampling.max_tokens is not None:
+        changes["max_tokens"] = sampling.max_tokens - done
+    if sampling.min_tokens:
+        changes["min_tokens"] = max(0, sampling.min_tokens - done)
+    left = attrs.evolve(sampling, **changes) if changes else sampling
+    return {"input_ids": request.input_ids + type(request.input_ids)(ids), "sampling": left}
+
+
+class _Held:
+    """Passes a turn's events on without the ends of its choices."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+
+    def take(self, events: Sequence[Event], over: bool) -> None:
+        self._receiver.take([event for event in events if not isinstance(event, Finished)], over)
+
+
+class _Kept:
+    """Passes a turn's events on and keeps what they say."""
+
+    def __init__(self, transcript: Transcript, receiver: Receiver) -> None:
+        self._transcript = transcript
+        self._receiver = receiver
+
+    def take(self, events: Sequence[Event], over: bool) -> None:
+        self._transcript.add(events)
+        self._receiver.take(events, over)

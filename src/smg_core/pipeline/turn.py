@@ -1,0 +1,122 @@
+"""What one turn of a model came to, for the flow that asked for it.
+
+A turn is one generation: a prompt went in, some choices came out, or an error did. `Turn` is what `Stream` answers; a flow
+reads it to decide what is next: end the response, run the tools that were called, try another worker. Pure records. Above:
+flows. Below: the events.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from smg_core.errors import SmgError
+from smg_core.events import (
+    Event,
+    Finished,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from smg_core.pipeline.attempt import Reader
+
+__all__ = ["CalledTool", "Transcript", "Turn", "TurnOutput"]
+
+
+@attrs.frozen
+class CalledTool:
+    """A tool call as the model made it. `call` is its number within the response; `arguments` the text it wrote; `complete`
+    False for one that was cut off."""
+
+    call: int
+    id: str
+    name: str
+    arguments: str
+    complete: bool
+
+
+@attrs.frozen
+class TurnOutput:
+    """What one choice said, whole."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[CalledTool, ...] = ()
+
+
+@attrs.frozen
+class Turn:
+    """How a turn ended. `error` None: well, with a `Finished` for every choice in `finishes`. `outputs` holds what each choice
+    said, by its index, where the flow asked to keep that (`Stream.keep`), else None. `usage` counts this turn alone.
+    `calls` is how many tool calls the response has had with this turn. `kv_transfer` is what a decode worker needs of this
+    prefill, as JSON text. `held` says that the ends of its choices were not sent to the client. `reader` is what another engine
+    call may go on with (`Stream.continues`), where the turn was kept."""
+
+    finishes: tuple[Finished, ...]
+    usage: Usage
+    calls: int = 0
+    error: SmgError | None = None
+    outputs: Mapping[int, TurnOutput] | None = None
+    kv_transfer: str | None = None
+    held: bool = False
+    reader: Reader[Any] | None = attrs.field(default=None, repr=False, eq=False)
+
+    @property
+    def output(self) -> TurnOutput:
+        """What the first choice said. Raises LookupError when the flow did not ask to keep it."""
+        if self.outputs is None:
+            raise LookupError("the output of this turn was not kept; ask for it with Stream(keep=True)")
+        return self.outputs.get(0, TurnOutput())
+
+
+class _Said:
+    """One choice of a transcript."""
+
+    __slots__ = ("calls", "reasoning", "text")
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.reasoning: list[str] = []
+        self.calls: dict[int, tuple[ToolCallStart, list[str], bool]] = {}
+
+    def whole(self) -> TurnOutput:
+        return TurnOutput(
+            "".join(self.text),
+            "".join(self.reasoning),
+            tuple(
+                CalledTool(number, start.id, start.name, "".join(arguments), complete)
+                for number, (start, arguments, complete) in self.calls.items()
+            ),
+        )
+
+
+class Transcript:
+    """Keeps what a turn says: deltas in, whole texts and calls out."""
+
+    def __init__(self) -> None:
+        self._choices: dict[int, _Said] = {}
+
+    def add(self, events: Sequence[Event]) -> None:
+        for event in events:
+            match event:
+                case TextDelta():
+                    self._of(event.index).text.append(event.text)
+                case ReasoningDelta():
+                    self._of(event.index).reasoning.append(event.text)
+                case ToolCallStart():
+                    self._of(event.index).calls[event.call] = (event, [], False)
+                case ToolCallDelta():
+                    self._of(event.index).calls[event.call][1].append(event.arguments)
+                case ToolCallEnd():
+                    start, arguments, _ = self._of(event.index).calls[event.call]
+                    self._of(event.index).calls[event.call] = (start, arguments, event.valid)
+
+    def _of(self, index: int) -> _Said:
+        return self._choices.setdefault(index, _Said())
+
+    def outputs(self) -> dict[int, TurnOutput]:
+        """What each choice has said so far, by its index."""
+        return {index: said.whole() for index, said in self._choices.items()}

@@ -1,0 +1,46 @@
+"""A gateway in front of embedded engines: no GPU and no port, but real gRPC over Unix sockets (edge).
+
+`Gateway.simulated` makes one; `server.runtime` knows nothing of it. Its engines start before the gateway's workers are watched and
+stop when it stops.
+"""
+
+import shutil
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from smg_core.server.gateway import Gateway
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.worker import WorkerSpec
+
+__all__ = ["SimulatedGateway"]
+
+
+class SimulatedGateway(Gateway):
+    """`simulators` has the configuration of each engine, or an engine to be started; the other arguments are `Gateway`'s. Workers
+    of the configuration are ignored."""
+
+    def __init__(self, simulators: list[SimulatorConfig | SimulatedEngine], **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._simulators = simulators
+        self._engines: list[SimulatedEngine] = []
+
+    @property
+    def engines(self) -> tuple[SimulatedEngine, ...]:
+        """The embedded engines of a gateway that runs, for tests to look into and to break."""
+        return tuple(self._engines)
+
+    async def _first_workers(self, stack: AsyncExitStack) -> list[WorkerSpec]:
+        folder = Path(tempfile.mkdtemp(prefix="smg-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        self._engines.clear()
+        specs = []
+        for number, simulator in enumerate(self._simulators):
+            if isinstance(simulator, SimulatorConfig):
+                simulator = SimulatedEngine(simulator, listen=f"unix://{folder}/{number}.sock")
+            engine = await stack.enter_async_context(simulator)
+            self._engines.append(engine)
+            specs.append(WorkerSpec(engine.target, name=f"simulator-{number}"))
+        return specs
