@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from smg_core.errors import SmgError
+from smg_core.protocols.error_texts import anthropic_text, gemini_text
 from smg_core.protocols.json_text import encode_object
 
 __all__ = ["anthropic_error", "error_headers", "gemini_error", "openai_error"]
@@ -32,8 +33,8 @@ def openai_error(error: SmgError, request_id: str = "") -> bytes:
 
 def anthropic_error(error: SmgError, request_id: str = "") -> bytes:
     """`{"type": "error", "error": {"type", "message"}, "request_id"}`; the path at fault leads the message."""
-    message = error.message
-    if error.param is not None and error.param not in message:
+    message = anthropic_text(error)
+    if message is error.message and error.param is not None and error.param not in message:
         message = f"{error.param}: {message}"
     found: dict[str, Any] = {"type": "error", "error": {"type": error.anthropic_type, "message": message}}
     if request_id:
@@ -43,10 +44,11 @@ def anthropic_error(error: SmgError, request_id: str = "") -> bytes:
 
 def gemini_error(error: SmgError, request_id: str = "") -> bytes:
     """`{"error": {"code", "message", "status", "details"}}`, Google's RPC status; details name the field at fault."""
-    found: dict[str, Any] = {"code": error.status, "message": error.message, "status": error.gemini_status}
+    message = gemini_text(error)
+    found: dict[str, Any] = {"code": error.status, "message": message, "status": error.gemini_status}
     details: list[dict[str, Any]] = []
     if error.param is not None:
-        violation = {"field": error.param, "description": error.message}
+        violation = {"field": error.param, "description": message}
         details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]})
     if error.retry_after is not None:
         delay = f"{_retry_seconds(error.retry_after)}s"
@@ -57,13 +59,21 @@ def gemini_error(error: SmgError, request_id: str = "") -> bytes:
 
 
 def error_headers(error: SmgError) -> list[tuple[bytes, bytes]]:
-    """Headers for an error response: its content type and, where the error says so, when to come back."""
+    """Headers for an error response: its content type and, where the error says so, when to come back and whether to."""
     headers = [(b"content-type", b"application/json")]
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % _retry_seconds(error.retry_after)))
+        headers.append((b"retry-after-ms", b"%d" % _retry_milliseconds(error.retry_after)))
+    if error.should_retry is not None:
+        headers.append((b"x-should-retry", b"true" if error.should_retry else b"false"))
     return headers
 
 
 def _retry_seconds(seconds: float) -> int:
     """Whole seconds, rounded up and at least 1: a client that comes back too early is turned away again."""
     return max(1, math.ceil(min(seconds, _LONGEST_RETRY)))
+
+
+def _retry_milliseconds(seconds: float) -> int:
+    """The same for clients that read finer steps, and prefer this header; at least 1, since they pass over 0."""
+    return max(1, math.ceil(min(seconds, _LONGEST_RETRY) * 1000))

@@ -6,9 +6,11 @@ import pytest
 from openai.types.shared import ErrorObject
 
 from smg_core import errors
+from smg_core.protocols.error_texts import anthropic_text, gemini_text
 from smg_core.protocols.errors import anthropic_error, error_headers, gemini_error, openai_error
 
-SPECIAL = {errors.PromptTooLong: (10, 5, 12), errors.ModelNotFound: ("m",)}
+SPECIAL = {errors.PromptTooLong: (10, 5, 12), errors.ModelNotFound: ("m",), errors.SealBroken: ("tampered",)}
+TEXTS = {openai_error: lambda error: error.message, anthropic_error: anthropic_text, gemini_error: gemini_text}
 CLASSES = [getattr(errors, name) for name in errors.__all__ if name != "SmgError"]
 
 
@@ -23,7 +25,7 @@ def test_the_detail_is_never_shown(kind, encode):
     error.detail = "10.0.0.7:50051 refused"
     body = encode(error, "req-1")
     assert b"10.0.0.7" not in body
-    assert json.loads(body)["error"]["message"].endswith(error.message)
+    assert json.loads(body)["error"]["message"].endswith(TEXTS[encode](error))
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
@@ -77,3 +79,22 @@ def test_no_retry_after_where_nobody_knows():
 
 def test_a_message_with_half_a_character_still_has_an_envelope():
     assert json.loads(openai_error(errors.InvalidRequest("bad \ud83d")))["error"]["message"] == "bad \ufffd"
+
+
+def test_the_pause_is_named_in_milliseconds_too_and_never_too_short():
+    def milliseconds(seconds):
+        return dict(error_headers(errors.RateLimited("Slow down.", retry_after=seconds)))[b"retry-after-ms"]
+
+    assert [milliseconds(each) for each in (0, 0.0001, 1.2, 1.2345, 1e12)] == [
+        b"1",
+        b"1",
+        b"1200",
+        b"1235",
+        b"86400000",
+    ]
+
+
+def test_an_error_says_whether_to_retry_only_where_the_status_would_mislead():
+    assert b"x-should-retry" not in dict(error_headers(errors.EngineFailed("No.", retry_after=1)))
+    assert dict(error_headers(errors.QuotaExceeded("No.")))[b"x-should-retry"] == b"false"
+    assert dict(error_headers(errors.Conflict("No.", should_retry=True)))[b"x-should-retry"] == b"true"
