@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
 from smg_core.errors import SmgError
-from smg_core.events import Cancelled, Done, Event, Failed, Finished, Started, Usage
+from smg_core.events import NO_USAGE, Cancelled, Done, Event, Failed, Finished, Started, Usage
 from smg_core.pipeline.attempt import Attempt
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
 
@@ -35,9 +35,6 @@ Write = Callable[[bytes, bool], Awaitable[None]]
 
 WriteNow = Callable[[bytes], bool]
 """`write_now(data)`: pass bytes to the client if nobody has to wait for that; False means that nothing was done."""
-
-_NOTHING = Usage(0, 0)
-
 
 class Answer:
     """One response to one client. `model` is what the client asked for. `calls` is how many tool calls the turns so far have
@@ -142,7 +139,7 @@ class Answer:
         return True
 
     def _total(self) -> Usage:
-        return self.usage or _NOTHING
+        return self.usage or NO_USAGE
 
     async def _end(self, events: Sequence[Event]) -> None:
         raise AssertionError("a subclass ends")
@@ -157,13 +154,13 @@ class Answer:
         """More events of the attempt that was begun last; `over` when it has ended."""
         raise AssertionError("a subclass takes events")
 
-    def _opening(self) -> Event:
-        """The event that opens the response, made when the first event of an engine comes."""
+    def _opened(self, events: Sequence[Event]) -> Sequence[Event]:
+        """`events`, behind the event that opens the response where they are its first."""
+        if self._started or self._attempt is None:
+            return events
         self._started = True
-        reader = self._attempt.reader if self._attempt is not None else None
-        if reader is None:
-            return Started(0, None, self._model)
-        return Started(reader.prompt_tokens, reader.cached_tokens, self._model)
+        reader = self._attempt.reader
+        return [Started(reader.prompt_tokens, reader.cached_tokens, self._model), *events]
 
     def _wake(self) -> None:
         waiter = self._waiter
@@ -241,9 +238,7 @@ class StreamedAnswer(Answer):
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state not in ("open", "committed"):
             raise AssertionError(f"an answer that is {self.state} cannot be ended")
-        if not self._started:
-            events = [self._opening(), *events]
-        self._put(self._encoder.encode(events))
+        self._put(self._encoder.encode(self._opened(events)))
         self.state = "over"
         await self._write_out(last=True)
 
@@ -271,9 +266,8 @@ class StreamedAnswer(Answer):
 
     def _first(self, events: Sequence[Event]) -> Sequence[Event]:
         """`events` of an answer that may still be rewound, with what opens the response before them."""
-        if events and not self._started:
-            events = [self._opening(), *events]
         if events:
+            events = self._opened(events)
             self._current.append(events)
         return events
 
@@ -305,17 +299,13 @@ class WholeAnswer(Answer):
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state != "open":
             raise AssertionError(f"an answer that is {self.state} cannot be ended")
-        if not self._started:
-            events = [self._opening(), *events]
-        self._encoder.add(events)
+        self._encoder.add(self._opened(events))
         body = self._encoder.body()
         self.state = "over"
         await self._write(body, True)
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         if self.state == "open" and events:
-            if not self._started:
-                events = [self._opening(), *events]
-            self._keep(events)
+            self._keep(self._opened(events))
         if over:
             self._wake()

@@ -212,6 +212,7 @@ class _Choice:
     def _finish(self, output: EngineOutput, matched: str | None, events: list[Event]) -> None:
         if self.parser is not None:
             self._pieces(self.parser.finish(), 0, events)
+        cut = self.block is not None and (self.block >= 0 or output.finish == "length")
         self.close(events)
         self.finished = True
         reason: FinishReason = "stop" if matched is not None or output.finish is None else output.finish
@@ -223,7 +224,7 @@ class _Choice:
                 raise EngineGarbled(f"The model's output does not conform to the requested format: {fault}")
         if reason == "stop" and self.calls:
             reason = "tool_calls"
-        self.ending = Finished(self.index, reason, matched if matched is not None else output.matched)
+        self.ending = Finished(self.index, reason, matched if matched is not None else output.matched, cut)
 
 
 class OutputProcessor:

@@ -26,7 +26,7 @@ from smg_core.pipeline.steps import Stream
 from smg_core.pipeline.turn import Transcript, Turn
 from smg_core.workers.worker import Worker
 
-__all__ = ["OnOutcome", "Streaming"]
+__all__ = ["OnOutcome", "Streaming", "without_finishes"]
 
 
 class OnOutcome(Protocol):
@@ -109,7 +109,7 @@ class _Call:
         self._loan: Loan | None = None
         self._answer = run.answer
         told_stops = step.chosen.worker.facts.stop_strings
-        receiver: Receiver = _Held(run.answer) if not step.ends else run.answer
+        receiver: Receiver = without_finishes(run.answer) if not step.ends else run.answer
         receiver = _Kept(self.transcript, receiver) if self.transcript is not None else receiver
 
         def on_first() -> None:
@@ -195,6 +195,11 @@ def _what_is_left(request: EngineRequest, ids: Sequence[int]) -> dict[str, Any]:
         changes["min_tokens"] = max(0, sampling.min_tokens - done)
     left = attrs.evolve(sampling, **changes) if changes else sampling
     return {"input_ids": request.input_ids + type(request.input_ids)(ids), "sampling": left}
+
+
+def without_finishes(receiver: Receiver) -> Receiver:
+    """`receiver`, which is not passed the ends of a turn's choices: another turn is to follow in the same response."""
+    return _Held(receiver)
 
 
 class _Held:

@@ -17,14 +17,15 @@ import ssl
 from array import array
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
 
 from smg_core.config import MediaConfig
-from smg_core.engines.neutral_media import NeutralRequestMedia
-from smg_core.engines.vllm_media import VllmRequestMedia
+from smg_core.engines.base import EngineFacts, RequestMedia
+from smg_core.engines.dialects import dialect
 from smg_core.errors import InternalError, InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.media import Loan, MediaItem, PlacedMedia
 from smg_core.tokenizer.base import Tokenizer
@@ -36,7 +37,7 @@ from smg_multimodal.egress import EgressRules
 from smg_multimodal.errors import BadRecording, MediaError, PlaceholderMismatch, UnsupportedModel
 from smg_multimodal.expand import ReadyItem
 from smg_multimodal.fetch import Fetcher, FetchLimits, MediaLoader, Source
-from smg_multimodal.packaging import WireTensor, for_items, for_vllm
+from smg_multimodal.packaging import WireTensor
 from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.registry import ModelFiles
 from smg_multimodal.shm import SharedMemory, SharedTensor, namespace_id, sweep_orphans
@@ -49,11 +50,6 @@ log = logging.getLogger("smg.media")
 T = TypeVar("T")
 
 _DETAILS = {"low": Detail.LOW, "high": Detail.HIGH, "original": Detail.HIGH}
-_ALL = frozenset(Modality)
-_TOGETHER = {"vllm": frozenset({Modality.IMAGE, Modality.VIDEO}), "neutral": _ALL}
-"""Which kinds each dialect can be sent in one request; it can be sent any alone. vLLM's servicer (0.14) knows two kinds of
-batches, pictures and clips, and takes recordings for the first."""
-_NAMES = {"image": "images", "video": "videos", "audio": "audio"}
 _SHARED = "smg-media-"
 _FILES_SHARE = 8
 """One part in so many of the cache remembers files, to know them again; the rest keeps tensors."""
@@ -74,17 +70,26 @@ class _Vocabulary:
 
 @attrs.frozen
 class _Loaded:
-    """What `load` hands to `place`: files and features, in prompt order."""
+    """What `load` hands to `place`: files and features, in prompt order. `raw`: pixels were left for the engine to normalise."""
 
     media: tuple[Media, ...]
     items: tuple[ReadyItem, ...]
+    raw: bool
+
+
+@attrs.frozen
+class _Features:
+    """What `place` hands to `pack`."""
+
+    prepared: Prepared
+    loaded: _Loaded
 
 
 @attrs.define(eq=False)
 class _Loan:
     """Tensors of one call in shared memory, until the call is over."""
 
-    inputs: VllmRequestMedia
+    inputs: RequestMedia
     memory: SharedMemory
     taken: tuple[tuple[SharedTensor, Any], ...]
 
@@ -126,45 +131,39 @@ class GatewayMedia:
         self._digests = DigestMemory(files)
 
     def service(
-        self,
-        name: str,
-        folder: Path,
-        config: Mapping[str, Any],
-        tokenizer: Tokenizer,
-        dialect: str,
-        *,
-        raw: bool = False,
-        said: frozenset[str] | None = None,
+        self, name: str, folder: Path, config: Mapping[str, Any], tokenizer: Tokenizer
     ) -> "ModelMedia | None":
-        """The service of the model whose files lie in `folder`, engines of which speak `dialect`; None, with a line in the
-        log, where it takes no media. `raw` is for engines that normalise pixels themselves; `said` are the kinds that the
-        engine says it takes (None: it cannot say). Reads files and takes milliseconds: not on an event loop."""
-        if dialect not in _TOGETHER:
-            log.info("model %s: text only, since its engine's dialect (%s) carries no media", name, dialect)
-            return None
+        """The service of the model whose files lie in `folder`; None, with a line in the log, where it takes no media. Reads files
+        and takes milliseconds: not on an event loop."""
         files = ModelFiles(
             model=config,
             preprocessor=_object(folder / "preprocessor_config.json"),
             processor=_object(folder / "processor_config.json"),
             video=_object(folder / "video_preprocessor_config.json"),
         )
-        files = files.unnormalised() if raw else files
-        limits = ImageLimits(max_bytes=self._config.max_bytes, max_pixels=self._config.max_pixels)
         try:
-            preparer = Preparer(
-                files, _Vocabulary(tokenizer), cache=self._features, digests=self._digests, limits=limits
-            )
+            preparers = {raw: self._preparer(files, tokenizer, raw=raw) for raw in (False, True)}
         except (UnsupportedModel, MediaError, LookupError, TypeError, ValueError) as error:
             log.warning("model %s: text only: %s", name, error)
             return None
-        kinds = frozenset(rule.modality for rule in preparer.rules if said is None or rule.modality.value in said)
+        preparer = preparers[False]
+        kinds = frozenset(rule.modality for rule in preparer.rules)
         if not kinds:
-            log.info("model %s: text only, since its engine says that it takes nothing else", name)
+            log.info("model %s: text only, since its vocabulary has no place for media", name)
             return None
         log.info("model %s: takes %s (%s)", name, " and ".join(sorted(kinds)), preparer.family.name)
-        loader = MediaLoader(preparer, self._fetcher, pool=self._pool)
         most = min(self._config.max_items, preparer.family.limit)
-        return ModelMedia(preparer, loader, self._fetcher, self._pool, dialect, kinds, most, self._shared, raw=raw)
+        return ModelMedia(preparers, self._fetcher, self._pool, kinds, most, self._shared)
+
+    def _preparer(self, files: ModelFiles, tokenizer: Tokenizer, *, raw: bool) -> Preparer:
+        """What makes features of media: normalised ones, or `raw` ones for engines that normalise pixels themselves."""
+        return Preparer(
+            files.unnormalised() if raw else files,
+            _Vocabulary(tokenizer),
+            cache=self._features,
+            digests=self._digests,
+            limits=ImageLimits(max_bytes=self._config.max_bytes, max_pixels=self._config.max_pixels),
+        )
 
     @property
     def shared_bytes(self) -> int:
@@ -180,39 +179,34 @@ class GatewayMedia:
 
 
 class ModelMedia:
-    """One model's media: the pipeline's `MediaService`."""
+    """One model's media: the pipeline's `MediaService`. Features are made as the engines probably want them, and made anew for an
+    engine that wants them otherwise, so that a fleet may mix engines that normalise pixels with others."""
 
     def __init__(
         self,
-        preparer: Preparer,
-        loader: MediaLoader,
+        preparers: Mapping[bool, Preparer],
         fetcher: Fetcher,
         pool: Executor,
-        dialect: str,
         kinds: frozenset[Modality],
         max_items: int,
         shared: "_Shared | None" = None,
-        *,
-        raw: bool = False,
     ) -> None:
-        self.raw = raw
         self.kinds: frozenset[str] = frozenset(kind.value for kind in kinds)
-        self._dialect = dialect
-        self._together = _TOGETHER[dialect]
         self._shared = shared
-        self._preparer = preparer
-        self._loader = loader
+        self._preparers = preparers
+        self._preparer = preparers[False]
+        self._loaders = {raw: MediaLoader(each, fetcher, pool=pool) for raw, each in preparers.items()}
         self._fetcher = fetcher
         self._pool = pool
         self._max_items = max_items
-        self._anchors = {rule.modality: rule.anchor for rule in preparer.rules}
+        self._anchors = {rule.modality: rule.anchor for rule in self._preparer.rules}
 
     @property
     def texts(self) -> Mapping[str, str]:
         """What stands for a medium in a prompt whose template takes content as one string."""
         return {rule.modality.value: rule.text for rule in self._preparer.rules}
 
-    async def load(self, items: Sequence[MediaItem]) -> _Loaded:
+    async def load(self, items: Sequence[MediaItem], *, normalizes: bool) -> _Loaded:
         """Fetch, then process, the items; several at once, what is named twice only once."""
         self._check(items)
         first = {item.source.url: item for item in reversed(items)}
@@ -220,8 +214,9 @@ class ModelMedia:
         files = [fetched[item.source.url] if item.source.data is None else item.source.data for item in items]
         self._check_sizes(items, files)
         several = sum(item.kind == "image" for item in items) > 1
-        ready = await _together([self._process(item, data, several) for item, data in zip(items, files, strict=True)])
-        return _Loaded(tuple(media for media, _ in ready), tuple(done for _, done in ready))
+        processed = [self._process(item, data, several, normalizes) for item, data in zip(items, files, strict=True)]
+        ready = await _together(processed)
+        return _Loaded(tuple(media for media, _ in ready), tuple(done for _, done in ready), normalizes)
 
     def _check(self, items: Sequence[MediaItem]) -> None:
         if len(items) > self._max_items:
@@ -229,13 +224,6 @@ class ModelMedia:
                 f"The request has {len(items)} media; at most {self._max_items} are taken.",
                 param=items[self._max_items].param,
                 code="too_many_media",
-            )
-        kinds = {Modality(item.kind) for item in items}
-        if len(kinds) > 1 and not kinds <= self._together:
-            odd = next(item for item in items if item.kind != items[0].kind)
-            raise UnsupportedParameter(
-                f"This model's engine does not take {_NAMES[odd.kind]} and {_NAMES[items[0].kind]} in one request.",
-                param=odd.param,
             )
 
     def _check_sizes(self, items: Sequence[MediaItem], files: Sequence[bytes]) -> None:
@@ -259,34 +247,45 @@ class ModelMedia:
         with _ours(item.param):
             return await self._fetcher.fetch(url)
 
-    async def _process(self, item: MediaItem, data: bytes, several: bool) -> tuple[Media, ReadyItem]:
+    async def _process(self, item: MediaItem, data: bytes, several: bool, raw: bool) -> tuple[Media, ReadyItem]:
         if item.format == "pcm16":
             data = wave_of_pcm16(data)
         source = Source(None, data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several)
         with _ours(item.param, item.format):
-            (media,), (ready,) = await self._loader.load([source])
+            (media,), (ready,) = await self._loaders[raw].load([source])
         return media, ready
 
     async def place(self, ids: TokenIds, loaded: _Loaded) -> PlacedMedia:
-        """Expand and package, in the pool: items of a request are joined into one tensor."""
+        """Expand, in the pool."""
         with _ours("messages"):
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._placed, ids, loaded)
 
     def _placed(self, ids: TokenIds, loaded: _Loaded) -> PlacedMedia:
-        prepared = self._preparer.placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
+        prepared = self._preparers[loaded.raw].placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
         keys = array("Q", routing_keys(prepared.expanded).tobytes())
-        return PlacedMedia(TokenIds(prepared.expanded.ids), self._packed(prepared), keys)
+        return PlacedMedia(TokenIds(prepared.expanded.ids), _Features(prepared, loaded), keys)
 
-    def _packed(self, prepared: Prepared) -> NeutralRequestMedia | VllmRequestMedia:
-        if self._dialect == "neutral":
-            return NeutralRequestMedia(for_items(prepared))
-        dtype = "uint8" if self.raw else "float32"
-        return VllmRequestMedia(for_vllm(prepared, dtype))
+    async def pack(self, features: _Features, facts: EngineFacts) -> RequestMedia:
+        """Package in the pool: items of a request are joined into one tensor. Raises UnsupportedParameter for what the engine's
+        dialect cannot carry."""
+        with _ours("messages"):
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._packed, features, facts)
 
-    async def lend(self, inputs: Any, memory: str) -> Loan | None:
+    def _packed(self, features: _Features, facts: EngineFacts) -> RequestMedia:
+        packing = dialect(facts.dialect).packing
+        if packing is None:
+            raise UnsupportedModel(f"engines of the dialect {facts.dialect} take no media")
+        prepared, loaded = features.prepared, features.loaded
+        if facts.normalizes != loaded.raw:
+            preparer = self._preparers[facts.normalizes]
+            items = [preparer.ready(each) for each in loaded.media]
+            prepared = replace(prepared, items=tuple(items), processor=preparer.images)
+        return packing().pack(prepared, facts.normalizes)
+
+    async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> Loan | None:
         """Tensors go into files that the engine reads, where it sees the same memory and there is room; else None."""
         shared = self._shared
-        if shared is None or memory != shared.namespace or not isinstance(inputs, VllmRequestMedia):
+        if shared is None or facts.shared_memory != shared.namespace:
             return None
         loan = _loan(inputs, shared.memory)
         if loan is None:
@@ -331,18 +330,12 @@ def _shared_memory(config: MediaConfig) -> _Shared | None:
         return None
 
 
-def _loan(inputs: VllmRequestMedia, memory: SharedMemory) -> _Loan | None:
+def _loan(inputs: RequestMedia, memory: SharedMemory) -> _Loan | None:
     """Places for as many tensors as there is room for; None when there is none for any."""
-    taken, shared = [], []
-    for batch in inputs.batches:
-        places: dict[str, SharedTensor] = {}
-        for name, tensor in {batch.primary: batch.pixel_values, **batch.tensors}.items():
-            place = memory.take(WireTensor(tensor.data, tuple(tensor.shape), tensor.dtype))
-            if place is not None:
-                places[name] = place
-                taken.append((place, tensor))
-        shared.append(places)
-    return _Loan(attrs.evolve(inputs, shared=tuple(shared)), memory, tuple(taken)) if taken else None
+    tensors = inputs.lendable
+    places = [memory.take(WireTensor(each.data, tuple(each.shape), each.dtype)) for each in tensors]
+    taken = tuple((place, tensor) for place, tensor in zip(places, tensors, strict=True) if place is not None)
+    return _Loan(inputs.lent(places), memory, taken) if taken else None
 
 
 def _given_up(writing: "asyncio.Future[None]", loan: _Loan) -> None:

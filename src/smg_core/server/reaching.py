@@ -5,11 +5,15 @@ dialect is not said is asked in each, in the order of the table. Above: server.r
 engines.
 """
 
+from collections.abc import Sequence
+
 from smg_core.config import WorkersConfig
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
-from smg_core.engines.dialects import dialect, dialects
+from smg_core.engines.dialects import AUTO, dialect, names
 from smg_core.engines.h2.frames import Limits
+from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.openai.engine import OpenAiEngine
 from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.workers.worker import Worker, WorkerSpec
@@ -35,4 +39,41 @@ class Reaching:
 
     async def connect(self, worker: Worker) -> Engine:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError while it has not."""
-        ...
+        if door(worker.spec.url) == "chat":
+            return OpenAiEngine(worker.spec.url, connect_timeout=self._settings.connect_timeout_s)
+        if worker.reached is not None:
+            await worker.reached.close()
+        transport = self._transport(worker.spec)
+        wanted = worker.spec.dialect if worker.spec.dialect != AUTO else self._settings.dialect
+        try:
+            return await self._speaking(transport, names() if wanted == AUTO else (wanted,))
+        except BaseException:
+            await transport.close()
+            raise
+
+    async def _speaking(self, transport: Transport, wanted: Sequence[str]) -> EngineClient:
+        """A client in the first of the dialects `wanted` that the engine answers in; one alone is taken at its word."""
+        failure: SmgError | None = None
+        for name in wanted:
+            client = EngineClient(dialect(name).codec(), transport)
+            if len(wanted) == 1:
+                return client
+            try:
+                await client.health()
+            except WorkerGone:
+                raise
+            except SmgError as error:
+                failure = error
+            else:
+                return client
+        raise WorkerGone("The engine speaks no dialect that is known here.", detail=str(failure))
+
+    def _transport(self, spec: WorkerSpec) -> Transport:
+        settings = self._settings
+        tls = Tls(ca=settings.tls_ca, cert=settings.tls_cert, key=settings.tls_key)
+        target = Target.parse(spec.url, tls=tls if tls != Tls() else None)
+        if settings.transport == "grpcio":
+            from smg_core.engines.grpc_transport import GrpcioTransport
+
+            return GrpcioTransport(target, connect_timeout=settings.connect_timeout_s)
+        return H2Transport(target, limits=_AHEAD, connect_timeout=settings.connect_timeout_s)
