@@ -1,0 +1,141 @@
+"""Promised, not connected: fields of the vocabulary that nothing reads yet, each with the API that will.
+
+The vocabulary was given once what the coming APIs need. A field that nothing reads must have a row here, and a field that is
+read must have none: the table only shrinks. Whoever connects a field deletes its row, and takes it off `AT_LANDING`.
+"""
+
+import pytest
+from tests.vocabulary_reads import RECORDS, Sources
+
+AT_LANDING = 139
+
+PROMISED: dict[str, str] = {
+    "responses": """
+        SmgError.responses_code SmgError.in_stream_code SealBroken.reason
+        ToolCallStart.namespace ToolCallStart.kind Finished.cut Cancelled.reason Usage.cache_write_tokens
+        Annotation.kind Annotation.start Annotation.end Annotation.source Annotation.title
+        Text.cache Image.cache Audio.cache File.cache Reasoning.cache Refusal.cache
+        File.filename Reasoning.summary Reasoning.seal ToolCall.custom ToolCall.item_id Message.phase Message.tools
+        FunctionTool.deferred CustomTool.deferred CustomTool.syntax CustomTool.grammar ToolChoice.hosted
+        SchemaFormat.description SchemaFormat.strict ReasoningSettings.visible ReasoningSettings.keep
+        HistoryRef.previous_id HistoryRef.conversation_id HistoryRef.store GenerationRequest.history
+        CompactRequest.over_tokens CompactRequest.instructions GenerationRequest.compact
+        GenerationRequest.background GenerationRequest.include GenerationRequest.truncation GenerationRequest.generate
+        GenerationRequest.max_tool_calls GenerationRequest.verbosity GenerationRequest.session_key GenerationRequest.user
+        Caller.tenant Caller.principal GenerationRequest.caller
+    """,
+    "tool loop": """
+        HostedStart.id HostedStart.kind HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload
+        HostedEnd.failed HostedTool.config Usage.rounds
+    """,
+    "messages": """
+        SmgError.anthropic_status ReasoningEnd.seal Annotation.quote Reasoning.visible ToolResult.is_error
+        Video.cache ToolCall.cache ToolResult.cache FunctionTool.cache CustomTool.cache HostedTool.cache
+        File.title File.context File.citations FunctionTool.examples
+        ReasoningSettings.adaptive ReasoningSettings.between_tools ClearReasoning.keep GenerationRequest.context_edits
+        ClearToolUses.over_tokens ClearToolUses.over_uses ClearToolUses.keep ClearToolUses.at_least_tokens
+        ClearToolUses.exclude Origin.api Origin.version Origin.betas GenerationRequest.origin
+    """,
+    "generateContent": """
+        ToolCallEnd.valid ToolChoice.validated GenerationRequest.deadline_s Usage.hosted_prompt_tokens Usage.image_tokens
+        Usage.audio_tokens Usage.video_tokens MediaSource.media_type MediaSource.start_s MediaSource.end_s MediaSource.fps
+    """,
+    "interactions": "Origin.revision",
+    "completions": """
+        Sampling.best_of Sampling.echo Sampling.suffix Sampling.truncate_prompt GenerationRequest.priority
+    """,
+    "tokenize": "GenerationRequest.template",
+    "providers": "GenerationRequest.extra",
+    "embeddings": """
+        PoolRequest.id PoolRequest.model PoolRequest.kind PoolRequest.inputs PoolRequest.dimensions PoolRequest.truncate
+        PoolRequest.truncate_side PoolRequest.add_special_tokens PoolRequest.user PoolRequest.cache_salt
+        PoolRequest.priority PoolRequest.extra PoolRequest.headers PoolRequest.origin PoolRequest.caller
+    """,
+    "rerank": "PoolRequest.pairs PoolRequest.activation",
+}
+"""By API, in the order in which they are to come; "providers" are HTTP engines that take a field by its wire name."""
+
+BY_HAND: dict[str, str] = {
+    "responses": """
+        Message.id Message.status Reasoning.id ToolCall.namespace ToolCall.kind ToolResult.kind FunctionTool.namespace
+        CustomTool.namespace ToolKey.namespace ToolKey.kind
+    """,
+    "messages": "MediaSource.text ClearToolUses.inputs",
+    "generateContent": "ToolResult.value",
+}
+"""Unread too, but their names are so frequent that reads of other fields pass for reads of them: nothing tells when one is
+connected but the eye."""
+
+
+def rows(table: dict[str, str]) -> list[str]:
+    return [row for rows in table.values() for row in rows.split()]
+
+
+def unread(sources: Sources) -> set[str]:
+    read = sources.fields_read()
+    return {
+        f"{name}.{field}" for name, record in RECORDS.items() for field in record.fields if (name, field) not in read
+    }
+
+
+@pytest.fixture(scope="module")
+def dead() -> set[str]:
+    return unread(Sources.read())
+
+
+def test_every_field_is_read_or_promised_to_an_api(dead):
+    assert sorted(dead - set(rows(PROMISED))) == [], "connect the field, delete it, or say which API will read it"
+
+
+def test_a_field_that_is_read_is_not_promised_any_more(dead):
+    assert sorted(set(rows(PROMISED)) - dead) == [], "it is read now: delete its row, and take it off AT_LANDING"
+
+
+def test_every_row_is_a_field_and_stands_there_once():
+    everything = rows(PROMISED) + rows(BY_HAND)
+    assert len(set(everything)) == len(everything)
+    fields = {f"{name}.{field}" for name, record in RECORDS.items() for field in record.fields}
+    assert sorted(set(everything) - fields) == []
+
+
+def test_the_table_only_shrinks():
+    assert len(rows(PROMISED) + rows(BY_HAND)) <= AT_LANDING
+
+
+# ------------------------------------------------------------------------------------------- what counts as being read
+
+USES = """
+from smg_core.events import Finished, Usage
+from smg_core.request import Caller, GenerationRequest, HistoryRef, ToolResult
+
+class Worker:
+    priority: int
+
+def by_type(request: GenerationRequest, worker: Worker) -> None:
+    print(request.history.store, request.caller.tenant, worker.priority)
+
+def by_name(found) -> None:
+    print(found.deadline_s, found.generate())
+
+def by_pattern(event, part) -> None:
+    match event:
+        case Finished(index, reason, matched, cut=whole):
+            pass
+        case Usage(rounds=_):
+            pass
+"""
+
+
+def test_reads_are_found_by_type_by_name_and_in_patterns(tmp_path):
+    (tmp_path / "module.py").write_text(USES)
+    sources = Sources.read(tmp_path)
+    sources.leads_to |= Sources.read().leads_to
+    found = {f"{name}.{field}" for name, field in sources.fields_read()}
+    assert {"HistoryRef.store", "Caller.tenant", "GenerationRequest.caller", "GenerationRequest.deadline_s"} <= found
+    assert {"Finished.cut", "Finished.matched", "Usage.rounds"} <= found
+    assert not {"GenerationRequest.priority", "GenerationRequest.generate", "PoolRequest.caller"} & found
+
+
+def test_a_module_without_the_record_reads_none_of_its_fields(tmp_path):
+    (tmp_path / "module.py").write_text("def by_name(found):\n    print(found.deadline_s)\n")
+    assert not {pair for pair in Sources.read(tmp_path).fields_read() if pair[1] == "deadline_s"}
