@@ -70,8 +70,10 @@ class SmgError(Exception):
     """Root of the tree.
 
     `message` is safe to show to the client. `detail` is for the operator (addresses, engine text) and is never sent.
-    `param` is the path of the request field at fault ("messages[3].content"), or None. `code` overrides the class's
-    OpenAI code when one failure has several documented codes. `retry_after` is in seconds.
+    `param` is the path of the field at fault in `GenerationRequest` ("messages[3].parts[1]", "sampling.top_k"), or None; only
+    a decoder's own errors have their API's path. A message that quotes its param does so as '<param>', in single quotes:
+    whoever writes the error for the client (protocols.errors) puts the API's path in both places. `code` overrides the
+    class's OpenAI code when one failure has several documented codes. `retry_after` is in seconds.
     """
 
     status: ClassVar[int] = 500

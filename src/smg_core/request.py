@@ -20,6 +20,7 @@ import attrs
 
 __all__ = [
     "Audio",
+    "Caller",
     "ChoiceFormat",
     "CustomTool",
     "File",
@@ -335,6 +336,14 @@ class HistoryRef:
 
 
 @attrs.frozen
+class Caller:
+    """Who sent the request: the tenant whose data and limits apply, and the user or key within it. Empty: nobody said."""
+
+    tenant: str = ""
+    principal: str = ""
+
+
+@attrs.frozen
 class GenerationRequest:
     """One request for generation, whatever API it came through.
 
@@ -368,3 +377,4 @@ class GenerationRequest:
     metadata: Mapping[str, str] = attrs.field(factory=dict)
     extra: Mapping[str, Any] = attrs.field(factory=dict)
     headers: Mapping[str, str] = attrs.field(factory=dict)
+    caller: Caller = Caller()

@@ -167,6 +167,11 @@ class StreamedAnswer(Answer):
         self._high_water = high_water
         self._write_now = write_now
 
+    @property
+    def content_type(self) -> str:
+        """The encoder's, once an attempt has begun."""
+        return self._encoder.content_type
+
     def begin(self, processor: OutputProcessor, decoder: OutputDecoder) -> None:
         super().begin(processor, decoder)
         self._encoder = self._make_encoder()
@@ -229,6 +234,11 @@ class WholeAnswer(Answer):
     def __init__(self, make_encoder: Callable[[], WholeEncoder], write: Write, *, on_first: Callable[[], None]) -> None:
         super().__init__(write, on_first=on_first)
         self._make_encoder = make_encoder
+
+    @property
+    def content_type(self) -> str:
+        """The encoder's, once an attempt has begun."""
+        return self._encoder.content_type
 
     def begin(self, processor: OutputProcessor, decoder: OutputDecoder) -> None:
         super().begin(processor, decoder)

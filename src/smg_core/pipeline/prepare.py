@@ -160,7 +160,9 @@ def _or_default(asked: Any, defaults: Mapping[str, Any], name: str) -> Any:
 def _known_ids(bias: Mapping[int, float] | None, model: ServedModel) -> Mapping[int, float] | None:
     for each in bias or ():
         if not 0 <= each < model.vocab_size:
-            raise InvalidRequest(f"Token ids must be between 0 and {model.vocab_size - 1}.", param="logit_bias")
+            raise InvalidRequest(
+                f"Token ids must be between 0 and {model.vocab_size - 1}.", param="sampling.logit_bias"
+            )
     return bias
 
 
@@ -168,13 +170,13 @@ def _refuse_unsupported(request: GenerationRequest, model: ServedModel) -> None:
     """Refuse by name what this model's engine cannot do."""
     asked, able = request.sampling, model.capabilities
     if asked.n > 1 and not able.n:
-        raise UnsupportedParameter("This model's engine gives one choice at a time.", param="n")
+        raise UnsupportedParameter("This model's engine gives one choice at a time.", param="sampling.n")
     if asked.logprobs is not None and able.max_logprobs is not None and asked.logprobs > able.max_logprobs:
-        raise UnsupportedParameter(f"At most {able.max_logprobs} logprobs per token.", param="top_logprobs")
+        raise UnsupportedParameter(f"At most {able.max_logprobs} logprobs per token.", param="sampling.logprobs")
     if asked.prompt_logprobs is not None and not able.prompt_logprobs:
-        raise UnsupportedParameter("This model's engine gives no prompt logprobs.", param="prompt_logprobs")
+        raise UnsupportedParameter("This model's engine gives no prompt logprobs.", param="sampling.prompt_logprobs")
     if any(each >= model.vocab_size for each in asked.stop_token_ids):
-        raise InvalidRequest(f"Token ids must be below {model.vocab_size}.", param="stop_token_ids")
+        raise InvalidRequest(f"Token ids must be below {model.vocab_size}.", param="sampling.stop_token_ids")
     for place, tool in enumerate(request.tools):
         if not isinstance(tool, FunctionTool):
-            raise UnsupportedParameter("Only function tools can be called here.", param=f"tools[{place}].type")
+            raise UnsupportedParameter("Only function tools can be called here.", param=f"tools[{place}].kind")

@@ -235,7 +235,7 @@ class ChatStreamEncoder:
 
     def _failed(self, event: Failed, frames: list[bytes]) -> None:
         self._over = True
-        frames += (b"data: ", openai_error(event.error), b"\n\n")
+        frames += (b"data: ", openai_error(event.error, locate=self._request.locate), b"\n\n")
 
 
 _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None]] = {
