@@ -62,6 +62,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.exchange": frozenset(),
     "server.explain": frozenset(),
     "server.http_protocol": frozenset(),
+    "server.identity": frozenset(),
     "server.inference": frozenset(),
     "server.inprocess": frozenset(),
     "server.media": frozenset(),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from smg_core.events import Done, Finished, TextDelta, TokenLogprob, Usage
+from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.protocols.sse import SseReader
@@ -55,12 +56,12 @@ def main() -> None:
     repeat = parser.parse_args().repeat
     small, big = json.dumps(SMALL).encode(), json.dumps(large()).encode()
     plain = msgspec.json.Decoder().decode
-    measure("decode a small chat", lambda: decode_chat(small, request_id="r"), repeat)
+    measure("decode a small chat", lambda: decode_chat(Incoming(small, request_id="r")), repeat)
     measure("  parse alone, untyped", lambda: plain(small), repeat)
-    measure(f"decode a chat of {len(big) / 1000:.0f} KB", lambda: decode_chat(big, request_id="r"), repeat)
+    measure(f"decode a chat of {len(big) / 1000:.0f} KB", lambda: decode_chat(Incoming(big, request_id="r")), repeat)
     measure("  parse alone, untyped", lambda: plain(big), repeat)
 
-    request = decode_chat(small, request_id="r")
+    request = decode_chat(Incoming(small, request_id="r"))
     encoder = ChatStreamEncoder(request, 1, "chatcmpl-1")
     word, foreign = [TextDelta(0, " hello")], [TextDelta(0, " héllo")]
     scored = [TextDelta(0, " hello", (TokenLogprob(" hello", b" hello", -0.5),))]

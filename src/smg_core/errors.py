@@ -82,10 +82,11 @@ class SmgError(Exception):
 
     `message` is safe to show to the client. `detail` is for the operator (addresses, engine text) and is never sent.
     `param` is the path of what is at fault in `request.GenerationRequest` ("messages[3].parts[1]", "sampling.top_k",
-    "template_arguments.x"), or None; each API turns it into the path of its own field. `code` is the machine-readable code of
-    the envelope: it overrides the class's where one failure has several documented ones ("previous_response_not_found",
-    "conversation_locked", "unsupported_value", ...). `retry_after` is in seconds. `should_retry` tells client libraries
-    whether to send the request again, where the status alone would mislead them (None: it would not).
+    "template_arguments.x"), or None; only a decoder's own errors have their API's path. A message that quotes its param does so
+    as '<param>', in single quotes: whoever writes the error for the client (protocols.errors) puts the API's path in both places.
+    `code` is the machine-readable code of the envelope: it overrides the class's where one failure has several documented ones
+    ("previous_response_not_found", "conversation_locked", "unsupported_value", ...). `retry_after` is in seconds. `should_retry`
+    tells client libraries whether to send the request again, where the status alone would mislead them (None: it would not).
 
     Of the class: `openai_code` is Chat's code; `responses_code` is the Responses API's where it differs, and `in_stream_code`
     its code once the stream has begun, when no HTTP status can be given any more. `anthropic_status` is the HTTP status that

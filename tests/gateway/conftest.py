@@ -63,10 +63,14 @@ async def in_process(simulator: SimulatorConfig | None = None, **arguments: Any)
 
 @asynccontextmanager
 async def over_http(
-    simulator: SimulatorConfig | None = None, *, config: Config | None = None, **arguments: Any
+    simulator: SimulatorConfig | None = None,
+    *,
+    config: Config | None = None,
+    wrap: Callable[[Any], Any] | None = None,
+    **arguments: Any,
 ) -> AsyncIterator[House]:
     """A simulated gateway behind a real port, served as `smg-gateway serve` does. The kernel buffers little of what it
-    sends, so that a client that does not read is soon felt."""
+    sends, so that a client that does not read is soon felt. `wrap` puts ASGI middleware around its app."""
     observer, config = MemoryObserver(), config or Config()
     gateway = Gateway.simulated(simulator, observer=observer, config=config, **arguments)
     listener = socket.socket()
@@ -75,6 +79,8 @@ async def over_http(
     listener.listen(1024)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     server = HttpServer(gateway, config)
+    if wrap is not None:
+        server.config.app = wrap(server.config.app)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     await eventually(lambda: server.started or running.done(), 30)
     try:

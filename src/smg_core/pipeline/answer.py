@@ -191,6 +191,10 @@ class StreamedAnswer(Answer):
         self._paused = False
         self._reset()
 
+    @property
+    def content_type(self) -> str:
+        return self._encoder.content_type
+
     def _reset(self) -> None:
         self._encoder = self._make_encoder()
         self._buffer: list[bytes] = [self._encoder.start()]
@@ -281,6 +285,10 @@ class WholeAnswer(Answer):
         super().__init__(write, model=model)
         self._make_encoder = make_encoder
         self._encoder = make_encoder()
+
+    @property
+    def content_type(self) -> str:
+        return self._encoder.content_type
 
     def _rewind(self) -> None:
         super()._rewind()

@@ -79,7 +79,7 @@ def compiled(schema: Mapping[str, Any], of: str, param: str) -> Any:
 
 
 def _conforms_to(asked: SchemaFormat) -> Callable[[str], str | None]:
-    validator = compiled(asked.schema, f"response_format '{asked.name}'", "response_format.json_schema.schema")
+    validator = compiled(asked.schema, f"response_format '{asked.name}'", "response_format.schema")
 
     def check(text: str) -> str | None:
         try:

@@ -113,13 +113,11 @@ def media_of(messages: Sequence[Message]) -> list[MediaItem]:
 
 
 def _in_message(message: Message, place: int) -> Iterator[MediaItem]:
-    content = f"messages[{place}].content"
+    own = f"messages[{place}].parts"
     for order, part in enumerate(message.parts):
         if isinstance(part, ToolResult):
-            # a tool's turn is one result, and its content is what the client wrote there
-            alone = message.role == "tool" and len(message.parts) == 1
-            yield from _in_parts(part.content, content if alone else f"{content}[{order}].content")
-    yield from _in_parts(message.parts, content)
+            yield from _in_parts(part.content, f"{own}[{order}].content")
+    yield from _in_parts(message.parts, own)
 
 
 def _in_parts(parts: Sequence[Part], at: str) -> Iterator[MediaItem]:

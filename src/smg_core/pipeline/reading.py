@@ -79,7 +79,7 @@ def _family(request: GenerationRequest, model: ServedModel) -> Family | None:
     try:
         return family_named(named)
     except UnknownModelFamily as unknown:
-        raise InvalidRequest(f"{unknown}.", param=PARSER_HEADER) from unknown
+        raise InvalidRequest(f"{unknown}.", param=f"headers.{PARSER_HEADER}") from unknown
 
 
 def _described(tool: FunctionTool) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _constraint(
     for place, tool in enumerate(request.tools):
         # From here on the engine compiles these schemas, and engines have died of bad ones.
         if isinstance(tool, FunctionTool) and tool.parameters:
-            compiled(tool.parameters, f"function '{tool.name}'", f"tools[{place}].function.parameters")
+            compiled(tool.parameters, f"function '{tool.name}'", f"tools[{place}].parameters")
     return Constraint(kind, found.value), family if found.reads == family.name else family_named(found.reads)
 
 

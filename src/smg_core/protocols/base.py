@@ -5,15 +5,23 @@ events and a `WholeEncoder` for one JSON body; the server drives them and knows 
 time stamp and ids they write are arguments. They know no engine and no worker.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 import attrs
 
 from smg_core.errors import SmgError
 from smg_core.events import Event
+from smg_core.request import Caller, GenerationRequest
 
-__all__ = ["ErrorEncoder", "RequestLimits", "StreamEncoder", "WholeEncoder"]
+__all__ = ["Decoded", "ErrorEncoder", "Incoming", "Locate", "RequestLimits", "StreamEncoder", "WholeEncoder"]
+
+Locate = Callable[[str], str]
+"""From a path into `GenerationRequest` ("messages[3].parts[1]") to the field of an API's own request that it was read from."""
+
+_NO_VALUES: Mapping[str, str] = MappingProxyType({})
+_NO_QUERY: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 @attrs.frozen
@@ -41,8 +49,39 @@ class RequestLimits:
     choices: int = 1024
 
 
+_DEFAULT_LIMITS = RequestLimits()
+
+
+@attrs.frozen
+class Incoming:
+    """One request as its decoder gets it.
+
+    `path_values` are the values that the path has for the names in its route's pattern, `query` the values of each name in
+    the query, in order; header names are lower-cased. `request_id` becomes the id of what is generated.
+    """
+
+    body: bytes = attrs.field(repr=False)
+    path_values: Mapping[str, str] = attrs.field(default=_NO_VALUES, kw_only=True)
+    query: Mapping[str, tuple[str, ...]] = attrs.field(default=_NO_QUERY, kw_only=True)
+    headers: Mapping[str, str] = attrs.field(default=_NO_VALUES, kw_only=True, repr=False)
+    caller: Caller = attrs.field(default=Caller(), kw_only=True)
+    request_id: str = attrs.field(kw_only=True)
+    limits: RequestLimits = attrs.field(default=_DEFAULT_LIMITS, kw_only=True)
+
+
+class Decoded(Protocol):
+    """What every API's decoder makes of a request, at least; its encoders get all of it."""
+
+    @property
+    def generation(self) -> GenerationRequest: ...
+
+    def locate(self, path: str) -> str:
+        """The field of this API's request that `path` into `generation` was read from. See `Locate`."""
+        ...
+
+
 class StreamEncoder(Protocol):
-    """Events to the bytes of a streamed answer; one per response."""
+    """Events to the bytes of a streamed answer; one per response. `content_type` is that of its head."""
 
     content_type: str
 
@@ -57,7 +96,7 @@ class StreamEncoder(Protocol):
 
 
 class WholeEncoder(Protocol):
-    """Events to one JSON body; one per response."""
+    """Events to one body; one per response. `content_type` is that of its head."""
 
     content_type: str
 
@@ -71,6 +110,6 @@ class WholeEncoder(Protocol):
 
 
 class ErrorEncoder(Protocol):
-    """An error to the API's envelope."""
+    """An error to the API's envelope. `locate` is for errors from behind the decoder, whose paths are in our words."""
 
-    def __call__(self, error: SmgError, request_id: str) -> bytes: ...
+    def __call__(self, error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes: ...

@@ -17,8 +17,9 @@ import attrs
 import msgspec
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols.base import RequestLimits
+from smg_core.protocols.base import Incoming, RequestLimits
 from smg_core.protocols.chat_messages import read_messages
+from smg_core.protocols.chat_paths import chat_field
 from smg_core.protocols.chat_tools import read_response_format, read_tool_choice, read_tools
 from smg_core.protocols.chat_types import SUPPORTED_VALUES, ChatBody
 from smg_core.protocols.decoding import WireDecoder, brief, check_depth, too_many
@@ -27,10 +28,10 @@ from smg_core.request import CustomTool, GenerationRequest, Origin, ReasoningSet
 __all__ = ["ChatRequest", "decode_chat"]
 
 _BODIES = WireDecoder(ChatBody, SUPPORTED_VALUES, shaped=("messages",))
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_USUAL_NAMES: Mapping[str, str] = MappingProxyType({})
+_NEW_NAMES: Mapping[str, str] = MappingProxyType({"sampling.max_tokens": "max_completion_tokens"})
 _NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
 _NO_TOOLS: frozenset[str] = frozenset()
-_DEFAULT_LIMITS = RequestLimits()
 _PLAIN_REASONING = ReasoningSettings()
 _ORIGIN = Origin("chat")
 _SMALLEST_TOP_P = 1e-6
@@ -72,7 +73,8 @@ class ChatRequest:
 
     `include_usage` puts a usage chunk at the end of a stream. `obfuscate` pads stream chunks so that their size says
     little about their text. `legacy_functions` answers in the `function_call` form of old. `custom_tools` names the
-    tools whose calls carry free text. `include_reasoning` False keeps the model's reasoning from the client.
+    tools whose calls carry free text. `include_reasoning` False keeps the model's reasoning from the client. `written` says by
+    which name the client wrote what has several: our path to its field.
     """
 
     generation: GenerationRequest
@@ -81,36 +83,29 @@ class ChatRequest:
     legacy_functions: bool = False
     custom_tools: frozenset[str] = _NO_TOOLS
     include_reasoning: bool = True
+    written: Mapping[str, str] = _USUAL_NAMES
+
+    def locate(self, path: str) -> str:
+        """The field of the client's body that `path` into `generation` was read from."""
+        return chat_field(path, self.generation, self.written, legacy=self.legacy_functions)
 
 
-def decode_chat(
-    body: bytes,
-    *,
-    request_id: str,
-    limits: RequestLimits = _DEFAULT_LIMITS,
-    headers: Mapping[str, str] = _NO_HEADERS,
-    strict_fields: bool = True,
-    allow_template: bool = False,
-) -> ChatRequest:
-    """The request in `body`.
+def decode_chat(incoming: Incoming) -> ChatRequest:
+    """The request in the body of `incoming`.
 
-    `request_id` becomes the generation's id, `headers` (lower-cased names) travel with it. `strict_fields` False keeps
-    fields that the API does not have in `generation.extra`, by path, instead of refusing them; `allow_template` takes a
-    `chat_template` from the client. Raises `PayloadTooLarge`, `InvalidJson`, `UnsupportedParameter` or `InvalidRequest`.
+    Its id becomes the generation's id, its headers and its caller travel with it. Raises `PayloadTooLarge`, `InvalidJson`,
+    `UnsupportedParameter` or `InvalidRequest`, whose param is a field of the body.
     """
-    extra = _NO_FIELDS
-    if strict_fields:
-        wire = _BODIES.strict(body, limits)
-    else:
-        wire, extra = _BODIES.lenient(body, limits)
-    _refuse_unsupported(wire, allow_template)
+    limits = incoming.limits
+    wire = _BODIES.strict(incoming.body, limits)
+    _refuse_unsupported(wire)
     if len(wire.messages) > limits.messages:
         raise too_many("messages", len(wire.messages), limits.messages, "messages")
     tools = read_tools(wire, limits)
     continues = wire.continue_final_message is True
     stream = wire.stream is True
     generation = GenerationRequest(
-        id=request_id,
+        id=incoming.request_id,
         model=wire.model,
         messages=read_messages(wire.messages),
         tools=tools,
@@ -119,7 +114,6 @@ def decode_chat(
         sampling=_sampling(wire, limits),
         reasoning=_reasoning(wire),
         stream=stream,
-        template=wire.chat_template,
         template_arguments=_template_arguments(wire, limits),
         documents=_documents(wire, limits) if wire.documents else (),
         add_generation_prompt=_add_generation_prompt(wire, continues),
@@ -129,9 +123,9 @@ def decode_chat(
         cache_salt=wire.cache_salt,
         service_tier=wire.service_tier,
         metadata=_metadata(wire.metadata, limits) if wire.metadata else {},
-        extra=extra,
-        headers=headers,
+        headers=incoming.headers,
         origin=_ORIGIN,
+        caller=incoming.caller,
     )
     options = wire.stream_options
     if options is not None and not stream:
@@ -145,13 +139,14 @@ def decode_chat(
         legacy_functions=bool(wire.functions),
         custom_tools=frozenset([tool.name for tool in tools if type(tool) is CustomTool]) if tools else _NO_TOOLS,
         include_reasoning=wire.include_reasoning is not False,
+        written=_USUAL_NAMES if wire.max_completion_tokens is None else _NEW_NAMES,
     )
 
 
 # ------------------------------------------------------------------------------------------------------------ refusals
 
 
-def _refuse_unsupported(wire: ChatBody, allow_template: bool) -> None:
+def _refuse_unsupported(wire: ChatBody) -> None:
     """Refuse what has a meaning that nothing here can give it."""
     if _refusable(wire) == _NOTHING_REFUSABLE:
         return
@@ -161,7 +156,7 @@ def _refuse_unsupported(wire: ChatBody, allow_template: bool) -> None:
     for name, plain in _ONLY:
         if getattr(wire, name) not in (None, plain):
             raise _unsupported(name, f" with anything but {msgspec.json.encode(plain).decode()}")
-    if wire.chat_template is not None and not allow_template:
+    if wire.chat_template is not None:
         raise _unsupported("chat_template", ": templates from requests are turned off")
     if (options := wire.prompt_cache_options) is not None:
         if options.mode == "explicit":

@@ -250,7 +250,7 @@ class ChatStreamEncoder:
 
     def _failed(self, event: Failed, frames: list[bytes]) -> None:
         self._over = True
-        frames += (b"data: ", openai_error(event.error), b"\n\n")
+        frames += (b"data: ", openai_error(event.error, locate=self._request.locate), b"\n\n")
 
     def _cancelled(self, event: Cancelled, frames: list[bytes]) -> None:
         self._over = True

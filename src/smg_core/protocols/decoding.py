@@ -4,7 +4,7 @@ Decides how every JSON API of the house reads bytes: one pass of msgspec that pa
 into words a client can act on, with the field's path ("messages[2].content[0].type") as `param`. Policies that hold for
 every API:
 
-- A field that the wire type does not have is refused by name unless it is null; `lenient` collects it under its path instead.
+- A field that the wire type does not have is refused by name unless it is null.
 - A key given twice: the last one counts, at every level, as in the JSON parsers of the SDKs. The body is read once and only
   the result of that reading travels on, so no second reader can see the first one.
 - Invalid UTF-8, unpaired surrogate escapes, NaN, Infinity and numbers that do not fit are refused.
@@ -33,9 +33,6 @@ _ARTICLES = {
     "object": "an object",
     "null": "null",
 }
-_UNKNOWN_FIELDS_KEPT = 64
-_LENIENT_BYTES = 32 * 1024 * 1024
-"""How much may be read again, all in all, to find unknown fields: each one costs a pass over the body."""
 
 
 def brief(text: str, limit: int = 80) -> str:
@@ -89,15 +86,7 @@ class WireDecoder(Generic[Wire]):
     def strict(self, body: bytes, limits: RequestLimits) -> Wire:
         """The body as the wire type. Raises `PayloadTooLarge`, `InvalidJson` or `InvalidRequest`."""
         wire = self._at_once(body, limits)
-        return self._slowly(body, limits, 0)[0] if wire is None else wire
-
-    def lenient(self, body: bytes, limits: RequestLimits) -> tuple[Wire, dict[str, Any]]:
-        """Like `strict`, but fields the wire type does not have come back by path: at most 64 of them, and fewer where
-        the body is over half a megabyte."""
-        wire = self._at_once(body, limits)
-        if wire is not None:
-            return wire, {}
-        return self._slowly(body, limits, max(1, min(_UNKNOWN_FIELDS_KEPT, _LENIENT_BYTES // len(body))))
+        return self._slowly(body, limits) if wire is None else wire
 
     def _at_once(self, body: bytes, limits: RequestLimits) -> Wire | None:
         """The common case, in one pass; None where all that stands against it is an unknown field."""
@@ -112,29 +101,17 @@ class WireDecoder(Generic[Wire]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error, limits) from None
 
-    def _slowly(self, body: bytes, limits: RequestLimits, kept: int) -> tuple[Wire, dict[str, Any]]:
-        """The wire type and up to `kept` unknown fields by path; one more is refused."""
+    def _slowly(self, body: bytes, limits: RequestLimits) -> Wire:
+        """The wire type of a body some of whose nulls may stand for fields that the type does not have."""
         try:
             plain: Any = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error, limits) from None
         _drop_nulls(plain, self._shaped)
-        extra: dict[str, Any] = {}
-        while True:
-            try:
-                return msgspec.convert(plain, self._type, str_keys=True), extra
-            except msgspec.ValidationError as error:
-                complaint, path = _split(str(error))
-                name = _unknown_field(complaint)
-                if name is None or kept == 0:
-                    raise self._explain(str(error)) from None
-                if len(extra) == kept:
-                    raise InvalidRequest(f"The request has more than {kept} unrecognized arguments.") from None
-                try:
-                    extra[_join(path, name)] = _take(plain, path, name)
-                except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-                    raise self._explain(str(error)) from None
-                check_depth([extra[_join(path, name)]], limits.json_depth, brief(_join(path, name)))
+        try:
+            return msgspec.convert(plain, self._type, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise self._explain(str(error)) from None
 
     def _explain(self, text: str) -> InvalidRequest:
         complaint, path = _split(text)
@@ -245,22 +222,6 @@ def _drop_nulls(plain: Any, shaped: tuple[str, ...]) -> None:
             left.extend(node.values())
         elif type(node) is list:
             left.extend(node)
-
-
-def _take(plain: Any, path: str, name: str) -> Any:
-    """Remove field `name` of the object at `path` from `plain` and return it."""
-    for step in _steps(path):
-        plain = plain[step]
-    return plain.pop(name)
-
-
-def _steps(path: str) -> Iterable[str | int]:
-    for piece in path.split(".") if path else ():
-        name, *indexes = piece.split("[")
-        if name:
-            yield name
-        for index in indexes:
-            yield int(index.rstrip("]"))
 
 
 def _malformed(error: Exception, limits: RequestLimits) -> InvalidJson:

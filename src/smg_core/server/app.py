@@ -1,20 +1,27 @@
 """The ASGI app: a route table over a gateway (edge).
 
-Bare ASGI, so that it can be served by any server and mounted in any framework. Decides which handler a path and method
-get, what health means, and that nothing but an envelope ever leaves. The gateway starts and stops with the lifespan; an app
-that is mounted where no lifespan reaches it starts the gateway with its first request.
+Bare ASGI, so that it can be served by any server, mounted in any framework and wrapped by any ASGI middleware. Decides which
+handlers there are, what health means, and that nothing but an envelope ever leaves: that of the API whose path it is. The
+gateway starts and stops with the lifespan; an app that is mounted where no lifespan reaches it starts the gateway with its
+first request.
 """
 
 import logging
 from collections.abc import Awaitable, Callable
 
+import attrs
+
 from smg_core.errors import MethodNotAllowed, NotFound, Overloaded, SmgError
 from smg_core.protocols.base import RequestLimits
-from smg_core.protocols.errors import error_headers, openai_error
+from smg_core.protocols.errors import error_headers
 from smg_core.protocols.models import model_body, models_body
 from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
+from smg_core.server.apis import CHAT
+from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
-from smg_core.server.inference import APIS, JSON_TYPE, Inference, internal_error
+from smg_core.server.identity import Identify, anonymous
+from smg_core.server.inference import Inference, internal_error
+from smg_core.server.routes import Route, Routes
 from smg_core.server.runtime import Runtime
 from smg_parsers import Family
 
@@ -25,23 +32,36 @@ log = logging.getLogger("smg.server")
 Handler = Callable[[Exchange], Awaitable[None]]
 
 
-class App:
-    """`await app(scope, receive, send)`."""
+@attrs.frozen
+class Endpoint:
+    """What answers a route. A public one is not asked whose its requests are."""
 
-    def __init__(self, gateway: Runtime) -> None:
+    answer: Handler
+    public: bool = False
+
+
+JSON_TYPE: Header = (b"content-type", b"application/json")
+
+
+class App:
+    """`await app(scope, receive, send)`. `identify` says whose each request is, before its handler is called."""
+
+    def __init__(self, gateway: Runtime, identify: Identify = anonymous) -> None:
         self._gateway = gateway
+        self._identify = identify
         self._origins = gateway.config.server.cors_origins
-        self._routes: dict[str, dict[str, Handler]] = {
-            path: {"POST": Inference(gateway, api)} for path, api in APIS.items()
-        }
-        self._routes |= {
-            "/v1/models": {"GET": self._models},
-            "/health": {"GET": self._readiness},
-            "/readiness": {"GET": self._readiness},
-            "/liveness": {"GET": self._liveness},
-            "/parse/function_call": {"POST": self._parse(parse_function_call)},
-            "/parse/reasoning": {"POST": self._parse(parse_reasoning)},
-        }
+        self._routes: Routes[Endpoint] = Routes(
+            [
+                Route("POST", "/v1/chat/completions", Endpoint(Inference(gateway, CHAT))),
+                Route("GET", "/v1/models", Endpoint(self._models)),
+                Route("GET", "/v1/models/{model:path}", Endpoint(self._model)),
+                Route("GET", "/health", Endpoint(self._readiness, public=True)),
+                Route("GET", "/readiness", Endpoint(self._readiness, public=True)),
+                Route("GET", "/liveness", Endpoint(self._liveness, public=True)),
+                Route("POST", "/parse/function_call", Endpoint(self._parse(parse_function_call))),
+                Route("POST", "/parse/reasoning", Endpoint(self._parse(parse_reasoning))),
+            ]
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -66,43 +86,43 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, exchange: Exchange) -> None:
-        root = exchange.scope.get("root_path", "")
-        path = exchange.path.removeprefix(root) if root else exchange.path
         if not self._gateway.started:
             await self._gateway.start()
         try:
             if self._origins:
                 self._allow_origin(exchange)
-            await self._find(exchange, path)(exchange)
+            endpoint = self._find(exchange)
+            if not endpoint.public:
+                exchange.caller = await self._identify(exchange)
+            await endpoint.answer(exchange)
         except SmgError as error:
             await self._error(exchange, error)
         except Exception:
             # The last line before the server: whatever it was, the client gets an envelope and the operator the trace.
-            log.exception("%s %s failed", exchange.method, path)
+            log.exception("%s %s failed", exchange.method, exchange.path)
             if exchange.started:
                 raise
             await self._error(exchange, internal_error())
 
-    def _find(self, exchange: Exchange, path: str) -> Handler:
-        method = exchange.method
-        methods = self._routes.get(path)
-        if methods is None and path.startswith("/v1/models/"):
-            methods = {"GET": self._model}
-        if methods is None:
+    def _find(self, exchange: Exchange) -> Endpoint:
+        method, path, raw_path = exchange.method, exchange.path, exchange.raw_path
+        match = self._routes.find(method, path, raw_path)
+        if match is not None:
+            exchange.path_values = match.values
+            return match.target
+        allowed = ", ".join(self._routes.allowed(path, raw_path))
+        if not allowed:
             raise NotFound(f"There is no {path} here.")
         if method == "OPTIONS" and self._origins:
-            return self._preflight
-        handler = methods.get("GET" if method == "HEAD" else method)
-        if handler is None:
-            allowed = ", ".join(sorted(methods))
-            exchange.always.append((b"allow", allowed.encode()))
-            raise MethodNotAllowed(f"{path} does not take {method}; it takes {allowed}.")
-        return handler
+            return Endpoint(self._preflight, public=True)  # browsers send no credentials with it
+        exchange.always.append((b"allow", allowed.encode()))
+        raise MethodNotAllowed(f"{path} does not take {method}; it takes {allowed}.")
 
     async def _error(self, exchange: Exchange, error: SmgError) -> None:
         request_id = self._gateway.ids("req-")
         headers: list[Header] = [*error_headers(error), self._gateway.id_header(exchange.headers, request_id)]
-        await exchange.respond(error.status, openai_error(error, request_id), headers)
+        envelope = envelope_of(exchange.path, exchange.headers, exchange.query)
+        await exchange.respond(error.status, envelope(error, request_id), headers)
 
     # ------------------------------------------------------------------------------------------------- small answers
 
@@ -110,8 +130,8 @@ class App:
         await exchange.respond(200, models_body(self._gateway.cards()), [JSON_TYPE])
 
     async def _model(self, exchange: Exchange) -> None:
-        name = exchange.path.partition("/v1/models/")[2]
-        await exchange.respond(200, model_body(self._gateway.card(name)), [JSON_TYPE])
+        card = self._gateway.card(exchange.path_values["model"])
+        await exchange.respond(200, model_body(card), [JSON_TYPE])
 
     async def _liveness(self, exchange: Exchange) -> None:
         await exchange.respond(200, b'{"status":"ok"}', [JSON_TYPE])

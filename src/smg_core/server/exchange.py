@@ -6,30 +6,96 @@ tells of a lost connection by a plain call; under any other ASGI server one task
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any, final
+from urllib.parse import parse_qsl, quote, unquote
 
 from smg_core.errors import ClientGone, PayloadTooLarge
+from smg_core.request import Caller
 
-__all__ = ["LEFT", "NOW", "Exchange", "Header", "Receive", "Scope", "Send"]
+__all__ = ["DISCONNECT", "DirectSend", "Disconnect", "Exchange", "Header", "Receive", "Scope", "Send", "write_now_of"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+WriteNow = Callable[[bytes], bool]
 Header = tuple[bytes, bytes]
 
-LEFT = "smg.on_disconnect"
-"""Key of the scope under which a server takes a function to call when the client has left. Present means that it will
-call; None means that the client has left already."""
+DISCONNECT = "smg.disconnect"
+"""Key of the scope under which a server that tells of a lost connection by a plain call puts its `Disconnect`."""
+
+_NO_VALUES: Mapping[str, str] = {}
+_NOBODY = Caller()
 
 
-NOW = "smg.write_now"
-"""Key of the scope under which a server offers a function that writes a piece of a response's body if nobody has to wait
-for that, and says whether it did."""
+def _as_sent(path: str, root: str, raw_path: bytes) -> bytes:
+    """`path` as it was sent; empty where the server does not say, or has something encoded in it otherwise."""
+    if b"%" not in raw_path:
+        return b""
+    raw_path = raw_path.removeprefix(quote(root).encode())
+    return raw_path if unquote(raw_path.decode("latin-1")) == path else b""
+
+
+class Disconnect:
+    """Whether the client of one request has left, and whom to tell.
+
+    The server makes one per request, puts it into the scope and calls `happened` when the connection is lost. The app says
+    with `tell` what is to be called then. It is one object, so that it still works where a middleware passes on a copy of
+    the scope.
+    """
+
+    __slots__ = ("_call", "_has_happened")
+
+    def __init__(self) -> None:
+        self._call: Callable[[], object] | None = None
+        self._has_happened = False
+
+    def tell(self, call: Callable[[], object]) -> None:
+        """Call `call` when the client leaves: at once where it has left already. The last one given counts."""
+        self._call = call
+        if self._has_happened:
+            call()
+
+    def happened(self) -> None:
+        """The client has left."""
+        self._has_happened = True
+        if self._call is not None:
+            self._call()
+
+
+@final
+class DirectSend:
+    """The `send` of a server that can also write a piece of a response's body at once, without a coroutine.
+
+    `write_now(data)` writes if nobody has to wait for that, and says whether it did.
+    """
+
+    __slots__ = ("_send", "write_now")
+
+    def __init__(self, send: Send, write_now: WriteNow) -> None:
+        self._send = send
+        self.write_now = write_now
+
+    def __call__(self, message: MutableMapping[str, Any]) -> Awaitable[None]:
+        return self._send(message)
+
+
+def write_now_of(send: Send) -> WriteNow | None:
+    """The fast way to write that belongs to `send`, None where there is none.
+
+    The rule: only the server's own `send` has a fast way, and it is found through that object and nowhere else. A middleware
+    that wraps `send` hands on another callable, so what it wraps sees every byte of a response. `type(...) is` and not
+    `isinstance`, since a proxy object can claim the class of what it wraps.
+    """
+    return send.write_now if type(send) is DirectSend else None
 
 
 class Exchange:
-    """A request and its response."""
+    """A request and its response.
+
+    `path` is decoded and without the path that the app is mounted under, `raw_path` the same as it was sent. `path_values` is
+    what the route's pattern found in it, and `caller` whose request it is: the app says both, before the handler is called.
+    """
 
     __slots__ = (
         "_asked",
@@ -38,10 +104,13 @@ class Exchange:
         "_send",
         "_task",
         "always",
+        "caller",
         "gone",
         "headers",
         "method",
         "path",
+        "path_values",
+        "raw_path",
         "scope",
         "started",
         "write_now",
@@ -52,17 +121,32 @@ class Exchange:
         self._receive = receive
         self._send = send
         self.method: str = scope["method"]
-        self.path: str = scope["path"]
+        root: str = scope.get("root_path", "")
+        self.path: str = scope["path"].removeprefix(root)
+        self.raw_path = _as_sent(self.path, root, scope.get("raw_path") or b"")
         self.headers: dict[str, str] = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
-        self.write_now: Callable[[bytes], bool] | None = scope.get(NOW)
+        self.path_values: Mapping[str, str] = _NO_VALUES
+        self.caller = _NOBODY
+        self.write_now = write_now_of(send)
         self.always: list[Header] = []
         self.started = False
         self.gone = False
         self._asked = False
         self._task: asyncio.Task[Any] | None = None
         self._listener: asyncio.Future[Any] | None = None
+
+    @property
+    def query(self) -> Mapping[str, tuple[str, ...]]:
+        """The values of each name in the query, in order; a name without a value has an empty one."""
+        text = self.scope.get("query_string", b"")
+        if not text:
+            return {}
+        found: dict[str, tuple[str, ...]] = {}
+        for name, value in parse_qsl(text.decode("latin-1"), keep_blank_values=True):
+            found[name] = (*found.get(name, ()), value)
+        return found
 
     async def body(self, limit: int) -> bytes:
         """The whole body. Raises PayloadTooLarge as soon as it is over `limit` bytes, and ClientGone."""
@@ -90,10 +174,9 @@ class Exchange:
         """From here on, a client that leaves cancels the current task; `left` then says that this was why. To be called
         once the body has been read."""
         self._task = asyncio.current_task()
-        if LEFT in self.scope:
-            if self.scope[LEFT] is None:
-                self._leave()
-            self.scope[LEFT] = self._leave
+        disconnect: Disconnect | None = self.scope.get(DISCONNECT)
+        if disconnect is not None:
+            disconnect.tell(self._leave)
         else:
             self._listener = asyncio.ensure_future(self._listen())
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from smg_core.protocols.base import Incoming
 from smg_core.protocols.explain import Explanation
 from smg_core.request import GenerationRequest
+from smg_core.server.apis import CHAT
 from smg_core.server.app import App
 from smg_core.server.explain import rehearsal
-from smg_core.server.inference import APIS
 from smg_core.server.inprocess import async_client, sync_client
 from smg_core.server.runtime import Runtime
 
@@ -58,13 +59,13 @@ class Gateway(Runtime):
         """A synchronous client likewise, to be used from threads other than the one the gateway was started on."""
         return sync_client(self.asgi(), self._loop, sdk, **arguments)
 
-    async def explain(self, body: Mapping[str, Any] | bytes, path: str = "/v1/chat/completions") -> Explanation:
-        """What would be done with this request, without doing it: rendered prompt, ids, cache, worker, timings."""
-        api = APIS[path]
+    async def explain(self, body: Mapping[str, Any] | bytes) -> Explanation:
+        """What would be done with this Chat Completions request, without doing it: rendered prompt, ids, cache, worker,
+        timings."""
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
 
         def decode() -> GenerationRequest:
-            request: GenerationRequest = api.decode(data, self.ids(api.id_prefix), self.limits, {}).generation
-            return request
+            incoming = Incoming(data, request_id=self.ids(CHAT.id_prefix), limits=self.limits)
+            return CHAT.decode(incoming).generation
 
         return await rehearsal(self, decode)

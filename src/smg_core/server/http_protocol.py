@@ -1,30 +1,27 @@
 """uvicorn's HTTP protocol with what it leaves open closed (edge).
 
-Adds bounds on a request's head (bytes and seconds) and on the seconds a body may take, answers what cannot be parsed in
-JSON, and tells the app at once when the client of a running request has left; for that the socket is read while a response
-is under way, whatever else the client sends. A request that is broken does not take the answers before it with it. A body
-that is refused is still read and thrown away, within bounds: a connection closed over unread bytes is reset, and the client
-would see that instead of its answer. Deadlines are looked at by a sweep over the connections twice a second, so a request
-pays for them with two attribute writes. Depends on uvicorn's httptools protocol; `tests/core/server` holds every override
-against a real socket.
+Adds bounds on a request's head (bytes and seconds) and on the seconds a body may take, answers what cannot be parsed in the
+envelope of the API it was for, and tells the app at once when the client of a running request has left; for that the socket is
+read while a response is under way, whatever else the client sends. A request that is broken does not take the answers before it
+with it. A body that is refused is still read and thrown away, within bounds: a connection closed over unread bytes is reset,
+and the client would see that instead of its answer. Deadlines are looked at by a sweep over the connections twice a second, so
+a request pays for them with two attribute writes. The app's `send` is a `DirectSend`, but for clients of HTTP/1.0. Depends on
+uvicorn's httptools protocol; `tests/core/server` holds every override against a real socket.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, cast
+from urllib.parse import parse_qs, unquote
 
 import httptools
-import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from smg_core.errors import HeadersTooLarge, InvalidRequest, RequestTimeout, SmgError
-from smg_core.server.exchange import LEFT, NOW, Scope
+from smg_core.protocols.base import ErrorEncoder
+from smg_core.server.envelopes import envelope_of
+from smg_core.server.exchange import DISCONNECT, DirectSend, Disconnect, Scope, WriteNow
 
 __all__ = ["BoundedHttpProtocol", "protocol_class"]
-
-
-def _nobody() -> None:
-    """Stands in the scope until the app says whom to tell."""
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -38,6 +35,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.url, self.headers = b"", []
         self._head_open = True
         self._head_bytes = 0
         self._fault: SmgError | None = None
@@ -53,9 +51,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             cycle.message_event.set()
         super().connection_lost(exc)
         if cycle is not None and not cycle.response_complete:
-            scope: Scope = cast("Scope", cycle.scope)
-            tell, scope[LEFT] = scope[LEFT], None
-            tell()
+            cast("Scope", cycle.scope)[DISCONNECT].happened()
 
     def data_received(self, data: bytes) -> None:
         if self._deferred is not None:
@@ -69,7 +65,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        cast("Scope", self.scope)[LEFT] = _nobody
+        cast("Scope", self.scope)[DISCONNECT] = Disconnect()
         self._head_open = True
         self._head_bytes = self._discarded = 0
         self._waiting_since = self.loop.time()
@@ -113,10 +109,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
-        cast("Scope", cycle.scope)[NOW] = self._writer(cycle)
-        super()._start_asgi_task(cycle, _unsized(cycle, app) if cycle.scope["http_version"] == "1.0" else app)
+        plain = cycle.scope["http_version"] == "1.0"
+        super()._start_asgi_task(cycle, _unsized(cycle, app) if plain else _direct(self._writer(cycle), app))
 
-    def _writer(self, cycle: RequestResponseCycle) -> Callable[[bytes], bool]:
+    def _writer(self, cycle: RequestResponseCycle) -> WriteNow:
         """Writes a piece of a chunked response whose head is out, as `cycle.send` would frame it, while the socket takes
         more. A closure, not a method: it runs for every token."""
         flow, write = self.flow, self.transport.write
@@ -162,9 +158,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._deferred = error
             self._waiting_since = None
             return
-        body = msgspec.json.encode(
-            {"error": {"message": error.message, "type": error.openai_type, "param": None, "code": error.code}}
-        )
+        body = self._envelope()(error)
         reason = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}[error.status]
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self.transport.write(
@@ -175,6 +169,21 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.cycle is not None:
             self.cycle.response_started = self.cycle.response_complete = True
         self.transport.close()
+
+    def _envelope(self) -> ErrorEncoder:
+        """The envelope of the API that the request under way is for, as far as its head has been read."""
+        path, _, query = self.url.decode("latin-1").partition("?")
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
+        return envelope_of(unquote(path), headers, parse_qs(query, keep_blank_values=True))
+
+
+def _direct(write_now: WriteNow, app: Any) -> Any:
+    """`app` with a `send` that has `write_now` too."""
+
+    def answer(scope: Any, receive: Any, send: Any) -> Any:
+        return app(scope, receive, DirectSend(send, write_now))
+
+    return answer
 
 
 def _unsized(cycle: RequestResponseCycle, app: Any) -> Any:

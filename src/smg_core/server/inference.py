@@ -1,14 +1,11 @@
 """One handler shape for every generating API (edge).
 
-Read the body, decode it, run the flow, and put errors into the API's envelope. An API is a row of `APIS`: how its body is
-decoded, how its events and errors are encoded. Above: the app's route table. Below: the gateway's driver.
+Read the body, decode it, run the flow, and put errors into the API's envelope. What an API is stands in `server.apis`. Above:
+the app's route table. Below: the gateway's driver.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-
-import attrs
+from typing import Generic, TypeVar
 
 from smg_core.errors import ClientGone, InternalError, SmgError
 from smg_core.hooks import AttemptEnded, RequestFinished, RequestStarted
@@ -16,61 +13,27 @@ from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms, respond
 from smg_core.pipeline.trace import Trace
-from smg_core.protocols.base import ErrorEncoder, RequestLimits, StreamEncoder, WholeEncoder
-from smg_core.protocols.chat import decode_chat
-from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
-from smg_core.protocols.errors import error_headers, openai_error
+from smg_core.protocols.base import Decoded, Incoming, Locate
+from smg_core.protocols.errors import error_headers
 from smg_core.protocols.explain import explanation_header
 from smg_core.request import GenerationRequest
+from smg_core.server.apis import Api
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
 
-__all__ = ["APIS", "Api", "Inference"]
+__all__ = ["Inference", "internal_error"]
 
-JSON_TYPE: Header = (b"content-type", b"application/json")
+D = TypeVar("D", bound=Decoded)
+
 NO_CACHE: Header = (b"cache-control", b"no-cache")
 EXPLAIN = "x-smg-explain"
 
 
-class Decoded(Protocol):
-    """What every API's decoder returns, at least."""
-
-    @property
-    def generation(self) -> GenerationRequest: ...
-
-
-@attrs.frozen
-class Api:
-    """One public API: a name for logs, the prefix of its ids, and its four conversions."""
-
-    name: str
-    id_prefix: str
-    decode: Callable[[bytes, str, RequestLimits, Mapping[str, str]], Any]
-    stream: Callable[[Any, int], StreamEncoder]
-    whole: Callable[[Any, int], WholeEncoder]
-    error: ErrorEncoder
-
-
-APIS: dict[str, Api] = {
-    "/v1/chat/completions": Api(
-        name="chat",
-        id_prefix="chatcmpl-",
-        decode=lambda body, request_id, limits, headers: decode_chat(
-            body, request_id=request_id, limits=limits, headers=headers
-        ),
-        stream=lambda decoded, created: ChatStreamEncoder(decoded, created, decoded.generation.id),
-        whole=lambda decoded, created: ChatWholeEncoder(decoded, created, decoded.generation.id),
-        error=openai_error,
-    ),
-}
-"""Path to API. Adding one is adding a row."""
-
-
-class Inference:
+class Inference(Generic[D]):
     """Answers one API's requests."""
 
-    def __init__(self, gateway: Runtime, api: Api) -> None:
+    def __init__(self, gateway: Runtime, api: Api[D]) -> None:
         self._gateway = gateway
         self._api = api
 
@@ -102,7 +65,7 @@ class Inference:
             gateway.admission.leave()
             self._report(request_id, decoded.generation.model, trace, answer, failure)
 
-    async def _drive(self, exchange: Exchange, decoded: Any, answer: Answer, trace: Trace) -> SmgError | None:
+    async def _drive(self, exchange: Exchange, decoded: D, answer: Answer, trace: Trace) -> SmgError | None:
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled because the
         client has left, or the gateway shuts down, raises that into the flow."""
         gateway = self._gateway
@@ -114,7 +77,7 @@ class Inference:
             except SmgError as error:
                 if not exchange.gone and not await answer.fail(error):
                     exchange.unwatch()
-                    await self.refuse(exchange, error, decoded.generation.id)
+                    await self.refuse(exchange, error, decoded.generation.id, decoded.locate)
                 return error
         except asyncio.CancelledError:
             error = self._why_cancelled(exchange)
@@ -129,16 +92,26 @@ class Inference:
             return ClientGone("The client left before its answer was complete.")
         return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
 
-    async def _admit(self, exchange: Exchange, request_id: str) -> Any:
+    async def _admit(self, exchange: Exchange, request_id: str) -> D:
         gateway = self._gateway
         gateway.admission.check_room()
         body = await exchange.body(gateway.limits.body_bytes)
         gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, and its answer lost
-        return self._api.decode(body, request_id, gateway.limits, exchange.headers)
+        return self._api.decode(
+            Incoming(
+                body,
+                path_values=exchange.path_values,
+                query=exchange.query,
+                headers=exchange.headers,
+                caller=exchange.caller,
+                request_id=request_id,
+                limits=gateway.limits,
+            )
+        )
 
-    def _answer(self, exchange: Exchange, decoded: Any, trace: Trace) -> Answer:
+    def _answer(self, exchange: Exchange, decoded: D, trace: Trace) -> Answer:
         gateway, api = self._gateway, self._api
-        request: GenerationRequest = decoded.generation
+        request = decoded.generation
         created = int(gateway.clock.time())
         trace.report(RequestStarted(request.id, api.name, request.model, request.stream, trace.started))
         head: list[Header] = [gateway.id_header(exchange.headers, request.id)]
@@ -150,27 +123,29 @@ class Inference:
                 if not exchange.started:
                     if explained:
                         head.append(_explained(gateway, trace))
-                    await exchange.start(200, [STREAM_TYPE, NO_CACHE, *head])
+                    await exchange.start(200, [_content_type(streamed.content_type), NO_CACHE, *head])
                 await exchange.write(data, last)
 
-            return StreamedAnswer(
+            streamed = StreamedAnswer(
                 lambda: api.stream(decoded, created),
                 write,
                 model=request.model,
                 high_water=gateway.response_buffer,
                 write_now=exchange.write_now,
             )
+            return streamed
 
         async def write_whole(data: bytes, last: bool) -> None:
             if explained:
                 head.append(_explained(gateway, trace))
             exchange.unwatch()
-            await exchange.respond(200, data, [JSON_TYPE, *head])
+            await exchange.respond(200, data, [_content_type(whole.content_type), *head])
 
-        return WholeAnswer(lambda: api.whole(decoded, created), write_whole, model=request.model)
+        whole = WholeAnswer(lambda: api.whole(decoded, created), write_whole, model=request.model)
+        return whole
 
-    async def refuse(self, exchange: Exchange, error: SmgError, request_id: str) -> None:
-        """Answer with the API's error envelope."""
+    async def refuse(self, exchange: Exchange, error: SmgError, request_id: str, locate: Locate | None = None) -> None:
+        """Answer with the API's error envelope. `locate` is for errors from behind the decoder."""
         if exchange.started:
             # The head is out and the flow failed all the same: the stream cannot be mended, only ended.
             await exchange.write(b"", True)
@@ -181,7 +156,7 @@ class Inference:
         headers = [*error_headers(error), gateway.id_header(exchange.headers, request_id)]
         if gateway.admission.draining:
             headers.append((b"connection", b"close"))
-        await exchange.respond(error.status, self._api.error(error, request_id), headers)
+        await exchange.respond(error.status, self._api.error(error, request_id, locate), headers)
 
     def _report(
         self, request_id: str, model: str, trace: Trace, answer: Answer | None, failure: SmgError | None
@@ -213,7 +188,8 @@ class Inference:
         )
 
 
-STREAM_TYPE: Header = (b"content-type", b"text/event-stream; charset=utf-8")
+def _content_type(name: str) -> Header:
+    return b"content-type", name.encode("ascii")
 
 
 def _explained(gateway: Runtime, trace: Trace) -> Header:

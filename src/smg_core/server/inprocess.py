@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any
 
-from smg_core.server.exchange import LEFT, Receive, Scope, Send
+from smg_core.server.exchange import DISCONNECT, Disconnect, Receive, Scope, Send
 
 __all__ = ["async_client", "sync_client"]
 
@@ -107,7 +107,7 @@ def _scope(request: Any) -> Scope:
         "headers": [(name.lower(), value) for name, value in request.headers.raw],
         "server": (request.url.host, request.url.port),
         "client": ("in-process", 0),
-        LEFT: lambda: None,
+        DISCONNECT: Disconnect(),
     }
 
 
@@ -149,8 +149,7 @@ class _Call:
         self._over.set()
         while not self._pieces.empty():
             self._pieces.get_nowait()
-        tell, self._scope[LEFT] = self._scope[LEFT], None
-        tell()
+        self._scope[DISCONNECT].happened()
         await asyncio.wait([self._task])
 
     async def _receive(self) -> dict[str, Any]:

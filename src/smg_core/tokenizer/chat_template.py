@@ -263,18 +263,14 @@ class ChatTemplate:
         if name is not None:
             if name not in programs:
                 known = ", ".join(sorted(programs))
-                raise InvalidRequest(
-                    f"There is no chat template named '{name}'; there are: {known}.", param="chat_template"
-                )
+                raise InvalidRequest(f"There is no chat template named '{name}'; there are: {known}.", param="template")
             return programs[name]
         if tools and "tool_use" in programs:
             return programs["tool_use"]
         chosen = programs.get("default") or (next(iter(programs.values())) if len(programs) == 1 else None)
         if chosen is None:
             known = ", ".join(sorted(programs))
-            raise InvalidRequest(
-                f"This model has several chat templates and no default: {known}.", param="chat_template"
-            )
+            raise InvalidRequest(f"This model has several chat templates and no default: {known}.", param="template")
         return chosen
 
     def _run(self, program: _Program, variables: dict[str, Any]) -> str:
@@ -377,7 +373,7 @@ def _checked(arguments: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if taken:
         raise InvalidRequest(
             f"'{min(taken)}' is not an argument of the chat template; it has a field of its own.",
-            param=f"chat_template_kwargs.{min(taken)}",
+            param=f"template_arguments.{min(taken)}",
         )
     return arguments
 

@@ -161,7 +161,7 @@ class _Turns:
         text = self._shaper.media.get(kind)
         if text is None:
             raise UnsupportedParameter(
-                f"This model's chat template has no place for {kind} content.", param=f"messages[{place}].content"
+                f"This model's chat template has no place for {kind} content.", param=f"messages[{place}].parts"
             )
         self._counts[kind] = self._counts.get(kind, 0) + 1
         return text.replace("{n}", str(self._counts[kind]))
@@ -207,7 +207,7 @@ def _media_kind(part: Part, place: int) -> str:
     if kind is None:
         raise UnsupportedParameter(
             f"This model's chat template has no place for {type(part).__name__.lower()} content.",
-            param=f"messages[{place}].content",
+            param=f"messages[{place}].parts",
         )
     return kind
 

@@ -79,7 +79,7 @@ def test_a_schema_that_is_none_is_the_clients_error_and_nothing_is_fetched(schem
     with pytest.raises(InvalidRequest, match="Invalid schema") as caught:
         output_check(SchemaFormat(schema))
 
-    assert caught.value.param == "response_format.json_schema.schema"
+    assert caught.value.param == "response_format.schema"
 
 
 def test_a_pattern_that_would_backtrack_for_ever_does_not() -> None:

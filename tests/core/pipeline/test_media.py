@@ -47,34 +47,34 @@ def test_media_come_in_the_order_of_the_messages_with_their_places() -> None:
     second = Message("user", (Audio(source("3")), File(source("4"))))
 
     assert found(first, Message("assistant", (Text("ok"),)), second) == [
-        ("image", "1", "messages[0].content[1]"),
-        ("video", "2", "messages[0].content[3]"),
-        ("audio", "3", "messages[2].content[0]"),
-        ("file", "4", "messages[2].content[1]"),
+        ("image", "1", "messages[0].parts[1]"),
+        ("video", "2", "messages[0].parts[3]"),
+        ("audio", "3", "messages[2].parts[0]"),
+        ("file", "4", "messages[2].parts[1]"),
     ]
 
 
 def test_a_tools_picture_has_its_place_in_the_tools_message() -> None:
     result = Message("tool", (ToolResult("c", (Text("seen"), image("1"))),))
 
-    assert found(Message("user", (Text("x"),)), result) == [("image", "1", "messages[1].content[1]")]
+    assert found(Message("user", (Text("x"),)), result) == [("image", "1", "messages[1].parts[0].content[1]")]
 
 
 def test_tool_results_within_a_message_come_before_its_own_content_as_templates_render_them() -> None:
     mixed = Message("user", (image("own"), ToolResult("c", (image("1"), image("2"))), ToolResult("d", (image("3"),))))
 
     assert found(mixed) == [
-        ("image", "1", "messages[0].content[1].content[0]"),
-        ("image", "2", "messages[0].content[1].content[1]"),
-        ("image", "3", "messages[0].content[2].content[0]"),
-        ("image", "own", "messages[0].content[0]"),
+        ("image", "1", "messages[0].parts[1].content[0]"),
+        ("image", "2", "messages[0].parts[1].content[1]"),
+        ("image", "3", "messages[0].parts[2].content[0]"),
+        ("image", "own", "messages[0].parts[0]"),
     ]
 
 
 def test_detail_is_kept() -> None:
     (item,) = media_of([Message("user", (image("1", "low"),))])
 
-    assert item == MediaItem("image", source("1"), "messages[0].content[0]", "low")
+    assert item == MediaItem("image", source("1"), "messages[0].parts[0]", "low")
 
 
 @pytest.mark.parametrize(("kind", "name"), [("audio", "audio"), ("file", "files")])

@@ -90,9 +90,9 @@ def test_an_id_outside_the_vocabulary_is_refused(wrong: int | None) -> None:
 @pytest.mark.parametrize(
     ("sampling", "param"),
     [
-        (Sampling(logit_bias={10**6: 1.0}), "logit_bias"),
-        (Sampling(logit_bias={-1: 1.0}), "logit_bias"),
-        (Sampling(stop_token_ids=(10**6,)), "stop_token_ids"),
+        (Sampling(logit_bias={10**6: 1.0}), "sampling.logit_bias"),
+        (Sampling(logit_bias={-1: 1.0}), "sampling.logit_bias"),
+        (Sampling(stop_token_ids=(10**6,)), "sampling.stop_token_ids"),
     ],
 )
 def test_ids_in_parameters_are_held_to_the_vocabulary_too(sampling: Sampling, param: str) -> None:
@@ -140,10 +140,10 @@ def test_greedy_choices_are_sampled_once_where_the_engine_refuses_several() -> N
 @pytest.mark.parametrize(
     ("fields", "able", "param"),
     [
-        ({"sampling": Sampling(n=2)}, Capabilities(n=False), "n"),
-        ({"sampling": Sampling(logprobs=6)}, Capabilities(max_logprobs=5), "top_logprobs"),
-        ({"sampling": Sampling(prompt_logprobs=1)}, Capabilities(prompt_logprobs=False), "prompt_logprobs"),
-        ({"tools": (CustomTool("free"),)}, Capabilities(), "tools[0].type"),
+        ({"sampling": Sampling(n=2)}, Capabilities(n=False), "sampling.n"),
+        ({"sampling": Sampling(logprobs=6)}, Capabilities(max_logprobs=5), "sampling.logprobs"),
+        ({"sampling": Sampling(prompt_logprobs=1)}, Capabilities(prompt_logprobs=False), "sampling.prompt_logprobs"),
+        ({"tools": (CustomTool("free"),)}, Capabilities(), "tools[0].kind"),
     ],
 )
 def test_what_the_engine_cannot_do_is_refused_by_name(fields: Any, able: Capabilities, param: str) -> None:

@@ -85,7 +85,7 @@ def test_a_schema_that_the_engine_is_to_compile_is_checked_first() -> None:
         request = asking(tools=(WEATHER, tool), tool_choice=ToolChoice("required"))
         with pytest.raises(InvalidRequest) as caught:
             reading_of(request, model(), "")
-        assert caught.value.param == "tools[1].function.parameters"
+        assert caught.value.param == "tools[1].parameters"
     assert reading_of(asking(tools=(bad,)), model(), "").constraint is None
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge, UnsupportedParameter
-from smg_core.protocols.base import RequestLimits
+from smg_core.protocols.base import Incoming, RequestLimits
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_types import ChatBody
 from smg_core.request import (
     Audio,
+    Caller,
     ChoiceFormat,
     CustomTool,
     File,
@@ -36,20 +37,16 @@ from smg_core.request import (
     Video,
 )
 
+CALLER = Caller("acme", "key-1")
 HELLO = [{"role": "user", "content": "Hello"}]
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
 SHELL = {"type": "custom", "custom": {"name": "shell"}}
 
 
-def decode(limits=None, *, strict_fields=True, allow_template=False, **fields) -> ChatRequest:
+def decode(limits=None, **fields) -> ChatRequest:
     body = json.dumps({"model": "sim", "messages": HELLO, **fields}).encode()
     return decode_chat(
-        body,
-        request_id="chatcmpl-1",
-        limits=limits or RequestLimits(),
-        headers={"x-a": "b"},
-        strict_fields=strict_fields,
-        allow_template=allow_template,
+        Incoming(body, request_id="chatcmpl-1", limits=limits or RequestLimits(), headers={"x-a": "b"}, caller=CALLER)
     )
 
 
@@ -210,6 +207,7 @@ def test_nothing_said_is_nothing_decided():
     assert generation.sampling.temperature is None
     assert generation.sampling.max_tokens is None
     assert generation.headers == {"x-a": "b"}
+    assert generation.caller == CALLER
     assert generation.extra == {}
 
 
@@ -245,8 +243,8 @@ def test_continuing_the_final_message_turns_the_generation_prompt_off():
     assert refused(continue_final_message=True, add_generation_prompt=True).param == "continue_final_message"
 
 
-def test_a_template_from_the_client_is_taken_only_where_allowed():
-    assert decode(allow_template=True, chat_template="{{ x }}").generation.template == "{{ x }}"
+def test_a_template_from_the_client_is_refused():
+    assert refused(UnsupportedParameter, chat_template="{{ x }}").param == "chat_template"
 
 
 def test_template_arguments_cannot_replace_what_the_template_is_given():
@@ -656,7 +654,7 @@ def test_the_words_are_those_a_client_of_the_api_knows():
     assert "Supported values are: 'none', 'minimal'" in refused(reasoning_effort="x").message
     body = json.dumps({"messages": HELLO}).encode()
     with pytest.raises(InvalidRequest, match=r"Missing required parameter: 'model'\."):
-        decode_chat(body, request_id="r")
+        decode_chat(Incoming(body, request_id="r"))
 
 
 def test_what_a_client_wrote_is_never_quoted_at_length():
@@ -691,20 +689,20 @@ def test_what_a_client_wrote_is_never_quoted_at_length():
 )
 def test_a_body_that_is_not_a_json_object_is_refused(body):
     with pytest.raises(InvalidJson) as caught:
-        decode_chat(body, request_id="r")
+        decode_chat(Incoming(body, request_id="r"))
     assert caught.value.message.isprintable()
 
 
 def test_a_number_too_large_for_json_readers_is_refused():
     body = b'{"model":"sim","messages":[{"role":"user","content":"a"}],"temperature":1e999}'
     with pytest.raises(InvalidRequest) as caught:
-        decode_chat(body, request_id="r")
+        decode_chat(Incoming(body, request_id="r"))
     assert caught.value.param == "temperature"
 
 
 def test_a_body_over_its_bound_is_413_before_it_is_read():
     with pytest.raises(PayloadTooLarge) as caught:
-        decode_chat(b"{" * 101, request_id="r", limits=RequestLimits(body_bytes=100))
+        decode_chat(Incoming(b"{" * 101, request_id="r", limits=RequestLimits(body_bytes=100)))
     assert caught.value.status == 413
 
 
@@ -742,55 +740,20 @@ def test_absurdly_deep_json_is_refused_wherever_it_is(opening):
     for field in (b"chat_template_kwargs", b"documents", b"nonsense", b"messages"):
         body = b'{"model":"sim","messages":[{"role":"user","content":"a"}],"' + field + b'":' + opening * 100_000
         with pytest.raises(InvalidRequest):
-            decode_chat(body, request_id="r", strict_fields=False)
+            decode_chat(Incoming(body, request_id="r"))
 
 
 def test_of_a_key_given_twice_the_last_counts():
     body = b'{"model":"a","messages":[{"role":"user","content":"x","content":"y"}],"n":2,"model":"b","n":3}'
-    generation = decode_chat(body, request_id="r").generation
+    generation = decode_chat(Incoming(body, request_id="r")).generation
     assert (generation.model, generation.sampling.n, generation.messages[0].text) == ("b", 3, "y")
     body = b'{"model":"a","messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"k":1,"k":2}}'
-    assert decode_chat(body, request_id="r").generation.template_arguments == {"k": 2}
+    assert decode_chat(Incoming(body, request_id="r")).generation.template_arguments == {"k": 2}
 
 
 def test_a_role_given_twice_must_be_the_same_role():
     """The kind of a message is known from its first role: a second one that differs would be read two ways."""
     body = b'{"model":"a","messages":[{"role":"user","content":"x","role":"system"}]}'
     with pytest.raises(InvalidRequest) as caught:
-        decode_chat(body, request_id="r")
+        decode_chat(Incoming(body, request_id="r"))
     assert caught.value.param == "messages[0].role"
-
-
-def test_unknown_fields_can_be_kept_by_path_instead():
-    found = decode(
-        strict_fields=False,
-        messages=[{"role": "user", "content": "a", "weight": 1, "b.c": 2}],
-        top_a=0.5,
-        kv={"x": [1]},
-        n=2,
-        logit_bias={"5": 1},
-    )
-    assert found.generation.extra == {
-        "messages[0].weight": 1,
-        "messages[0].b.c": 2,
-        "top_a": 0.5,
-        "kv": {"x": [1]},
-    }
-    assert found.generation.sampling.n == 2
-
-
-def test_kept_fields_do_not_soften_the_known_ones():
-    assert refused(strict_fields=False, top_a=1, n="x").param == "n"
-    assert refused(strict_fields=False, deep=nested(65)).param == "deep"
-
-
-def test_unknown_fields_are_kept_up_to_a_bound():
-    assert len(decode(strict_fields=False, **{f"x{n}": n for n in range(64)}).generation.extra) == 64
-    assert "64" in refused(strict_fields=False, **{f"x{n}": n for n in range(65)}).message
-
-
-def test_unknown_fields_of_a_huge_body_are_fewer_since_each_costs_a_pass():
-    text = "x" * (20 * 1024 * 1024)
-    message = [{"role": "user", "content": text}]
-    assert decode(strict_fields=False, messages=message, a=1).generation.extra == {"a": 1}
-    assert "more than 1 " in refused(strict_fields=False, messages=message, a=1, b=2).message

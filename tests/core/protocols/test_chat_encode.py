@@ -36,6 +36,7 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
+from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import _STREAM_WRITERS, ChatStreamEncoder, ChatWholeEncoder
 from smg_core.protocols.json_text import without_surrogates
@@ -53,7 +54,7 @@ DETAILS = {
 
 def asked(**fields) -> ChatRequest:
     body = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}], **fields}
-    return decode_chat(json.dumps(body).encode(), request_id="r")
+    return decode_chat(Incoming(json.dumps(body).encode(), request_id="r"))
 
 
 def streamed(request: ChatRequest, events, **options) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from smg_core.errors import ClientGone, PayloadTooLarge
-from smg_core.server.exchange import LEFT, Exchange
+from smg_core.server.exchange import DISCONNECT, Disconnect, Exchange
 
 pytestmark = pytest.mark.anyio
 
@@ -70,11 +70,11 @@ async def watched(made: Exchange) -> None:
 
 
 async def test_a_server_that_calls_ends_the_task_at_once() -> None:
-    scope: dict[str, Any] = {LEFT: lambda: None}
+    scope: dict[str, Any] = {DISCONNECT: Disconnect()}
     made, _ = exchange(**scope)
     task = asyncio.create_task(watched(made))
     await asyncio.sleep(0)
-    made.scope[LEFT]()
+    made.scope[DISCONNECT].happened()
     await asyncio.wait([task])
 
     assert task.cancelled()
@@ -82,7 +82,8 @@ async def test_a_server_that_calls_ends_the_task_at_once() -> None:
 
 
 async def test_a_client_that_has_left_before_it_is_watched_ends_the_task_too() -> None:
-    scope: dict[str, Any] = {LEFT: None}
+    scope: dict[str, Any] = {DISCONNECT: Disconnect()}
+    scope[DISCONNECT].happened()
     made, _ = exchange(**scope)
     task = asyncio.create_task(watched(made))
     await asyncio.wait([task])
@@ -101,11 +102,11 @@ async def test_any_other_server_tells_by_a_message() -> None:
 
 
 async def test_who_leaves_after_the_exchange_is_over_leaves_in_peace() -> None:
-    scope: dict[str, Any] = {LEFT: lambda: None}
+    scope: dict[str, Any] = {DISCONNECT: Disconnect()}
     made, _ = exchange(**scope)
     made.watch()
     made.unwatch()
-    made.scope[LEFT]()
+    made.scope[DISCONNECT].happened()
     await asyncio.sleep(0)
 
     assert not made.gone

@@ -10,7 +10,7 @@ import attrs
 import pytest
 import uvicorn
 
-from smg_core.server.exchange import LEFT
+from smg_core.server.exchange import DISCONNECT
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ class Echo:
             body, more = body + message.get("body", b""), message.get("more_body", False)
         self.seen.append((scope["path"], body))
         if scope["path"] == "/wait":
-            scope[LEFT] = self.left.set
+            scope[DISCONNECT].tell(self.left.set)
             self.waiting.set()
             await self.left.wait()
             return

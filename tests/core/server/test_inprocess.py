@@ -8,7 +8,7 @@ import httpx
 import httpx2
 import pytest
 
-from smg_core.server.exchange import LEFT
+from smg_core.server.exchange import DISCONNECT
 from smg_core.server.inprocess import BUFFERED, async_client, sync_client
 
 pytestmark = pytest.mark.anyio
@@ -96,7 +96,7 @@ async def test_an_app_is_told_that_its_caller_has_left(begun: bool) -> None:
     left, waiting = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        scope[LEFT] = left.set
+        scope[DISCONNECT].tell(left.set)
         if begun:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"one", "more_body": True})

@@ -163,7 +163,7 @@ def test_media_stay_in_the_order_of_the_content() -> None:
 def test_media_a_template_has_no_place_for_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedParameter, match="image") as refused:
         ChatTemplate(DUMP).render([user("x"), Message("user", (Image(MEDIUM),))])
-    assert refused.value.param == "messages[1].content"
+    assert refused.value.param == "messages[1].parts"
     with pytest.raises(UnsupportedParameter, match="file"):
         ChatTemplate(PARTS).render([Message("user", (File(MEDIUM),))])
 
@@ -216,7 +216,7 @@ def test_settings_reach_the_variables_the_template_reads_and_arguments_win() -> 
 def test_arguments_may_not_take_the_place_of_the_request(name: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         ChatTemplate(CHAT).render([user("x")], arguments={name: []})
-    assert refused.value.param == f"chat_template_kwargs.{name}"
+    assert refused.value.param == f"template_arguments.{name}"
 
 
 def test_the_date_comes_from_the_clock_that_is_handed_in() -> None:

@@ -39,6 +39,7 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
+from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.protocols.errors import error_headers, openai_error
@@ -153,7 +154,7 @@ async def chat(receive: Any, send: Any) -> None:
         body += message.get("body", b"")
         if not message.get("more_body"):
             break
-    request = decode_chat(body, request_id="chatcmpl-1")
+    request = decode_chat(Incoming(body, request_id="chatcmpl-1"))
     script = SCRIPTS.get(request.generation.model)
     if script is None:
         raise ModelNotFound(request.generation.model)

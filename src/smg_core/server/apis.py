@@ -1,0 +1,45 @@
+"""The APIs that generate: how each reads a request and writes what comes of it.
+
+A table and nothing more. An API is a value of `Api`, and its route in `server.app` is the one other line that it needs. Above:
+the handler in `server.inference`. Below: the protocols.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import attrs
+
+from smg_core.protocols.base import Decoded, ErrorEncoder, Incoming, StreamEncoder, WholeEncoder
+from smg_core.protocols.chat import ChatRequest, decode_chat
+from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
+from smg_core.protocols.errors import openai_error
+
+__all__ = ["CHAT", "Api"]
+
+D = TypeVar("D", bound=Decoded)
+
+
+@attrs.frozen
+class Api(Generic[D]):
+    """One public API: a name for logs, the prefix of its ids, and its four conversions.
+
+    `decode` makes a request of the API's own type `D`; `stream` and `whole` make the encoder of one answer to it, given the
+    time of the answer in seconds since the epoch.
+    """
+
+    name: str
+    id_prefix: str
+    decode: Callable[[Incoming], D]
+    stream: Callable[[D, int], StreamEncoder]
+    whole: Callable[[D, int], WholeEncoder]
+    error: ErrorEncoder
+
+
+CHAT: Api[ChatRequest] = Api(
+    name="chat",
+    id_prefix="chatcmpl-",
+    decode=decode_chat,
+    stream=lambda decoded, created: ChatStreamEncoder(decoded, created, decoded.generation.id),
+    whole=lambda decoded, created: ChatWholeEncoder(decoded, created, decoded.generation.id),
+    error=openai_error,
+)

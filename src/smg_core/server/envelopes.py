@@ -1,0 +1,45 @@
+"""In which API's words a request is refused that no API's handler answers.
+
+A path that no route has, a method that it does not take, a head that cannot be read: the answer is still an error that the
+client's SDK must be able to read. The path says whose it is; where APIs share a path, or nobody has it, the headers and the
+query do. Pure. Above: server.app and server.http_protocol. Below: the envelopes.
+"""
+
+from collections.abc import Container, Mapping
+
+from smg_core.protocols.base import ErrorEncoder
+from smg_core.protocols.errors import anthropic_error, gemini_error, openai_error
+
+__all__ = ["envelope_of"]
+
+_PREFIXES: Mapping[str, ErrorEncoder] = {
+    "/v1/messages": anthropic_error,
+    "/v1alpha": gemini_error,
+    "/v1beta": gemini_error,
+    "/v1beta1": gemini_error,
+    "/v1/interactions": gemini_error,
+    "/v1/projects": gemini_error,
+    "/v1/chat": openai_error,
+    "/v1/completions": openai_error,
+    "/v1/conversations": openai_error,
+    "/v1/embeddings": openai_error,
+    "/v1/realtime": openai_error,
+    "/v1/responses": openai_error,
+}
+"""The paths, and all below them, that belong to one API."""
+_VERBS = (":generateContent", ":streamGenerateContent", ":countTokens", ":embedContent", ":batchEmbedContents")
+
+
+def envelope_of(path: str, headers: Mapping[str, str], query: Container[str] = ()) -> ErrorEncoder:
+    """The envelope for errors at `path`. `headers` have lower-cased names; `query` knows the names in the query."""
+    prefix = "/".join(path.split("/", 3)[:3])
+    owner = _PREFIXES.get("/".join(path.split("/", 2)[:2])) or _PREFIXES.get(prefix)
+    if owner is not None:
+        return owner
+    if prefix == "/v1/models" and path.endswith(_VERBS):
+        return gemini_error
+    if "anthropic-version" in headers:
+        return anthropic_error
+    if "x-goog-api-key" in headers or "key" in query:
+        return gemini_error
+    return openai_error

@@ -1,0 +1,154 @@
+"""Which handler answers a path and a method.
+
+A route is a method, a pattern and a target. Patterns are paths in which `{name}` stands for one segment and `{name:path}` for
+one or more; text may stand beside either in its segment (`/v1beta/models/{model:path}:generateContent`). Pure; made once when
+the app starts, asked for every request. Above: server.app, whose targets are handlers. It knows no socket and no API.
+
+- Paths without values are found in one dict. The others are compiled patterns, kept in groups by their first two segments, so
+  that few are tried.
+- Of the patterns that match, the most literal one that has the method wins.
+- A path is cut into segments before percent-encoding is taken away: an encoded slash is part of a value.
+- HEAD is answered by GET's target where it has none of its own. WebSocket routes have the method `WEBSOCKET`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+from urllib.parse import unquote
+
+import attrs
+
+__all__ = ["WEBSOCKET", "Match", "Route", "Routes"]
+
+T = TypeVar("T")
+
+WEBSOCKET = "WEBSOCKET"
+"""The method of a route for WebSocket handshakes; no HTTP request has it."""
+
+_SLASH = "\0"
+"""Stands between segments while patterns are matched, since a decoded segment may hold a slash. No path with it is found."""
+_VALUE = re.compile(r"\{([a-z_]+)(:path)?\}")
+_GROUPED_BY = 2
+_NO_VALUES: Mapping[str, str] = {}
+
+
+@attrs.frozen
+class Route(Generic[T]):
+    """One method of one pattern, and what answers there."""
+
+    method: str
+    pattern: str
+    target: T
+
+
+@attrs.frozen
+class Match(Generic[T]):
+    """What answers a request, and the values that its path has for the names in the pattern, decoded."""
+
+    target: T
+    values: Mapping[str, str] = _NO_VALUES
+
+
+@attrs.frozen
+class _Pattern(Generic[T]):
+    """A compiled pattern and its targets by method."""
+
+    expression: re.Pattern[str]
+    targets: dict[str, T]
+
+    def values(self, path: str) -> dict[str, str] | None:
+        """The values in `path`, whose segments stand apart by `_SLASH`; None where it does not match."""
+        found = self.expression.fullmatch(path)
+        if found is None:
+            return None
+        return {name: value.replace(_SLASH, "/") for name, value in found.groupdict().items()}
+
+
+class Routes(Generic[T]):
+    """A table of routes. Raises ValueError where two of them are for the same method and the same paths."""
+
+    def __init__(self, routes: Iterable[Route[T]]) -> None:
+        self._exact: dict[str, dict[str, Match[T]]] = {}
+        self._groups: dict[tuple[str, ...], list[_Pattern[T]]] = {}
+        by_pattern: dict[str, dict[str, T]] = {}
+        taken: set[tuple[str, str]] = set()
+        for route in routes:
+            shape = (route.method, _VALUE.sub(lambda value: f"{{{value[2] or ''}}}", route.pattern))
+            if shape in taken:
+                raise ValueError(f"two routes for {route.method} {route.pattern}")
+            taken.add(shape)
+            by_pattern.setdefault(route.pattern, {})[route.method] = route.target
+        for pattern in sorted(by_pattern, key=_rank):
+            targets = by_pattern[pattern]
+            if "{" in pattern:
+                self._groups.setdefault(_group(pattern), []).append(_Pattern(_compiled(pattern), targets))
+            else:
+                self._exact[pattern] = {method: Match(target) for method, target in targets.items()}
+
+    def find(self, method: str, path: str, raw_path: bytes = b"") -> Match[T] | None:
+        """What answers `method` at `path`, which is decoded; `raw_path` is the same path as it was sent."""
+        exact = self._exact.get(path)
+        if exact is not None and (match := exact.get(method)) is not None:
+            return match
+        for targets, values in self._matching(path, raw_path):
+            if method in targets:
+                return Match(targets[method], values)
+        if method == "HEAD":
+            return self.find("GET", path, raw_path)
+        return None
+
+    def allowed(self, path: str, raw_path: bytes = b"") -> list[str]:
+        """The HTTP methods that `path` has, sorted; none where nothing is there."""
+        methods = set(self._exact.get(path, ()))
+        for targets, _ in self._matching(path, raw_path):
+            methods.update(targets)
+        return sorted(methods - {WEBSOCKET})
+
+    def _matching(self, path: str, raw_path: bytes) -> Iterator[tuple[dict[str, T], dict[str, str]]]:
+        """Targets and values of every pattern that matches, the most literal first."""
+        if _SLASH in path:
+            return
+        cut = _segments(raw_path.decode("ascii", "replace")) if b"%" in raw_path else path.replace("/", _SLASH)
+        first = tuple(cut.split(_SLASH, _GROUPED_BY + 1)[1 : _GROUPED_BY + 1])
+        for length in range(len(first), -1, -1):
+            for pattern in self._groups.get(first[:length], ()):
+                values = pattern.values(cut)
+                if values is not None:
+                    yield pattern.targets, values
+
+
+def _segments(raw_path: str) -> str:
+    return _SLASH.join([unquote(segment) for segment in raw_path.split("/")])
+
+
+def _group(pattern: str) -> tuple[str, ...]:
+    """The literal segments that a pattern begins with, as many as groups are made by."""
+    segments: list[str] = []
+    for segment in pattern.split("/")[1 : _GROUPED_BY + 1]:
+        if "{" in segment:
+            break
+        segments.append(segment)
+    return tuple(segments)
+
+
+def _rank(pattern: str) -> tuple[int, ...]:
+    """Sorts patterns by how literal their segments are, from the left; of two that begin alike, the longer comes first."""
+    ranks = []
+    for segment in pattern.split("/"):
+        value = _VALUE.search(segment)
+        if value is None:
+            ranks.append(0)
+        else:
+            ranks.append((3 if value[2] else 1) + (value[0] == segment))
+    return (*ranks, 9)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    if not pattern.startswith("/") or "{" in _VALUE.sub("", pattern):
+        raise ValueError(f"{pattern} is not a pattern")
+    text, end = "", 0
+    for value in _VALUE.finditer(pattern):
+        text += re.escape(pattern[end : value.start()].replace("/", _SLASH))
+        text += f"(?P<{value[1]}>{'.' if value[2] else f'[^{_SLASH}]'}+)"
+        end = value.end()
+    return re.compile(text + re.escape(pattern[end:].replace("/", _SLASH)), re.DOTALL)

@@ -1,0 +1,248 @@
+"""Paths of errors: below the protocols they are in our words, and each API turns them into its own.
+
+The first part reads every `param` that a module below the protocols gives to an error, as it is written in the source, and
+follows it through the records of `request.py`. The second follows what Chat Completions makes of it through its wire types.
+"""
+
+import ast
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Any
+
+import attrs
+import msgspec
+import pytest
+
+from smg_core.errors import InvalidRequest, PromptTooLong
+from smg_core.pipeline.media import media_of
+from smg_core.protocols.base import Incoming
+from smg_core.protocols.chat import ChatRequest, decode_chat
+from smg_core.protocols.chat_types import ChatBody
+from smg_core.protocols.errors import anthropic_error, gemini_error, openai_error
+from smg_core.request import GenerationRequest, Image, MediaSource, Message, Text, ToolResult
+
+SRC = Path(__file__).parents[2] / "src" / "smg_core"
+BELOW = ("errors.py", "pipeline/*.py", "routing/*.py", "server/media.py", "tokenizer/*.py", "workers/*.py")
+ANY = "*"
+"""Stands in a path for what is only known at run time: the name of a field or of an entry, not an index."""
+
+
+@attrs.frozen
+class Written:
+    """A `param` as it stands in the source: its path, None for an expression that passes one on."""
+
+    place: str
+    path: str | None
+
+
+def written_params(file: Path, positions: Mapping[str, int]) -> Iterator[Written]:
+    """Every value given for a parameter called `param`, by name or, to a function in `positions`, by position."""
+    tree = ast.parse(file.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "param"]
+            at = positions.get(ast.unparse(node.func).rpartition(".")[2])
+            given += node.args[at : at + 1] if at is not None else []
+            for value in given:
+                for one in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
+                    yield Written(f"{file.name}:{node.lineno} {ast.unparse(one)}", _path(one))
+        elif isinstance(node, ast.FunctionDef):
+            defaults = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+            for argument, value in defaults:
+                if argument.arg == "param" and isinstance(value, ast.Constant) and value.value is not None:
+                    yield Written(f"{file.name}:{node.lineno} {value.value}", _path(value))
+
+
+def functions_that_take_it(file: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            names = [argument.arg for argument in node.args.args]
+            if "param" in names:
+                yield node.name, names.index("param")
+
+
+def _path(value: ast.expr) -> str | None:
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        return value.value
+    if not isinstance(value, ast.JoinedStr):
+        return None
+    text = ""
+    for part in value.values:
+        text += str(part.value) if isinstance(part, ast.Constant) else "0" if text.endswith("[") else ANY
+    return text
+
+
+def steps(path: str) -> list[str | int]:
+    found: list[str | int] = []
+    for piece in path.split("."):
+        name, *indexes = piece.split("[")
+        found += [name, *(int(index.rstrip("]")) for index in indexes)]
+    return found
+
+
+def leads_to(kind: Any, path: Sequence[str | int]) -> bool:
+    """Whether the steps of `path` lead from a value of type `kind` to something."""
+    if not path:
+        return True
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return leads_to(arguments[0], path)
+    if origin in (typing.Union, UnionType):
+        return any(leads_to(each, path) for each in arguments)
+    step, rest = path[0], path[1:]
+    if isinstance(step, int):
+        return origin in (tuple, list, Sequence) and leads_to(arguments[0], rest)
+    if origin in (dict, Mapping):
+        return leads_to(arguments[1], rest)
+    if isinstance(kind, type) and (attrs.has(kind) or issubclass(kind, msgspec.Struct)):
+        fields = typing.get_type_hints(kind, include_extras=True)
+        tag = getattr(kind, "__struct_config__", None)
+        if tag is not None and tag.tag_field is not None:
+            fields[tag.tag_field] = str
+        if step == ANY:
+            return not rest
+        return step in fields and leads_to(fields[step], rest)
+    return kind is Any
+
+
+FILES = [file for pattern in BELOW for file in sorted(SRC.glob(pattern))]
+POSITIONS = dict(found for file in FILES for found in functions_that_take_it(file))
+WRITTEN = [each for file in FILES for each in written_params(file, POSITIONS)]
+PATHS = sorted({each.path for each in WRITTEN if each.path is not None})
+
+
+def chat(**fields: Any) -> ChatRequest:
+    """A request with all that the paths above speak of."""
+    messages = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    body = {"model": "m", "messages": messages, "tools": tools, **fields}
+    return decode_chat(Incoming(msgspec.json.encode(body), request_id="r"))
+
+
+def test_the_walk_sees_what_there_is() -> None:
+    assert {"messages", "sampling.logit_bias", "tools[0].parameters", "template_arguments.*"} <= set(PATHS)
+    assert len(WRITTEN) > 25
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_path_written_below_the_protocols_is_one_into_the_request(path: str) -> None:
+    assert leads_to(GenerationRequest, steps(path)), [each.place for each in WRITTEN if each.path == path]
+
+
+def test_what_is_no_literal_only_passes_on_a_path_that_was_made_elsewhere() -> None:
+    passed_on = {each.place.partition(" ")[2] for each in WRITTEN if each.path is None}
+
+    assert passed_on <= {"param", "item.param", "odd.param", "items[self._max_items].param"}
+
+
+def test_the_paths_of_media_lead_to_them() -> None:
+    picture = Image(MediaSource(url="data:,"))
+    mixed = Message("user", (Text("a"), picture, ToolResult("c", (Text("b"), picture))))
+    found = [item.param for item in media_of([Message("user", (Text("x"),)), mixed])]
+
+    assert found == ["messages[1].parts[2].content[1]", "messages[1].parts[1]"]
+    assert all(leads_to(GenerationRequest, steps(path)) for path in found)
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if not path.startswith("headers.")])
+@pytest.mark.parametrize("legacy", [False, True])
+def test_chat_completions_has_a_field_for_each_of_them(path: str, legacy: bool) -> None:
+    asked = chat(tools=None, functions=[{"name": "f", "parameters": {}}]) if legacy else chat()
+    field = asked.locate(path)
+
+    assert leads_to(ChatBody, steps(field)), field
+
+
+@pytest.mark.parametrize("name", [field.name for field in attrs.fields(type(chat().generation.sampling))])
+def test_chat_completions_has_a_field_for_each_setting_of_sampling(name: str) -> None:
+    assert leads_to(ChatBody, steps(chat().locate(f"sampling.{name}")))
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "data:,"}}
+TURNS = [
+    {"role": "user", "content": "one string"},
+    {"role": "user", "content": [{"type": "text", "text": "a"}, PICTURE]},
+    {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "a"}, PICTURE],
+        "reasoning_content": "hm",
+        "opaque_blocks": [{"type": "x", "data": "1"}, {"type": "x", "data": "2"}],
+        "tool_calls": [{"id": i, "function": {"name": "f", "arguments": "{}"}} for i in ("c", "d")],
+    },
+    {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "a"}, PICTURE]},
+    {"role": "tool", "tool_call_id": "d", "content": "one string"},
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("messages", "messages"),
+        ("messages[0].parts", "messages[0].content"),
+        ("messages[0].parts[0]", "messages[0].content"),
+        ("messages[1].parts[1]", "messages[1].content[1]"),
+        ("messages[1].parts[1].source", "messages[1].content[1]"),
+        ("messages[2].parts[0]", "messages[2].reasoning_content"),
+        ("messages[2].parts[2]", "messages[2].opaque_blocks[1]"),
+        ("messages[2].parts[4]", "messages[2].content[1]"),
+        ("messages[2].parts[6]", "messages[2].tool_calls[1]"),
+        ("messages[2].role", "messages[2].role"),
+        ("messages[3].parts[0].content[1]", "messages[3].content[1]"),
+        ("messages[3].parts[0]", "messages[3].content"),
+        ("messages[4].parts[0].content[0]", "messages[4].content"),
+        ("sampling.logprobs", "top_logprobs"),
+        ("sampling.stop[2]", "stop[2]"),
+        ("sampling.max_tokens", "max_tokens"),
+        ("tools[0].parameters", "tools[0].function.parameters"),
+        ("tools[1].grammar", "tools[1].custom.format.grammar.definition"),
+        ("tools[1].kind", "tools[1].type"),
+        ("tools[1]", "tools[1]"),
+        ("tool_choice.names", "tool_choice"),
+        ("response_format", "response_format"),
+        ("response_format.schema", "response_format.json_schema.schema"),
+        ("response_format.pattern", "response_format"),
+        ("template", "chat_template"),
+        ("template_arguments.a.b", "chat_template_kwargs.a.b"),
+        ("headers.x-smg-parser", "x-smg-parser"),
+        ("model", "model"),
+        ("cache_salt", "cache_salt"),
+    ],
+)
+def test_chat_completions_says_what_the_client_wrote(path: str, field: str) -> None:
+    tools = [{"type": "function", "function": {"name": "f"}}, {"type": "custom", "custom": {"name": "g"}}]
+
+    assert chat(messages=TURNS, tools=tools).locate(path) == field
+
+
+def test_what_has_two_names_has_the_one_that_was_sent() -> None:
+    assert chat(max_completion_tokens=5).locate("sampling.max_tokens") == "max_completion_tokens"
+    assert chat(max_tokens=5).locate("sampling.max_tokens") == "max_tokens"
+    legacy = chat(tools=None, functions=[{"name": "f"}])
+    assert [legacy.locate(path) for path in ("tools", "tools[0].parameters", "tool_choice")] == [
+        "functions",
+        "functions[0].parameters",
+        "function_call",
+    ]
+
+
+def test_an_envelope_has_the_apis_words_in_the_message_too() -> None:
+    asked = chat(messages=TURNS)
+    error = InvalidRequest("Invalid 'messages[1].parts[1]': it is no picture.", param="messages[1].parts[1]")
+    said = "Invalid 'messages[1].content[1]': it is no picture."
+
+    openai = msgspec.json.decode(openai_error(error, "", asked.locate))["error"]
+    anthropic = msgspec.json.decode(anthropic_error(error, "", asked.locate))["error"]
+    gemini = msgspec.json.decode(gemini_error(error, "", asked.locate))["error"]
+
+    assert (openai["param"], openai["message"]) == ("messages[1].content[1]", said)
+    assert anthropic["message"] == said
+    assert gemini["details"][0]["fieldViolations"][0] == {"field": "messages[1].content[1]", "description": said}
+
+
+def test_a_path_that_the_message_does_not_quote_changes_nothing_in_it() -> None:
+    error = PromptTooLong(90, 20, 100)
+    found = msgspec.json.decode(openai_error(error, "", chat().locate))["error"]
+
+    assert (found["param"], found["message"]) == ("messages", error.message)

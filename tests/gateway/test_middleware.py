@@ -1,0 +1,126 @@
+"""ASGI middleware around a gateway that is served by our own HTTP protocol: nothing of a response passes it by."""
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from tests.gateway.conftest import CHAT, body, over_http, settled
+
+from smg_core.server.exchange import DirectSend, write_now_of
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.engine import SimulatorConfig
+
+pytestmark = pytest.mark.anyio
+
+TOKENS = 40
+PACED = SimulatorConfig(reply_tokens=TOKENS, timing=Timing(decode_rate=200))
+ENDLESS = SimulatorConfig(reply_tokens=4000, timing=Timing(decode_rate=100))
+
+
+@attrs.define
+class CountingBytes:
+    """Middleware that wraps `send` and copies the scope, as many do."""
+
+    app: Any = None
+    said: list[bytes] = attrs.field(factory=list)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def counted(message: MutableMapping[str, Any]) -> None:
+            self.said.append(message.get("body", b""))
+            await send(message)
+
+        await self.app({**scope, "seen": True}, receive, counted if scope["type"] == "http" else send)
+
+    def around(self, app: Any) -> Any:
+        self.app = app
+        return self
+
+
+@attrs.define
+class Onlooker:
+    """Passes on the server's own `send`, and looks at what goes its fast way."""
+
+    app: Any = None
+    at_once: list[bytes] = attrs.field(factory=list)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        fast = write_now_of(send)
+        if fast is None:
+            await self.app(scope, receive, send)
+            return
+
+        def write_now(data: bytes) -> bool:
+            done = fast(data)
+            if done:
+                self.at_once.append(data)
+            return done
+
+        await self.app(scope, receive, DirectSend(send, write_now))
+
+    def around(self, app: Any) -> Any:
+        self.app = app
+        return self
+
+
+class Posing:
+    """A `send` that claims to be whatever it wraps."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._wrapped)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)
+
+    def send(self, message: Any) -> Any:
+        return self._wrapped(message)
+
+
+async def streamed(http: httpx.AsyncClient) -> bytes:
+    answer = await http.post(CHAT, json=body("Hi", stream=True))
+    assert answer.status_code == 200
+    return answer.content
+
+
+async def test_what_wraps_send_sees_every_byte_of_a_stream() -> None:
+    middleware = CountingBytes()
+    async with over_http(PACED, wrap=middleware.around) as house:
+        said = await streamed(house.http)
+
+    assert said.endswith(b"data: [DONE]\n\n")
+    assert b"".join(middleware.said) == said
+
+
+async def test_without_it_tokens_are_written_as_they_come() -> None:
+    onlooker = Onlooker()
+    async with over_http(PACED, wrap=onlooker.around) as house:
+        said = await streamed(house.http)
+
+    assert len(onlooker.at_once) > TOKENS / 2
+    assert b"".join(onlooker.at_once) in said
+
+
+async def test_a_client_that_leaves_is_noticed_behind_middleware_too() -> None:
+    middleware = CountingBytes()
+    async with over_http(ENDLESS, wrap=middleware.around) as house:
+        async with house.http.stream("POST", CHAT, json=body("Hi", stream=True)) as answer:
+            async for _ in answer.aiter_bytes():
+                break
+        await settled(house)
+
+
+async def test_only_the_servers_own_send_has_a_fast_way() -> None:
+    async def send(message: MutableMapping[str, Any]) -> None:
+        pass
+
+    direct = DirectSend(send, lambda data: True)
+    posing = Posing(direct)
+
+    assert isinstance(posing, DirectSend)
+    assert write_now_of(direct) is direct.write_now
+    assert [write_now_of(other) for other in (send, posing, posing.send)] == [None] * 3  # type: ignore[list-item]
