@@ -17,13 +17,13 @@ class UnknownDialect(LookupError):
 
 
 def _vllm() -> Codec:
-    from smg_core.engines.vllm import VllmCodec
+    from smg_core.engines.vllm.codec import VllmCodec
 
     return VllmCodec()
 
 
 def _neutral() -> Codec:
-    from smg_core.engines.neutral import NeutralCodec
+    from smg_core.engines.neutral.codec import NeutralCodec
 
     return NeutralCodec()
 

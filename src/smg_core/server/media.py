@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 import attrs
 
 from smg_core.config import MediaConfig
-from smg_core.engines.neutral_media import NeutralRequestMedia
-from smg_core.engines.vllm_media import VllmRequestMedia
+from smg_core.engines.neutral.media import NeutralRequestMedia
+from smg_core.engines.vllm.media import VllmRequestMedia
 from smg_core.errors import InternalError, InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.media import Loan, MediaItem, PlacedMedia
 from smg_core.tokenizer.base import Tokenizer

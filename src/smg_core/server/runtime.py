@@ -24,7 +24,7 @@ from smg_core.config import Config
 from smg_core.engines.base import ModelInfo, Transport
 from smg_core.engines.client import EngineClient
 from smg_core.engines.dialects import DIALECTS, dialect
-from smg_core.engines.h2_frames import Limits
+from smg_core.engines.h2.frames import Limits
 from smg_core.engines.target import Target, Tls
 from smg_core.errors import InternalError, ModelNotFound, SmgError, WorkerGone
 from smg_core.hooks import Observer, SilentObserver
@@ -262,7 +262,7 @@ class Runtime:
             from smg_core.engines.grpc_transport import GrpcioTransport
 
             return GrpcioTransport(target, connect_timeout=settings.connect_timeout_s)
-        from smg_core.engines.h2_transport import H2Transport
+        from smg_core.engines.h2.transport import H2Transport
 
         return H2Transport(target, limits=AHEAD, connect_timeout=settings.connect_timeout_s)
 

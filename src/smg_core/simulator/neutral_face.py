@@ -1,7 +1,7 @@
 """The embedded engine's side of the neutral contract, `smg.engine.v1`: the example that an engine's author can read.
 
-Decides how each message is put; pure. Above: simulator.server. It is the mirror of engines.neutral, and the roles and records
-it shares with the other dialects are in simulator.dialects.
+Decides how each message is put; pure. Above: simulator.server. It is the mirror of engines.neutral.codec; the roles and
+records it shares with the other dialects are in simulator.dialects.
 """
 
 import json

@@ -11,8 +11,8 @@ import pytest
 import trustme
 from tests.core.simulator.peer import Answer, peer
 
-from smg_core.engines.neutral import NeutralCodec
-from smg_core.engines.vllm import VllmCodec
+from smg_core.engines.neutral.codec import NeutralCodec
+from smg_core.engines.vllm.codec import VllmCodec
 from smg_core.errors import EngineFailed, EngineGarbled
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

@@ -16,8 +16,8 @@ from tests.core.simulator.peer import Peer, peer
 
 from smg_core.engines._pb import engine_pb2 as neutral
 from smg_core.engines.base import Constraint
-from smg_core.engines.neutral import NeutralCodec
-from smg_core.engines.vllm import VllmCodec
+from smg_core.engines.neutral.codec import NeutralCodec
+from smg_core.engines.vllm.codec import VllmCodec
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply

@@ -1,6 +1,6 @@
 """When to ping a silent engine, and when to give it up.
 
-Decides from the time it is told and from what was heard since; sends nothing itself. Pure; below `h2`. gRPC servers end
+Decides from the time it is told and from what was heard since; sends nothing itself. Pure; below `connection`. gRPC servers end
 connections that ping too much (`too_many_pings`): one with default settings forgives three pings without data of its own
 between them, then one every five minutes. So a silence is met with three quick pings and patience after that.
 """

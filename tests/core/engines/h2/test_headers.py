@@ -6,7 +6,7 @@ from hpack.exceptions import HPACKError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smg_core.engines.h2_headers import (
+from smg_core.engines.h2.headers import (
     Head,
     HeadDecoder,
     check_metadata,

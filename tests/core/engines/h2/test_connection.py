@@ -3,19 +3,7 @@
 import struct
 
 import pytest
-
-from smg_core.engines.h2 import Limits, Stream
-from smg_core.errors import (
-    EngineFailed,
-    EngineGarbled,
-    EngineRejected,
-    InternalError,
-    SmgError,
-    WorkerBusy,
-    WorkerGone,
-)
-
-from .wire import (
+from tests.core.engines.h2.wire import (
     CONTINUATION,
     DATA,
     GOAWAY,
@@ -35,6 +23,17 @@ from .wire import (
     open_call,
     prefixed,
     settings,
+)
+
+from smg_core.engines.h2.connection import Limits, Stream
+from smg_core.errors import (
+    EngineFailed,
+    EngineGarbled,
+    EngineRejected,
+    InternalError,
+    SmgError,
+    WorkerBusy,
+    WorkerGone,
 )
 
 CANCEL, REFUSED, FLOW, CALM = 8, 7, 3, 0xB

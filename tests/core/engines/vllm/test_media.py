@@ -11,8 +11,8 @@ from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.base import EngineRequest, EngineSampling
-from smg_core.engines.vllm import VllmCodec
-from smg_core.engines.vllm_media import MediaMessage, VllmRequestMedia, vllm_media
+from smg_core.engines.vllm.codec import VllmCodec
+from smg_core.engines.vllm.media import MediaMessage, VllmRequestMedia, vllm_media
 from smg_core.errors import UnsupportedParameter
 from smg_core.tokens import TokenIds
 

@@ -2,7 +2,7 @@
 
 Decides how a request's head is encoded and what a response's says. Request blocks use literals and the static table only,
 never the dynamic one: such a block is the same on every connection, so it is built once a path and no peer setting can make
-it wrong. Responses are decoded with `hpack`, each kind of block once. Pure; below `h2`. Sources: RFC 7541, gRPC's
+it wrong. Responses are decoded with `hpack`, each kind of block once. Pure; below `connection`. Sources: RFC 7541, gRPC's
 PROTOCOL-HTTP2.md.
 """
 
@@ -14,7 +14,7 @@ import attrs
 from hpack import Decoder
 from hpack.exceptions import HPACKError
 
-from smg_core.engines.h2_frames import Code, Fault
+from smg_core.engines.h2.frames import Code, Fault
 from smg_core.errors import InternalError
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The fast transport: `h2.Connection` on an asyncio socket, plain, TLS or unix.
+"""The fast transport: `connection.Connection` on an asyncio socket, plain, TLS or unix.
 
 An edge: it opens sockets, keeps the deadline and keep-alive timers, and moves bytes between socket and connection. Above:
 `engines.client`. It knows nothing of frames. Works on asyncio's own loop and on uvloop.
@@ -18,7 +18,7 @@ from typing import cast
 
 from smg_core.clock import Clock, SystemClock
 from smg_core.engines.base import Receiver
-from smg_core.engines.h2 import Connection, Limits, Stream
+from smg_core.engines.h2.connection import Connection, Limits, Stream
 from smg_core.engines.target import Target, Tls
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerGone
 

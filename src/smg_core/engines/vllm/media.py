@@ -3,7 +3,7 @@
 Decides names and framing: the tensor that the encoder takes goes into the field `pixel_values`, and is called that in the
 lists of keys too, also for clips, which engines rename; a model with another name for it states that in `encoder_input_key`.
 A tensor lies within the message, or in shared memory with its place in the message. Pure. Above: the edge that has the tensors
-makes a `VllmRequestMedia`; `engines.vllm` puts its pieces into the request. Below: the vendor's messages. It does not know how
+makes a `VllmRequestMedia`; `codec` puts its pieces into the request. Below: the vendor's messages. It does not know how
 tensors were made or shared: it takes anything of the shapes below.
 """
 
@@ -14,7 +14,7 @@ import attrs
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
-from smg_core.engines.media import MediaMessage, Piece, Tensor, head
+from smg_core.engines.tensors import MediaMessage, Piece, Tensor, head
 
 __all__ = ["MediaMessage", "SharedPlace", "Tensor", "VllmMedia", "VllmRequestMedia", "vllm_media"]
 

@@ -41,7 +41,7 @@ from smg_core.engines.base import (
     RankLoad,
     ServerInfo,
 )
-from smg_core.engines.vllm_media import MediaMessage, VllmRequestMedia
+from smg_core.engines.vllm.media import MediaMessage, VllmRequestMedia
 from smg_core.engines.wire import float32, int32, nonzero, pack_ids, positive, tagged, uint32
 from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.events import FinishReason

@@ -1,7 +1,7 @@
 """Prepared media as the neutral contract's `Media`, framed so that tensors are copied once.
 
 One message an item, with its own tensors: what to batch is the engine's affair. Pure. Above: the edge that has the tensors makes
-a `NeutralRequestMedia`; `engines.neutral` puts its pieces into the request. It does not know how tensors were made: it takes
+a `NeutralRequestMedia`; `codec` puts its pieces into the request. It does not know how tensors were made: it takes
 anything of the shape below.
 """
 
@@ -11,7 +11,7 @@ from typing import Protocol
 import attrs
 
 from smg_core.engines._pb import engine_pb2 as pb
-from smg_core.engines.media import MediaMessage, Piece, Tensor, head
+from smg_core.engines.tensors import MediaMessage, Piece, Tensor, head
 
 __all__ = ["NeutralMedium", "NeutralRequestMedia", "neutral_medium"]
 

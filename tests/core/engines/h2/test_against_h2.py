@@ -5,11 +5,10 @@ import h2.connection
 import h2.events
 import h2.settings
 import pytest
+from tests.core.engines.h2.wire import OK_HEAD, PATH, Sink, prefixed
 
-from smg_core.engines.h2 import Connection, Limits
+from smg_core.engines.h2.connection import Connection, Limits
 from smg_core.errors import EngineRejected, WorkerGone
-
-from .wire import OK_HEAD, PATH, Sink, prefixed
 
 
 class Pair:

@@ -1,7 +1,7 @@
 """One call on an HTTP/2 connection: its windows, and its messages cut out of DATA however they lie in frames.
 
 Decides what is a message and what is refused (compressed, too big, out of place); holds at most one message that is partly
-here. Pure. Above: `h2`, which says when bytes are for this call. The connection it belongs to is known by three verbs.
+here. Pure. Above: `connection`, which says when bytes are for this call. Of its connection it knows the three methods of `Owner`.
 """
 
 import struct
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from smg_core.engines.base import Receiver
-from smg_core.engines.h2_frames import Limits
-from smg_core.engines.h2_headers import Head
+from smg_core.engines.h2.frames import Limits
+from smg_core.engines.h2.headers import Head
 from smg_core.engines.status import error_from_http, error_from_status, percent_decode
 from smg_core.errors import EngineGarbled, SmgError
 

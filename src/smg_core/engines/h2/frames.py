@@ -1,6 +1,6 @@
 """HTTP/2 frames on the wire: numbers and builders, and the bounds a connection keeps.
 
-Decides how frames look, nothing about when they are sent. Pure. Below `h2` and its parts; it knows nothing above it.
+Decides how frames look, nothing about when they are sent. Pure. Below the other modules of this folder.
 Source: RFC 9113.
 """
 

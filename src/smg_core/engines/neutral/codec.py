@@ -34,9 +34,9 @@ from smg_core.engines.base import (
     RankLoad,
     ServerInfo,
 )
-from smg_core.engines.media import Piece
-from smg_core.engines.neutral_media import NeutralRequestMedia
+from smg_core.engines.neutral.media import NeutralRequestMedia
 from smg_core.engines.status import error_from_status
+from smg_core.engines.tensors import Piece
 from smg_core.engines.wire import float32, pack_ids, positive, tagged, uint32
 from smg_core.errors import EngineFailed, EngineGarbled, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import FinishReason

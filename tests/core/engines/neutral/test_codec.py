@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, EngineSampling
-from smg_core.engines.neutral import NeutralCodec
+from smg_core.engines.neutral.codec import NeutralCodec
 from smg_core.errors import (
     EngineFailed,
     EngineGarbled,

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 import attrs
 import numpy as np
 import pytest
-from tests.core.engines.test_vllm_media import Tensor
+from tests.core.engines.vllm.test_media import Tensor
 
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import EngineRequest, EngineSampling
-from smg_core.engines.neutral import NeutralCodec
-from smg_core.engines.neutral_media import NeutralRequestMedia, neutral_medium
+from smg_core.engines.neutral.codec import NeutralCodec
+from smg_core.engines.neutral.media import NeutralRequestMedia, neutral_medium
 from smg_core.tokens import TokenIds
 
 

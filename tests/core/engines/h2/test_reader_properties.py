@@ -8,12 +8,25 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.engines.h2.wire import (
+    CONTINUATION,
+    DATA,
+    HEADERS,
+    OK_HEAD,
+    PING,
+    RST,
+    UPDATE,
+    Server,
+    Sink,
+    frame,
+    message,
+    prefixed,
+)
 
-from smg_core.engines.h2 import Limits
+from smg_core.engines.h2.connection import Limits
 from smg_core.errors import SmgError
 
 from . import wire
-from .wire import CONTINUATION, DATA, HEADERS, OK_HEAD, PING, RST, UPDATE, Server, Sink, frame, message, prefixed
 
 LIMITS = Limits(
     max_message=100_000,

@@ -11,11 +11,10 @@ import h2.events
 import h2.settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.engines.h2.wire import OK_HEAD, PATH, Sink, prefixed
 
-from smg_core.engines.h2 import Connection, Limits, Stream
+from smg_core.engines.h2.connection import Connection, Limits, Stream
 from smg_core.errors import EngineRejected, SmgError, WorkerGone
-
-from .wire import OK_HEAD, PATH, Sink, prefixed
 
 LIMITS = Limits(stream_window=30_000, connection_window=70_000, max_waiting=1000)
 

@@ -1,14 +1,14 @@
 """What goes out on an HTTP/2 connection: requests, as much of their bodies as the peer's windows take, in frames it accepts.
 
-Decides which bytes may be sent now. Pure: they collect in `out` until the connection's owner takes them. Above: `h2`. It
+Decides which bytes may be sent now. Pure: they collect in `out` until the connection's owner takes them. Above: `connection`. It
 does not know what comes back.
 """
 
 from collections.abc import Iterable
 
-from smg_core.engines import h2_frames as wire
-from smg_core.engines.h2_frames import MAX_FRAME, MAX_WINDOW, Code, Fault
-from smg_core.engines.h2_stream import Stream
+from smg_core.engines.h2 import frames as wire
+from smg_core.engines.h2.frames import MAX_FRAME, MAX_WINDOW, Code, Fault
+from smg_core.engines.h2.stream import Stream
 
 __all__ = ["Sender"]
 

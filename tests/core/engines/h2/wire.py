@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from hpack import Decoder, Encoder
 
-from smg_core.engines.h2 import Connection, Limits, Stream
+from smg_core.engines.h2.connection import Connection, Limits, Stream
 from smg_core.errors import SmgError
 
 __all__ = ["OK_HEAD", "PATH", "Server", "Sink", "frame", "frames", "message", "open_call", "prefixed", "settings"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from smg_core.engines.h2 import Limits
-from smg_core.engines.h2_transport import H2Transport
+from smg_core.engines.h2.connection import Limits
+from smg_core.engines.h2.transport import H2Transport
 from smg_core.errors import EngineGarbled, SmgError, WorkerGone
 
 pytestmark = pytest.mark.anyio

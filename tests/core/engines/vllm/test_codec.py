@@ -14,7 +14,7 @@ from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.base import Constraint, EngineLogprob, EngineOutput, EngineRequest, EngineSampling
-from smg_core.engines.vllm import VllmCodec
+from smg_core.engines.vllm.codec import VllmCodec
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.simulator.dialects import VllmFace
 from smg_core.tokens import TokenIds

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from smg_core.engines.h2_keepalive import KeepAlive, Verdict
+from smg_core.engines.h2.keepalive import KeepAlive, Verdict
 
 
 def answered_pings(alive: KeepAlive, seconds: int) -> list[int]:

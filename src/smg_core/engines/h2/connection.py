@@ -2,7 +2,7 @@
 
 Decides everything HTTP/2 and gRPC framing ask of a client: what a frame means, how much window to grant, when a call may
 be sent, which calls survive a GOAWAY, and when a peer has misbehaved enough. It reads no clock and owns no socket:
-`receive` takes what was read, `take` hands over what is to be written, `tick` is told the time. Above: `h2_transport`.
+`receive` takes what was read, `take` hands over what is to be written, `tick` is told the time. Above: `h2.transport`.
 It does not know what the messages say.
 
 The hot path is `receive`: a token is usually one DATA frame with one whole message in it, so that case is recognised
@@ -17,13 +17,13 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from smg_core.engines import h2_frames as wire
 from smg_core.engines.base import Receiver
-from smg_core.engines.h2_frames import MAX_FRAME, MAX_WINDOW, Code, Fault, Limits, Setting
-from smg_core.engines.h2_headers import HeadDecoder, RequestHeads, check_metadata
-from smg_core.engines.h2_keepalive import KeepAlive, Verdict
-from smg_core.engines.h2_sender import Sender
-from smg_core.engines.h2_stream import Stream, garbled, outcome
+from smg_core.engines.h2 import frames as wire
+from smg_core.engines.h2.frames import MAX_FRAME, MAX_WINDOW, Code, Fault, Limits, Setting
+from smg_core.engines.h2.headers import HeadDecoder, RequestHeads, check_metadata
+from smg_core.engines.h2.keepalive import KeepAlive, Verdict
+from smg_core.engines.h2.sender import Sender
+from smg_core.engines.h2.stream import Stream, garbled, outcome
 from smg_core.engines.status import error_from_http, error_from_reset
 from smg_core.errors import EngineGarbled, SmgError, WorkerBusy, WorkerGone
 
