@@ -8,8 +8,9 @@ import math
 
 from smg_core.engines._pb.engine_pb2 import EmbedRequest
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.tokens import TokenIds
 
-__all__ = ["float32", "int32", "nonzero", "pack_ids", "positive", "tagged", "uint32", "varint"]
+__all__ = ["float32", "int32", "nonzero", "positive", "tagged", "uint32", "varint", "varints_of"]
 
 _LENGTH_DELIMITED = 2
 _SMALLEST_FLOAT32, _LARGEST_FLOAT32 = 2.0**-149, (2 - 2**-23) * 2.0**127
@@ -32,8 +33,18 @@ def tagged(field: int, payload: bytes) -> bytes:
     return b"".join((varint(field << 3 | _LENGTH_DELIMITED), varint(len(payload)), payload))
 
 
-def pack_ids(ids: list[int]) -> bytes:
-    """The packed varints of `ids`, without tag and length: the payload that is the same in every dialect."""
+def varints_of(ids: TokenIds) -> bytes:
+    """The packed varints of `ids`, without tag and length: the payload that is the same in every protobuf dialect.
+
+    Made at most once for a prompt and kept with it, so that one the tokenizer cache knows is not packed again.
+    """
+    made = ids.packed_varints
+    if made is None:
+        made = ids.packed_varints = _packed(ids.tolist())
+    return made
+
+
+def _packed(ids: list[int]) -> bytes:
     if not ids:
         return b""
     framed: bytes = EmbedRequest(input_ids=ids).SerializeToString()

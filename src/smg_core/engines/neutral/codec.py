@@ -37,7 +37,7 @@ from smg_core.engines.base import (
 from smg_core.engines.neutral.media import NeutralRequestMedia
 from smg_core.engines.status import error_from_status
 from smg_core.engines.tensors import Piece
-from smg_core.engines.wire import float32, pack_ids, positive, tagged, uint32
+from smg_core.engines.wire import float32, positive, tagged, uint32, varints_of
 from smg_core.errors import EngineFailed, EngineGarbled, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import FinishReason
 from smg_core.tokens import TokenIds
@@ -77,7 +77,7 @@ class NeutralCodec:
     capabilities = Capabilities(constraints=_CONSTRAINTS, max_logprobs=None)
 
     def generate(self, request: EngineRequest) -> bytes:
-        """The GenerateRequest. The ids' varints are made once per prompt (`TokenIds.wire`) and framed here."""
+        """The GenerateRequest. The ids' varints are made once per prompt (`varints_of`) and framed here."""
         message = pb.GenerateRequest(request_id=request.id, sampling=_sampling(request.sampling), stream=request.stream)
         if request.constraint is not None:
             _constrain(message.constraint, request.constraint)
@@ -89,7 +89,7 @@ class NeutralCodec:
             message.kv_transfer_json = request.kv_transfer
         framed: bytes = message.SerializeToString()
         media = [] if request.multimodal is None else _media(request.multimodal)
-        return b"".join((framed, tagged(_INPUT_IDS, request.input_ids.wire(pack_ids)), *media))
+        return b"".join((framed, tagged(_INPUT_IDS, varints_of(request.input_ids)), *media))
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         sampling = request.sampling
@@ -153,7 +153,7 @@ class NeutralCodec:
 
     def embed(self, request_id: str, ids: TokenIds) -> tuple[str, bytes]:
         head: bytes = pb.EmbedRequest(request_id=request_id).SerializeToString()
-        return f"/{SERVICE}/Embed", head + tagged(_INPUT_IDS, ids.wire(pack_ids))
+        return f"/{SERVICE}/Embed", head + tagged(_INPUT_IDS, varints_of(ids))
 
     def parse_embed(self, message: bytes) -> tuple[list[float], int]:
         answer = parse(pb.EmbedResponse, message)

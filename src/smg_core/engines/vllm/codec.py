@@ -42,7 +42,7 @@ from smg_core.engines.base import (
     ServerInfo,
 )
 from smg_core.engines.vllm.media import MediaMessage, VllmRequestMedia
-from smg_core.engines.wire import float32, int32, nonzero, pack_ids, positive, tagged, uint32
+from smg_core.engines.wire import float32, int32, nonzero, positive, tagged, uint32, varints_of
 from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.events import FinishReason
 from smg_core.tokens import TokenIds
@@ -72,7 +72,7 @@ class VllmCodec:
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. Raises UnsupportedParameter or InvalidRequest naming what this wire cannot say.
 
-        The ids' varints are made once per prompt (`TokenIds.wire`) and framed here; the rest is serialized and put before.
+        The ids' varints are made once per prompt (`varints_of`) and framed here; the rest is serialized and put before.
         """
         if request.cache_salt is not None:
             raise UnsupportedParameter("This engine's protocol cannot carry a cache salt.", param="cache_salt")
@@ -85,7 +85,7 @@ class VllmCodec:
             message.kv_transfer_params_json = request.kv_transfer
         if request.data_parallel_rank is not None:
             message.data_parallel_rank = request.data_parallel_rank
-        tokenized = tagged(_INPUT_IDS, request.input_ids.wire(pack_ids))
+        tokenized = tagged(_INPUT_IDS, varints_of(request.input_ids))
         return b"".join((message.SerializeToString(), tagged(_TOKENIZED, tokenized), *_media(request.multimodal)))
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
@@ -147,7 +147,7 @@ class VllmCodec:
 
     def embed(self, request_id: str, ids: TokenIds) -> tuple[str, bytes]:
         message = pb.EmbedRequest(request_id=request_id).SerializeToString()
-        return f"/{SERVICE}/Embed", message + tagged(_TOKENIZED, tagged(_INPUT_IDS, ids.wire(pack_ids)))
+        return f"/{SERVICE}/Embed", message + tagged(_TOKENIZED, tagged(_INPUT_IDS, varints_of(ids)))
 
     def parse_embed(self, message: bytes) -> tuple[list[float], int]:
         answer = parse(pb.EmbedResponse, message)
