@@ -44,7 +44,7 @@ NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
 
 # Modules that may wait, open sockets and read clocks, and who may import each beside edges of its own room and WIRING.
 EDGES: dict[str, frozenset[str]] = {
-    "engines.h2_transport": frozenset(),
+    "engines.h2.transport": frozenset(),
     "engines.grpc_transport": frozenset(),
     "engines.client": frozenset({"pipeline.driver", "workers.monitor"}),
     "tokenizer.loader": frozenset(),

@@ -21,7 +21,7 @@ import grpc.aio
 
 from smg_core.engines.base import Transport
 from smg_core.engines.grpc_transport import GrpcioTransport
-from smg_core.engines.h2_transport import H2Transport
+from smg_core.engines.h2.transport import H2Transport
 from smg_core.errors import SmgError
 
 MESSAGE = b"x" * 36

@@ -1,12 +1,12 @@
-"""A run of token ids that does not change, and carries the wire form that was made of it once.
+"""A run of token ids that does not change, with room for the packed varints that were made of it once.
 
-A prompt seen before costs no re-encoding: the tokenizer cache keeps `TokenIds`, and the engine codec keeps in it the packed
-varints that every engine dialect sends. Decides nothing; knows the standard library only. Level 0: the tokenizer makes
-these, the engines send them, and neither room knows the other.
+A prompt seen before costs no re-encoding: the tokenizer cache keeps `TokenIds`, and `engines.wire.varints_of` keeps in it the
+packed varints that every protobuf dialect sends. Decides nothing; knows the standard library only. Level 0: the tokenizer
+makes these, the engines send them, and neither room knows the other.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 __all__ = ["TokenIds"]
@@ -15,15 +15,15 @@ __all__ = ["TokenIds"]
 class TokenIds(Sequence[int]):
     """Immutable token ids, 4 bytes each.
 
-    `wire(pack)` returns `pack(list_of_ids)`, computed at most once: the protobuf packed-varint payload, which is the
-    same for every dialect, so any codec may fill it and any other may use it.
+    `packed_varints` is the payload of a protobuf field `repeated uint32` that holds them, None until somebody asked for it.
+    `engines.wire.varints_of` alone sets it; ask there.
     """
 
-    __slots__ = ("_ids", "_wire")
+    __slots__ = ("_ids", "packed_varints")
 
     def __init__(self, ids: Iterable[int] = ()) -> None:
         self._ids = ids if isinstance(ids, array) and ids.typecode == "I" else array("I", ids)
-        self._wire: bytes | None = None
+        self.packed_varints: bytes | None = None
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -65,15 +65,9 @@ class TokenIds(Sequence[int]):
 
     @property
     def nbytes(self) -> int:
-        """Memory held: the ids and, where it was made, the wire form."""
-        return len(self._ids) * self._ids.itemsize + (len(self._wire) if self._wire else 0)
+        """Memory held: the ids and, where they were made, the varints."""
+        return len(self._ids) * self._ids.itemsize + len(self.packed_varints or b"")
 
     def tolist(self) -> list[int]:
         """The ids as a new list."""
         return self._ids.tolist()
-
-    def wire(self, pack: Callable[[list[int]], bytes]) -> bytes:
-        """The packed varints of the ids; `pack` makes them if nobody has yet."""
-        if self._wire is None:
-            self._wire = pack(self._ids.tolist())
-        return self._wire

@@ -46,17 +46,11 @@ def test_what_is_no_id_is_refused(value):
         TokenIds([value])
 
 
-def test_the_wire_form_is_made_once_whoever_asks():
-    made = []
-
-    def pack(values):
-        made.append(values)
-        return bytes(values)
-
+def test_varints_that_are_kept_count_as_memory():
     run = TokenIds([1, 2, 3])
-    assert run.wire(pack) == b"\x01\x02\x03"
-    assert run.wire(lambda values: b"other") == b"\x01\x02\x03"
-    assert made == [[1, 2, 3]]
+    assert (run.packed_varints, run.nbytes) == (None, 12)
+
+    run.packed_varints = b"\x01\x02\x03"
     assert run.nbytes == 12 + 3
 
 

@@ -15,7 +15,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually, in_process, ov
 
 from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
-from smg_core.engines.h2_transport import H2Transport
+from smg_core.engines.h2.transport import H2Transport
 from smg_core.hooks import RequestFinished
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

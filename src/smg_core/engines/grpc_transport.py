@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from smg_core.engines.base import Receiver
-from smg_core.engines.h2_headers import check_metadata
+from smg_core.engines.h2.headers import check_metadata
 from smg_core.engines.status import error_from_status
 from smg_core.engines.target import Target, Tls
 from smg_core.errors import EngineFailed, EngineGarbled, InternalError, SmgError, WorkerGone

@@ -16,7 +16,7 @@ from tests.core.pipeline.test_prepare import HELLO, model
 from smg_core.clock import SystemClock
 from smg_core.engines.client import EngineClient
 from smg_core.engines.dialects import dialect
-from smg_core.engines.h2_transport import H2Transport
+from smg_core.engines.h2.transport import H2Transport
 from smg_core.errors import EngineFailed, ModelNotFound, NoWorker, SmgError, WorkerGone
 from smg_core.hooks import EncodeDone, WorkerPicked
 from smg_core.pipeline.answer import StreamedAnswer
@@ -64,7 +64,7 @@ async def road(*faults: Fault, render_inline: int = 200_000) -> AsyncIterator[Ro
         async with ScriptedEngine("one two three", faults=faults) as engine:
             worker = registry.add(WorkerSpec(engine.target, name="w"))
             transport = H2Transport(engine.target)
-            worker.engine = EngineClient(dialect("vllm"), transport)
+            worker.engine = EngineClient(dialect("vllm").codec(), transport)
             registry.serve(worker, ("m",))
             registry.signal(worker, "joined")
             driver = Driver(

@@ -155,7 +155,7 @@ def test_a_prompt_seen_before_gives_the_same_ids_object_and_encodes_nothing(toke
     cached = CachedTokenizer(counting)  # type: ignore[arg-type]
     prompt = Prompt((turn("user", "word " * 6000),))
     first = cached.encode_prompt(prompt)
-    first.ids.wire(lambda ids: bytes(len(ids)))
+    first.ids.packed_varints = bytes(len(first.ids))
     before = counting.calls
     again = cached.encode_prompt(Prompt((turn("user", "word " * 6000),)))
     assert again.ids is first.ids

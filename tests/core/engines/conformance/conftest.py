@@ -11,7 +11,7 @@ import trustme
 
 from smg_core.engines.base import Transport
 from smg_core.engines.grpc_transport import GrpcioTransport
-from smg_core.engines.h2_transport import H2Transport
+from smg_core.engines.h2.transport import H2Transport
 from smg_core.engines.target import Target, Tls
 
 from .peer import PeerEngine

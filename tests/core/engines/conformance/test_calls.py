@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from smg_core.engines.base import Transport
-from smg_core.engines.h2 import Limits
+from smg_core.engines.h2.connection import Limits
 from smg_core.engines.status import error_from_status
 from smg_core.engines.target import Target
 from smg_core.errors import (

@@ -12,7 +12,7 @@ import trustme
 
 from smg_core.engines.base import Transport
 from smg_core.engines.grpc_transport import GrpcioTransport
-from smg_core.engines.h2 import Limits
+from smg_core.engines.h2.connection import Limits
 from smg_core.engines.target import Target, Tls
 from smg_core.errors import EngineTimeout, SmgError, WorkerGone
 

@@ -1,0 +1,128 @@
+"""HTTP/2 frames on the wire: numbers and builders, and the bounds a connection keeps.
+
+Decides how frames look, nothing about when they are sent. Pure. Below the other modules of this folder.
+Source: RFC 9113.
+"""
+
+import struct
+from collections.abc import Iterable
+
+import attrs
+
+__all__ = [
+    "ACK",
+    "CONTINUATION",
+    "DATA",
+    "END_HEADERS",
+    "END_STREAM",
+    "GOAWAY",
+    "HEADERS",
+    "MAX_FRAME",
+    "MAX_WINDOW",
+    "PADDED",
+    "PING",
+    "PREFACE",
+    "PRIORITY",
+    "PRIORITY_FLAG",
+    "PUSH_PROMISE",
+    "RST_STREAM",
+    "SETTINGS",
+    "WINDOW_UPDATE",
+    "Code",
+    "Fault",
+    "Limits",
+    "Setting",
+    "frame",
+    "frame_head",
+    "settings",
+    "window_update",
+]
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
+MAX_FRAME = 16_384  # what we accept: the protocol's own default, never raised
+MAX_WINDOW = 2**31 - 1
+END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY_FLAG = 0x1, 0x1, 0x4, 0x8, 0x20
+
+
+class Code:
+    """Error codes of RST_STREAM and GOAWAY."""
+
+    NO_ERROR = 0x0
+    PROTOCOL_ERROR = 0x1
+    FLOW_CONTROL_ERROR = 0x3
+    FRAME_SIZE_ERROR = 0x6
+    REFUSED_STREAM = 0x7
+    CANCEL = 0x8
+    COMPRESSION_ERROR = 0x9
+    ENHANCE_YOUR_CALM = 0xB
+
+
+class Setting:
+    """Identifiers inside a SETTINGS frame."""
+
+    HEADER_TABLE_SIZE = 0x1
+    ENABLE_PUSH = 0x2
+    MAX_CONCURRENT_STREAMS = 0x3
+    INITIAL_WINDOW_SIZE = 0x4
+    MAX_FRAME_SIZE = 0x5
+    MAX_HEADER_LIST_SIZE = 0x6
+
+
+@attrs.frozen
+class Limits:
+    """What one connection may hold and how long it waits. Sizes in bytes, times in seconds.
+
+    `max_message` bounds one message, `max_held` all that are partly here. `stream_window` and `connection_window` are what
+    an engine may send ahead of us. `max_streams` caps our own calls below whatever the engine allows, `max_waiting` those
+    that wait for a stream. `max_idle_frames` are frames in a row that bring no message and no progress. `ping_interval` 0
+    switches keep-alive off.
+    """
+
+    max_message: int = 64 * 1024 * 1024
+    max_held: int = 512 * 1024 * 1024
+    stream_window: int = 1024 * 1024
+    connection_window: int = 16 * 1024 * 1024
+    max_header_block: int = 16 * 1024
+    max_metadata: int = 8 * 1024
+    max_streams: int = 4096
+    max_waiting: int = 1024
+    max_idle_frames: int = 10_000
+    ping_interval: float = 30.0
+    ping_timeout: float = 10.0
+
+
+class Fault(Exception):
+    """The peer broke the connection's rules: nothing that follows can be trusted."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+_FRAME = struct.Struct(">HBBBI")
+_UPDATE = struct.Struct(">HBBBII")
+_SETTING = struct.Struct(">HI")
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """One whole frame."""
+    length = len(payload)
+    return _FRAME.pack(length >> 8, length & 0xFF, kind, flags, stream) + payload
+
+
+def frame_head(length: int, kind: int, flags: int, stream: int) -> bytes:
+    """The nine bytes before a payload of `length`."""
+    return _FRAME.pack(length >> 8, length & 0xFF, kind, flags, stream)
+
+
+def window_update(stream: int, increment: int) -> bytes:
+    """Grants `increment` more bytes to a stream, or to the connection when `stream` is 0."""
+    return _UPDATE.pack(0, 4, WINDOW_UPDATE, 0, stream, increment)
+
+
+def settings(values: Iterable[tuple[int, int]]) -> bytes:
+    """A SETTINGS frame of `(identifier, value)` pairs."""
+    return frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(*value) for value in values))

@@ -1,0 +1,391 @@
+"""The fast transport: `connection.Connection` on an asyncio socket, plain, TLS or unix.
+
+An edge: it opens sockets, keeps the deadline and keep-alive timers, and moves bytes between socket and connection. Above:
+`engines.client`. It knows nothing of frames. Works on asyncio's own loop and on uvloop.
+
+One connection an engine, made on first use. Calls that start while it is being made share the attempt; an attempt that
+fails fails all of them, and the next call tries anew at once: how long to stay away from a worker that refuses is the
+circuit breaker's decision, not the transport's. A connection that is told to go away finishes its calls beside its
+successor. Starting a call creates no task.
+"""
+
+import asyncio
+import ssl
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import cast
+
+from smg_core.clock import Clock, SystemClock
+from smg_core.engines.base import Receiver
+from smg_core.engines.h2.connection import Connection, Limits, Stream
+from smg_core.engines.target import Target, Tls
+from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerGone
+
+__all__ = ["H2Transport"]
+
+_USER_AGENT = "smg-core"
+_SEND_ATTEMPTS = 3  # connections tried for one call that has not left this process
+_CLOSE_PATIENCE = 1.0  # seconds for the last bytes to leave
+_MAX_UNREAD = 4 * 1024 * 1024  # bytes of heads and acknowledgements kept for a peer that does not read them
+
+
+class _Link(asyncio.Protocol):
+    """One socket and the connection on it."""
+
+    def __init__(self, target: Target, limits: Limits, clock: Clock, on_over: Callable[["_Link"], None]) -> None:
+        self.connection = Connection(
+            "https" if target.tls else "http",
+            target.authority,
+            limits=limits,
+            user_agent=_USER_AGENT,
+            wants_write=self.write,
+        )
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._receive = self.connection.receive
+        self._out = self.connection.out
+        self._target, self._limits, self._clock, self._on_over = target, limits, clock, on_over
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._finished = False
+
+    # ------------------------------------------------------------------------------------------------ the socket's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # A stream socket has no other kind; uvloop's does not inherit from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        socket_tls = transport.get_extra_info("ssl_object")
+        if socket_tls is not None and socket_tls.selected_alpn_protocol() != "h2":
+            self.abandon(WorkerGone("The engine is not available.", detail="the peer does not speak HTTP/2 over TLS"))
+            return
+        self.write()
+        if self._limits.ping_interval:
+            self._tick()
+
+    def data_received(self, data: bytes) -> None:
+        connection = self.connection
+        self._receive(data)
+        if self._out:
+            self.write()
+        if not self.ready.done() and connection.greeted:
+            self.ready.set_result(None)
+        if connection.over:
+            self.finish()
+
+    def pause_writing(self) -> None:
+        self.connection.sender.writable = False
+
+    def resume_writing(self) -> None:
+        self.connection.sender.writable = True
+        self.connection.sender.pump()
+        self.write()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        reason = f"{self._target}: {error or 'closed by the engine'}"
+        self.connection.lost(WorkerGone("The connection to the engine was lost.", detail=reason))
+        self.finish()
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    # -------------------------------------------------------------------------------------------------- the owner's side
+
+    def write(self) -> None:
+        """Write all there is, and more request body as long as the socket takes it."""
+        transport, connection = self._transport, self.connection
+        if transport is None:
+            return
+        while data := connection.take():
+            transport.write(data)
+            if connection.sender.writable:
+                connection.sender.pump()
+            elif transport.get_write_buffer_size() > _MAX_UNREAD:
+                self.abandon(EngineGarbled("The engine stopped reading.", detail=f"{self._target} reads nothing"))
+                return
+
+    def finish(self) -> None:
+        """The connection is of no more use: close the socket once what is written has left."""
+        if self._timer is not None and not self._finished:
+            self._timer.cancel()
+        if not self.ready.done():
+            self.ready.set_exception(self.connection.failure or WorkerGone("The engine is shutting down."))
+            self.ready.exception()  # retrieved: nobody may be waiting
+        if self._transport is not None and not self._finished:
+            self._finished = True
+            if not self._transport.get_write_buffer_size():
+                self._transport.abort()  # all is with the kernel; TLS would wait for the peer's farewell
+            self._transport.close()
+            # What is written may never leave when the peer does not read.
+            self._timer = asyncio.get_running_loop().call_later(_CLOSE_PATIENCE, self._transport.abort)
+        self._on_over(self)
+
+    def abandon(self, error: SmgError) -> None:
+        """End every call with `error` and drop the socket."""
+        self.connection.lost(error)
+        self.finish()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _tick(self) -> None:
+        delay = self.connection.tick(self._clock.monotonic())
+        if self.connection.failure is not None:
+            self.abandon(self.connection.failure)
+        else:
+            self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
+
+
+class H2Transport:
+    """A `Transport` over our own HTTP/2. `target` is a URL or a `Target`; `connect_timeout` is in seconds."""
+
+    def __init__(
+        self,
+        target: str | Target,
+        *,
+        limits: Limits | None = None,
+        connect_timeout: float = 5.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.target = Target.parse(target)
+        self.limits = limits or Limits()
+        self._connect_timeout = connect_timeout
+        self._clock = clock or SystemClock()
+        self._link: _Link | None = None
+        self._links: set[_Link] = set()
+        self._connecting: asyncio.Task[_Link] | None = None
+        self._closed = False
+
+    async def start(
+        self,
+        path: str,
+        message: bytes,
+        receiver: Receiver,
+        *,
+        metadata: Sequence[tuple[str, str]] = (),
+        timeout: float | None = None,
+    ) -> Stream:
+        """See `Transport.start`. Raises WorkerGone when no connection can be made, WorkerBusy when too many calls wait,
+        EngineTimeout when `timeout` passes before the request has left."""
+        link = self._link
+        if link is not None and link.connection.usable:
+            stream = link.connection.request(path, message, receiver, metadata=metadata, timeout=timeout)
+            if stream.id:
+                link.write()
+                if timeout is not None:
+                    _arm(stream, timeout)
+                return stream
+            stream.cancel()
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        try:
+            async with asyncio.timeout_at(deadline):
+                stream = await self._start_slowly(path, message, receiver, metadata, deadline)
+        except TimeoutError:
+            raise EngineTimeout(
+                "The engine did not answer in time.", detail=f"{self.target}: not even started"
+            ) from None
+        if deadline is not None and not stream.done:
+            _arm(stream, deadline - loop.time())
+        return stream
+
+    async def _start_slowly(
+        self, path: str, message: bytes, receiver: Receiver, metadata: Sequence[tuple[str, str]], deadline: float | None
+    ) -> Stream:
+        """Connect if need be and wait for a free stream; a call that never left moves to the next connection."""
+        loop = asyncio.get_running_loop()
+        error: SmgError = WorkerGone("The engine is not available.", detail=str(self.target))
+        for _ in range(_SEND_ATTEMPTS):
+            link = await self._connected()
+            left = None if deadline is None else deadline - loop.time()
+            try:
+                stream = link.connection.request(path, message, receiver, metadata=metadata, timeout=left)
+                if stream.id:
+                    link.write()
+                else:
+                    await _sent(stream)
+            except WorkerGone as gone:  # the connection went away before the call was on it
+                error = gone
+            else:
+                return stream
+        raise error
+
+    async def unary(
+        self, path: str, message: bytes, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
+    ) -> bytes:
+        """See `Transport.unary`."""
+        answer = Answer()
+        stream = await self.start(path, message, answer, metadata=metadata, timeout=timeout)
+        try:
+            return await answer.future
+        finally:
+            stream.cancel()
+
+    async def close(self) -> None:
+        """See `Transport.close`. Idempotent."""
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        error = WorkerGone("The connection to the engine was closed.", detail=f"{self.target}: closed by us")
+        links = list(self._links)
+        for link in links:
+            link.connection.goodbye()
+            link.write()
+            link.connection.lost(error)
+            link.finish()
+        if links:
+            await asyncio.wait([link.closed for link in links], timeout=_CLOSE_PATIENCE)
+        for link in links:
+            if not link.closed.done():
+                link.abandon(error)
+
+    # ------------------------------------------------------------------------------------------------------- connecting
+
+    async def _connected(self) -> _Link:
+        link = self._link
+        if link is not None and link.connection.usable:
+            return link
+        if self._closed:
+            raise WorkerGone("The connection to the engine was closed.", detail=f"{self.target}: closed by us")
+        task = self._connecting
+        if task is None or task.done():
+            task = self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            task.add_done_callback(self._attempt_over)
+        try:
+            # Shielded: one caller's cancellation must not take the attempt from the others.
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise WorkerGone("The connection to the engine was closed.", detail=f"{self.target}: closed") from None
+            raise
+
+    def _attempt_over(self, task: "asyncio.Task[_Link]") -> None:
+        if self._connecting is task:
+            self._connecting = None
+        if not task.cancelled():
+            task.exception()  # retrieved: every caller may have gone
+
+    async def _connect(self) -> _Link:
+        """One attempt, up to the peer's SETTINGS: only then is it known to speak HTTP/2 and how much it takes."""
+        loop = asyncio.get_running_loop()
+        link = _Link(self.target, self.limits, self._clock, self._over)
+        self._links.add(link)
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                await self._open_socket(loop, link)
+                await link.ready
+        except TimeoutError:
+            link.abandon(_unreachable(self.target, f"no answer within {self._connect_timeout} s"))
+            raise link.connection.failure or _unreachable(self.target, "") from None
+        except (OSError, UnicodeError) as error:  # ssl.SSLError is an OSError; a name may be no host name at all
+            link.abandon(_unreachable(self.target, str(error)))
+            raise _unreachable(self.target, str(error)) from None
+        except asyncio.CancelledError:
+            link.abandon(_unreachable(self.target, "given up"))
+            raise
+        self._link = link
+        return link
+
+    async def _open_socket(self, loop: asyncio.AbstractEventLoop, link: _Link) -> None:
+        target = self.target
+        if target.path:
+            await loop.create_unix_connection(lambda: link, target.path)
+        elif target.tls is None:
+            await loop.create_connection(lambda: link, target.host, target.port)
+        else:
+            # Reads certificate files: off the loop, and for every connection, since certificates are renewed.
+            context = await loop.run_in_executor(None, _tls_context, target.tls)
+            name = target.tls.server_name or target.host
+            await loop.create_connection(lambda: link, target.host, target.port, ssl=context, server_hostname=name)
+
+    def _over(self, link: _Link) -> None:
+        self._links.discard(link)
+        if self._link is link:
+            self._link = None
+
+
+class Answer:
+    """A receiver for a call of one message: `future` has it, or the call's error."""
+
+    __slots__ = ("_messages", "future")
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._messages: list[bytes] = []
+
+    def messages(self, batch: list[bytes]) -> None:
+        """Keep what came; two messages are one too many, however many follow."""
+        self._messages = (self._messages + batch[:2])[:2]
+
+    def closed(self, error: SmgError | None) -> None:
+        if self.future.done():
+            return
+        if error is None and len(self._messages) != 1:
+            count = len(self._messages)
+            error = EngineGarbled("The engine broke its own protocol.", detail=f"{count} messages where one was due")
+        if error is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(self._messages[0])
+
+
+def _arm(stream: Stream, seconds: float) -> None:
+    """End the call when its time is up, unless it ends before."""
+    if not stream.done:
+        stream.on_end = asyncio.get_running_loop().call_later(max(seconds, 0.0), _expire, stream).cancel
+
+
+def _expire(stream: Stream) -> None:
+    stream.end(EngineTimeout("The engine did not answer in time.", detail="deadline passed"))
+
+
+async def _sent(stream: Stream) -> None:
+    """Wait until a waiting call has left. Raises what kept it; a caller that gives up takes the call back."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def tell(error: SmgError | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    stream.on_sent = tell
+    try:
+        await future
+    except asyncio.CancelledError:
+        stream.cancel()
+        raise
+
+
+def _unreachable(target: Target, reason: str) -> WorkerGone:
+    return WorkerGone("The engine is not reachable.", detail=f"{target}: {reason}")
+
+
+def _tls_context(tls: Tls) -> ssl.SSLContext:
+    """A client context that speaks h2 and trusts what `tls` says. Blocking: reads files."""
+    context = ssl.create_default_context() if tls.ca is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["h2"])
+    if isinstance(tls.ca, bytes):
+        context.load_verify_locations(cadata=tls.ca.decode("ascii", "replace"))
+    elif tls.ca is not None:
+        context.load_verify_locations(cafile=tls.ca)
+    if tls.insecure_skip_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if tls.cert is not None and tls.key is not None:
+        with tempfile.TemporaryDirectory(prefix="smg-tls-") as folder:
+            # The ssl module takes a client's key from files alone; the folder is ours only, and gone at once.
+            cert, key = _as_file(tls.cert, Path(folder) / "cert.pem"), _as_file(tls.key, Path(folder) / "key.pem")
+            context.load_cert_chain(cert, key)
+    return context
+
+
+def _as_file(material: bytes | Path, spare: Path) -> Path:
+    if isinstance(material, Path):
+        return material
+    spare.touch(mode=0o600)
+    spare.write_bytes(material)
+    return spare

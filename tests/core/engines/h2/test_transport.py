@@ -1,0 +1,195 @@
+"""The fast transport's socket: back-pressure, farewells and misbehaving peers, on both event loops."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from smg_core.engines.h2.connection import Limits
+from smg_core.engines.h2.transport import H2Transport
+from smg_core.errors import EngineGarbled, SmgError, WorkerGone
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/test.Engine/Generate"
+GUARD = 20.0
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+WIDE = struct.pack(">HIHI", 4, 2**31 - 1, 3, 100)  # a window without end
+SETTINGS = len(WIDE).to_bytes(3, "big") + b"\x04\0\0\0\0\0" + WIDE
+UPDATE = b"\0\0\x04\x08\0\0\0\0\0" + (2**31 - 1 - 65_535).to_bytes(4, "big")
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": request.param == "uvloop"}
+
+
+class Ear:
+    """A receiver that remembers the end."""
+
+    def __init__(self) -> None:
+        self.over: asyncio.Future[SmgError | None] = asyncio.get_running_loop().create_future()
+        self.got: list[bytes] = []
+
+    def messages(self, batch: list[bytes]) -> None:
+        self.got += batch
+
+    def closed(self, error: SmgError | None) -> None:
+        self.over.set_result(error)
+
+    async def end(self) -> SmgError | None:
+        async with asyncio.timeout(GUARD):
+            return await self.over
+
+
+class RawServer:
+    """Greets with wide windows, then leaves the socket to the test; reads only when told."""
+
+    def __init__(self) -> None:
+        self.peers: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def listen(self) -> "RawServer":
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=2**16)
+        self.url = f"grpc://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(SETTINGS + UPDATE)
+        self._writers.append(writer)
+        self.peers.put_nowait((reader, writer))
+
+    async def close(self) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[RawServer]:
+    made = await RawServer().listen()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Callable[..., H2Transport]]:
+    made: list[H2Transport] = []
+
+    def make(url: str, **settings: Any) -> H2Transport:
+        made.append(H2Transport(url, **settings))
+        return made[-1]
+
+    yield make
+    for transport in made:
+        await transport.close()
+
+
+def frames(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """`(kind, stream, payload)` of the whole frames at the start of `data`."""
+    at = 0
+    while len(data) - at >= 9 and len(data) - at >= 9 + (length := int.from_bytes(data[at : at + 3], "big")):
+        yield data[at + 3], int.from_bytes(data[at + 5 : at + 9], "big"), data[at + 9 : at + 9 + length]
+        at += 9 + length
+
+
+async def read_until(reader: asyncio.StreamReader, enough: Callable[[bytearray], bool]) -> bytes:
+    data = bytearray()
+    async with asyncio.timeout(GUARD):
+        while not enough(data):
+            piece = await reader.read(2**20)
+            if not piece:
+                break
+            data += piece
+    return bytes(data)
+
+
+async def test_a_peer_that_does_not_read_holds_large_requests_back_and_gets_them_when_it_does(
+    server: RawServer, connect: Callable[..., H2Transport]
+) -> None:
+    transport = connect(server.url)
+    body = bytes(range(256)) * 131_072  # 32 MiB
+    await transport.start(PATH, body, Ear())
+    link = next(iter(transport._links))
+    assert not link.connection.sender.writable
+    assert link._transport is not None
+    assert link._transport.get_write_buffer_size() < 2**20, "the request waits in the call, not in the socket's buffer"
+    reader, _ = await server.peers.get()
+    data = await read_until(reader, lambda data: len(data) > len(body) + 5 + 9 * 2048 and data[-1] == 255)
+    received = b"".join(payload for kind, _, payload in frames(data.removeprefix(PREFACE)) if kind == 0)
+    assert received == b"\0" + len(body).to_bytes(4, "big") + body
+
+
+async def test_closing_says_goodbye_to_the_engine(server: RawServer, connect: Callable[..., H2Transport]) -> None:
+    transport = connect(server.url)
+    ear = Ear()
+    await transport.start(PATH, b"", ear)
+    await transport.close()
+    assert isinstance(await ear.end(), WorkerGone)
+    reader, _ = await server.peers.get()
+    data = await read_until(reader, lambda data: False)  # to its end
+    assert [kind for kind, _, _ in frames(data.removeprefix(PREFACE))][-1] == 7
+
+
+async def test_a_peer_that_breaks_the_protocol_is_told_why_and_left(
+    server: RawServer, connect: Callable[..., H2Transport]
+) -> None:
+    transport = connect(server.url)
+    ear = Ear()
+    await transport.start(PATH, b"", ear)
+    reader, writer = await server.peers.get()
+    writer.write(b"\0\0\x04\x05\x04\0\0\0\x01\0\0\0\x02")  # PUSH_PROMISE
+    assert isinstance(await ear.end(), EngineGarbled)
+    *_, (kind, _, payload) = frames((await read_until(reader, lambda data: False)).removeprefix(PREFACE))
+    assert kind == 7
+    assert b"PUSH_PROMISE" in payload
+
+
+async def test_a_call_after_a_broken_connection_makes_a_new_one_at_once(
+    server: RawServer, connect: Callable[..., H2Transport]
+) -> None:
+    transport = connect(server.url)
+    for _ in range(3):
+        ear = Ear()
+        await transport.start(PATH, b"", ear)
+        _, writer = await server.peers.get()
+        writer.transport.abort()
+        assert isinstance(await ear.end(), WorkerGone)
+    assert len(transport._links) <= 1
+
+
+async def test_a_peer_that_asks_and_never_reads_the_answers_is_left(
+    server: RawServer, connect: Callable[..., H2Transport]
+) -> None:
+    transport = connect(server.url, limits=Limits(max_message=1024, max_idle_frames=10**9))
+    ear = Ear()
+    await transport.start(PATH, b"", ear)
+    _, writer = await server.peers.get()
+    pings = (b"\0\0\x08\x06\0\0\0\0\0" + bytes(8)) * 10_000
+    async with asyncio.timeout(GUARD):
+        while not ear.over.done():
+            writer.write(pings)
+            try:
+                await writer.drain()
+            except ConnectionError:
+                break
+    error = await ear.end()
+    assert isinstance(error, EngineGarbled)
+    assert "reads nothing" in str(error)
+
+
+async def test_a_cancelled_start_takes_its_call_back(server: RawServer, connect: Callable[..., H2Transport]) -> None:
+    transport = connect(server.url, limits=Limits(max_streams=1))
+    first = await transport.start(PATH, b"one", Ear())
+    task = asyncio.get_running_loop().create_task(transport.start(PATH, b"two", Ear()))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    first.cancel()
+    await transport.start(PATH, b"three", Ear())
+    reader, _ = await server.peers.get()
+    data = await read_until(reader, lambda data: b"three" in data)
+    assert b"two" not in data

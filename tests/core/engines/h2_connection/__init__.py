@@ -1,1 +1,0 @@
-"""The sans-I/O HTTP/2 connection, frame by frame."""
