@@ -7,17 +7,22 @@
     |   +-- PromptTooLong           carries both numbers
     |   +-- TemplateFailed          the chat template refused the messages
     |   +-- EngineRejected          the engine called the request invalid
+    |   +-- SealBroken              sealed content that cannot be opened; says why
     +-- AuthenticationFailed   401
     +-- PermissionDenied       403
     +-- NotFound               404
     |   +-- ModelNotFound           no worker serves the model
     +-- MethodNotAllowed       405
     +-- RequestTimeout         408  the client sent its request too slowly
+    +-- Conflict               409  what is stored is not in a state for this
     +-- PayloadTooLarge        413
+    +-- UnsupportedMedia       415  a body of a kind or encoding that is not read here
     +-- HeadersTooLarge        431
     +-- RateLimited            429  may carry retry_after
+    +-- QuotaExceeded          429  the tenant has used up what it may; waiting does not help
     +-- ClientGone             499  the client hung up; nobody reads the answer
     +-- InternalError          500  a fault of the gateway
+    +-- NotImplementedHere     501  a part of the API that this gateway does not serve
     +-- WorkerError            502  something about the engine
     |   +-- WorkerGone         503  connection refused, reset or lost: another worker may do it
     |   +-- WorkerBusy         503  the engine is full: another worker may do it
@@ -29,15 +34,17 @@
         +-- Draining                this replica is shutting down
 
 What is decided here: the HTTP status, the name each public API has for the failure, and whether another worker may be
-tried before the first byte has gone out. What is not: how an envelope looks (protocols), which gRPC status becomes which
-class (engines), when to retry (pipeline). Messages are written for the client: they never name an internal address.
+tried before the first byte has gone out. What is not: how an envelope looks and how an API words a failure (protocols),
+which gRPC status becomes which class (engines), when to retry (pipeline). Messages are written for the client: they never
+name an internal address.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 __all__ = [
     "AuthenticationFailed",
     "ClientGone",
+    "Conflict",
     "Draining",
     "EngineFailed",
     "EngineGarbled",
@@ -51,14 +58,18 @@ __all__ = [
     "ModelNotFound",
     "NoWorker",
     "NotFound",
+    "NotImplementedHere",
     "Overloaded",
     "PayloadTooLarge",
     "PermissionDenied",
     "PromptTooLong",
+    "QuotaExceeded",
     "RateLimited",
     "RequestTimeout",
+    "SealBroken",
     "SmgError",
     "TemplateFailed",
+    "UnsupportedMedia",
     "UnsupportedParameter",
     "WorkerBusy",
     "WorkerError",
@@ -70,16 +81,27 @@ class SmgError(Exception):
     """Root of the tree.
 
     `message` is safe to show to the client. `detail` is for the operator (addresses, engine text) and is never sent.
-    `param` is the path of the request field at fault ("messages[3].content"), or None. `code` overrides the class's
-    OpenAI code when one failure has several documented codes. `retry_after` is in seconds.
+    `param` is the path of what is at fault in `request.GenerationRequest` ("messages[3].parts[1]", "sampling.top_k",
+    "template_arguments.x"), or None; each API turns it into the path of its own field. `code` is the machine-readable code of
+    the envelope: it overrides the class's where one failure has several documented ones ("previous_response_not_found",
+    "conversation_locked", "unsupported_value", ...). `retry_after` is in seconds. `should_retry` tells client libraries
+    whether to send the request again, where the status alone would mislead them (None: it would not).
+
+    Of the class: `openai_code` is Chat's code; `responses_code` is the Responses API's where it differs, and `in_stream_code`
+    its code once the stream has begun, when no HTTP status can be given any more. `anthropic_status` is the HTTP status that
+    Messages has for the failure where it is not `status`.
     """
 
     status: ClassVar[int] = 500
     openai_type: ClassVar[str] = "server_error"
     openai_code: ClassVar[str | None] = None
+    responses_code: ClassVar[str | None] = None
+    in_stream_code: ClassVar[str] = "server_error"
     anthropic_type: ClassVar[str] = "api_error"
+    anthropic_status: ClassVar[int | None] = None
     gemini_status: ClassVar[str] = "INTERNAL"
     another_worker_may_do: ClassVar[bool] = False
+    should_retry: bool | None = None
 
     def __init__(
         self,
@@ -89,6 +111,7 @@ class SmgError(Exception):
         code: str | None = None,
         detail: str | None = None,
         retry_after: float | None = None,
+        should_retry: bool | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -96,6 +119,8 @@ class SmgError(Exception):
         self.code = code if code is not None else self.openai_code
         self.detail = detail
         self.retry_after = retry_after
+        if should_retry is not None:
+            self.should_retry = should_retry
 
     def __str__(self) -> str:
         return f"{self.message} ({self.detail})" if self.detail else self.message
@@ -106,6 +131,7 @@ class InvalidRequest(SmgError):
 
     status = 400
     openai_type = "invalid_request_error"
+    in_stream_code = "invalid_prompt"
     anthropic_type = "invalid_request_error"
     gemini_status = "INVALID_ARGUMENT"
 
@@ -121,9 +147,15 @@ class UnsupportedParameter(InvalidRequest):
 
 
 class PromptTooLong(InvalidRequest):
-    """Prompt and requested output do not fit the model's context. All counts are tokens."""
+    """Prompt and requested output do not fit the model's context. All counts are tokens.
+
+    Two cases, which clients must be able to tell apart: the prompt alone leaves no room for an answer (`prompt_alone`; a
+    client may shorten its history), or it does, but not for `requested` tokens (a client may ask for fewer). `message` is
+    in OpenAI's words; each API has its own for the same numbers.
+    """
 
     openai_code = "context_length_exceeded"
+    in_stream_code = "context_length_exceeded"
 
     def __init__(self, prompt_tokens: int, requested: int, context_length: int, *, param: str = "messages") -> None:
         super().__init__(
@@ -136,6 +168,11 @@ class PromptTooLong(InvalidRequest):
         self.requested = requested
         self.context_length = context_length
 
+    @property
+    def prompt_alone(self) -> bool:
+        """Whether no answer of any length would fit."""
+        return self.prompt_tokens >= self.context_length
+
 
 class TemplateFailed(InvalidRequest):
     """The model's chat template raised on these messages."""
@@ -143,6 +180,19 @@ class TemplateFailed(InvalidRequest):
 
 class EngineRejected(InvalidRequest):
     """The engine said INVALID_ARGUMENT, OUT_OF_RANGE or the like; another worker would say the same."""
+
+
+class SealBroken(InvalidRequest):
+    """Reasoning or other content that was sealed here once, or claims to have been, and cannot be opened. Raised where the
+    deployment wants that; else such content is left out."""
+
+    openai_code = "invalid_encrypted_content"
+
+    def __init__(
+        self, reason: Literal["unknown_key", "wrong_tenant", "other_family", "tampered"], *, param: str | None = None
+    ) -> None:
+        super().__init__("The encrypted content could not be verified.", param=param, detail=reason)
+        self.reason = reason
 
 
 class AuthenticationFailed(SmgError):
@@ -189,7 +239,7 @@ class MethodNotAllowed(SmgError):
     status = 405
     openai_type = "invalid_request_error"
     anthropic_type = "invalid_request_error"
-    gemini_status = "INVALID_ARGUMENT"
+    gemini_status = "UNIMPLEMENTED"
 
 
 class RequestTimeout(SmgError):
@@ -197,8 +247,18 @@ class RequestTimeout(SmgError):
 
     status = 408
     openai_type = "invalid_request_error"
-    anthropic_type = "invalid_request_error"
+    anthropic_type = "timeout_error"
     gemini_status = "DEADLINE_EXCEEDED"
+
+
+class Conflict(SmgError):
+    """The object is there, and not in a state for this: a conversation in which another turn runs, a batch that has ended."""
+
+    status = 409
+    openai_type = "invalid_request_error"
+    in_stream_code = "invalid_prompt"
+    anthropic_type = "conflict_error"
+    gemini_status = "ABORTED"
 
 
 class PayloadTooLarge(SmgError):
@@ -207,6 +267,15 @@ class PayloadTooLarge(SmgError):
     status = 413
     openai_type = "invalid_request_error"
     anthropic_type = "request_too_large"
+    gemini_status = "INVALID_ARGUMENT"
+
+
+class UnsupportedMedia(SmgError):
+    """The body's content type or encoding is not one that is read here."""
+
+    status = 415
+    openai_type = "invalid_request_error"
+    anthropic_type = "invalid_request_error"
     gemini_status = "INVALID_ARGUMENT"
 
 
@@ -225,18 +294,41 @@ class RateLimited(SmgError):
     status = 429
     openai_type = "rate_limit_error"
     openai_code = "rate_limit_exceeded"
+    in_stream_code = "rate_limit_exceeded"
     anthropic_type = "rate_limit_error"
     gemini_status = "RESOURCE_EXHAUSTED"
+
+
+class QuotaExceeded(SmgError):
+    """What the tenant may use in all is used up: unlike with `RateLimited`, waiting does not help."""
+
+    status = 429
+    openai_type = "insufficient_quota"
+    openai_code = "insufficient_quota"
+    in_stream_code = "insufficient_quota"
+    anthropic_type = "billing_error"
+    anthropic_status = 402
+    gemini_status = "RESOURCE_EXHAUSTED"
+    should_retry = False
 
 
 class ClientGone(SmgError):
     """The client closed its connection before the answer was complete."""
 
     status = 499
+    gemini_status = "CANCELLED"
 
 
 class InternalError(SmgError):
     """A fault of the gateway; the message tells the client nothing about it."""
+
+
+class NotImplementedHere(SmgError):
+    """A part of the API that this gateway does not serve: no request of this kind will ever succeed."""
+
+    status = 501
+    gemini_status = "UNIMPLEMENTED"
+    should_retry = False
 
 
 class WorkerError(SmgError):
@@ -258,7 +350,10 @@ class WorkerBusy(WorkerError):
     """The engine has no room for one more request."""
 
     status = 503
+    responses_code = "server_is_overloaded"
+    in_stream_code = "server_is_overloaded"
     anthropic_type = "overloaded_error"
+    anthropic_status = 529
     gemini_status = "UNAVAILABLE"
     another_worker_may_do = True
 
@@ -277,6 +372,7 @@ class EngineTimeout(WorkerError):
     """The deadline passed."""
 
     status = 504
+    anthropic_type = "timeout_error"
     gemini_status = "DEADLINE_EXCEEDED"
 
 
@@ -285,7 +381,10 @@ class Overloaded(SmgError):
 
     status = 503
     openai_type = "server_error"
+    responses_code = "server_is_overloaded"
+    in_stream_code = "server_is_overloaded"
     anthropic_type = "overloaded_error"
+    anthropic_status = 529
     gemini_status = "UNAVAILABLE"
 
 

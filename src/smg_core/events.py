@@ -1,32 +1,61 @@
 """The second waist: what every engine's output becomes, and what every API's answer is made of.
 
-A response is an ordered stream of events. For each choice (`index`, 0 to n-1) there are deltas and then exactly one
-`Finished`; for the whole response exactly one `Usage` and then one of `Done` or `Failed`, which is always last:
+A response is an ordered stream of events:
 
-    (TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ToolCallEnd | OpaqueBlock)* Finished  per choice
-    Usage (Done | Failed)                                                                              per response
+    response  = Started (block | Finished)* Usage end
+    end       = Done | Failed | Cancelled
+    block     = text | refusal | reasoning | call | hosted | OpaqueBlock
+    text      = TextDelta (TextDelta | Annotation)* TextEnd
+    refusal   = RefusalDelta RefusalDelta* TextEnd
+    reasoning = ReasoningDelta ReasoningDelta* ReasoningEnd
+    call      = ToolCallStart ToolCallDelta* ToolCallEnd
+    hosted    = HostedStart HostedProgress* HostedEnd
 
-A `Failed` may come at any time after the commit point, in place of what is missing; a choice that was cut off then has no
-`Finished`. Above: protocols encode these. Below: pipeline.output makes them. They know no API and no engine.
+- `Started` comes first, and once. Only a response that failed or was cancelled before any engine took it has none.
+- Every event between `Started` and `Usage` belongs to one choice (`index`, from 0). Choices interleave freely; the blocks of
+  one choice never do: a block is closed before anything else of its choice comes. Whoever makes events holds back the calls
+  that a model writes at the same time.
+- `call` numbers the calls of a choice from 0, without gaps, in the order in which they start. Where several turns make one
+  response, the numbers run on.
+- A block that is cut off is closed all the same (a call with `valid` False), then the choice has its `Finished` with `cut`.
+  After its `Finished` a choice has nothing more.
+- `Usage` comes once, as the last but one; the end comes once, as the last, and nothing follows.
+- Before `Done` every choice has its `Finished`, and there is at least one. `Failed` and `Cancelled` may come at any time, in
+  place of what is missing: blocks may then be open and choices without `Finished`. `Usage` comes before them too.
+
+tests/core/event_grammar.py checks a stream for all of this. Above: protocols encode these; an API passes over the events it
+has no word for. Below: pipeline.output makes them. They know no API and no engine.
 
 They are msgspec structs, not attrs classes: one is made for every token, at a fifth of the cost.
 """
 
+from operator import add
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from smg_core.errors import SmgError
 
 __all__ = [
+    "NO_USAGE",
+    "Annotation",
+    "Cancelled",
     "Done",
     "Event",
     "Failed",
     "FinishReason",
     "Finished",
+    "HostedEnd",
+    "HostedProgress",
+    "HostedStart",
     "OpaqueBlock",
     "ReasoningDelta",
+    "ReasoningEnd",
+    "RefusalDelta",
+    "Started",
     "TextDelta",
+    "TextEnd",
     "TokenLogprob",
     "ToolCallDelta",
     "ToolCallEnd",
@@ -35,8 +64,30 @@ __all__ = [
     "Usage",
 ]
 
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "abort", "error"]
-"""Why a choice ended. "abort": somebody stopped it; "error": the engine gave up on it."""
+FinishReason = Literal[
+    "stop",
+    "length",
+    "tool_calls",
+    "content_filter",
+    "abort",
+    "error",
+    "context",
+    "refusal",
+    "pause",
+    "malformed_call",
+]
+"""Why a choice ended. "length": at the client's bound on tokens; "context": the model's context is full; "refusal": the model
+declined; "pause": a hosted tool's loop stops here and can be gone on with; "malformed_call": a call's arguments are not JSON;
+"abort": somebody stopped it; "error": the engine gave up on it."""
+
+
+class Started(Struct, frozen=True):
+    """An engine has taken the request. `cached_tokens` is the part of the prompt it need not compute, None while that is not
+    known; `model` is the name of the model that answers."""
+
+    prompt_tokens: int
+    cached_tokens: int | None
+    model: str
 
 
 class TopLogprob(Struct, frozen=True):
@@ -64,6 +115,32 @@ class TextDelta(Struct, frozen=True):
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
+class TextEnd(Struct, frozen=True):
+    """The open text, or refusal, is complete."""
+
+    index: int
+
+
+class RefusalDelta(Struct, frozen=True):
+    """More of the text with which the model declines."""
+
+    index: int
+    text: str
+
+
+class Annotation(Struct, frozen=True):
+    """Where words of the open text come from. `start` and `end` are positions in that text, in characters; `kind` says what
+    the source is ("url", "file", ...), `source` which (an address, a file's id), `title` its name, `quote` its words."""
+
+    index: int
+    kind: str
+    start: int
+    end: int
+    source: str
+    title: str = ""
+    quote: str = ""
+
+
 class ReasoningDelta(Struct, frozen=True):
     """More of the model's reasoning."""
 
@@ -71,17 +148,28 @@ class ReasoningDelta(Struct, frozen=True):
     text: str
 
 
+class ReasoningEnd(Struct, frozen=True):
+    """The open reasoning is complete. `seal` is its sealed form, which the client may send back in a later request."""
+
+    index: int
+    seal: bytes | None = None
+
+
 class ToolCallStart(Struct, frozen=True):
-    """A tool call begins. `call` counts calls within the choice from 0."""
+    """A tool call begins. `call` counts calls within the choice from 0. `namespace`, `custom` and `kind` are those of
+    `request.ToolCall`."""
 
     index: int
     call: int
     id: str
     name: str
+    namespace: str | None = None
+    custom: bool = False
+    kind: str = "function"
 
 
 class ToolCallDelta(Struct, frozen=True):
-    """More of a call's arguments; the deltas joined are one JSON text."""
+    """More of a call's arguments; the deltas joined are one JSON text, or a custom tool's free text."""
 
     index: int
     call: int
@@ -89,10 +177,37 @@ class ToolCallDelta(Struct, frozen=True):
 
 
 class ToolCallEnd(Struct, frozen=True):
-    """A call's arguments are complete."""
+    """Nothing more of this call. `valid` False: the arguments are not the JSON that they should be, or were cut off."""
 
     index: int
     call: int
+    valid: bool = True
+
+
+class HostedStart(Struct, frozen=True):
+    """The server side begins to run a tool. `kind` is the tool's wire type ("web_search", "mcp", ...), `payload` what is known
+    of the call, as JSON text."""
+
+    index: int
+    id: str
+    kind: str
+    payload: bytes = b""
+
+
+class HostedProgress(Struct, frozen=True):
+    """How far the open hosted call is. `phase` is the API's word for it ("searching", "arguments", ...)."""
+
+    index: int
+    phase: str
+    payload: bytes = b""
+
+
+class HostedEnd(Struct, frozen=True):
+    """The open hosted call is over. `payload` is its result, or what went wrong where `failed`, as JSON text."""
+
+    index: int
+    payload: bytes = b""
+    failed: bool = False
 
 
 class OpaqueBlock(Struct, frozen=True):
@@ -104,24 +219,45 @@ class OpaqueBlock(Struct, frozen=True):
 
 
 class Finished(Struct, frozen=True):
-    """A choice is complete. `matched` is the stop string or token id that ended it, if one did."""
+    """A choice is complete. `matched` is the stop string or token id that ended it, if one did; `cut` says that its last block
+    is not whole."""
 
     index: int
     reason: FinishReason
     matched: str | int | None = None
+    cut: bool = False
 
 
 class Usage(Struct, frozen=True):
-    """Token counts of the whole response. `cached_tokens` is part of `prompt_tokens`, `reasoning_tokens` of the other."""
+    """Token counts of the whole response.
+
+    Parts of `prompt_tokens`: `cached_tokens`, which the engine had in its cache; `cache_write_tokens`, which it put there;
+    `hosted_prompt_tokens`, the prompts of the turns that the results of hosted tools led to; `image_tokens`, `audio_tokens`
+    and `video_tokens`, which stand for media. Part of `completion_tokens`: `reasoning_tokens`. `rounds` is how many turns the
+    response took. The usage of several turns is their sum, from `NO_USAGE` on.
+    """
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
+    hosted_prompt_tokens: int = 0
+    image_tokens: int = 0
+    audio_tokens: int = 0
+    video_tokens: int = 0
+    rounds: int = 1
 
     @property
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*map(add, astuple(self), astuple(other)))
+
+
+NO_USAGE = Usage(0, 0, rounds=0)
+"""What a response without any turn has used."""
 
 
 class Done(Struct, frozen=True):
@@ -134,15 +270,30 @@ class Failed(Struct, frozen=True):
     error: SmgError
 
 
+class Cancelled(Struct, frozen=True):
+    """The response ends here because somebody asked for that; nothing follows. `reason` says who, for the log."""
+
+    reason: str
+
+
 Event = (
-    TextDelta
+    Started
+    | TextDelta
+    | TextEnd
+    | RefusalDelta
+    | Annotation
     | ReasoningDelta
+    | ReasoningEnd
     | ToolCallStart
     | ToolCallDelta
     | ToolCallEnd
+    | HostedStart
+    | HostedProgress
+    | HostedEnd
     | OpaqueBlock
     | Finished
     | Usage
     | Done
     | Failed
+    | Cancelled
 )

@@ -1,14 +1,19 @@
 """The first waist: what every public API's request becomes.
 
-Chat Completions, Responses, Messages, Interactions, Realtime and Completions are all decoded into one
-`GenerationRequest`; everything behind the decoders works on that alone. It says what the client asked for, in the field's
-own terms, and nothing about how it will be done: no token ids, no worker, no template text.
+Chat Completions, Responses, Messages, Gemini, Interactions, Realtime and Completions are all decoded into one
+`GenerationRequest`; everything behind the decoders works on that alone. Embeddings, rerank, score and classify are decoded
+into one `PoolRequest`. A record says what the client asked for, in the field's own terms, and nothing about how it will be
+done: no token ids, no worker, no template text.
 
 Rules for whoever decodes into it:
 - None means "the client did not say": the model's or engine's default applies. A default is never filled in here.
 - A field that an API has and this record does not goes into `extra` under its wire name, so that it can be passed on or
   refused by name. It is never dropped.
-- Blocks that carry a signature or ciphertext become `Opaque` and keep their bytes.
+- Reasoning that this gateway sealed becomes `Reasoning` with its `seal`, so that it can be opened and rendered. Blocks that
+  only others can open become `Opaque` and keep their bytes.
+- `cache` on a part or a tool marks a prompt-cache breakpoint behind it, as the API wrote it. It is for routing and usage and
+  never changes the rendered prompt.
+- Some fields wait for an API that is not written yet; the table in tests/test_promised.py names it.
 
 Below it: nothing. Above it: protocols make it, pipeline reads it.
 """
@@ -20,7 +25,12 @@ import attrs
 
 __all__ = [
     "Audio",
+    "Caller",
     "ChoiceFormat",
+    "ClearReasoning",
+    "ClearToolUses",
+    "CompactRequest",
+    "ContextEdit",
     "CustomTool",
     "File",
     "FunctionTool",
@@ -33,7 +43,10 @@ __all__ = [
     "MediaSource",
     "Message",
     "Opaque",
+    "Origin",
     "Part",
+    "PoolInput",
+    "PoolRequest",
     "Reasoning",
     "ReasoningSettings",
     "Refusal",
@@ -48,6 +61,7 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolChoice",
+    "ToolKey",
     "ToolResult",
     "Video",
 ]
@@ -60,21 +74,31 @@ Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 @attrs.frozen
 class MediaSource:
-    """Where media comes from: exactly one of a URL (http, https, data or file), bytes, or an uploaded file's id."""
+    """Where media comes from: exactly one of a URL (http, https, data or file), bytes, an uploaded file's id, or the text of
+    a document as it stands in the request.
+
+    For a video, `start_s` and `end_s` cut out a part of it (seconds from its beginning) and `fps` is how many frames a
+    second the model is to see.
+    """
 
     url: str | None = None
     data: bytes | None = attrs.field(default=None, repr=lambda data: "None" if data is None else f"<{len(data)} bytes>")
     file_id: str | None = None
     media_type: str | None = None
+    text: str | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+    fps: float | None = None
 
     def __attrs_post_init__(self) -> None:
-        if (self.url is not None) + (self.data is not None) + (self.file_id is not None) != 1:
-            raise ValueError("a media source has exactly one of url, data and file_id")
+        given = (self.url is not None) + (self.data is not None) + (self.file_id is not None) + (self.text is not None)
+        if given != 1:
+            raise ValueError("a media source has exactly one of url, data, file_id and text")
 
 
 @attrs.frozen
 class Text:
-    """Plain text. `cache` marks a prompt-cache breakpoint behind it (Messages' cache_control), as the API wrote it."""
+    """Plain text."""
 
     text: str
     cache: Mapping[str, Any] | None = None
@@ -82,7 +106,7 @@ class Text:
 
 @attrs.frozen
 class Image:
-    """An image; `detail` is the resolution the client asks for, `cache` a breakpoint as on `Text`."""
+    """An image; `detail` is the resolution the client asks for."""
 
     source: MediaSource
     detail: Literal["auto", "low", "high", "original"] = "auto"
@@ -103,27 +127,44 @@ class Video:
     """Moving pictures."""
 
     source: MediaSource
-
-
-@attrs.frozen
-class File:
-    """A document for the model to read."""
-
-    source: MediaSource
-    filename: str | None = None
     cache: Mapping[str, Any] | None = None
 
 
 @attrs.frozen
+class File:
+    """A document for the model to read. `title` and `context` are what the client says about it; `citations` asks the model
+    to say which of its words come from where in the document (all three: Messages)."""
+
+    source: MediaSource
+    filename: str | None = None
+    cache: Mapping[str, Any] | None = None
+    title: str | None = None
+    context: str | None = None
+    citations: bool = False
+
+
+@attrs.frozen
 class Reasoning:
-    """What the model thought in an earlier turn, where the API lets the client send it back as text."""
+    """What the model thought in an earlier turn.
+
+    `seal` is the gateway's own sealed form of it (Responses' encrypted_content, a signature of Messages, Gemini's
+    thoughtSignature), as the client sent it back. It is opened before the prompt is rendered; until then `text` is what the
+    client sent in the clear, which may be "". `visible` False: the client was not shown the text, so it is not shown again.
+    `id` is the item's id and `summary` the parts of its summary (Responses, Interactions).
+    """
 
     text: str
+    id: str | None = None
+    summary: tuple[str, ...] = ()
+    seal: bytes | None = None
+    visible: bool = True
+    cache: Mapping[str, Any] | None = None
 
 
 @attrs.frozen
 class Opaque:
-    """A block whose bytes must survive the round trip: a signed thinking block, encrypted reasoning, a provider's item.
+    """A block whose bytes must survive the round trip, and which this gateway cannot open: another's signed thinking block
+    or encrypted reasoning, a provider's item.
 
     `kind` is the wire type ("thinking", "redacted_thinking", "reasoning"); `payload` is the block's JSON as received.
     """
@@ -137,26 +178,45 @@ class Refusal:
     """The model declined, in an earlier turn."""
 
     text: str
+    cache: Mapping[str, Any] | None = None
 
 
 @attrs.frozen
 class ToolCall:
     """A call the model made in an earlier turn; `arguments` is the JSON text exactly as it was, or free text where
-    `custom` says that the tool is one that takes that."""
+    `custom` says that the tool is one that takes that.
+
+    `namespace` is the group the tool belongs to (Responses). `kind` is "function" for the client's own tools, custom ones
+    included, or the wire type of a built-in tool ("tool_search", "shell", ...). `item_id` is the id of the item that held
+    the call, where an API has one beside the call's (Responses).
+    """
 
     id: str
     name: str
     arguments: str
     custom: bool = False
+    namespace: str | None = None
+    kind: str = "function"
+    item_id: str | None = None
+    cache: Mapping[str, Any] | None = None
 
 
 @attrs.frozen
 class ToolResult:
-    """What a call returned; `content` may hold text and media."""
+    """What a call returned; `content` may hold text and media.
+
+    `call_id` is never empty: where an API lets the client leave it out (Gemini), the decoder finds the call. `name` is the
+    tool's name, where the client repeats it; `kind` as on `ToolCall`; `value` is the result as a JSON object, where the
+    API sends one (Gemini, Interactions), and `content` then has the same as text.
+    """
 
     call_id: str
     content: tuple["Part", ...]
     is_error: bool = False
+    name: str | None = None
+    kind: str = "function"
+    value: Mapping[str, object] | None = None
+    cache: Mapping[str, Any] | None = None
 
 
 Part = Text | Image | Audio | Video | File | Reasoning | Opaque | Refusal | ToolCall | ToolResult
@@ -165,12 +225,20 @@ Part = Text | Image | Audio | Video | File | Reasoning | Opaque | Refusal | Tool
 @attrs.frozen
 class Message:
     """One turn. `content_is_text` remembers that the client wrote one plain string, which some templates tell apart
-    from a list with one text part."""
+    from a list with one text part.
+
+    `id`, `status` and `phase` are the item's own, for the APIs whose clients send items back (Responses): `phase` tells an
+    assistant's running commentary from its final answer. `tools` are tools that the model may call from this turn on.
+    """
 
     role: Role
     parts: tuple[Part, ...]
     name: str | None = None
     content_is_text: bool = False
+    id: str | None = None
+    status: Literal["in_progress", "completed", "incomplete"] | None = None
+    phase: Literal["commentary", "final_answer"] | None = None
+    tools: tuple["Tool", ...] = ()
 
     @property
     def text(self) -> str:
@@ -182,23 +250,54 @@ class Message:
 
 
 @attrs.frozen
+class ToolKey:
+    """What tells one tool from every other of a request. `kind` is "function", "custom", or the wire type of a hosted tool;
+    `namespace` is the tool's group (for a tool of an MCP server: the server's label)."""
+
+    name: str
+    namespace: str | None = None
+    kind: str = "function"
+
+
+@attrs.frozen
 class FunctionTool:
-    """A function the client will run. `parameters` is a JSON Schema object; `strict` asks for output that conforms."""
+    """A function the client will run. `parameters` is a JSON Schema object.
+
+    `strict`: True asks for arguments that conform to the schema, False for no such thing, None means the client did not say
+    (Responses then holds the model to the schema where it can; other APIs do not). `namespace` is the tool's group.
+    `deferred`: not offered to the model until a tool search finds it. `examples` are arguments of sample calls (Messages).
+    """
 
     name: str
     description: str | None = None
     parameters: Mapping[str, Any] | None = None
-    strict: bool = False
+    strict: bool | None = None
+    namespace: str | None = None
+    deferred: bool = False
+    examples: tuple[Mapping[str, object], ...] = ()
+    cache: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> ToolKey:
+        return ToolKey(self.name, self.namespace)
 
 
 @attrs.frozen
 class CustomTool:
-    """A tool that takes free text, optionally held to a grammar ("lark" or "regex")."""
+    """A tool that takes free text, optionally held to a grammar ("lark" or "regex"). `namespace` and `deferred` as on
+    `FunctionTool`."""
 
     name: str
     description: str | None = None
     syntax: Literal["lark", "regex"] | None = None
     grammar: str | None = None
+    namespace: str | None = None
+    deferred: bool = False
+    cache: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> ToolKey:
+        return ToolKey(self.name, self.namespace, "custom")
 
 
 @attrs.frozen
@@ -210,6 +309,7 @@ class HostedTool:
 
     kind: str
     config: Mapping[str, Any] = attrs.field(factory=dict)
+    cache: Mapping[str, Any] | None = None
 
 
 Tool = FunctionTool | CustomTool | HostedTool
@@ -218,11 +318,17 @@ Tool = FunctionTool | CustomTool | HostedTool
 @attrs.frozen
 class ToolChoice:
     """Which tools may or must be called. `names`: with mode "required" one of these must be, with "auto" only these may
-    be; empty means all. `parallel` False allows at most one call; None leaves it to the model."""
+    be; empty means all. `parallel` False allows at most one call; None leaves it to the model.
+
+    `hosted` is the wire type of a hosted tool that must be called (Responses: {"type": "web_search"}). `validated`: the model
+    is free to call or not, and the arguments of a call conform to the schema (Gemini's VALIDATED).
+    """
 
     mode: Literal["auto", "none", "required"] = "auto"
-    names: tuple[str, ...] = ()
+    names: tuple[ToolKey, ...] = ()
     parallel: bool | None = None
+    hosted: str | None = None
+    validated: bool = False
 
 
 # --------------------------------------------------------------------------------------------------- response format
@@ -290,6 +396,10 @@ class Sampling:
 
     `logprobs` is how many alternatives to report per position (0: the sampled token alone); None reports nothing.
     `stop` strings are not part of the output unless `include_stop`.
+
+    Of Completions: `best_of` samples that many choices and answers with the likeliest `n`; `echo` puts the prompt before the
+    text; `suffix` is what is to follow the text, for models that fill in the middle; `truncate_prompt` keeps that many of the
+    prompt's last tokens (-1: as many as the model takes) instead of refusing a longer one.
     """
 
     max_tokens: int | None = None
@@ -311,27 +421,96 @@ class Sampling:
     n: int = 1
     logprobs: int | None = None
     prompt_logprobs: int | None = None
+    best_of: int | None = None
+    echo: bool = False
+    suffix: str | None = None
+    truncate_prompt: int | None = None
 
 
 @attrs.frozen
 class ReasoningSettings:
-    """How much to think. `effort` is the API's own word ("none", "minimal", "low", ...); `budget_tokens` a ceiling in
-    tokens; `enabled` an explicit switch; `summary` the kind of summary wanted; `encrypted` asks for it as ciphertext."""
+    """How much to think, and what of it the client gets.
+
+    `effort` is the API's own word ("none", "minimal", "low", ...). `budget_tokens` is a ceiling in tokens, -1 for "as many as
+    the model likes". `enabled` is an explicit switch; `adaptive` leaves it to the model whether to think (Messages);
+    `between_tools` has it think after tool results only (Messages). `visible` is what the client is shown: nothing, the text,
+    a summary, or the sealed form alone; None: the API's default. `keep` says which earlier reasoning stays in the prompt:
+    all, that of the current turn, or that of the last so many turns; None: as the template has it.
+    """
 
     effort: str | None = None
     budget_tokens: int | None = None
     enabled: bool | None = None
-    summary: str | None = None
-    encrypted: bool = False
+    adaptive: bool = False
+    visible: Literal["none", "text", "summary", "sealed"] | None = None
+    keep: Literal["all", "current_turn"] | int | None = None
+    between_tools: bool = False
 
 
 @attrs.frozen
 class HistoryRef:
-    """What to load before and save after: a previous response or interaction, or a conversation."""
+    """What to load before and save after: a previous response or interaction, or a conversation. `store` None means that the
+    client did not say: each API has its own default."""
 
     previous_id: str | None = None
     conversation_id: str | None = None
-    store: bool = False
+    store: bool | None = None
+
+
+@attrs.frozen
+class ClearReasoning:
+    """Leave the reasoning of all but the last `keep` assistant turns out of the prompt (Messages' clear_thinking)."""
+
+    keep: int
+
+
+@attrs.frozen
+class ClearToolUses:
+    """Put one line in place of the oldest tool results once the prompt is long (Messages' clear_tool_uses).
+
+    It happens when the prompt has more than `over_tokens` tokens or `over_uses` tool uses (None: no such bound). The last
+    `keep` stay, as do those of the tools named in `exclude`; unless at least `at_least_tokens` would be freed, nothing is
+    changed. `inputs` clears the arguments of the calls too.
+    """
+
+    over_tokens: int | None = None
+    over_uses: int | None = None
+    keep: int | None = None
+    at_least_tokens: int | None = None
+    exclude: frozenset[str] = frozenset()
+    inputs: bool = False
+
+
+ContextEdit = ClearReasoning | ClearToolUses
+
+
+@attrs.frozen
+class CompactRequest:
+    """Have the model sum up the conversation, and go on from the summary (Responses, Messages). `over_tokens` None: now, in
+    place of a turn; a number: before the turn, when the prompt has more tokens than that. `instructions` say how."""
+
+    over_tokens: int | None = None
+    instructions: str | None = None
+
+
+@attrs.frozen
+class Origin:
+    """Which API the request came through, where an answer or a rule depends on it: `version` and `betas` of Messages' headers
+    (anthropic-version, anthropic-beta), `revision` of Interactions' wire format."""
+
+    api: str
+    version: str | None = None
+    betas: frozenset[str] = frozenset()
+    revision: str | None = None
+
+
+@attrs.frozen
+class Caller:
+    """Who asks: `tenant` owns what is stored, sealed and cached; `principal` is the user or key within it. Both are "" where
+    the gateway does not tell callers apart. Made by the server from the credentials, never from the body."""
+
+    tenant: str = ""
+    principal: str = ""
 
 
 @attrs.frozen
@@ -341,6 +520,13 @@ class GenerationRequest:
     Exactly one of `messages` and `prompt` carries input: `prompt` is the Completions API's raw text or token ids, used
     without a template. `extra` holds fields by wire name that this record has no place for; `headers` the lower-cased
     request headers a room may route by.
+
+    How the request is run: `background` goes on when the client leaves; `generate` False fills the engine's prefix cache and
+    answers nothing; `deadline_s` is how many seconds the client will wait, `session_key` what requests of one session share,
+    for routing; `caller` and `origin` say who asks and through which API. What becomes of the history: `truncation` "auto"
+    drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten it in other ways. What the
+    answer has: `include` names optional parts of it (Responses), `verbosity` is how wordy it is to be, `max_tool_calls` bounds
+    the calls of hosted tools.
     """
 
     id: str
@@ -353,7 +539,6 @@ class GenerationRequest:
     sampling: Sampling = Sampling()
     reasoning: ReasoningSettings = ReasoningSettings()
     stream: bool = False
-    modalities: tuple[str, ...] = ("text",)
     history: HistoryRef = HistoryRef()
     template: str | None = None
     template_arguments: Mapping[str, Any] = attrs.field(factory=dict)
@@ -368,3 +553,48 @@ class GenerationRequest:
     metadata: Mapping[str, str] = attrs.field(factory=dict)
     extra: Mapping[str, Any] = attrs.field(factory=dict)
     headers: Mapping[str, str] = attrs.field(factory=dict)
+    background: bool = False
+    include: frozenset[str] = frozenset()
+    truncation: Literal["disabled", "auto"] | None = None
+    generate: bool = True
+    max_tool_calls: int | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    context_edits: tuple[ContextEdit, ...] = ()
+    compact: CompactRequest | None = None
+    origin: Origin | None = None
+    session_key: str | None = None
+    deadline_s: float | None = None
+    caller: Caller = Caller()
+
+
+PoolInput = str | Sequence[int] | tuple[Part, ...]
+"""One text, the token ids of one, or text and media together."""
+
+
+@attrs.frozen
+class PoolRequest:
+    """One request for pooled work: vectors or scores instead of text (embeddings, rerank, score, classify).
+
+    `kind` says what is wanted: a vector of each of `inputs` ("embed"), the labels' probabilities of each ("classify"), or one
+    number for each of `pairs` ("score"; "rerank": the first of each pair is the query, the second a document). Results come in
+    the order of the inputs. `dimensions` shortens the vectors. `truncate` keeps that many tokens of an input (-1: as many as
+    the model takes), from `truncate_side`; None refuses an input that is too long. `activation` False asks for raw scores.
+    """
+
+    id: str
+    model: str
+    kind: Literal["embed", "score", "rerank", "classify"]
+    inputs: tuple[PoolInput, ...] = ()
+    pairs: tuple[tuple[PoolInput, PoolInput], ...] = ()
+    dimensions: int | None = None
+    truncate: int | None = None
+    truncate_side: Literal["start", "end"] = "start"
+    activation: bool | None = None
+    add_special_tokens: bool | None = None
+    user: str | None = None
+    cache_salt: str | None = None
+    priority: int = 0
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+    origin: Origin | None = None
+    caller: Caller = Caller()

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from smg_core import errors
-from smg_core.errors import EngineRejected, ModelNotFound, PromptTooLong, SmgError, WorkerGone
+from smg_core.errors import EngineRejected, ModelNotFound, PromptTooLong, SealBroken, SmgError, WorkerGone
 
 CLASSES = [
     kind
@@ -15,12 +15,15 @@ CLASSES = [
 ANTHROPIC_TYPES = {
     "invalid_request_error",
     "authentication_error",
+    "billing_error",
+    "conflict_error",
     "permission_error",
     "not_found_error",
     "request_too_large",
     "rate_limit_error",
     "api_error",
     "overloaded_error",
+    "timeout_error",
 }
 GEMINI_STATUSES = {
     "INVALID_ARGUMENT",
@@ -31,11 +34,23 @@ GEMINI_STATUSES = {
     "RESOURCE_EXHAUSTED",
     "INTERNAL",
     "UNAVAILABLE",
+    "ABORTED",
+    "CANCELLED",
+    "UNIMPLEMENTED",
+}
+IN_STREAM_CODES = {
+    "server_error",
+    "invalid_prompt",
+    "rate_limit_exceeded",
+    "context_length_exceeded",
+    "insufficient_quota",
+    "server_is_overloaded",
 }
 
 
 def make(kind):
-    return kind(*{PromptTooLong: (10, 5, 12), ModelNotFound: ("m",)}.get(kind, ("What happened.",)))
+    special = {PromptTooLong: (10, 5, 12), ModelNotFound: ("m",), SealBroken: ("tampered",)}
+    return kind(*special.get(kind, ("What happened.",)))
 
 
 def test_every_class_is_exported():
@@ -45,10 +60,12 @@ def test_every_class_is_exported():
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_a_class_knows_its_name_on_every_api(kind):
     assert 400 <= kind.status < 600
-    assert kind.openai_type in {"invalid_request_error", "rate_limit_error", "server_error"}
+    assert kind.openai_type in {"invalid_request_error", "rate_limit_error", "insufficient_quota", "server_error"}
     assert (kind.openai_type == "server_error") == (kind.status >= 499)
     assert kind.anthropic_type in ANTHROPIC_TYPES
     assert kind.gemini_status in GEMINI_STATUSES
+    assert kind.in_stream_code in IN_STREAM_CODES
+    assert kind.anthropic_status in (None, 402, 529)
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
@@ -88,3 +105,33 @@ def test_a_code_of_the_class_can_be_made_more_precise():
     assert errors.UnsupportedParameter("No.").code == "unsupported_parameter"
     assert errors.UnsupportedParameter("No.", code="unsupported_value").code == "unsupported_value"
     assert EngineRejected("No.").code is None
+
+
+def test_a_prompt_that_leaves_no_room_at_all_is_told_from_one_that_leaves_too_little():
+    assert PromptTooLong(5000, 1, 4096).prompt_alone
+    assert PromptTooLong(4096, 1, 4096).prompt_alone
+    assert not PromptTooLong(4095, 2, 4096).prompt_alone
+
+
+def test_a_broken_seal_tells_the_operator_why_and_the_client_only_that():
+    error = SealBroken("wrong_tenant", param="messages[1].parts[0]")
+    assert (error.reason, error.status, error.code) == ("wrong_tenant", 400, "invalid_encrypted_content")
+    assert "tenant" not in error.message
+    assert "wrong_tenant" in str(error)
+
+
+def test_overload_has_a_name_in_responses_and_none_in_chat():
+    for kind in (errors.Overloaded, errors.NoWorker, errors.Draining, errors.WorkerBusy):
+        assert kind.responses_code == kind.in_stream_code == "server_is_overloaded"
+        assert make(kind).code is None
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_only_what_no_retry_can_cure_forbids_one_by_itself(kind):
+    assert make(kind).should_retry is (False if kind in (errors.QuotaExceeded, errors.NotImplementedHere) else None)
+
+
+def test_one_failure_may_say_whether_to_retry():
+    assert errors.Conflict("No.", should_retry=True).should_retry is True
+    assert errors.QuotaExceeded("No.", should_retry=True).should_retry is True
+    assert errors.EngineFailed("No.", should_retry=False).should_retry is False

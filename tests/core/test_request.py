@@ -1,18 +1,29 @@
 """The record every API is decoded into."""
 
+import typing
+
 import attrs
 import pytest
 
 from smg_core import request
 from smg_core.request import (
+    Caller,
+    CustomTool,
+    FunctionTool,
     GenerationRequest,
+    HistoryRef,
     Image,
     MediaSource,
     Message,
+    Opaque,
+    Part,
     Reasoning,
+    ReasoningSettings,
     Sampling,
     Text,
+    Tool,
     ToolCall,
+    ToolKey,
     ToolResult,
 )
 
@@ -36,7 +47,14 @@ def test_a_media_source_is_exactly_one_thing():
     assert MediaSource(url="https://a").url == "https://a"
     assert MediaSource(data=b"").data == b""
     assert MediaSource(file_id="f").file_id == "f"
-    for wrong in ({}, {"url": "a", "data": b"b"}, {"url": "a", "file_id": "f"}, {"data": b"", "file_id": "f"}):
+    assert MediaSource(text="").text == ""
+    for wrong in (
+        {},
+        {"url": "a", "data": b"b"},
+        {"url": "a", "file_id": "f"},
+        {"data": b"", "file_id": "f"},
+        {"text": "", "url": "a"},
+    ):
         with pytest.raises(ValueError, match="exactly one"):
             MediaSource(**wrong)
 
@@ -56,6 +74,7 @@ def test_the_text_of_a_message_is_its_text_parts_alone():
 def test_nothing_said_is_none_and_no_default_is_filled_in():
     for name in ("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "logprobs", "repetition_penalty"):
         assert getattr(Sampling(), name) is None
+    assert (HistoryRef().store, FunctionTool("f").strict, ReasoningSettings().visible) == (None, None, None)
     asked = GenerationRequest(id="r", model="m")
     assert (asked.messages, asked.prompt, asked.user, asked.service_tier) == ((), None, None, None)
 
@@ -64,3 +83,19 @@ def test_requests_do_not_share_their_mappings():
     one, other = GenerationRequest(id="a", model="m"), GenerationRequest(id="b", model="m")
     assert one.extra is not other.extra
     assert one.template_arguments is not other.template_arguments
+
+
+def test_a_cache_breakpoint_can_stand_behind_every_part_and_tool():
+    for kind in {*typing.get_args(Part), *typing.get_args(Tool)} - {Opaque}:  # an opaque block has its own within it
+        assert attrs.fields_dict(kind)["cache"].default is None
+
+
+def test_tools_of_one_name_are_told_apart_by_kind_and_namespace():
+    tools = [FunctionTool("f"), CustomTool("f"), FunctionTool("f", namespace="a"), CustomTool("f", namespace="a")]
+    assert len({tool.key for tool in tools}) == 4
+    assert FunctionTool("f", namespace="a").key == ToolKey("f", "a", "function")
+    assert CustomTool("f").key == ToolKey("f", None, "custom")
+
+
+def test_who_asks_is_nobody_in_particular_unless_the_server_says_so():
+    assert GenerationRequest(id="r", model="m").caller == Caller("", "")

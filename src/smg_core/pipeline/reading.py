@@ -83,7 +83,7 @@ def _family(request: GenerationRequest, model: ServedModel) -> Family | None:
 
 
 def _described(tool: FunctionTool) -> dict[str, Any]:
-    function = {"name": tool.name, "parameters": tool.parameters or {}, "strict": tool.strict}
+    function = {"name": tool.name, "parameters": tool.parameters or {}, "strict": tool.strict is True}
     return {"type": "function", "function": function}
 
 
@@ -122,6 +122,6 @@ def _choice(choice: ToolChoice) -> str | Mapping[str, Any]:
     if not choice.names:
         return choice.mode
     if choice.mode == "required" and len(choice.names) == 1:
-        return {"type": "function", "function": {"name": choice.names[0]}}
-    allowed = [{"type": "function", "function": {"name": name}} for name in choice.names]
+        return {"type": "function", "function": {"name": choice.names[0].name}}
+    allowed = [{"type": "function", "function": {"name": key.name}} for key in choice.names]
     return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": allowed}}

@@ -22,7 +22,7 @@ from smg_core.protocols.chat_messages import read_messages
 from smg_core.protocols.chat_tools import read_response_format, read_tool_choice, read_tools
 from smg_core.protocols.chat_types import SUPPORTED_VALUES, ChatBody
 from smg_core.protocols.decoding import WireDecoder, brief, check_depth, too_many
-from smg_core.request import CustomTool, GenerationRequest, ReasoningSettings, Sampling
+from smg_core.request import CustomTool, GenerationRequest, Origin, ReasoningSettings, Sampling
 
 __all__ = ["ChatRequest", "decode_chat"]
 
@@ -32,6 +32,7 @@ _NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
 _NO_TOOLS: frozenset[str] = frozenset()
 _DEFAULT_LIMITS = RequestLimits()
 _PLAIN_REASONING = ReasoningSettings()
+_ORIGIN = Origin("chat")
 _SMALLEST_TOP_P = 1e-6
 _NEVER = ("audio", "moderation", "prediction", "web_search_options", "prompt_logprobs")
 _ONLY: tuple[tuple[str, object], ...] = (
@@ -130,6 +131,7 @@ def decode_chat(
         metadata=_metadata(wire.metadata, limits) if wire.metadata else {},
         extra=extra,
         headers=headers,
+        origin=_ORIGIN,
     )
     options = wire.stream_options
     if options is not None and not stream:

@@ -10,7 +10,8 @@ Choices of this wire that the API leaves open:
   since clients append choices as they come, and not before it: the first byte commits the response.
 - Reasoning is `reasoning_content`, in deltas and in messages, unless another name is asked for. Blocks that must travel byte
   for byte are `opaque_blocks`: objects with `type` and `data`, where `data` is the block's text, and in deltas `index`.
-- A stream that fails ends with one event `{"error": {...}}` and no `[DONE]`.
+- A stream that fails ends with one event `{"error": {...}}` and no `[DONE]`; one that is cancelled just ends.
+- What the API has no word for is passed over: where blocks begin and end, what hosted tools do, annotations, namespaces.
 - `stop_reason` says which stop string or token ended a choice, where one did.
 
 Above: the server. Below: events, the request's record, the error envelope. It knows no engine.
@@ -24,15 +25,25 @@ from typing import Any
 import attrs
 import msgspec
 
-from smg_core.errors import SmgError
+from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
+    Annotation,
+    Cancelled,
     Done,
     Event,
     Failed,
     Finished,
+    FinishReason,
+    HostedEnd,
+    HostedProgress,
+    HostedStart,
     OpaqueBlock,
     ReasoningDelta,
+    ReasoningEnd,
+    RefusalDelta,
+    Started,
     TextDelta,
+    TextEnd,
     TokenLogprob,
     ToolCallDelta,
     ToolCallEnd,
@@ -118,7 +129,7 @@ class ChatStreamEncoder:
         return b""
 
     def encode(self, events: Sequence[Event]) -> bytes:
-        """The frames of `events`, in order; nothing after a `Done` or `Failed`."""
+        """The frames of `events`, in order; nothing after a `Done`, `Failed` or `Cancelled`."""
         if self._over:
             return b""
         if len(events) == 1 and type(event := events[0]) is TextDelta and self._plain and not event.logprobs:
@@ -179,13 +190,17 @@ class ChatStreamEncoder:
         if event.text and self._request.include_reasoning:
             self._chunk(event.index, self._reasoning_key + b":" + encode_text(event.text), frames)
 
+    def _refusal(self, event: RefusalDelta, frames: list[bytes]) -> None:
+        if event.text:
+            self._chunk(event.index, b'"refusal":' + encode_text(event.text), frames)
+
     def _call_start(self, event: ToolCallStart, frames: list[bytes]) -> None:
         if self._request.legacy_functions:
             if event.call == 0:
                 call = b'"function_call":{"name":%b,"arguments":""}' % encode_text(event.name)
                 self._chunk(event.index, call, frames)
             return
-        custom = event.name in self._request.custom_tools
+        custom = event.custom or event.name in self._request.custom_tools
         if custom:
             self._custom_calls.add((event.index, event.call))
         shape = (
@@ -208,7 +223,7 @@ class ChatStreamEncoder:
             call = b'"tool_calls":[{"index":%d,"function":{"arguments":%b}}]' % (event.call, text)
             self._chunk(event.index, call, frames)
 
-    def _call_end(self, event: ToolCallEnd, frames: list[bytes]) -> None:
+    def _nothing(self, event: Event, frames: list[bytes]) -> None:
         """The wire has no word for it."""
 
     def _opaque(self, event: OpaqueBlock, frames: list[bytes]) -> None:
@@ -237,18 +252,30 @@ class ChatStreamEncoder:
         self._over = True
         frames += (b"data: ", openai_error(event.error), b"\n\n")
 
+    def _cancelled(self, event: Cancelled, frames: list[bytes]) -> None:
+        self._over = True
+
 
 _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None]] = {
+    Started: ChatStreamEncoder._nothing,
     TextDelta: ChatStreamEncoder._text,
+    TextEnd: ChatStreamEncoder._nothing,
+    RefusalDelta: ChatStreamEncoder._refusal,
+    Annotation: ChatStreamEncoder._nothing,
     ReasoningDelta: ChatStreamEncoder._reasoning,
+    ReasoningEnd: ChatStreamEncoder._nothing,
     ToolCallStart: ChatStreamEncoder._call_start,
     ToolCallDelta: ChatStreamEncoder._call_delta,
-    ToolCallEnd: ChatStreamEncoder._call_end,
+    ToolCallEnd: ChatStreamEncoder._nothing,
+    HostedStart: ChatStreamEncoder._nothing,
+    HostedProgress: ChatStreamEncoder._nothing,
+    HostedEnd: ChatStreamEncoder._nothing,
     OpaqueBlock: ChatStreamEncoder._opaque,
     Finished: ChatStreamEncoder._finished,
     Usage: ChatStreamEncoder._usage,
     Done: ChatStreamEncoder._done,
     Failed: ChatStreamEncoder._failed,
+    Cancelled: ChatStreamEncoder._cancelled,
 }
 
 
@@ -258,15 +285,32 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
 class _Choice:
     """What has been said of one choice so far."""
 
-    __slots__ = ("calls", "finished", "logprobs", "opaque", "reasoning", "text")
+    __slots__ = ("calls", "finished", "logprobs", "opaque", "reasoning", "refusal", "text")
 
     def __init__(self) -> None:
         self.text: list[str] = []
+        self.refusal: list[str] = []
         self.reasoning: list[str] = []
         self.logprobs: list[TokenLogprob] = []
-        self.calls: dict[int, tuple[str, str, list[str]]] = {}
+        self.calls: dict[int, tuple[ToolCallStart, list[str]]] = {}
         self.opaque: list[OpaqueBlock] = []
         self.finished: Finished | None = None
+
+    def add(self, event: Event) -> None:
+        """Take in one event of this choice other than text; what the API has no word for is passed over."""
+        match event:
+            case ReasoningDelta():
+                self.reasoning.append(event.text)
+            case RefusalDelta():
+                self.refusal.append(event.text)
+            case ToolCallStart():
+                self.calls[event.call] = (event, [])
+            case ToolCallDelta():
+                self.calls[event.call][1].append(event.arguments)
+            case OpaqueBlock():
+                self.opaque.append(event)
+            case Finished():
+                self.finished = event
 
 
 class ChatWholeEncoder:
@@ -292,34 +336,28 @@ class ChatWholeEncoder:
         self._over = False
 
     def add(self, events: Sequence[Event]) -> None:
-        """Take in events; those after a `Done` or `Failed` are ignored."""
+        """Take in events; those after a `Done`, `Failed` or `Cancelled` are ignored."""
         if self._over:
             return
         for event in events:
-            match event:
-                case TextDelta():
-                    choice = self._choices[event.index]
-                    choice.text.append(event.text)
-                    choice.logprobs.extend(event.logprobs)
-                case ReasoningDelta():
-                    self._choices[event.index].reasoning.append(event.text)
-                case ToolCallStart():
-                    self._choices[event.index].calls[event.call] = (event.id, event.name, [])
-                case ToolCallDelta():
-                    self._choices[event.index].calls[event.call][2].append(event.arguments)
-                case OpaqueBlock():
-                    self._choices[event.index].opaque.append(event)
-                case Finished():
-                    self._choices[event.index].finished = event
-                case Usage():
-                    self._usage = event
-                case Done() | Failed():
-                    self._over = True
-                    self._error = event.error if isinstance(event, Failed) else None
-                    return
+            if type(event) is TextDelta:
+                choice = self._choices[event.index]
+                choice.text.append(event.text)
+                choice.logprobs.extend(event.logprobs)
+            elif isinstance(event, Done | Failed | Cancelled):
+                self._over = True
+                if isinstance(event, Failed):
+                    self._error = event.error
+                elif isinstance(event, Cancelled):
+                    self._error = ClientGone("The request was cancelled.")
+                return
+            elif isinstance(event, Usage):
+                self._usage = event
+            elif not isinstance(event, Started):
+                self._choices[event.index].add(event)
 
     def body(self) -> bytes:
-        """The `chat.completion` object. Raises the error of a `Failed` event."""
+        """The `chat.completion` object. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
         if self._error is not None:
             raise self._error
         found = self._head.fields("chat.completion")
@@ -345,10 +383,11 @@ class ChatWholeEncoder:
 
     def _message(self, choice: _Choice) -> dict[str, Any]:
         text = "".join(choice.text)
+        refusal = "".join(choice.refusal) or None
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": text if text or not choice.calls else None,
-            "refusal": None,
+            "content": text if text or not (choice.calls or refusal) else None,
+            "refusal": refusal,
         }
         reasoning = "".join(choice.reasoning)
         if reasoning and self._request.include_reasoning:
@@ -356,26 +395,34 @@ class ChatWholeEncoder:
         if choice.opaque:
             message["opaque_blocks"] = [_opaque_object(block) for block in choice.opaque]
         if choice.calls and self._request.legacy_functions:
-            _, name, arguments = next(iter(choice.calls.values()))
-            message["function_call"] = {"name": name, "arguments": "".join(arguments)}
+            call, arguments = next(iter(choice.calls.values()))
+            message["function_call"] = {"name": call.name, "arguments": "".join(arguments)}
         elif choice.calls:
             message["tool_calls"] = [self._call(*call) for call in choice.calls.values()]
         return message
 
-    def _call(self, call_id: str, name: str, arguments: list[str]) -> dict[str, Any]:
+    def _call(self, call: ToolCallStart, arguments: list[str]) -> dict[str, Any]:
         text = "".join(arguments)
-        if name in self._request.custom_tools:
-            return {"id": call_id, "type": "custom", "custom": {"name": name, "input": text}}
-        return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
+        if call.custom or call.name in self._request.custom_tools:
+            return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": text}}
+        return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}}
 
 
 # ------------------------------------------------------------------------------------------------ parts of both wires
 
 
+_FINISH: dict[FinishReason, str] = {
+    "context": "length",
+    "refusal": "stop",
+    "pause": "stop",
+    "malformed_call": "tool_calls",
+}
+"""Reasons that have another name here, or none of their own; the others are written as they are."""
+
+
 def _finish_reason(event: Finished, request: ChatRequest) -> str:
-    if event.reason == "tool_calls" and request.legacy_functions:
-        return "function_call"
-    return event.reason
+    reason = _FINISH.get(event.reason, event.reason)
+    return "function_call" if reason == "tool_calls" and request.legacy_functions else reason
 
 
 def _usage_object(usage: Usage) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from smg_core.request import (
     TextFormat,
     Tool,
     ToolChoice,
+    ToolKey,
 )
 
 __all__ = ["read_response_format", "read_tool_choice", "read_tools"]
@@ -60,7 +61,7 @@ def _tool(tool: wire.FunctionToolWire | wire.CustomToolWire | wire.FunctionWire)
             return CustomTool(custom.name, custom.description, grammar.syntax, grammar.definition)
         return CustomTool(custom.name, custom.description)
     function = tool.function if isinstance(tool, wire.FunctionToolWire) else tool
-    return FunctionTool(function.name, function.description, function.parameters, function.strict is True)
+    return FunctionTool(function.name, function.description, function.parameters, function.strict)
 
 
 def read_tool_choice(body: wire.ChatBody, tools: tuple[Tool, ...]) -> ToolChoice:
@@ -85,10 +86,10 @@ def read_tool_choice(body: wire.ChatBody, tools: tuple[Tool, ...]) -> ToolChoice
             raise InvalidRequest(
                 "'tool_choice' allows no tool; use 'none' for that.", param="tool_choice.allowed_tools.tools"
             )
-        names = tuple(
+        keys = tuple(
             _named(one, tools, f"tool_choice.allowed_tools.tools[{order}]") for order, one in enumerate(allowed.tools)
         )
-        return ToolChoice(allowed.mode, names, parallel)
+        return ToolChoice(allowed.mode, keys, parallel)
     return ToolChoice("required", (_named(choice, tools, "tool_choice"),), parallel)
 
 
@@ -98,20 +99,20 @@ def _legacy_choice(body: wire.ChatBody, tools: tuple[Tool, ...]) -> ToolChoice:
         raise InvalidRequest("'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
     choice = body.function_call
     if isinstance(choice, wire.FunctionName):
-        _known(choice.name, tools, FunctionTool, "function_call.name")
-        return ToolChoice("required", (choice.name,), False)
+        return ToolChoice("required", (_known(choice.name, tools, FunctionTool, "function_call.name"),), False)
     return ToolChoice(choice or "auto", (), False)
 
 
-def _named(choice: wire.FunctionChoice | wire.CustomChoice, tools: tuple[Tool, ...], at: str) -> str:
+def _named(choice: wire.FunctionChoice | wire.CustomChoice, tools: tuple[Tool, ...], at: str) -> ToolKey:
     if isinstance(choice, wire.FunctionChoice):
         return _known(choice.function.name, tools, FunctionTool, f"{at}.function.name")
     return _known(choice.custom.name, tools, CustomTool, f"{at}.custom.name")
 
 
-def _known(name: str, tools: tuple[Tool, ...], kind: type[FunctionTool] | type[CustomTool], at: str) -> str:
-    if any(isinstance(tool, kind) and tool.name == name for tool in tools):
-        return name
+def _known(name: str, tools: tuple[Tool, ...], kind: type[FunctionTool] | type[CustomTool], at: str) -> ToolKey:
+    for tool in tools:
+        if isinstance(tool, kind) and tool.name == name:
+            return tool.key
     raise InvalidRequest(f"Invalid value for '{at}': no tool is named '{brief(name)}'.", param=at, code="invalid_value")
 
 

@@ -387,7 +387,9 @@ def _settings(facts: TemplateFacts, choice: ToolChoice | None, reasoning: Reason
     found: dict[str, Any] = {}
     if choice is not None and "tool_choice" in facts.variables:
         single = choice.mode == "required" and len(choice.names) == 1
-        found["tool_choice"] = {"type": "function", "function": {"name": choice.names[0]}} if single else choice.mode
+        found["tool_choice"] = (
+            {"type": "function", "function": {"name": choice.names[0].name}} if single else choice.mode
+        )
     if reasoning is None:
         return found
     enabled = reasoning.enabled if reasoning.enabled is not None else (False if reasoning.effort == "none" else None)

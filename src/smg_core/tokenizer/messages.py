@@ -184,7 +184,8 @@ class _Turns:
         else:
             turn["content"] = self._content(result.content, False, place)
         turn["tool_call_id"] = result.call_id
-        name = message.name if message.role == "tool" and message.name else self._names.get(result.call_id)
+        name = message.name if message.role == "tool" and message.name else None
+        name = name or result.name or self._names.get(result.call_id)
         if name is not None:
             turn["name"] = name
         return turn

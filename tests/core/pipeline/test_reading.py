@@ -9,7 +9,7 @@ from tests.core.pipeline.test_prepare import asking, model
 from smg_core.engines.base import Capabilities
 from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.pipeline.reading import Reading, reading_of
-from smg_core.request import FunctionTool, Message, ToolCall, ToolChoice
+from smg_core.request import FunctionTool, Message, ToolCall, ToolChoice, ToolKey
 from smg_parsers import CallStart
 from smg_parsers.models import family
 
@@ -44,7 +44,8 @@ def test_with_tools_calls_are_found_and_nothing_is_forced() -> None:
 
 
 @pytest.mark.parametrize(
-    "choice", [ToolChoice("required"), ToolChoice("required", ("get_weather",)), ToolChoice("required", parallel=False)]
+    "choice",
+    [ToolChoice("required"), ToolChoice("required", (ToolKey("get_weather"),)), ToolChoice("required", parallel=False)],
 )
 def test_a_choice_that_must_be_kept_becomes_the_engines_constraint(choice: ToolChoice) -> None:
     found = reading(choice=choice)
@@ -63,7 +64,7 @@ def test_a_choice_that_the_engine_cannot_be_held_to_is_refused_by_name() -> None
 
 
 def test_a_choice_of_a_tool_that_is_not_there_is_refused() -> None:
-    error = fault(choice=ToolChoice("required", ("get_lost",)))
+    error = fault(choice=ToolChoice("required", (ToolKey("get_lost"),)))
 
     assert isinstance(error, InvalidRequest)
     assert error.param == "tool_choice"

@@ -31,6 +31,7 @@ from smg_core.request import (
     TextFormat,
     ToolCall,
     ToolChoice,
+    ToolKey,
     ToolResult,
     Video,
 )
@@ -325,8 +326,8 @@ def test_tools_of_both_kinds_keep_their_order():
         ("none", ToolChoice("none")),
         ("auto", ToolChoice("auto")),
         ("required", ToolChoice("required")),
-        ({"type": "function", "function": {"name": "weather"}}, ToolChoice("required", ("weather",))),
-        ({"type": "custom", "custom": {"name": "shell"}}, ToolChoice("required", ("shell",))),
+        ({"type": "function", "function": {"name": "weather"}}, ToolChoice("required", (ToolKey("weather"),))),
+        ({"type": "custom", "custom": {"name": "shell"}}, ToolChoice("required", (ToolKey("shell", kind="custom"),))),
         (
             {
                 "type": "allowed_tools",
@@ -338,7 +339,7 @@ def test_tools_of_both_kinds_keep_their_order():
                     ],
                 },
             },
-            ToolChoice("auto", ("shell", "weather")),
+            ToolChoice("auto", (ToolKey("shell", kind="custom"), ToolKey("weather"))),
         ),
     ],
 )
@@ -377,7 +378,7 @@ def test_legacy_functions_are_tools_that_are_called_one_at_a_time():
     found = decode(functions=functions, function_call={"name": "f"})
     assert found.legacy_functions
     assert found.generation.tools == (FunctionTool("f", None, {}),)
-    assert found.generation.tool_choice == ToolChoice("required", ("f",), False)
+    assert found.generation.tool_choice == ToolChoice("required", (ToolKey("f"),), False)
     assert decode(functions=functions).generation.tool_choice == ToolChoice("auto", (), False)
     assert decode(functions=functions, function_call="none").generation.tool_choice == ToolChoice("none", (), False)
     assert refused(functions=functions, function_call={"name": "g"}).param == "function_call.name"

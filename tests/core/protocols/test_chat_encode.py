@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import typing
 
 import msgspec
 import pytest
@@ -10,14 +11,24 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from smg_core.errors import EngineFailed
+from smg_core.errors import ClientGone, EngineFailed
 from smg_core.events import (
+    Annotation,
+    Cancelled,
     Done,
+    Event,
     Failed,
     Finished,
+    HostedEnd,
+    HostedProgress,
+    HostedStart,
     OpaqueBlock,
     ReasoningDelta,
+    ReasoningEnd,
+    RefusalDelta,
+    Started,
     TextDelta,
+    TextEnd,
     TokenLogprob,
     ToolCallDelta,
     ToolCallEnd,
@@ -26,7 +37,7 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.protocols.chat import ChatRequest, decode_chat
-from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
+from smg_core.protocols.chat_encode import _STREAM_WRITERS, ChatStreamEncoder, ChatWholeEncoder
 from smg_core.protocols.json_text import without_surrogates
 from smg_core.sse import SseReader
 
@@ -463,3 +474,77 @@ def test_every_chunk_and_body_is_valid_by_the_official_types(response):
     for one in chunks(request, events):
         ChatCompletionChunk.model_validate(one)
     ChatCompletion.model_validate(whole(request, events))
+
+
+# --------------------------------------------------------------------------------------- what other APIs have words for
+
+UNSEEN = [
+    Started(3, None, "sim"),
+    ReasoningEnd(0, b"gw1.x"),
+    TextEnd(0),
+    Annotation(0, "url", 0, 1, "https://a"),
+    HostedStart(0, "ws-1", "web_search"),
+    HostedProgress(0, "searching"),
+    HostedEnd(0),
+]
+
+
+def test_what_chat_has_no_word_for_is_passed_over_and_does_not_commit_the_response():
+    encoder = ChatStreamEncoder(asked(stream=True), 1700000000, "chatcmpl-1")
+    assert encoder.encode(UNSEEN) == b""
+    plain = [TextDelta(0, "a"), Finished(0, "stop"), USAGE, Done()]
+    marked = [UNSEEN[0], TextDelta(0, "a"), *UNSEEN[1:], Finished(0, "stop", cut=True), USAGE, Done()]
+    assert streamed(asked(stream=True), marked) == streamed(asked(stream=True), plain)
+    assert whole(asked(), marked) == whole(asked(), plain)
+
+
+def test_every_event_has_a_writer_in_a_stream():
+    assert set(_STREAM_WRITERS) == set(typing.get_args(Event))
+
+
+def test_a_refusal_has_its_own_field():
+    events = [RefusalDelta(0, "I "), RefusalDelta(0, ""), RefusalDelta(0, "won't."), TextEnd(0), Finished(0, "refusal")]
+    assert deltas(asked(stream=True), events) == [{"refusal": "I "}, {"refusal": "won't."}, {}]
+    [choice] = whole(asked(), events)["choices"]
+    assert choice["message"] == {"role": "assistant", "content": None, "refusal": "I won't."}
+    assert choice["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("context", "length"),
+        ("tool_calls", "tool_calls"),
+        ("malformed_call", "tool_calls"),
+        ("content_filter", "content_filter"),
+        ("refusal", "stop"),
+        ("pause", "stop"),
+        ("abort", "abort"),
+    ],
+)
+def test_a_choice_ends_with_a_reason_that_chat_knows(reason, said):
+    assert chunks(asked(stream=True), [Finished(0, reason)])[-1]["choices"][0]["finish_reason"] == said
+    assert whole(asked(), [Finished(0, reason)])["choices"][0]["finish_reason"] == said
+
+
+def test_a_malformed_call_of_the_old_wire_is_a_function_call_still():
+    request = asked(stream=True, functions=[{"name": "f"}])
+    assert chunks(request, [Finished(0, "malformed_call")])[-1]["choices"][0]["finish_reason"] == "function_call"
+
+
+def test_a_call_that_says_it_is_custom_is_written_as_one_whatever_was_offered():
+    events = [ToolCallStart(0, 0, "c", "shell", custom=True), ToolCallDelta(0, 0, "ls"), ToolCallEnd(0, 0)]
+    opened, more = deltas(asked(stream=True), events)
+    assert opened["tool_calls"][0]["custom"] == {"name": "shell", "input": ""}
+    assert more["tool_calls"][0]["custom"] == {"input": "ls"}
+    [call] = whole(asked(), events)["choices"][0]["message"]["tool_calls"]
+    assert call == {"id": "c", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+
+
+def test_a_cancelled_response_just_ends():
+    events = [TextDelta(0, "a"), USAGE, Cancelled("asked"), TextDelta(0, "late")]
+    assert frames(streamed(asked(stream=True), events)) == frames(streamed(asked(stream=True), events[:1]))
+    with pytest.raises(ClientGone):
+        whole(asked(), events)

@@ -26,6 +26,7 @@ from smg_core.request import (
     Text,
     ToolCall,
     ToolChoice,
+    ToolKey,
     ToolResult,
     Video,
 )
@@ -201,7 +202,7 @@ def test_settings_reach_the_variables_the_template_reads_and_arguments_win() -> 
     rendered = ChatTemplate(source).render(
         [user("x")],
         reasoning=ReasoningSettings(effort="high", enabled=True, budget_tokens=9),
-        tool_choice=ToolChoice("required", ("f",)),
+        tool_choice=ToolChoice("required", (ToolKey("f"),)),
         arguments={"mine": 1, "reasoning_effort": "low"},
     )
     assert rendered.text == 'True low 9 {"type": "function", "function": {"name": "f"}} 1'
