@@ -29,6 +29,7 @@ from smg_core.request import (
     TextFormat,
     Tool,
     ToolChoice,
+    ToolKey,
 )
 
 __all__ = ["write_body"]
@@ -115,19 +116,16 @@ def _reasoning(reasoning: ReasoningSettings, words: ChatWords) -> Wire:
     if reasoning.enabled is not None:
         words.needs_extras("reasoning.enabled")
         wire["enable_thinking"] = reasoning.enabled
-    if reasoning.budget_tokens is not None:
+    if reasoning.budget_tokens is not None and reasoning.budget_tokens >= 0:  # below: no bound, as without the word
         words.needs_extras("reasoning.budget_tokens")
         wire["thinking_token_budget"] = reasoning.budget_tokens
     return wire
 
 
 def _template(request: GenerationRequest, words: ChatWords) -> Wire:
-    """What the server's chat template is told, all of it unknown to OpenAI but for the verbosity."""
+    """What the server's chat template is told."""
     wire: Wire = {}
-    arguments = dict(request.template_arguments)
-    if not words.extras and "verbosity" in arguments:
-        wire["verbosity"] = arguments.pop("verbosity")
-    if arguments:
+    if arguments := dict(request.template_arguments):
         words.needs_extras(f"template_arguments.{next(iter(arguments))}")
         wire["chat_template_kwargs"] = arguments
     if request.template is not None:
@@ -160,6 +158,8 @@ def _rest(request: GenerationRequest, words: ChatWords) -> Wire:
         wire["priority"] = request.priority
     if request.service_tier is not None:
         wire["service_tier"] = request.service_tier
+    if request.verbosity is not None:
+        wire["verbosity"] = request.verbosity
     if request.metadata:
         wire["metadata"] = dict(request.metadata)
     return wire
@@ -200,19 +200,17 @@ def _tool_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> Wire:
         return wire if choice.mode == "auto" else wire | {"tool_choice": choice.mode}
     if choice.mode == "none":
         raise no_word("tool_choice.names")
-    named = [_named(name, tools, f"tool_choice.names[{order}]") for order, name in enumerate(choice.names)]
+    named = [_named(key, tools, f"tool_choice.names[{order}]") for order, key in enumerate(choice.names)]
     if choice.mode == "required" and len(named) == 1:
         return wire | {"tool_choice": named[0]}
     allowed = {"mode": choice.mode, "tools": named}
     return wire | {"tool_choice": {"type": "allowed_tools", "allowed_tools": allowed}}
 
 
-def _named(name: str, tools: tuple[Tool, ...], at: str) -> Wire:
-    for tool in tools:
-        if isinstance(tool, FunctionTool | CustomTool) and tool.name == name:
-            kind = "custom" if isinstance(tool, CustomTool) else "function"
-            return {"type": kind, kind: {"name": name}}
-    raise no_word(at)
+def _named(key: ToolKey, tools: tuple[Tool, ...], at: str) -> Wire:
+    if not any(isinstance(tool, FunctionTool | CustomTool) and tool.key == key for tool in tools):
+        raise no_word(at)
+    return {"type": key.kind, key.kind: {"name": key.name}}
 
 
 # --------------------------------------------------------------------------------------------------- response formats

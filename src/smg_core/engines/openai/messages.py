@@ -168,33 +168,29 @@ def _part(part: Part, role: str, at: str, words: ChatWords) -> Wire:
     return _PARTS[type(part)](part, at, words)
 
 
-def _cache(mark: Mapping[str, Any] | None, at: str, words: ChatWords) -> Wire:
+def _cache(mark: Mapping[str, Any] | None, words: ChatWords) -> Wire:
+    """The mark as the API wrote it: Chat's own, or Messages', which engines take too."""
     if mark is None:
         return {}
-    if mark.get("mode") == "explicit":
+    if "mode" in mark:
         return {"prompt_cache_breakpoint": dict(mark)}
-    if mark.get("type") == "ephemeral":
-        words.needs_extras(f"{at}.cache")
-        return {"cache_control": dict(mark)}
-    raise no_word(f"{at}.cache")
+    return {"cache_control": dict(mark)} if words.extras else {}
 
 
 def _text(part: Text, at: str, words: ChatWords) -> Wire:
-    return {"type": "text", "text": part.text, **_cache(part.cache, at, words)}
+    return {"type": "text", "text": part.text, **_cache(part.cache, words)}
 
 
 def _image(part: Image, at: str, words: ChatWords) -> Wire:
     picture = {"url": _url(part.source, at, "image/png")}
     if part.detail != "auto":
         picture["detail"] = part.detail
-    return {"type": "image_url", "image_url": picture, **_cache(part.cache, at, words)}
+    return {"type": "image_url", "image_url": picture, **_cache(part.cache, words)}
 
 
 def _audio(part: Audio, at: str, words: ChatWords) -> Wire:
     if part.format is None:
         words.needs_extras(at)
-        if part.cache is not None:
-            raise no_word(f"{at}.cache")
         return {"type": "audio_url", "audio_url": {"url": _url(part.source, at, "audio/wav")}}
     if part.source.data is not None:
         data = base64.b64encode(part.source.data).decode()
@@ -203,7 +199,7 @@ def _audio(part: Audio, at: str, words: ChatWords) -> Wire:
         if not comma or head != f"data:audio/{part.format}":
             raise no_word(f"{at}.format")
     sound = {"data": data, "format": part.format}
-    return {"type": "input_audio", "input_audio": sound, **_cache(part.cache, at, words)}
+    return {"type": "input_audio", "input_audio": sound, **_cache(part.cache, words)}
 
 
 def _video(part: Video, at: str, words: ChatWords) -> Wire:
@@ -219,11 +215,13 @@ def _file(part: File, at: str, words: ChatWords) -> Wire:
         file["file_data"] = _url(part.source, at, "application/octet-stream")
         if not file["file_data"].startswith("data:"):
             raise no_word(f"{at}.source.url")
-    return {"type": "file", "file": file, **_cache(part.cache, at, words)}
+    return {"type": "file", "file": file, **_cache(part.cache, words)}
 
 
 def _thinking(part: Reasoning, at: str, words: ChatWords) -> Wire:
     words.needs_extras(at)
+    if part.seal is not None and not part.text:
+        raise no_word(f"{at}.seal")  # what it says has not been opened
     return {"type": "thinking", "thinking": part.text}
 
 
@@ -234,7 +232,7 @@ def _url(source: MediaSource, at: str, media_type: str) -> str:
     if source.data is not None:
         return f"data:{source.media_type or media_type};base64,{base64.b64encode(source.data).decode()}"
     if source.url is None:
-        raise no_word(f"{at}.source.file_id")
+        raise no_word(f"{at}.source.{'text' if source.file_id is None else 'file_id'}")
     if not source.url[:6].lower().startswith(_SCHEMES):
         raise no_word(f"{at}.source.url")
     return source.url

@@ -1,8 +1,8 @@
 """What the Chat Completions wire has a word for, and how the rest is refused.
 
-Decides, for every record of `request.py`, which fields `body` and `messages` write. A field that is not listed and is set to
-anything but its default is refused by its path, so that a field which the vocabulary gains later is refused, not dropped,
-until somebody writes it. Pure. Above: body, messages. Below: the vocabulary.
+Decides, for every record of `request.py`, which fields `body` and `messages` write, and of which an engine need not know. A
+field that is in neither table and is set to anything but its default is refused by its path, so that a field which the
+vocabulary gains later is refused, not dropped, until somebody writes it. Pure. Above: body, messages. Below: the vocabulary.
 """
 
 from functools import cache
@@ -35,15 +35,30 @@ from smg_core.request import (
 
 __all__ = ["GATEWAYS_OWN", "WRITTEN", "ChatWords", "no_word", "refuse_unwritten"]
 
-GATEWAYS_OWN = frozenset({"id", "headers", "caller", "history", "stream"})
-"""Fields of a `GenerationRequest` that the gateway acts on itself: an engine is not told of them. The answer is always read as
-a stream, whatever the client asked for."""
+GATEWAYS_OWN: dict[type, frozenset[str]] = {
+    GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
+    | {"max_tool_calls", "session_key", "deadline_s"},
+    ReasoningSettings: frozenset({"visible"}),
+    Message: frozenset({"id", "status"}),
+    Image: frozenset({"cache"}),
+    Audio: frozenset({"cache"}),
+    Video: frozenset({"cache"}),
+    File: frozenset({"cache"}),
+    Reasoning: frozenset({"id", "summary", "seal", "visible", "cache"}),
+    Refusal: frozenset({"cache"}),
+    ToolCall: frozenset({"item_id", "cache"}),
+    ToolResult: frozenset({"name", "value", "cache"}),
+    FunctionTool: frozenset({"cache"}),
+    CustomTool: frozenset({"cache"}),
+}
+"""Fields that an engine need not be told of: what the gateway does itself (it loads and saves, it decides what the client is
+shown, and the answer is always read as a stream), ids of the client's own items, what is said a second time (the name and value
+of a result), and marks for caches, which never change what the model sees; they are written where the wire has a place."""
 
 WRITTEN: dict[type, frozenset[str]] = {
-    GenerationRequest: GATEWAYS_OWN
-    | {"model", "messages", "prompt", "tools", "tool_choice", "response_format", "sampling", "reasoning"}
-    | {"template", "template_arguments", "documents", "add_generation_prompt", "continue_final_message", "user"}
-    | {"cache_key", "cache_salt", "priority", "service_tier", "metadata", "extra"},
+    GenerationRequest: frozenset({"model", "messages", "prompt", "tools", "tool_choice", "response_format", "sampling"})
+    | {"reasoning", "template", "template_arguments", "documents", "add_generation_prompt", "continue_final_message"}
+    | {"user", "cache_key", "cache_salt", "priority", "service_tier", "metadata", "verbosity", "extra"},
     Sampling: frozenset({"max_tokens", "min_tokens", "temperature", "top_p", "top_k", "min_p"})
     | {"frequency_penalty", "presence_penalty"}
     | {"repetition_penalty", "seed", "stop", "stop_token_ids", "include_stop", "ignore_eos", "skip_special_tokens"}
@@ -59,14 +74,14 @@ WRITTEN: dict[type, frozenset[str]] = {
     Audio: frozenset({"source", "format", "cache"}),
     Video: frozenset({"source"}),
     File: frozenset({"source", "filename", "cache"}),
-    MediaSource: frozenset({"url", "data", "file_id", "media_type"}),
+    MediaSource: frozenset({"url", "data", "file_id", "text", "media_type"}),
     Reasoning: frozenset({"text"}),
     Opaque: frozenset({"kind", "payload"}),
     Refusal: frozenset({"text"}),
     ToolCall: frozenset({"id", "name", "arguments", "custom"}),
     ToolResult: frozenset({"call_id", "content"}),
 }
-"""Which fields of each record are written. A test holds this table to the records."""
+"""Which fields of each record are written. A test holds both tables to the records."""
 
 
 def no_word(param: str) -> UnsupportedParameter:
@@ -86,8 +101,8 @@ def refuse_unwritten(record: object, path: str) -> None:
 @cache
 def _unwritten(kind: type) -> tuple[tuple[str, Any], ...]:
     """The fields of `kind` that are not written, each with its default. One entry a record type, so the cache is small."""
-    written = WRITTEN[kind]
-    return tuple((each.name, _default(each)) for each in attrs.fields(kind) if each.name not in written)
+    known = WRITTEN[kind] | GATEWAYS_OWN.get(kind, frozenset())
+    return tuple((each.name, _default(each)) for each in attrs.fields(kind) if each.name not in known)
 
 
 def _default(field: "attrs.Attribute[Any]") -> Any:

@@ -17,6 +17,7 @@ from smg_core.request import (
     MediaSource,
     Message,
     Opaque,
+    Origin,
     Reasoning,
     ReasoningSettings,
     Refusal,
@@ -117,7 +118,7 @@ messages = st.one_of(
     st.builds(_as_result, turns("tool", media), NAMES),
     assistant_turns(),
 )
-functions = st.builds(FunctionTool, NAMES, maybe(TEXTS), maybe(OBJECTS), st.booleans())
+functions = st.builds(FunctionTool, NAMES, maybe(TEXTS), maybe(OBJECTS), maybe(st.booleans()))
 customs = st.builds(CustomTool, NAMES, maybe(TEXTS)) | st.builds(
     CustomTool, NAMES, maybe(TEXTS), st.sampled_from(["lark", "regex"]), TEXTS
 )
@@ -166,7 +167,7 @@ def chat_requests(draw: st.DrawFn) -> GenerationRequest:
     parallel = draw(maybe(st.booleans()))
     choices = [ToolChoice("auto", (), parallel), ToolChoice("none", (), parallel)]
     if tools:
-        names = tuple(tool.name for tool in tools)
+        names = tuple(tool.key for tool in tools)
         choices += [ToolChoice("required", some, parallel) for some in ((), names[:1], names)]
         choices.append(ToolChoice("auto", names, parallel))
     continues = draw(st.booleans())
@@ -189,6 +190,7 @@ def chat_requests(draw: st.DrawFn) -> GenerationRequest:
         cache_key=draw(maybe(FULL_TEXTS)),
         cache_salt=draw(maybe(FULL_TEXTS)),
         service_tier=draw(maybe(st.sampled_from(["auto", "flex"]))),
+        origin=Origin("chat"),
         metadata=draw(st.dictionaries(NAMES, TEXTS, max_size=2)),
         extra=draw(
             st.dictionaries(st.sampled_from(["mirostat", "typical_p"]), JSON.filter(lambda value: value is not None))

@@ -10,7 +10,7 @@ from tests.core.engines.openai.requests import chat_requests
 
 from smg_core import request as vocabulary
 from smg_core.engines.openai.body import write_body
-from smg_core.engines.openai.words import WRITTEN
+from smg_core.engines.openai.words import GATEWAYS_OWN, WRITTEN
 from smg_core.errors import UnsupportedParameter
 from smg_core.protocols.chat import decode_chat
 from smg_core.request import (
@@ -31,6 +31,7 @@ from smg_core.request import (
     Text,
     ToolCall,
     ToolChoice,
+    ToolKey,
     ToolResult,
     Video,
 )
@@ -115,13 +116,17 @@ def said(*parts: Any, role: Any = "user") -> dict[str, Any]:
 
 REFUSED = [
     ({"messages": (), "prompt": "once upon"}, "prompt"),
-    ({"modalities": ("text", "audio")}, "modalities"),
+    ({"truncation": "auto"}, "truncation"),
+    ({"generate": False}, "generate"),
+    ({"sampling": Sampling(echo=True)}, "sampling.echo"),
     ({"sampling": Sampling(prompt_logprobs=1)}, "sampling.prompt_logprobs"),
-    ({"reasoning": ReasoningSettings(summary="auto")}, "reasoning.summary"),
+    ({"reasoning": ReasoningSettings(adaptive=True)}, "reasoning.adaptive"),
     ({"tools": (FunctionTool("f"), HostedTool("web_search"))}, "tools[1]"),
     ({"tools": (CustomTool("c", None, "lark"),)}, "tools[0].grammar"),
-    ({"tools": (FunctionTool("f"),), "tool_choice": ToolChoice("required", ("g",))}, "tool_choice.names[0]"),
-    ({"tools": (FunctionTool("f"),), "tool_choice": ToolChoice("none", ("f",))}, "tool_choice.names"),
+    ({"tools": (FunctionTool("f", namespace="files"),)}, "tools[0].namespace"),
+    ({"tools": (FunctionTool("f"),), "tool_choice": ToolChoice(validated=True)}, "tool_choice.validated"),
+    ({"tools": (FunctionTool("f"),), "tool_choice": ToolChoice("required", (ToolKey("g"),))}, "tool_choice.names[0]"),
+    ({"tools": (FunctionTool("f"),), "tool_choice": ToolChoice("none", (ToolKey("f"),))}, "tool_choice.names"),
     ({"extra": {"messages[0].color": 1}}, "extra.messages[0].color"),
     ({"extra": {"model": "other"}}, "extra.model"),
     (said(Image(MediaSource(url="file:///etc/passwd"))), "messages[1].parts[0].source.url"),
@@ -129,8 +134,9 @@ REFUSED = [
     (said(Video(MediaSource(file_id="f-1"))), "messages[1].parts[0].source.file_id"),
     (said(File(MediaSource(url="https://a.example/x.pdf"))), "messages[1].parts[0].source.url"),
     (said(Audio(MediaSource(url="https://a.example/x"), "wav")), "messages[1].parts[0].format"),
-    (said(Audio(MediaSource(url="https://a.example/x"), None, {"mode": "explicit"})), "messages[1].parts[0].cache"),
-    (said(Text("a", {"type": "forever"})), "messages[1].parts[0].cache"),
+    (said(Video(MediaSource(url="https://a.example/x", fps=2))), "messages[1].parts[0].source.fps"),
+    (said(File(MediaSource(text="plain"))), "messages[1].parts[0].source.text"),
+    (said(Reasoning("", seal=b"x"), role="assistant"), "messages[1].parts[0].seal"),
     (said(Image(MediaSource(url="https://a.example/x")), role="system"), "messages[1].parts[0]"),
     (said(ToolCall("1", "f", "{}")), "messages[1].parts[0]"),
     (said(ToolCall("1", "f", "{}"), Text("a"), role="assistant"), "messages[1].parts[1]"),
@@ -169,7 +175,7 @@ EXTRAS = [
     ({"reasoning": ReasoningSettings(budget_tokens=1)}, "reasoning.budget_tokens"),
     ({"response_format": RegexFormat("a")}, "response_format"),
     ({"template": "t"}, "template"),
-    ({"template_arguments": {"verbosity": "low", "depth": 1}}, "template_arguments.depth"),
+    ({"template_arguments": {"depth": 1}}, "template_arguments.depth"),
     ({"documents": ({},)}, "documents"),
     ({"add_generation_prompt": False}, "add_generation_prompt"),
     ({"continue_final_message": True}, "continue_final_message"),
@@ -178,7 +184,6 @@ EXTRAS = [
     (said(Reasoning("a"), role="assistant"), "messages[1].parts[0]"),
     (said(Text("a"), Reasoning("a"), role="assistant"), "messages[1].parts[1]"),
     (said(Opaque("sealed", b""), role="assistant"), "messages[1].parts[0]"),
-    (said(Text("a", {"type": "ephemeral"})), "messages[1].parts[0].cache"),
     (said(Video(MediaSource(url="https://a.example/x"))), "messages[1].parts[0]"),
     (said(Audio(MediaSource(url="https://a.example/x"))), "messages[1].parts[0]"),
 ]
@@ -194,22 +199,37 @@ def test_what_only_engines_know_is_refused_where_the_server_is_no_engine(fields:
 
 
 def test_a_server_of_openais_words_is_told_its_own_names() -> None:
-    body = written(asked(sampling=Sampling(max_tokens=7), template_arguments={"verbosity": "low"}), extras=False)
+    body = written(asked(sampling=Sampling(max_tokens=7), verbosity="low"), extras=False)
 
     assert (body["max_completion_tokens"], body["verbosity"]) == (7, "low")
 
 
-def test_every_record_and_every_field_in_the_table_exists() -> None:
-    """Fields that are not in the table are refused when they are set; so a name in it must be one that is written."""
-    ahead = {"caller"}  # comes with the next vocabulary
+def test_marks_for_caches_are_written_where_there_is_a_place_for_them() -> None:
+    request = asked(
+        messages=(Message("user", (Text("a", {"type": "ephemeral"}), Text("b", {"mode": "explicit"}))),),
+        tools=(FunctionTool("f", cache={"type": "ephemeral"}),),
+    )
+    first, second = written(request)["messages"][0]["content"]
+
+    assert first == {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+    assert second == {"type": "text", "text": "b", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    assert written(request, extras=False)["messages"][0]["content"][0] == {"type": "text", "text": "a"}
+
+
+def test_every_field_in_the_tables_exists_and_every_other_has_a_default() -> None:
+    """Fields that are in neither table are refused when they are set, which takes a default to tell."""
     for kind, names in WRITTEN.items():
-        assert names - ahead <= set(attrs.fields_dict(kind)), kind
-        assert all(field.default is not attrs.NOTHING for field in attrs.fields(kind) if field.name not in names), kind
+        known = names | GATEWAYS_OWN.get(kind, frozenset())
+        assert known <= set(attrs.fields_dict(kind)), kind
+        assert all(field.default is not attrs.NOTHING for field in attrs.fields(kind) if field.name not in known), kind
 
 
-def test_every_part_of_a_request_is_in_the_table_or_needs_no_fields() -> None:
+def test_every_record_of_a_request_is_in_the_table() -> None:
     records = {each for each in vars(vocabulary).values() if isinstance(each, type) and attrs.has(each)}
-    without = {"HistoryRef", "HostedTool", "TextFormat", "JsonFormat"}
-    simple = {"RegexFormat", "GrammarFormat", "ChoiceFormat", "StructuralTagFormat"}
+    without_fields = {"TextFormat", "JsonFormat"}
+    of_one_field = {"RegexFormat", "GrammarFormat", "ChoiceFormat", "StructuralTagFormat"}
+    never_written = {"HostedTool", "HistoryRef", "Caller", "Origin", "ToolKey", "CompactRequest", "ClearReasoning"}
+    never_written |= {"ClearToolUses", "PoolRequest"}
 
-    assert {each.__name__ for each in records - set(WRITTEN)} <= without | simple | {"Caller"}
+    assert {each.__name__ for each in records - set(WRITTEN)} == without_fields | of_one_field | never_written
+    assert {len(attrs.fields(each)) for each in records if each.__name__ in of_one_field} == {1}
