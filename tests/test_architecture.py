@@ -19,7 +19,7 @@ SRC = Path(__file__).parent.parent / "src"
 
 LEVELS: dict[str, int] = {
     # 0: the vocabulary every room shares, and the libraries below the core
-    **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "tokens"), 0),
+    **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens"), 0),
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal"), 0),
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "storage", "auth", "limits", "observability"), 1),
     **dict.fromkeys(("routing", "discovery", "wasm"), 2),
@@ -28,7 +28,7 @@ LEVELS: dict[str, int] = {
     "server": 5,
     **dict.fromkeys(("cli", "__main__", "demo", "testing", "pytest_plugin", "smg_core"), 6),
 }
-VOCABULARY = frozenset({"errors", "request", "events", "clock", "hooks", "tokens"})
+VOCABULARY = frozenset({"errors", "request", "events", "clock", "hooks", "sse", "tokens"})
 
 # Rooms on one level that may know each other: (who, whom).
 NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(

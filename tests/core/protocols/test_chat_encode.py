@@ -40,7 +40,7 @@ from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import _STREAM_WRITERS, ChatStreamEncoder, ChatWholeEncoder
 from smg_core.protocols.json_text import without_surrogates
-from smg_core.protocols.sse import SseReader
+from smg_core.sse import SseReader
 
 USAGE = Usage(10, 5, cached_tokens=4, reasoning_tokens=2)
 DETAILS = {

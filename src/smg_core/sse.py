@@ -3,7 +3,7 @@
 Decides how a stream is cut into events, as the HTML standard has it: lines end in LF, CR or CRLF, also where a CRLF is split
 between two reads; a leading byte order mark is skipped; comments are skipped; `data` lines are joined by LF; an event
 without data is none; an event that the end of the stream cuts short is dropped. An event over its bound is an error, found before
-it is held. Above: relays and tests. Below: errors. It knows no API's payloads.
+it is held. Above: protocols write such streams, and engines that speak HTTP send them. Below: errors. It knows no API's payloads.
 """
 
 import re

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import EngineGarbled
-from smg_core.protocols.sse import ServerSentEvent, SseReader, write_event
+from smg_core.sse import ServerSentEvent, SseReader, write_event
 
 
 def read(data: bytes, *cuts: int, limit: int = 1 << 20) -> list[ServerSentEvent]:
