@@ -8,7 +8,7 @@ errors. The three functions of the signature `(error, request_id) -> bytes` are 
 import math
 from typing import Any
 
-from smg_core.errors import SmgError
+from smg_core.errors import PromptTooLong, SmgError
 from smg_core.protocols.error_texts import anthropic_text, gemini_text
 from smg_core.protocols.json_text import encode_object
 
@@ -32,9 +32,10 @@ def openai_error(error: SmgError, request_id: str = "") -> bytes:
 
 
 def anthropic_error(error: SmgError, request_id: str = "") -> bytes:
-    """`{"type": "error", "error": {"type", "message"}, "request_id"}`; the path at fault leads the message."""
+    """`{"type": "error", "error": {"type", "message"}, "request_id"}`; the path at fault leads the message, except where
+    clients know the message by its beginning."""
     message = anthropic_text(error)
-    if message is error.message and error.param is not None and error.param not in message:
+    if error.param is not None and error.param not in message and not isinstance(error, PromptTooLong):
         message = f"{error.param}: {message}"
     found: dict[str, Any] = {"type": "error", "error": {"type": error.anthropic_type, "message": message}}
     if request_id:
