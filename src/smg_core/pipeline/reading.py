@@ -10,14 +10,14 @@ from typing import Any
 
 import attrs
 
-from smg_core.engines.base import Constraint
+from smg_core.engines.base import Constraint, EngineFacts
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.formats import compiled
 from smg_core.pipeline.output import OutputParser
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import FunctionTool, GenerationRequest, ToolCall, ToolChoice
 from smg_parsers import Family, Parser, UnknownModelFamily, reasoning_open
-from smg_parsers.constraints import ENGINES, ConstraintError, ConstraintUnsupported, constrain
+from smg_parsers.constraints import ConstraintError, ConstraintUnsupported, constrain
 from smg_parsers.models import family as family_named
 
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
@@ -42,8 +42,8 @@ class Reading:
 _PLAIN = Reading()
 
 
-def reading_of(request: GenerationRequest, model: ServedModel, prompt: str) -> Reading:
-    """How to read the answer to `request`, whose rendered prompt is `prompt`."""
+def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, facts: EngineFacts) -> Reading:
+    """How to read the answer to `request`, whose rendered prompt is `prompt`, from an engine of these facts."""
     calls = bool(request.tools) and request.tool_choice.mode != "none"
     family = _family(request, model)
     if family is None:
@@ -60,7 +60,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str) -> R
     constraint = None
     calls_before = sum(isinstance(part, ToolCall) for message in request.messages for part in message.parts)
     if tools:
-        constraint, family = _constraint(request, model, family, tools, thinking)
+        constraint, family = _constraint(request, family, tools, thinking, facts)
     return Reading(
         make_parser=lambda: Parser(family, tools=tools, in_reasoning=thinking, calls_before=calls_before),
         keeps_control=family.needs_special_tokens,
@@ -88,14 +88,14 @@ def _described(tool: FunctionTool) -> dict[str, Any]:
 
 
 def _constraint(
-    request: GenerationRequest, model: ServedModel, family: Family, tools: list[dict[str, Any]], thinking: bool
+    request: GenerationRequest, family: Family, tools: list[dict[str, Any]], thinking: bool, facts: EngineFacts
 ) -> tuple[Constraint | None, Family]:
     """The constraint that the tools ask for, and the family that reads what comes of it."""
     choice = request.tool_choice
     try:
         found = constrain(
             family.name,
-            model.dialect if model.dialect in ENGINES else "vllm",
+            "vllm" if facts.constraints else "mlx",
             tools,
             _choice(choice),
             parallel_tool_calls=choice.parallel is not False,
@@ -108,7 +108,7 @@ def _constraint(
     if found is None:
         return None, family
     kind = _KINDS.get(found.kind, found.kind)
-    if kind not in model.capabilities.constraints:
+    if kind not in facts.constraints:
         raise UnsupportedParameter(f"This model's engine cannot hold its output to a {kind}.", param="tool_choice")
     for place, tool in enumerate(request.tools):
         # From here on the engine compiles these schemas, and engines have died of bad ones.

@@ -14,12 +14,11 @@ __all__ = ["anthropic_text", "gemini_text", "in_stream_text"]
 
 
 def anthropic_text(error: SmgError) -> str:
-    """In the words of Messages. A text that is not `error.message` must begin as it does: no path goes in front of it."""
+    """In the words of Messages."""
     if isinstance(error, PromptTooLong):
         return _anthropic_overflow(error)
     if isinstance(error, SealBroken):
-        where = f"{error.param}: " if error.param is not None else ""
-        return f"{where}Invalid `signature` in `thinking` block"
+        return "Invalid `signature` in `thinking` block"
     return error.message
 
 

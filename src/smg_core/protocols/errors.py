@@ -11,7 +11,7 @@ words in both places, the param and the message that quotes it.
 import math
 from typing import Any
 
-from smg_core.errors import SmgError
+from smg_core.errors import PromptTooLong, SmgError
 from smg_core.protocols.base import Locate
 from smg_core.protocols.error_texts import anthropic_text, gemini_text
 from smg_core.protocols.json_text import encode_object
@@ -37,10 +37,10 @@ def openai_error(error: SmgError, request_id: str = "", locate: Locate | None = 
 
 
 def anthropic_error(error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes:
-    """`{"type": "error", "error": {"type", "message"}, "request_id"}`; the path at fault leads the message."""
-    text = anthropic_text(error)
-    message, param = _worded(error, locate, text)
-    if text is error.message and param is not None and param not in message:
+    """`{"type": "error", "error": {"type", "message"}, "request_id"}`; the path at fault leads the message, except where
+    clients know the message by its beginning."""
+    message, param = _worded(error, locate, anthropic_text(error))
+    if param is not None and param not in message and not isinstance(error, PromptTooLong):
         message = f"{param}: {message}"
     found: dict[str, Any] = {"type": "error", "error": {"type": error.anthropic_type, "message": message}}
     if request_id:

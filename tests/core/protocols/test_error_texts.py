@@ -39,9 +39,9 @@ def test_gemini_names_the_count_of_the_input_and_the_most(error, numbers):
 
 
 def test_a_broken_seal_is_an_invalid_signature_to_messages():
-    said = anthropic_text(SealBroken("tampered", param="messages.1.content.0"))
-    assert said == "messages.1.content.0: Invalid `signature` in `thinking` block"
-    assert anthropic_text(SealBroken("tampered")) == "Invalid `signature` in `thinking` block"
+    error = SealBroken("tampered", param="messages.1.content.0")
+    assert anthropic_text(error) == "Invalid `signature` in `thinking` block"
+    assert json.loads(anthropic_error(error))["error"]["message"] == f"messages.1.content.0: {anthropic_text(error)}"
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0, "1s"), (1.2, "2s"), (30, "30s")])
