@@ -17,7 +17,7 @@ from zlib import crc32
 import openai
 
 from smg_core import Gateway
-from smg_core.routing import Candidate, RoutingContext
+from smg_core.routing import Candidate, Pick, RoutingContext
 
 
 class Sticky:
@@ -25,9 +25,9 @@ class Sticky:
 
     name = "sticky"
 
-    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Candidate:
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         user = context.headers.get("x-user", "")
-        return max(candidates, key=lambda worker: crc32(f"{user} {worker.name}".encode()))
+        return Pick(max(candidates, key=lambda worker: crc32(f"{user} {worker.name}".encode())))
 
 
 async def main() -> None:

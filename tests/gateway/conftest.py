@@ -40,11 +40,15 @@ class House:
     observer: MemoryObserver
     url: str = ""
     server: Any = None
+    own: tuple[SimulatedEngine, ...] = ()  # engines that the test started itself
+
+    @property
+    def engines(self) -> tuple[SimulatedEngine, ...]:
+        return self.own or getattr(self.gateway, "engines", ())
 
     @property
     def engine(self) -> SimulatedEngine:
-        engine: SimulatedEngine = self.gateway.engines[0]
-        return engine
+        return self.engines[0]
 
     async def chat(self, text: str = "Hello", **fields: Any) -> httpx.Response:
         return await self.http.post(CHAT, json=body(text, **fields))
@@ -96,7 +100,7 @@ async def settled(house: House) -> None:
     """Nothing is under way any more: not here, not on the board, not at an engine."""
     gateway = house.gateway
     await eventually(lambda: not gateway.in_flight and not any(worker.in_flight for worker in gateway.registry))
-    await eventually(lambda: not any(engine.active for engine in gateway.engines))
+    await eventually(lambda: not any(engine.active for engine in house.engines))
     assert [worker.in_flight for worker in gateway.registry] == [0] * len(gateway.registry)
 
 

@@ -15,6 +15,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually, in_process, ov
 
 from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
+from smg_core.engines.client import EngineClient
 from smg_core.engines.h2.transport import H2Transport
 from smg_core.hooks import RequestFinished
 from smg_core.simulator.clockwork import Timing
@@ -101,7 +102,7 @@ async def test_a_client_that_leaves_while_its_prompt_is_encoded_never_reaches_th
     free = threading.Event()
     async with served(PACED) as house:
         for _ in range(house.gateway.config.tokenizer.encode_threads):
-            house.gateway._pool.submit(free.wait)
+            house.gateway.pool.submit(free.wait)
         asked = asyncio.create_task(house.chat("new words, " * 20_000, stream=streaming))
         await eventually(lambda: house.gateway.in_flight)
         await leave(asked)
@@ -165,10 +166,11 @@ async def test_a_client_that_leaves_while_the_worker_is_being_connected_never_re
         observer = MemoryObserver()
         gateway = Gateway([f"grpc://127.0.0.1:{server.sockets[0].getsockname()[1]}"], observer=observer)
         async with gateway, gateway.http_client(httpx, base_url="http://gateway") as http:
-            house = House(gateway, http, observer)
-            gateway._engines = [engine]
+            house = House(gateway, http, observer, own=(engine,))
             relay.block()
-            (transport,) = gateway._transports.values()
+            (worker,) = gateway.registry
+            assert isinstance(worker.engine, EngineClient)
+            transport = worker.engine.transport
             assert isinstance(transport, H2Transport)
             await eventually(lambda: transport._link is None)
             asked = asyncio.create_task(house.chat(stream=streaming))

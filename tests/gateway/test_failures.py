@@ -83,10 +83,9 @@ async def before(*engines: SimulatedEngine, config: Config = ALERT) -> AsyncIter
     observer = MemoryObserver()
     gateway = Gateway([engine.target for engine in engines], config=config, observer=observer)
     await gateway.start()
-    gateway._engines = list(engines)
     try:
         async with gateway.http_client(httpx, base_url="http://gateway") as http:
-            yield House(gateway, http, observer)
+            yield House(gateway, http, observer, own=engines)
     finally:
         await gateway.stop()
 

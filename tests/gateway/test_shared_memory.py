@@ -64,7 +64,7 @@ def tensors(folder: Path) -> list[str]:
 
 def lent(house: House) -> int:
     """Bytes that the gateway holds in shared memory now."""
-    media = house.gateway._media
+    media = house.gateway.onboarding.media
     assert media is not None
     return media.shared_bytes
 
@@ -196,7 +196,7 @@ async def test_a_gateway_that_is_stopped_removes_what_is_there(qwen: str, memory
     config = Config(workers=VLLM, media=MediaConfig(shared_memory="auto"))
     gateway = Gateway.simulated(simulator, config=config)
     async with gateway:
-        media = gateway._media
+        media = gateway.onboarding.media
         assert media is not None
         assert [file.suffix for file in memory.iterdir()] == [".lock"]
     assert list(memory.iterdir()) == []

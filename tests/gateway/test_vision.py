@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import httpx
 import openai
 import pytest
 import trustme
@@ -22,11 +23,12 @@ from tests.gateway.vision_models import clip, data_url, image_part, llava, pictu
 
 from smg_core import Config, Gateway
 from smg_core.config import MediaConfig, TokenizerConfig, WorkersConfig
-from smg_core.routing import Candidate, RoutingContext
+from smg_core.routing import Candidate, Pick, RoutingContext
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.media import SeenMedia
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server import SimulatedEngine
+from smg_core.testing import MemoryObserver
 
 pytestmark = pytest.mark.anyio
 
@@ -115,17 +117,23 @@ async def test_an_engine_that_normalises_pixels_itself_is_sent_their_bytes(qwen:
     assert seen(house).tensors["image_grid_thw"].values == (1, 10, 20)
 
 
-async def test_engines_of_one_model_that_differ_on_who_normalises_do_not_serve_it_together(
-    qwen: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_engines_of_one_model_may_differ_on_who_normalises_and_each_is_sent_what_it_takes(qwen: str) -> None:
     kinds = [SimulatorConfig(model_folder=qwen, normalizes=each) for each in (False, True)]
     async with SimulatedEngine(kinds[0]) as one, SimulatedEngine(kinds[1]) as other:
         gateway = Gateway([one.target, other.target], config=Config(workers=VLLM))
-        async with gateway:
-            await eventually(lambda: "does not take pictures as others" in caplog.text)
-            joined = [worker for worker in gateway.registry if worker.engine is not None]
+        async with gateway, gateway.http_client(httpx, base_url="http://gateway") as http:
+            house = House(gateway, http, MemoryObserver(), own=(one, other))
+            await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
+            for _ in range(2):
+                await asked(house, SHAPES, image_part(picture(280, 140)))
+        sent = {engine.config.normalizes: engine.requests[-1].multimodal[0] for engine in (one, other)}
 
-    assert len(joined) == 1
+    assert {normalizes: media.tensors["pixel_values"].dtype for normalizes, media in sent.items()} == {
+        False: "float32",
+        True: "uint8",
+    }
+    assert len({media.tensors["pixel_values"].shape for media in sent.values()}) == 1
+    assert len({media.placeholders for media in sent.values()}) == 1
 
 
 async def test_the_prompt_the_engine_sees_is_expanded_and_counted_in_usage(qwen: str) -> None:
@@ -211,9 +219,9 @@ class Watching:
     def __init__(self) -> None:
         self.shown: list[RoutingContext] = []
 
-    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Candidate:
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self.shown.append(context)
-        return candidates[0]
+        return Pick(candidates[0])
 
 
 async def test_routing_tells_one_picture_from_another_and_knows_it_again(qwen: str) -> None:
@@ -368,7 +376,7 @@ async def test_an_engine_that_says_it_takes_no_pictures_makes_a_model_of_text(
         async with in_process(SimulatorConfig(model_folder=str(folder)), config=settings) as house:
             assert (await refused(house, image_part(picture(8, 8))))["code"] == "unsupported_parameter"
             assert (await asked(house, text_part("Hello"))).choices[0].message.content
-    assert "its engine says" in caplog.text
+    assert "text only, since its engine says" in caplog.text
 
 
 async def test_sound_and_files_are_refused_by_a_model_of_pictures(qwen: str) -> None:

@@ -44,7 +44,7 @@ async def test_an_engine_on_this_host_reads_tensors_from_shared_memory() -> None
         (worker,) = gateway.registry
         if worker.memory != namespace_id():
             pytest.skip("the engine sees another shared memory")
-        media = gateway._media
+        media = gateway.onboarding.media
         assert media is not None
         placed: list[int] = []
         take = media._shared.memory.take  # type: ignore[union-attr]

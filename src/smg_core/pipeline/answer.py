@@ -36,6 +36,7 @@ Write = Callable[[bytes, bool], Awaitable[None]]
 WriteNow = Callable[[bytes], bool]
 """`write_now(data)`: pass bytes to the client if nobody has to wait for that; False means that nothing was done."""
 
+
 class Answer:
     """One response to one client. `model` is what the client asked for. `calls` is how many tool calls the turns so far have
     made."""

@@ -127,9 +127,7 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
     if asked.logprobs is not None and facts.max_logprobs is not None and asked.logprobs > facts.max_logprobs:
         raise UnsupportedParameter(f"At most {facts.max_logprobs} logprobs per token.", param="sampling.logprobs")
     if asked.prompt_logprobs is not None and not facts.prompt_logprobs:
-        raise UnsupportedParameter(
-            "This model's engine gives no prompt logprobs.", param="sampling.prompt_logprobs"
-        )
+        raise UnsupportedParameter("This model's engine gives no prompt logprobs.", param="sampling.prompt_logprobs")
     if request.cache_salt is not None and not facts.cache_salt:
         raise UnsupportedParameter("This engine's protocol cannot carry a cache salt.", param="cache_salt")
     if prompted.items:

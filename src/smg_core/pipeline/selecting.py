@@ -5,7 +5,7 @@ role names one. Waits for nothing today; a queue in front of full workers would 
 """
 
 from smg_core.clock import Clock
-from smg_core.errors import ModelNotFound, SmgError
+from smg_core.errors import InternalError, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import fitted
@@ -13,7 +13,7 @@ from smg_core.pipeline.prepare import salt_of
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
-from smg_core.routing import Policies, RoutingContext
+from smg_core.routing import Pick, Policies, RoutingContext
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Role, Worker
 
@@ -51,9 +51,12 @@ class Selecting:
         )
         policy = self._policies.of(prompted.model.primary or request.model, role)
         pick = policy.pick(candidates, context)
-        worker = next((each for each in candidates if each is pick.worker), None)
+        worker = next((each for each in candidates if isinstance(pick, Pick) and each is pick.worker), None)
         if worker is None:
-            raise ModelNotFound(request.model)
+            raise InternalError(
+                "The gateway failed to choose a worker.",
+                detail=f"the policy {policy.name!r} answered {pick!r}, which is no Pick of one of the candidates",
+            )
         trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, self._clock.monotonic()))
         return Chosen(worker, role, pick.rank)
 

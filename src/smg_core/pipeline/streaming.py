@@ -5,7 +5,7 @@ engine's stream. The outcome of every call is reported, with its worker: well or
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import attrs

@@ -16,7 +16,6 @@ from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
 from smg_core.protocols.explain import explanation_header
-from smg_core.request import GenerationRequest
 from smg_core.server.apis import Api
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation

@@ -105,6 +105,7 @@ class Onboarding:
             elif facts.context_length > self._models[name].context_length > 0:
                 self._widen(names, facts.context_length)
         worker.info, worker.facts = info, self._known(facts)
+        self._say_text_only(name, worker)
         worker.models = names
         self._forget_unserved(frozenset(before) - frozenset(names), worker)
         return names
@@ -117,6 +118,11 @@ class Onboarding:
             facts = attrs.evolve(facts, context_length=self._config.model.context_length)
         kept = {each.facts: each.facts for each in self._registry}
         return kept.get(facts, facts)
+
+    def _say_text_only(self, name: str, worker: Worker) -> None:
+        model = self._models[name]
+        if model.media is not None and worker.facts.media is not None and not model.media.kinds & worker.facts.media:
+            log.info("worker %s: text only, since its engine says that it takes no media of the model", worker.name)
 
     async def _source(
         self, worker: Worker, name: str, engine: Engine, info: ModelInfo, facts: EngineFacts

@@ -39,6 +39,7 @@ __all__ = ["Runtime"]
 
 LONGEST_ID = 128  # characters of a request id that a client may choose
 
+
 class Runtime:
     """Everything between `workers` (engine URLs or WorkerSpecs, beside those in `config`) and whoever answers requests.
 
