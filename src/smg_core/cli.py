@@ -53,6 +53,7 @@ def _serve(args: argparse.Namespace) -> int:
         )
     _check_places(config)
     _check_policy(config)
+    _check_dialect(config)
     from smg_core.server.serve import serve
 
     return serve(config)
@@ -134,6 +135,17 @@ def _check_policy(config: Config) -> None:
         policy(config.routing.policy)
     except UnknownPolicy as error:
         raise ConfigError(f"routing.policy: {error}") from None
+
+
+def _check_dialect(config: Config) -> None:
+    from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
+
+    if config.workers.dialect == AUTO:
+        return
+    try:
+        dialect(config.workers.dialect)
+    except UnknownDialect as error:
+        raise ConfigError(f"workers.dialect: {error}") from None
 
 
 # -------------------------------------------------------------------------------------------------------------- the flags

@@ -94,8 +94,9 @@ class WorkersConfig:
     transport: Literal["h2", "grpcio"] = option(
         "h2", "How gRPC is carried: the built-in HTTP/2 connection, or the grpcio library."
     )
-    dialect: Literal["auto", "vllm", "neutral"] = option(
-        "auto", "Contract the engines speak; auto asks each engine when it joins."
+    dialect: str = option(
+        "auto",
+        "Contract the engines speak: vllm, neutral, or one that an installed package adds; auto asks each engine when it joins.",
     )
     tls_ca: str | None = option(None, "File of certificates (PEM) that engines are checked against.")
     tls_cert: str | None = option(None, "File of the certificate (PEM) shown to engines.")

@@ -3,7 +3,7 @@
     base             the records and roles: requests, outputs, facts about an engine, `Engine`, `Codec`, `Transport`
     client           `EngineClient`: one codec on one transport, the engines that take token ids (edge)
     dialects         the table of dialects; each row loads its folder when it is first asked for
-    vllm, neutral    one folder a dialect: `codec` (requests and answers) and `media` (pictures, clips, recordings)
+    vllm, neutral    one folder a dialect: codec, calls beside Generate, media and how they are packed
     h2               gRPC over our own HTTP/2 connection, the default transport
     grpc_transport   gRPC over the grpcio library, the reference transport (edge)
     target           what a worker's URL means: scheme, address, TLS

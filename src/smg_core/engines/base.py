@@ -1,42 +1,61 @@
-"""What the gateway asks of an engine, in records that no dialect appears in.
+"""What the gateway asks of an engine, in records that no dialect appears in, and the roles that answer.
 
-Three things meet here. A *codec* turns an `EngineRequest` into the bytes of one dialect and that dialect's messages into
-`EngineOutput`s; it is pure. A *transport* carries bytes to one engine and pushes what comes back into a `Receiver`; it is
-an edge. `engines.client` puts one codec on one transport. Above: pipeline and workers. This module knows no protobuf, no
-socket and no API.
+An engine has one of two doors. Through "ids" it takes token ids and gives token ids back (`IdsEngine`): a *codec* turns an
+`EngineRequest` into the bytes of one dialect and that dialect's messages into `EngineOutput`s, it is pure; a *transport*
+carries bytes to one engine and pushes what comes back into a `Receiver`, it is an edge; `engines.client` puts one codec on one
+transport. Through "chat" it takes a whole `GenerationRequest` and gives events back (`ChatEngine`). What an engine can do is
+said by `EngineFacts`. Above: pipeline and workers. This module knows no protobuf, no socket and no API.
 
-Tokens are pushed. A transport calls `Receiver.messages` with all messages of one call that one read of the socket
-brought, in order, and `Receiver.closed` exactly once, after the last of them. Both are plain calls on the event loop's
-thread and must not block or raise.
+Tokens are pushed. A transport calls `Receiver.messages` with all messages of one call that one read of the socket brought, in
+order, and an engine calls `OutputSink.outputs` or `EventSink.events` with what they mean; each calls `closed` exactly once,
+after the last of them. All are plain calls on the event loop's thread and must not block or raise.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import attrs
 from msgspec import Struct
 
 from smg_core.errors import SmgError
-from smg_core.events import FinishReason
+from smg_core.events import Event, FinishReason
+from smg_core.request import GenerationRequest, Sampling
 from smg_core.tokens import TokenIds
 
+if TYPE_CHECKING:
+    from smg_multimodal.prepare import Prepared
+
 __all__ = [
+    "TOKENIZER_LIMIT",
     "Call",
-    "Capabilities",
+    "ChatEngine",
     "Codec",
     "Constraint",
+    "Engine",
+    "EngineFacts",
     "EngineLogprob",
     "EngineOutput",
     "EngineRequest",
-    "EngineSampling",
+    "EventSink",
+    "IdsEngine",
     "Loads",
+    "MediaPacking",
     "ModelInfo",
     "OutputDecoder",
+    "OutputSink",
     "RankLoad",
     "Receiver",
-    "ServerInfo",
+    "RequestMedia",
+    "SharedPlace",
+    "Tensor",
     "Transport",
+    "Unary",
 ]
+
+T = TypeVar("T")
+
+TOKENIZER_LIMIT = 200 * 1024 * 1024
+"""Most bytes of a tokenizer's archive that are taken from an engine, unless the caller says otherwise."""
 
 
 # ------------------------------------------------------------------------------------------------- what is asked for
@@ -53,50 +72,23 @@ class Constraint:
 
 
 @attrs.frozen
-class EngineSampling:
-    """Sampling as an engine takes it. None always means "the engine's own default", which a codec must be able to say.
-
-    `logprobs`: alternatives per position beside the sampled token (0: only the sampled one); None: none at all.
-    """
-
-    max_tokens: int | None = None
-    min_tokens: int = 0
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    repetition_penalty: float | None = None
-    seed: int | None = None
-    stop: tuple[str, ...] = ()
-    stop_token_ids: tuple[int, ...] = ()
-    ignore_eos: bool = False
-    skip_special_tokens: bool = True
-    include_stop: bool = False
-    logit_bias: Mapping[int, float] | None = None
-    n: int = 1
-    logprobs: int | None = None
-    prompt_logprobs: int | None = None
-
-
-@attrs.frozen
 class EngineRequest:
-    """One call of Generate. `id` is unique among all requests the engine knows; ids are checked against the
-    vocabulary and the context before this record is made (engines crash on what is outside).
+    """One call of Generate. `id` is unique among all requests the engine knows; ids are checked against the vocabulary and
+    the context before this record is made (engines crash on what is outside).
 
-    `multimodal` is what smg_multimodal packaged for this engine, opaque to everyone between; `kv_transfer` is the
-    disaggregation parameters as JSON text.
+    In `sampling` None means "the engine's own default", which a codec must be able to say; of `min_tokens` the default is 0.
+    `multimodal` is what the dialect's `MediaPacking` made, opaque to everyone between; `kv_transfer` is the parameters of a
+    prefill/decode hand-over as JSON text.
     """
 
     id: str
     input_ids: TokenIds
-    sampling: EngineSampling
+    sampling: Sampling
     stream: bool = True
     constraint: Constraint | None = None
     data_parallel_rank: int | None = None
     kv_transfer: str | None = None
-    multimodal: Any = None
+    multimodal: object = None
     cache_salt: str | None = None
 
 
@@ -134,38 +126,14 @@ class EngineOutput(Struct):
 
 @attrs.frozen
 class ModelInfo:
-    """What an engine says of its model. 0 or empty means it did not say. `context_length` counts prompt and output. `media` are
-    the kinds ("image", "video", "audio") it takes; None: its dialect cannot say, and the model's files decide."""
+    """What an engine says of its model. 0 or empty means it did not say. `context_length` counts prompt and output."""
 
     model: str
     tokenizer_path: str = ""
-    model_type: str = ""
-    architectures: tuple[str, ...] = ()
     context_length: int = 0
-    max_prompt_tokens: int = 0
     vocab_size: int = 0
     eos_token_ids: tuple[int, ...] = ()
-    bos_token_id: int | None = None
-    pad_token_id: int | None = None
-    is_generation: bool = True
-    supports_vision: bool = False
-    media: frozenset[str] | None = None
     default_sampling: Mapping[str, Any] = attrs.field(factory=dict)
-
-
-@attrs.frozen
-class ServerInfo:
-    """What an engine says of itself; `raw` holds every field of the dialect's answer by its name. `memory` is the id of the
-    shared memory it sees ("": it does not say); `normalizes` whether it rescales and normalises pixels itself, so that it wants
-    their bytes."""
-
-    server_type: str
-    data_parallel_size: int = 1
-    block_size: int = 0
-    uptime_seconds: float = 0.0
-    memory: str = ""
-    normalizes: bool = False
-    raw: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -199,82 +167,69 @@ class Loads:
 
 
 @attrs.frozen
-class Capabilities:
-    """What an engine dialect can be asked; what it cannot is refused with a 400 that names the parameter."""
+class EngineFacts:
+    """What one engine is and can be asked, from its own words where its dialect has words for it, else from the dialect's
+    table. What it cannot do is refused with a 400 that names the parameter. Hashable: what is made for an engine may be kept
+    by its facts.
 
+    `n`: whether a request may have more than one choice, `max_n` how many (None: no limit known), `greedy_n` whether also at
+    temperature 0. `stop_strings`: whether it looks for them itself. `constraints`: kinds of `Constraint` it holds its output
+    to. `logprobs`: whether it gives any, and then at most `max_logprobs` alternatives (None: no limit known).
+    `media`: the kinds ("image", "video", "audio") it says it takes; None: it cannot say, the model's files decide.
+    `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
+    normalises pixels itself, so it wants their bytes. `shared_memory`: id of the shared memory it sees, "" for none.
+    `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its data-parallel ranks. `loads`,
+    `kv_events`, `embed`: whether it answers these calls.
+    """
+
+    dialect: str
+    door: Literal["ids", "chat"] = "ids"
     n: bool = True
+    max_n: int | None = None
+    greedy_n: bool = True
     stop_strings: bool = True
     constraints: frozenset[str] = frozenset()
+    logprobs: bool = True
     max_logprobs: int | None = 20
     prompt_logprobs: bool = True
+    cache_salt: bool = True
+    media: frozenset[str] | None = None
+    media_together: frozenset[str] = frozenset()
+    normalizes: bool = False
+    shared_memory: str = ""
+    context_length: int = 0
+    block_size: int = 0
+    ranks: int = 1
     loads: bool = True
     kv_events: bool = True
     embed: bool = True
-    greedy_n: bool = True
 
 
-# --------------------------------------------------------------------------------------------------------- the roles
+# ------------------------------------------------------------------------------------------------- what an engine is
 
 
-class OutputDecoder(Protocol):
-    """Decodes the messages of one Generate call; made by `Codec.decoder`, one per call, since dialects repeat things."""
+class OutputSink(Protocol):
+    """Where the tokens of one call are pushed."""
 
-    def feed(self, messages: Sequence[bytes]) -> list[EngineOutput]:
-        """The outputs that `messages` (whole protobuf messages, in order) bring. Adjacent tokens of one choice may come
-        as one output. Raises EngineGarbled when a message is not the dialect's."""
-        ...
-
-
-class Codec(Protocol):
-    """One dialect: pure functions between our records and its messages. Paths are full gRPC method paths."""
-
-    name: str
-    service: str
-    generate_path: str
-    capabilities: Capabilities
-
-    def generate(self, request: EngineRequest) -> bytes: ...
-
-    def decoder(self, request: EngineRequest) -> OutputDecoder: ...
-
-    def abort(self, request_id: str) -> tuple[str, bytes]: ...
-
-    def health(self) -> tuple[str, bytes]: ...
-
-    def parse_health(self, message: bytes) -> bool: ...
-
-    def model_info(self) -> tuple[str, bytes]: ...
-
-    def parse_model_info(self, message: bytes) -> ModelInfo: ...
-
-    def server_info(self) -> tuple[str, bytes]: ...
-
-    def parse_server_info(self, message: bytes) -> ServerInfo: ...
-
-    def loads(self) -> tuple[str, bytes]: ...
-
-    def parse_loads(self, message: bytes) -> Loads: ...
-
-    def embed(self, request_id: str, ids: TokenIds) -> tuple[str, bytes]: ...
-
-    def parse_embed(self, message: bytes) -> tuple[list[float], int]: ...
-
-    def tokenizer(self) -> tuple[str, bytes]: ...
-
-    def parse_tokenizer_chunk(self, message: bytes) -> tuple[bytes, str]:
-        """`(piece of the zip archive, hex sha256 or "")`; only the last chunk carries the digest."""
-        ...
-
-
-class Receiver(Protocol):
-    """Where a call's answer is pushed."""
-
-    def messages(self, batch: list[bytes]) -> None:
-        """All messages of the call that one read brought, without their 5-byte gRPC prefix."""
+    def outputs(self, outputs: Sequence[EngineOutput]) -> None:
+        """What one read brought, in order; never empty."""
         ...
 
     def closed(self, error: SmgError | None) -> None:
-        """The call is over: None when the peer's status was OK. Called exactly once, never before a message."""
+        """The call is over: None when the engine ended it as its protocol asks. Called exactly once, after the last
+        outputs; nothing is pushed after it. Not called when the call was cancelled."""
+        ...
+
+
+class EventSink(Protocol):
+    """Where the events of one call of a chat engine are pushed."""
+
+    def events(self, events: Sequence[Event]) -> None:
+        """What one read brought, in order; never empty."""
+        ...
+
+    def closed(self, error: SmgError | None) -> None:
+        """As of `OutputSink`."""
         ...
 
 
@@ -291,6 +246,192 @@ class Call(Protocol):
 
     def resume(self) -> None:
         """Read again."""
+        ...
+
+
+class Engine(Protocol):
+    """One engine, whatever it speaks. Errors are this package's."""
+
+    async def describe(self) -> tuple[ModelInfo, EngineFacts]:
+        """Its model, and what it can be asked. Called when a worker joins and when it comes back."""
+        ...
+
+    async def health(self, timeout: float | None = None) -> bool:
+        """Its own verdict on itself; `timeout` in seconds."""
+        ...
+
+    async def loads(self) -> Loads | None:
+        """Its load now; None when it has no way to say."""
+        ...
+
+    async def abort(self, request_id: str) -> None:
+        """Tell it to forget a request, beside resetting its stream. Never raises for an engine that is gone."""
+        ...
+
+    async def tokenizer(self, *, timeout: float = 120.0, limit: int = TOKENIZER_LIMIT) -> tuple[bytes, str] | None:
+        """Its tokenizer's files as a zip archive of at most `limit` bytes, and their sha256 as hex; None when it has no way
+        to send them."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of its connection."""
+        ...
+
+
+class IdsEngine(Engine, Protocol):
+    """An engine that takes token ids and answers with token ids."""
+
+    async def generate(
+        self,
+        request: EngineRequest,
+        sink: OutputSink,
+        *,
+        metadata: Sequence[tuple[str, str]] = (),
+        timeout: float | None = None,
+    ) -> Call:
+        """Start one generation. `timeout` in seconds covers the whole call. Raises what kept the request from being sent,
+        in which case nothing is pushed."""
+        ...
+
+
+class ChatEngine(Engine, Protocol):
+    """An engine that takes the request itself and answers with events: another HTTP server, or a provider."""
+
+    async def chat(
+        self,
+        request: GenerationRequest,
+        sink: EventSink,
+        *,
+        metadata: Sequence[tuple[str, str]] = (),
+        timeout: float | None = None,
+    ) -> Call:
+        """Start one generation, as `IdsEngine.generate` does."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------------ what a dialect is
+
+
+class OutputDecoder(Protocol):
+    """Decodes the messages of one Generate call; made by `Codec.decoder`, one per call, since dialects repeat things."""
+
+    def feed(self, messages: Sequence[bytes]) -> list[EngineOutput]:
+        """The outputs that `messages` (whole protobuf messages, in order) bring. Adjacent tokens of one choice may come
+        as one output. Raises EngineGarbled when a message is not the dialect's, and the error an in-band failure means."""
+        ...
+
+
+@attrs.frozen
+class Unary(Generic[T]):
+    """One message out, and how to read what comes back: `path` is the full gRPC method path, `parse` raises EngineGarbled.
+    Of a call that answers with a stream, `parse` reads one message of it."""
+
+    path: str
+    message: bytes
+    parse: Callable[[bytes], T]
+
+
+class Codec(Protocol):
+    """One dialect: pure functions between our records and its messages. A call that the dialect has not is None.
+
+    `facts` is what an engine of the dialect can be asked when it says nothing itself; `describes`, where the dialect has words
+    for it, what this engine says (`context_length` may be left to `model`). A piece of the tokenizer's archive is
+    `(bytes, hex sha256 or "")`; the last one at least carries the digest. An embedding comes with the tokens it was charged.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def facts(self) -> EngineFacts: ...
+
+    @property
+    def generate_path(self) -> str: ...
+
+    @property
+    def health(self) -> Unary[bool]: ...
+
+    @property
+    def model(self) -> Unary[ModelInfo]: ...
+
+    @property
+    def describes(self) -> Unary[EngineFacts] | None: ...
+
+    @property
+    def loads(self) -> Unary[Loads] | None: ...
+
+    @property
+    def tokenizer(self) -> Unary[tuple[bytes, str]] | None: ...
+
+    def generate(self, request: EngineRequest) -> bytes:
+        """The message that starts a generation. Raises UnsupportedParameter or InvalidRequest naming what it cannot say."""
+        ...
+
+    def decoder(self, request: EngineRequest) -> OutputDecoder: ...
+
+    def abort(self, request_id: str) -> Unary[None] | None: ...
+
+    def embed(self, request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]] | None: ...
+
+
+class Tensor(Protocol):
+    """Little-endian bytes in C order, with shape and dtype by name ("float32", "int64" ...)."""
+
+    @property
+    def data(self) -> memoryview: ...
+    @property
+    def shape(self) -> Sequence[int]: ...
+    @property
+    def dtype(self) -> str: ...
+
+
+class SharedPlace(Protocol):
+    """Where a tensor's bytes lie in shared memory: a name that the engine knows how to open, and the bytes there."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+
+class RequestMedia(Protocol):
+    """The media of one request as one dialect sends them: `EngineRequest.multimodal`."""
+
+    @property
+    def lendable(self) -> Sequence[Tensor]:
+        """The tensors that the engine could read from shared memory instead, in a fixed order; empty where the dialect has
+        no way to say where they lie."""
+        ...
+
+    def lent(self, places: Sequence[SharedPlace | None]) -> "RequestMedia":
+        """The same media with each tensor of `lendable` left out of the message whose place is given; None keeps it in."""
+        ...
+
+
+class MediaPacking(Protocol):
+    """How one dialect wants media: what its row in `engines.dialects` gives beside the codec."""
+
+    def pack(self, prepared: "Prepared", normalizes: bool) -> RequestMedia:
+        """What `smg_multimodal` prepared for one request, as this dialect sends it. `normalizes` is the engine's fact: pixels
+        then go as they are, one byte a value. Raises smg_multimodal's UnsupportedModel for what the dialect cannot carry.
+        Copies tensors: not on an event loop."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------------ what carries bytes
+
+
+class Receiver(Protocol):
+    """Where a call's answer is pushed."""
+
+    def messages(self, batch: list[bytes]) -> None:
+        """All messages of the call that one read brought, without their 5-byte gRPC prefix."""
+        ...
+
+    def closed(self, error: SmgError | None) -> None:
+        """The call is over: None when the peer's status was OK. Called exactly once, never before a message."""
         ...
 
 

@@ -1,77 +1,116 @@
-"""One engine: a codec on a transport (edge).
+"""An engine that takes token ids: one codec on one transport (edge).
 
 Waits for the network and decides nothing: what a message means is the codec's, how bytes travel the transport's. Above: the
-pipeline's driver streams through it, the monitor probes with it.
+pipeline's driver streams through it, the monitor probes with it; both know it as `IdsEngine` and `Engine`.
 """
 
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from typing import TypeVar
 
-from smg_core.engines.base import Call, Codec, EngineRequest, Loads, ModelInfo, Receiver, ServerInfo, Transport
+import attrs
+
+from smg_core.engines.base import (
+    TOKENIZER_LIMIT,
+    Call,
+    Codec,
+    EngineFacts,
+    EngineRequest,
+    Loads,
+    ModelInfo,
+    OutputDecoder,
+    OutputSink,
+    Transport,
+    Unary,
+)
+from smg_core.engines.status import not_offered
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
 from smg_core.tokens import TokenIds
 
 __all__ = ["EngineClient"]
 
+T = TypeVar("T")
+
 
 class EngineClient:
-    """Speaks one dialect to one engine. Times are seconds."""
+    """`IdsEngine` over gRPC. `control_timeout` in seconds bounds every call but Generate and the tokenizer's."""
 
     def __init__(self, codec: Codec, transport: Transport, *, control_timeout: float = 5.0) -> None:
         self.codec = codec
         self.transport = transport
         self._control_timeout = control_timeout
 
+    async def describe(self) -> tuple[ModelInfo, EngineFacts]:
+        """Its model and what it can be asked, from its own words where the dialect has them, else from the dialect's table."""
+        info, facts = await self._ask(self.codec.model), self.codec.facts
+        if self.codec.describes is not None:
+            try:
+                facts = await self._ask(self.codec.describes)
+            except SmgError as error:
+                if not not_offered(error):
+                    raise
+        if not facts.context_length:
+            facts = attrs.evolve(facts, context_length=info.context_length)
+        return info, facts
+
     async def generate(
         self,
         request: EngineRequest,
-        receiver: Receiver,
+        sink: OutputSink,
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
     ) -> Call:
-        """Start one generation; its messages go to `receiver`, to be read with `codec.decoder(request)`."""
+        """Start one generation; what its messages mean goes to `sink`."""
+        reader = _Reader(self.codec.decoder(request), sink)
         message = self.codec.generate(request)
-        return await self.transport.start(
-            self.codec.generate_path, message, receiver, metadata=metadata, timeout=timeout
-        )
+        path = self.codec.generate_path
+        reader.reads_from(await self.transport.start(path, message, reader, metadata=metadata, timeout=timeout))
+        return reader
 
     async def abort(self, request_id: str) -> None:
         """Tell the engine to forget a request, beside resetting its stream; an engine that is gone has forgotten it."""
-        path, message = self.codec.abort(request_id)
+        call = self.codec.abort(request_id)
+        if call is None:
+            return
         try:
-            await self.transport.unary(path, message, timeout=self._control_timeout)
+            await self._ask(call)
         except SmgError:
             return
 
     async def health(self, timeout: float | None = None) -> bool:
         """The engine's own verdict on itself."""
-        path, message = self.codec.health()
-        return self.codec.parse_health(await self._unary(path, message, timeout))
+        return await self._ask(self.codec.health, timeout)
 
-    async def model_info(self) -> ModelInfo:
-        path, message = self.codec.model_info()
-        return self.codec.parse_model_info(await self._unary(path, message))
+    async def loads(self) -> Loads | None:
+        """Its load now; None when the dialect cannot ask, or the engine does not say."""
+        if self.codec.loads is None:
+            return None
+        try:
+            return await self._ask(self.codec.loads)
+        except SmgError as error:
+            if not_offered(error):
+                return None
+            raise
 
-    async def server_info(self) -> ServerInfo:
-        path, message = self.codec.server_info()
-        return self.codec.parse_server_info(await self._unary(path, message))
+    async def embed(
+        self, request_id: str, ids: TokenIds, *, timeout: float | None = None
+    ) -> tuple[list[float], int] | None:
+        """The embedding of `ids` and the tokens it was charged; None when the dialect has no such call."""
+        call = self.codec.embed(request_id, ids)
+        if call is None:
+            return None
+        return await self._ask(call, timeout)
 
-    async def loads(self) -> Loads:
-        path, message = self.codec.loads()
-        return self.codec.parse_loads(await self._unary(path, message))
-
-    async def embed(self, request_id: str, ids: TokenIds, *, timeout: float | None = None) -> tuple[list[float], int]:
-        """The embedding of `ids` and the tokens it was charged."""
-        path, message = self.codec.embed(request_id, ids)
-        return self.codec.parse_embed(await self._unary(path, message, timeout))
-
-    async def tokenizer(self, *, timeout: float = 120.0, limit: int = 200 * 1024 * 1024) -> tuple[bytes, str]:
-        """The tokenizer's files as a zip archive of at most `limit` bytes, and its sha256 as hex. The digest is checked."""
-        path, message = self.codec.tokenizer()
-        gather = _Gather(self.codec, limit)
-        call = await self.transport.start(path, message, gather, timeout=timeout)
+    async def tokenizer(self, *, timeout: float = 120.0, limit: int = TOKENIZER_LIMIT) -> tuple[bytes, str] | None:
+        """The tokenizer's files as a zip archive of at most `limit` bytes, and its sha256 as hex; None when the dialect has
+        no such call. The digest is checked."""
+        pieces = self.codec.tokenizer
+        if pieces is None:
+            return None
+        gather = _Gather(pieces, limit)
+        call = await self.transport.start(pieces.path, pieces.message, gather, timeout=timeout)
         try:
             archive, digest = await gather.done
         finally:
@@ -83,16 +122,75 @@ class EngineClient:
     async def close(self) -> None:
         await self.transport.close()
 
-    async def _unary(self, path: str, message: bytes, timeout: float | None = None) -> bytes:
-        return await self.transport.unary(path, message, timeout=timeout or self._control_timeout)
+    async def _ask(self, call: Unary[T], timeout: float | None = None) -> T:
+        answer = await self.transport.unary(call.path, call.message, timeout=timeout or self._control_timeout)
+        return call.parse(answer)
+
+
+class _Reader:
+    """One Generate call between transport and sink: decodes what is pushed, and is the `Call` that the sink's owner holds.
+
+    A message that cannot be read, and a failure the engine sends in band, close the sink with that error and cancel the call;
+    what the engine still sends is not passed on.
+    """
+
+    __slots__ = ("_call", "_feed", "_over", "_sink")
+
+    def __init__(self, decoder: OutputDecoder, sink: OutputSink) -> None:
+        self._feed = decoder.feed
+        self._sink = sink
+        self._call: Call | None = None
+        self._over = False
+
+    def reads_from(self, call: Call) -> None:
+        """The transport's own call; a transport may push before it has returned it."""
+        if self._over:
+            call.cancel()
+        else:
+            self._call = call
+
+    # ------------------------------------------------------------------------------------------ pushed by the transport
+
+    def messages(self, batch: list[bytes]) -> None:
+        if self._over:
+            return
+        try:
+            outputs = self._feed(batch)
+        except SmgError as error:
+            self.cancel()
+            self._sink.closed(error)
+            return
+        if outputs:
+            self._sink.outputs(outputs)
+
+    def closed(self, error: SmgError | None) -> None:
+        if not self._over:
+            self._over, self._call = True, None
+            self._sink.closed(error)
+
+    # ------------------------------------------------------------------------------------------ asked by the sink's owner
+
+    def cancel(self) -> None:
+        self._over = True
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
+
+    def pause(self) -> None:
+        if self._call is not None:
+            self._call.pause()
+
+    def resume(self) -> None:
+        if self._call is not None:
+            self._call.resume()
 
 
 class _Gather:
     """Collects the chunks of an archive."""
 
-    def __init__(self, codec: Codec, limit: int) -> None:
+    def __init__(self, pieces: Unary[tuple[bytes, str]], limit: int) -> None:
         self.done: asyncio.Future[tuple[bytes, str]] = asyncio.get_running_loop().create_future()
-        self._codec = codec
+        self._parse = pieces.parse
         self._limit = limit
         self._size = 0
         self._pieces: list[bytes] = []
@@ -101,11 +199,16 @@ class _Gather:
     def messages(self, batch: list[bytes]) -> None:
         if self.done.done():
             return
-        for message in batch:
-            piece, digest = self._codec.parse_tokenizer_chunk(message)
-            self._size += len(piece)
-            self._pieces.append(piece)
-            self._digest = digest or self._digest
+        try:
+            for message in batch:
+                piece, digest = self._parse(message)
+                self._size += len(piece)
+                self._pieces.append(piece)
+                self._digest = digest or self._digest
+        except SmgError as error:
+            self._pieces.clear()
+            self.done.set_exception(error)
+            return
         if self._size > self._limit:
             self._pieces.clear()
             self.done.set_exception(EngineGarbled(f"The engine's tokenizer archive is over {self._limit} bytes."))

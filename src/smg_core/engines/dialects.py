@@ -1,19 +1,34 @@
-"""The engine dialects by name, each made at first use.
+"""The engine dialects: one row each, loaded when it is first asked for.
 
-A row is a factory, so that naming a dialect imports no protobuf. Third parties add theirs through the entry point group
-`smg.engines`. Pure: trying the dialects on an engine is the gateway's.
+A row has factories, so that naming a dialect imports no protobuf and no numpy. Third parties add theirs through the entry point
+group `smg.engines`, whose objects are rows (`Dialect`) too. Pure: trying the dialects on an engine is done by whoever lets
+workers join.
 """
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
-from smg_core.engines.base import Codec
+import attrs
 
-__all__ = ["DIALECTS", "UnknownDialect", "dialect"]
+from smg_core.engines.base import Codec, MediaPacking
+
+__all__ = ["AUTO", "DIALECTS", "Dialect", "UnknownDialect", "dialect", "names"]
+
+AUTO = "auto"
+"""The setting that means: ask each engine when it joins, in the order of `names()`."""
+
+
+@attrs.frozen
+class Dialect:
+    """One row. `codec` makes what puts requests and reads answers; `packing` what packs media, None where the dialect carries
+    none."""
+
+    codec: Callable[[], Codec]
+    packing: Callable[[], MediaPacking] | None = None
 
 
 class UnknownDialect(LookupError):
-    """No dialect of that name, built in or installed."""
+    """No dialect of that name, built in or installed; the message names those there are."""
 
 
 def _vllm() -> Codec:
@@ -22,22 +37,49 @@ def _vllm() -> Codec:
     return VllmCodec()
 
 
+def _vllm_packing() -> MediaPacking:
+    from smg_core.engines.vllm.packing import VllmPacking
+
+    return VllmPacking()
+
+
 def _neutral() -> Codec:
     from smg_core.engines.neutral.codec import NeutralCodec
 
     return NeutralCodec()
 
 
-DIALECTS: dict[str, Callable[[], Codec]] = {"vllm": _vllm, "neutral": _neutral}
-"""In the order in which an engine of unknown dialect is asked."""
+def _neutral_packing() -> MediaPacking:
+    from smg_core.engines.neutral.packing import NeutralPacking
+
+    return NeutralPacking()
 
 
-def dialect(name: str) -> Codec:
-    """The codec called `name`. Raises UnknownDialect, naming what there is."""
+DIALECTS: dict[str, Dialect] = {
+    "vllm": Dialect(_vllm, _vllm_packing),
+    "neutral": Dialect(_neutral, _neutral_packing),
+}
+"""The built-in dialects, in the order in which an engine of unknown dialect is asked."""
+
+
+def names() -> tuple[str, ...]:
+    """Every dialect there is, in the order in which an engine of unknown dialect is asked: built-in ones, then installed ones
+    by the alphabet."""
+    return (*DIALECTS, *sorted(set(_installed()) - set(DIALECTS)))
+
+
+def dialect(name: str) -> Dialect:
+    """The row called `name`; built-in ones cannot be replaced. Raises UnknownDialect."""
     if name in DIALECTS:
-        return DIALECTS[name]()
-    installed = {entry.name: entry for entry in entry_points(group="smg.engines")}
-    if name in installed:
-        factory: Callable[[], Codec] = installed[name].load()
-        return factory()
-    raise UnknownDialect(f"no engine dialect {name!r}; there are {', '.join(sorted({*DIALECTS, *installed}))}")
+        return DIALECTS[name]
+    installed = _installed()
+    if name not in installed:
+        raise UnknownDialect(f"no engine dialect {name!r}; there are {', '.join((AUTO, *names()))}")
+    row = installed[name].load()
+    if not isinstance(row, Dialect):
+        raise UnknownDialect(f"the entry point {name!r} of smg.engines is no smg_core.engines.dialects.Dialect")
+    return row
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group="smg.engines")}

@@ -19,7 +19,7 @@ from smg_core.errors import (
     WorkerGone,
 )
 
-__all__ = ["NAMES", "error_from_http", "error_from_reset", "error_from_status", "percent_decode"]
+__all__ = ["NAMES", "error_from_http", "error_from_reset", "error_from_status", "not_offered", "percent_decode"]
 
 NAMES = (
     "OK",
@@ -130,3 +130,8 @@ def error_from_reset(code: int) -> SmgError:
     """The error for a stream that the engine reset with this HTTP/2 error code."""
     kind, told, name = _RESETS.get(code, (EngineFailed, _FAILED, f"code {code}"))
     return kind(told, detail=f"the engine reset the stream: {name}")
+
+
+def not_offered(error: SmgError) -> bool:
+    """Whether the engine answered that it has no such call (gRPC's UNIMPLEMENTED), as `error_from_status` put it."""
+    return isinstance(error, EngineFailed) and (error.detail or "").startswith("UNIMPLEMENTED")

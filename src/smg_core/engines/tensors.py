@@ -1,31 +1,19 @@
-"""Messages that hold tensors, framed so that the tensors are copied once.
+"""Protobuf messages that hold tensors, framed so that the tensors are copied once.
 
 Above: the modules that put media into one dialect each. Below: `wire`. Knows no dialect.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import attrs
 
 from smg_core.engines.wire import varint
 
-__all__ = ["MediaMessage", "Piece", "Tensor", "head"]
+__all__ = ["MediaMessage", "Piece", "head"]
 
 Piece = bytes | memoryview
 
 _LENGTH_DELIMITED = 2
-
-
-class Tensor(Protocol):
-    """Little-endian bytes in C order, with shape and dtype by name ("float32", "int64" ...)."""
-
-    @property
-    def data(self) -> memoryview: ...
-    @property
-    def shape(self) -> Sequence[int]: ...
-    @property
-    def dtype(self) -> str: ...
 
 
 @attrs.frozen(eq=False)

@@ -1,7 +1,8 @@
 """What goes onto a protobuf wire: framing by hand for the one field that is worth it, and the ranges that numbers have there.
 
 A prompt's ids are packed once and sent by every dialect; upb does the packing, since it is forty times as fast as Python. A
-number that its field cannot hold is refused by name. Pure. Above: the codecs. Knows varints and tags, and no message.
+number that its field cannot hold is refused by name: `param` is its path in request.py ("sampling.top_k"). Pure. Above: the
+codecs. Knows varints and tags, and no message.
 """
 
 import math
@@ -54,38 +55,43 @@ def _packed(ids: list[int]) -> bytes:
     return framed[at + 1 :]
 
 
-def float32(name: str, value: float) -> float:
-    """`value`, if a float field can hold it. Raises InvalidRequest naming the parameter."""
+def float32(param: str, value: float) -> float:
+    """`value`, if a float field can hold it. Raises InvalidRequest naming `param`, as do all below."""
     if not math.isfinite(value) or abs(value) > _LARGEST_FLOAT32:
-        raise InvalidRequest(f"{name} must be a finite number.", param=name)
+        raise InvalidRequest(f"{_last(param)} must be a finite number.", param=param)
     return value
 
 
-def nonzero(name: str, value: float) -> float:
+def nonzero(param: str, value: float) -> float:
     """`value`, if the wire does not take it for "not set". Raises UnsupportedParameter."""
     if abs(value) < _SMALLEST_FLOAT32:
-        raise UnsupportedParameter(f"{name}={value} cannot be asked of this engine; it must be above 0.", param=name)
-    return float32(name, value)
+        told = f"{_last(param)}={value} cannot be asked of this engine; it must be above 0."
+        raise UnsupportedParameter(told, param=param)
+    return float32(param, value)
 
 
-def uint32(name: str, value: int) -> int:
+def uint32(param: str, value: int) -> int:
     """`value`, if an unsigned 32-bit field can hold it."""
     if not 0 <= value < _UINT32_END:
-        raise InvalidRequest(f"{name} must be between 0 and {_UINT32_END - 1}, got {value}.", param=name)
+        raise InvalidRequest(f"{_last(param)} must be between 0 and {_UINT32_END - 1}, got {value}.", param=param)
     return value
 
 
-def positive(name: str, value: int) -> int:
+def positive(param: str, value: int) -> int:
     """`value`, if it is at least 1."""
     if value < 1:
-        raise InvalidRequest(f"{name} must be at least 1, got {value}.", param=name)
-    return uint32(name, value)
+        raise InvalidRequest(f"{_last(param)} must be at least 1, got {value}.", param=param)
+    return uint32(param, value)
 
 
-def int32(name: str, value: int) -> int:
+def int32(param: str, value: int) -> int:
     """`value`, if a signed 32-bit field can hold it."""
     if value not in _INT32:
-        raise UnsupportedParameter(
-            f"{name} must be between {_INT32.start} and {_INT32.stop - 1} for this engine, got {value}.", param=name
-        )
+        range_ = f"between {_INT32.start} and {_INT32.stop - 1}"
+        raise UnsupportedParameter(f"{_last(param)} must be {range_} for this engine, got {value}.", param=param)
     return value
+
+
+def _last(param: str) -> str:
+    """The name at the end of a path into request.py: "sampling.top_k" is `top_k` to the client."""
+    return param.rpartition(".")[2]

@@ -13,7 +13,7 @@ engine's stream is paused until the client has caught up.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from smg_core.engines.base import Call, OutputDecoder
+from smg_core.engines.base import Call, EngineOutput
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Failed, Usage
 from smg_core.pipeline.output import OutputProcessor
@@ -33,7 +33,6 @@ class Answer:
 
     __slots__ = (
         "_call",
-        "_decoder",
         "_engine_over",
         "_error",
         "_processor",
@@ -52,7 +51,6 @@ class Answer:
         self._call: Call | None = None
         self._trailing: Call | None = None
         self._processor: OutputProcessor | None = None
-        self._decoder: OutputDecoder | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._engine_over = True
         self._error: SmgError | None = None
@@ -64,11 +62,11 @@ class Answer:
 
     # -------------------------------------------------------------------------------------- driven by the request
 
-    def begin(self, processor: OutputProcessor, decoder: OutputDecoder) -> None:
+    def begin(self, processor: OutputProcessor) -> None:
         """A new attempt: what came of an earlier one is forgotten."""
         if self._trailing is not None:
             self._trailing.cancel()  # what it has still to say is not of this attempt
-        self._processor, self._decoder, self._call, self._trailing = processor, decoder, None, None
+        self._processor, self._call, self._trailing = processor, None, None
         self._engine_over = self.ended = False
         self._error = None
 
@@ -101,13 +99,13 @@ class Answer:
 
     # ---------------------------------------------------------------------------------------- pushed by the engine
 
-    def messages(self, batch: list[bytes]) -> None:
-        """Engine messages of one socket read."""
-        processor, decoder = self._processor, self._decoder
-        if self.ended or processor is None or decoder is None:
+    def outputs(self, outputs: Sequence[EngineOutput]) -> None:
+        """The engine's outputs of one socket read."""
+        processor = self._processor
+        if self.ended or processor is None:
             return
         try:
-            events = processor.feed(decoder.feed(batch))
+            events = processor.feed(outputs)
         except SmgError as error:
             self._fail(error)
             return
@@ -122,8 +120,8 @@ class Answer:
         self._take(events)
 
     def closed(self, error: SmgError | None) -> None:
-        """The engine's stream is over."""
-        self._engine_over = True
+        """The engine's stream is over; one that could not be read may still be worked on, so it is aborted by name."""
+        self._engine_over = not isinstance(error, EngineGarbled)
         if not self.ended:
             self._fail(error or EngineGarbled("The engine's stream ended before its answer was complete."))
 
@@ -167,8 +165,8 @@ class StreamedAnswer(Answer):
         self._high_water = high_water
         self._write_now = write_now
 
-    def begin(self, processor: OutputProcessor, decoder: OutputDecoder) -> None:
-        super().begin(processor, decoder)
+    def begin(self, processor: OutputProcessor) -> None:
+        super().begin(processor)
         self._encoder = self._make_encoder()
         self._buffer: list[bytes] = [self._encoder.start()]
         self._size = 0
@@ -230,8 +228,8 @@ class WholeAnswer(Answer):
         super().__init__(write, on_first=on_first)
         self._make_encoder = make_encoder
 
-    def begin(self, processor: OutputProcessor, decoder: OutputDecoder) -> None:
-        super().begin(processor, decoder)
+    def begin(self, processor: OutputProcessor) -> None:
+        super().begin(processor)
         self._encoder = self._make_encoder()
 
     async def deliver(self) -> None:

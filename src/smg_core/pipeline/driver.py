@@ -196,7 +196,7 @@ class Driver:
         if step.attempt > 1:
             request = attrs.evolve(request, id=f"{request.id}-{step.attempt}")
         loan = None
-        answer.begin(OutputProcessor(prepared.plan), engine.codec.decoder(request))
+        answer.begin(OutputProcessor(prepared.plan))
         worker.board.add(worker.row, 1)
         try:
             if request.multimodal is not None and prepared.model.media is not None:

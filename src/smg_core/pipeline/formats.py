@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from smg_core.engines.base import Capabilities, Constraint
+from smg_core.engines.base import Constraint, EngineFacts
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.request import (
     ChoiceFormat,
@@ -25,7 +25,7 @@ from smg_core.request import (
 __all__ = ["compiled", "constraint_of", "output_check"]
 
 
-def constraint_of(asked: ResponseFormat, able: Capabilities) -> Constraint | None:
+def constraint_of(asked: ResponseFormat, able: EngineFacts) -> Constraint | None:
     """The engine's constraint for a response format. Raises UnsupportedParameter when the engine has none of the kind."""
     if isinstance(asked, TextFormat):
         return None

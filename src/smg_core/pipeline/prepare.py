@@ -11,14 +11,14 @@ from typing import Any
 
 import attrs
 
-from smg_core.engines.base import EngineRequest, EngineSampling
+from smg_core.engines.base import EngineRequest
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from smg_core.pipeline.formats import constraint_of, output_check
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.output import OutputPlan
 from smg_core.pipeline.reading import reading_of
 from smg_core.pipeline.served import ServedModel
-from smg_core.request import FunctionTool, GenerationRequest
+from smg_core.request import FunctionTool, GenerationRequest, Sampling
 from smg_core.tokenizer.base import EncodeReport, Prompt
 from smg_core.tokens import TokenIds
 
@@ -108,7 +108,7 @@ def assemble(
     engine = EngineRequest(
         id=request.id,
         input_ids=encoded.ids,
-        sampling=sampling,
+        sampling=sampling if model.capabilities.stop_strings else attrs.evolve(sampling, stop=()),
         stream=request.stream,
         constraint=reading.constraint or constraint_of(request.response_format, model.capabilities),
         multimodal=placed.inputs if placed is not None else None,
@@ -124,32 +124,21 @@ def _own_ids(prompt: Sequence[int], model: ServedModel) -> TokenIds:
     return TokenIds(prompt)
 
 
-def _sampling(request: GenerationRequest, model: ServedModel, length: int) -> EngineSampling:
+def _sampling(request: GenerationRequest, model: ServedModel, length: int) -> Sampling:
     asked, defaults = request.sampling, model.default_sampling
     _refuse_unsupported(request, model)
     room = model.context_length - length if model.context_length else None
     if room is not None and (room <= 0 or (asked.max_tokens is not None and asked.max_tokens > room)):
         raise PromptTooLong(length, max(asked.max_tokens or 1, 1), model.context_length)
-    return EngineSampling(
+    return attrs.evolve(
+        asked,
         max_tokens=asked.max_tokens if asked.max_tokens is not None else room,
-        min_tokens=asked.min_tokens or 0,
         temperature=_or_default(asked.temperature, defaults, "temperature"),
         top_p=_or_default(asked.top_p, defaults, "top_p"),
         top_k=_or_default(asked.top_k, defaults, "top_k"),
         min_p=_or_default(asked.min_p, defaults, "min_p"),
-        frequency_penalty=asked.frequency_penalty,
-        presence_penalty=asked.presence_penalty,
         repetition_penalty=_or_default(asked.repetition_penalty, defaults, "repetition_penalty"),
-        seed=asked.seed,
-        stop=asked.stop,
-        stop_token_ids=asked.stop_token_ids,
-        ignore_eos=asked.ignore_eos,
-        skip_special_tokens=asked.skip_special_tokens,
-        include_stop=asked.include_stop,
         logit_bias=_known_ids(asked.logit_bias, model),
-        n=asked.n,
-        logprobs=asked.logprobs,
-        prompt_logprobs=asked.prompt_logprobs,
     )
 
 
@@ -169,6 +158,10 @@ def _refuse_unsupported(request: GenerationRequest, model: ServedModel) -> None:
     asked, able = request.sampling, model.capabilities
     if asked.n > 1 and not able.n:
         raise UnsupportedParameter("This model's engine gives one choice at a time.", param="n")
+    if request.cache_salt is not None and not able.cache_salt:
+        raise UnsupportedParameter("This model's engine cannot keep caches apart by a salt.", param="cache_salt")
+    if asked.logprobs is not None and not able.logprobs:
+        raise UnsupportedParameter("This model's engine gives no logprobs.", param="logprobs")
     if asked.logprobs is not None and able.max_logprobs is not None and asked.logprobs > able.max_logprobs:
         raise UnsupportedParameter(f"At most {able.max_logprobs} logprobs per token.", param="top_logprobs")
     if asked.prompt_logprobs is not None and not able.prompt_logprobs:

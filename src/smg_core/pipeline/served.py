@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from smg_core.engines.base import Capabilities
+from smg_core.engines.base import EngineFacts
 from smg_core.pipeline.media import MediaService
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
@@ -31,7 +31,7 @@ class ServedModel:
     context_length: int
     vocab_size: int
     dialect: str
-    capabilities: Capabilities
+    capabilities: EngineFacts
     parser: Family | None = None
     default_sampling: Mapping[str, Any] = attrs.field(factory=dict)
     protect_control: bool = True

@@ -21,9 +21,9 @@ import attrs
 
 from smg_core.clock import Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
-from smg_core.engines.base import ModelInfo, Transport
+from smg_core.engines.base import EngineFacts, ModelInfo, Transport
 from smg_core.engines.client import EngineClient
-from smg_core.engines.dialects import DIALECTS, dialect
+from smg_core.engines.dialects import AUTO, dialect, names
 from smg_core.engines.h2.frames import Limits
 from smg_core.engines.target import Target, Tls
 from smg_core.errors import InternalError, ModelNotFound, SmgError, WorkerGone
@@ -116,12 +116,13 @@ class Runtime:
     async def start(self) -> None:
         """Begin to reach the workers; returns before they are. Calling it again does nothing.
 
-        Raises ValueError for a worker's URL that is none, and for a tokenizer folder that holds none.
+        Raises ValueError for a worker's URL that is none, and for a tokenizer folder that holds none; UnknownDialect for a
+        dialect that is neither built in nor installed.
         """
         if self.started:
             return
         for spec in self._specs:
-            Target.parse(spec.url)
+            self._check(spec)
         self.started = True
         self.draining = False
         self._loop = asyncio.get_running_loop()
@@ -190,10 +191,15 @@ class Runtime:
 
     def add_worker(self, worker: str | WorkerSpec) -> Worker:
         """Let one more worker join, while running. Raises ValueError for a URL that is none, or a name that is taken."""
-        Target.parse(_spec(worker).url)
+        self._check(_spec(worker))
         added = self.registry.add(_spec(worker))
         self.monitor.watch(added)
         return added
+
+    def _check(self, spec: WorkerSpec) -> None:
+        Target.parse(spec.url)
+        if (wanted := self._dialect(spec)) != AUTO:
+            dialect(wanted)
 
     def id_header(self, headers: Mapping[str, str], request_id: str) -> tuple[bytes, bytes]:
         """The header that names a request: the client's own name for it, where that is short and plain, else `request_id`."""
@@ -238,12 +244,12 @@ class Runtime:
         transport = self._transports.get(worker.name)
         if transport is None:
             transport = self._transports[worker.name] = self._transport(worker.spec)
-        wanted = worker.spec.dialect if worker.spec.dialect != "auto" else self.config.workers.dialect
-        if wanted != "auto":
-            return EngineClient(dialect(wanted), transport)
+        wanted = self._dialect(worker.spec)
+        if wanted != AUTO:
+            return EngineClient(dialect(wanted).codec(), transport)
         failure: SmgError | None = None
-        for name in DIALECTS:
-            client = EngineClient(dialect(name), transport)
+        for name in names():
+            client = EngineClient(dialect(name).codec(), transport)
             try:
                 await client.health()
             except WorkerGone:
@@ -253,6 +259,9 @@ class Runtime:
             else:
                 return client
         raise WorkerGone("The engine speaks no dialect that is known here.", detail=str(failure))
+
+    def _dialect(self, spec: WorkerSpec) -> str:
+        return spec.dialect if spec.dialect != AUTO else self.config.workers.dialect
 
     def _transport(self, spec: WorkerSpec) -> Transport:
         settings = self.config.workers
@@ -268,7 +277,7 @@ class Runtime:
 
     async def _join(self, worker: Worker, engine: EngineClient) -> tuple[str, ...]:
         """Learn a worker's model, load what is needed to serve it, and return the names it goes by."""
-        info = await engine.model_info()
+        info, facts = await engine.describe()
         settings = self.config.model
         name = worker.spec.model or settings.name or info.model or worker.name
         names = (name, *settings.served_names)
@@ -276,17 +285,16 @@ class Runtime:
         async with self._loading:
             if name not in self.models:
                 bundle = await self._bundle(engine, info)
-                served = self._served(name, info, bundle, engine, await self._service(name, bundle, engine, info))
+                served = self._served(name, info, bundle, facts, await self._service(name, bundle, facts))
                 self.models |= {each: attrs.evolve(served, name=each) for each in names}
         media = self.models[name].media
         if media is not None:
-            about = await engine.server_info()
-            if about.normalizes != media.raw:
+            if facts.normalizes != media.raw:
                 raise WorkerGone(
                     "The engine does not take pictures as others of its model do.",
-                    detail=f"{worker.name} {'' if about.normalizes else 'does not '}normalise pixels (mm_device_do_normalize)",
+                    detail=f"{worker.name} {'' if facts.normalizes else 'does not '}normalise pixels (mm_device_do_normalize)",
                 )
-            worker.memory = about.memory if self.config.media.shared_memory != "off" else ""
+            worker.memory = facts.shared_memory if self.config.media.shared_memory != "off" else ""
         return names
 
     async def _bundle(self, engine: EngineClient, info: ModelInfo) -> TokenizerBundle:
@@ -310,24 +318,20 @@ class Runtime:
     async def _fetch_tokenizer(self, engine: EngineClient, info: ModelInfo) -> Path:
         """The engine's own tokenizer; where it cannot send it, the folder it names, if that is on this machine."""
         try:
-            archive, digest = await engine.tokenizer()
+            sent = await engine.tokenizer()
         except WorkerGone:
             raise
         except SmgError as error:
-            for place in (info.tokenizer_path, info.model):
-                if place and Path(place).is_dir():
-                    return Path(place)
-            raise InternalError(
-                "The engine sends no tokenizer; name a folder with tokenizer.path.", detail=str(error)
-            ) from error
+            return _named_folder(info, str(error))
+        if sent is None:
+            return _named_folder(info, "its dialect has no call for it")
+        archive, digest = sent
         folder = Path(tempfile.mkdtemp(prefix="smg-tokenizer-"))
         self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
         unpack_archive(archive, digest, folder)
         return folder
 
-    async def _service(
-        self, name: str, bundle: TokenizerBundle, engine: EngineClient, info: ModelInfo
-    ) -> "ModelMedia | None":
+    async def _service(self, name: str, bundle: TokenizerBundle, facts: EngineFacts) -> "ModelMedia | None":
         """What serves a model's media; None for a model of text. Only then is anything about media loaded."""
         if not suggests_media(bundle.model_config, [file.name for file in bundle.folder.iterdir()]):
             return None
@@ -342,9 +346,10 @@ class Runtime:
         if self._media is None:
             self._media = await loop.run_in_executor(self._pool, GatewayMedia, self.config.media)
             self._stack.push_async_callback(self._close_media)
-        raw = (await engine.server_info()).normalizes
         service = partial(self._media.service, name, bundle.folder, bundle.model_config, bundle.tokenizer)
-        return await loop.run_in_executor(self._pool, partial(service, engine.codec.name, raw=raw, said=info.media))
+        return await loop.run_in_executor(
+            self._pool, partial(service, facts.dialect, raw=facts.normalizes, said=facts.media)
+        )
 
     async def _close_media(self) -> None:
         media, self._media = self._media, None
@@ -352,7 +357,7 @@ class Runtime:
             await media.close()
 
     def _served(
-        self, name: str, info: ModelInfo, bundle: TokenizerBundle, engine: EngineClient, media: "ModelMedia | None"
+        self, name: str, info: ModelInfo, bundle: TokenizerBundle, facts: EngineFacts, media: "ModelMedia | None"
     ) -> ServedModel:
         settings = self.config.model
         context = settings.context_length or info.context_length
@@ -362,8 +367,8 @@ class Runtime:
             template=bundle.template if media is None else _placing(bundle, media.texts, self.clock),
             context_length=context,
             vocab_size=min(filter(None, (info.vocab_size, bundle.tokenizer.vocab_size)), default=0),
-            dialect=engine.codec.name,
-            capabilities=engine.codec.capabilities,
+            dialect=facts.dialect,
+            capabilities=facts,
             parser=self._family(name, info, bundle),
             default_sampling=info.default_sampling,
             protect_control=self.config.tokenizer.protect_control,
@@ -392,6 +397,14 @@ class Runtime:
             return found.family
         log.warning("model %s: no parser family is known for it; its output is passed on as plain text", name)
         return None
+
+
+def _named_folder(info: ModelInfo, reason: str) -> Path:
+    """The folder an engine took its tokenizer from, if that is on this machine. Raises InternalError with `reason`."""
+    for place in (info.tokenizer_path, info.model):
+        if place and Path(place).is_dir():
+            return Path(place)
+    raise InternalError("The engine sends no tokenizer; name a folder with tokenizer.path.", detail=reason)
 
 
 def _with_template(bundle: TokenizerBundle, file: Path, clock: Clock) -> TokenizerBundle:

@@ -14,7 +14,9 @@ from google.protobuf.message import DecodeError
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
-from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, EngineSampling, ModelInfo, RankLoad
+from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, RankLoad
+from smg_core.request import Sampling
+from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.media import ReadShared, read_media
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
@@ -88,7 +90,7 @@ class Face(Protocol):
 
     def health(self, healthy: bool) -> bytes: ...
 
-    def model_info(self, info: ModelInfo, about: About) -> bytes: ...
+    def model_info(self, info: SimulatedModel, about: About) -> bytes: ...
 
     def server_info(self, about: About) -> bytes: ...
 
@@ -215,7 +217,7 @@ class VllmFace:
         message = "Health" if healthy else "Engine is not healthy"
         return bytes(pb.HealthCheckResponse(healthy=healthy, message=message).SerializeToString())
 
-    def model_info(self, info: ModelInfo, about: About) -> bytes:
+    def model_info(self, info: SimulatedModel, about: About) -> bytes:
         message = pb.GetModelInfoResponse(
             model_path=info.tokenizer_path,
             is_generation=info.is_generation,
@@ -227,7 +229,7 @@ class VllmFace:
             architectures=info.architectures,
             eos_token_ids=info.eos_token_ids,
             pad_token_id=info.pad_token_id or 0,
-            max_req_input_len=info.max_prompt_tokens,
+            max_req_input_len=info.context_length,
             supports_vision=info.supports_vision,
             default_sampling_params_json=json.dumps(dict(info.default_sampling)),
         )
@@ -292,11 +294,11 @@ class VllmFace:
         return bytes(message.SerializeToString())
 
 
-def _sampling(params: Any) -> EngineSampling:
+def _sampling(params: Any) -> Sampling:
     """0 is "not set" wherever the wire has no presence."""
-    return EngineSampling(
+    return Sampling(
         max_tokens=params.max_tokens if params.HasField("max_tokens") else None,
-        min_tokens=params.min_tokens,
+        min_tokens=params.min_tokens or None,
         temperature=params.temperature if params.HasField("temperature") else None,
         top_p=params.top_p or None,
         top_k=params.top_k or None,

@@ -7,15 +7,16 @@ vocabulary makes tokens, prefix_cache counts what was seen. Knows no dialect, no
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from random import Random
-from typing import Literal
+from typing import Any, Literal, cast
 
 import attrs
 
-from smg_core.engines.base import EngineLogprob, EngineRequest, EngineSampling, ModelInfo
+from smg_core.engines.base import EngineLogprob, EngineRequest
 from smg_core.events import FinishReason
+from smg_core.request import Sampling
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.media import SeenMedia, cached_media, check_media, described
@@ -26,7 +27,7 @@ from smg_core.simulator.replies import Reply, Rule, Script, called_tool
 from smg_core.simulator.shapes import Shapes, Unfollowable
 from smg_core.simulator.vocabulary import Vocabulary
 
-__all__ = ["Choice", "Engine", "Plan", "SimulatorConfig"]
+__all__ = ["Choice", "Engine", "Plan", "SimulatedModel", "SimulatorConfig"]
 
 _THINKING = "<think>\n"
 _SHAPES = "shapes"
@@ -103,6 +104,24 @@ class Plan:
     prompt_tokens: int
 
 
+@attrs.frozen
+class SimulatedModel:
+    """What the engine says of its model: everything that some dialect has a field for. `media` are the kinds it takes."""
+
+    model: str
+    tokenizer_path: str
+    model_type: str
+    architectures: tuple[str, ...]
+    context_length: int
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+    pad_token_id: int | None
+    is_generation: bool
+    supports_vision: bool
+    media: frozenset[str]
+    default_sampling: Mapping[str, Any]
+
+
 class Engine:
     """The deterministic model of one engine."""
 
@@ -115,19 +134,18 @@ class Engine:
         self._shapes = Shapes()
         self._pool = sentences(_POOL_SEED + config.seed)
 
-    def model_info(self) -> ModelInfo:
+    def model_info(self) -> SimulatedModel:
         """What it says of its model."""
         words = self.vocabulary
         defaults = {
             name: words.generation[name] for name in ("temperature", "top_p", "top_k") if name in words.generation
         }
-        return ModelInfo(
+        return SimulatedModel(
             model=self.config.model,
             tokenizer_path=self.config.model_folder,
             model_type=words.model_type,
             architectures=words.architectures,
             context_length=self.context_length,
-            max_prompt_tokens=self.context_length,
             vocab_size=words.size,
             eos_token_ids=words.eos_ids,
             pad_token_id=words.generation.get("pad_token_id"),
@@ -151,13 +169,13 @@ class Engine:
             )
 
     def _check_media(self, request: EngineRequest) -> None:
-        seen: Sequence[SeenMedia] = request.multimodal or ()
+        seen = _seen(request)
         words = self.vocabulary
         if any(not (words.hears if media.modality == "audio" else words.sees) for media in seen):
             raise Refused("This model does not support multimodal input")
         check_media(seen, request.input_ids, words.merge, words.mels)
 
-    def _check_sampling(self, asked: EngineSampling) -> None:
+    def _check_sampling(self, asked: Sampling) -> None:
         wrong = [
             (
                 asked.max_tokens is not None and asked.max_tokens < 1,
@@ -174,7 +192,10 @@ class Engine:
                 any(not 0 <= token < self.vocabulary.size for token in asked.logit_bias or ()),
                 "a token id of logit_bias is out of vocabulary",
             ),
-            (asked.min_tokens > (asked.max_tokens or asked.min_tokens), "min_tokens must not be above max_tokens"),
+            (
+                (asked.min_tokens or 0) > (asked.max_tokens or asked.min_tokens or 0),
+                "min_tokens must not be above max_tokens",
+            ),
         ]
         for is_wrong, message in wrong:
             if is_wrong:
@@ -206,19 +227,19 @@ class Engine:
 
     def held(self, request: EngineRequest) -> int:
         """How many leading tokens of the prompt the prefix cache has."""
-        return self.cache.lookup(request.input_ids, request.cache_salt or "", cached_media(request.multimodal or ()))
+        return self.cache.lookup(request.input_ids, request.cache_salt or "", cached_media(_seen(request)))
 
     def hold(self, request: EngineRequest, generated: Sequence[int]) -> list[CacheChange]:
         """Keep the prompt, and what was generated after it, in the prefix cache; what changed there."""
         ids = [*request.input_ids, *generated]
-        return self.cache.store(ids, request.cache_salt or "", cached_media(request.multimodal or ()))
+        return self.cache.store(ids, request.cache_salt or "", cached_media(_seen(request)))
 
     def _choice(self, request: EngineRequest, prompt: str, told: Reply | None, limit: int, stem: str) -> Choice:
         """One answer: the reply's tokens, its end token, and then whatever cuts it short."""
         rng, asked = Random(stem), request.sampling
         pieces, finish = self._pieces(request, prompt, told, rng, limit)
         ids = [token for piece in pieces for token in piece]
-        self._lengthen(ids, limit if asked.ignore_eos else min(asked.min_tokens, limit), rng)
+        self._lengthen(ids, limit if asked.ignore_eos else min(asked.min_tokens or 0, limit), rng)
         if finish == "stop" and not asked.ignore_eos:
             ids.append(self.vocabulary.eos_ids[0])
         if len(ids) > limit or asked.ignore_eos:
@@ -246,8 +267,8 @@ class Engine:
                 return [self.vocabulary.encode(shaped)], "stop"
         thinking = prompt.endswith(_THINKING)
         reply = told or self._told(prompt, rng)
-        if reply is None and request.multimodal and _SHAPES in prompt.casefold():
-            reply = Reply(described(request.multimodal))
+        if reply is None and _seen(request) and _SHAPES in prompt.casefold():
+            reply = Reply(described(_seen(request)))
         if reply is None and thinking:
             reply = Reply(text=self._free_text(rng), reasoning=self._free_text(rng))
         if reply is not None:
@@ -278,13 +299,14 @@ class Engine:
         while len(ids) < least:
             ids += self._sentence(rng)
 
-    def _stopped(self, ids: list[int], asked: EngineSampling) -> tuple[str | int | None, int | None]:
+    def _stopped(self, ids: list[int], asked: Sampling) -> tuple[str | int | None, int | None]:
         """What ends the reply first and after how many tokens, among the stop ids and stop strings; or None twice."""
         best: int | None = None
+        least = asked.min_tokens or 0
         matched: str | int | None = None
         wanted = set(asked.stop_token_ids)
         if wanted:
-            best = next((at + 1 for at, token in enumerate(ids) if token in wanted and at + 1 > asked.min_tokens), None)
+            best = next((at + 1 for at, token in enumerate(ids) if token in wanted and at + 1 > least), None)
             matched = ids[best - 1] if best is not None else None
         if asked.stop:
             ended = self._stop_string(ids, asked)
@@ -292,7 +314,7 @@ class Engine:
                 matched, best = ended
         return matched, best
 
-    def _stop_string(self, ids: list[int], asked: EngineSampling) -> tuple[str, int] | None:
+    def _stop_string(self, ids: list[int], asked: Sampling) -> tuple[str, int] | None:
         """The stop string that is complete first, with the number of tokens that complete it. What was complete within
         the first `min_tokens` does not count."""
 
@@ -356,8 +378,13 @@ def _ends(pieces: Sequence[Sequence[int]]) -> tuple[int, ...]:
     return tuple(ends)
 
 
+def _seen(request: EngineRequest) -> Sequence[SeenMedia]:
+    """The media that a face has read into the request."""
+    return cast("Sequence[SeenMedia]", request.multimodal or ())
+
+
 def _hashes(request: EngineRequest) -> str:
-    seen: Sequence[SeenMedia] = request.multimodal or ()
+    seen = _seen(request)
     return "".join(f"/{each}" for media in seen for each in media.hashes)
 
 

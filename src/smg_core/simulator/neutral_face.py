@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smg_core.engines._pb import engine_pb2 as pb
-from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, EngineSampling, ModelInfo, RankLoad
+from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, RankLoad
 from smg_core.engines.status import NAMES
+from smg_core.request import Sampling
 from smg_core.simulator.dialects import About, Piece, read
+from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.neutral_media import KINDS, read_items
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
@@ -104,14 +106,14 @@ class NeutralFace:
     def health(self, healthy: bool) -> bytes:
         return bytes(pb.HealthResponse(ready=healthy, reason="" if healthy else "told so").SerializeToString())
 
-    def model_info(self, info: ModelInfo, about: About) -> bytes:
+    def model_info(self, info: SimulatedModel, about: About) -> bytes:
         model = pb.Model(
             name=info.model,
             tokenizer_path=info.tokenizer_path,
             model_type=info.model_type,
             architectures=info.architectures,
             context_length=info.context_length,
-            max_prompt_tokens=info.max_prompt_tokens,
+            max_prompt_tokens=info.context_length,
             vocab_size=info.vocab_size,
             eos_token_ids=info.eos_token_ids,
             default_sampling_json=json.dumps(dict(info.default_sampling)),
@@ -173,11 +175,12 @@ def _optional(message: Any, name: str) -> Any:
     return getattr(message, name) if message.HasField(name) else None
 
 
-def _sampling(got: Any) -> EngineSampling:
+def _sampling(got: Any) -> Sampling:
     values = {
         field: _optional(got, field)
         for field in (
             "max_tokens",
+            "min_tokens",
             "temperature",
             "top_p",
             "top_k",
@@ -190,9 +193,8 @@ def _sampling(got: Any) -> EngineSampling:
             "prompt_logprobs",
         )
     }
-    return EngineSampling(
+    return Sampling(
         **values,
-        min_tokens=got.min_tokens,
         stop=tuple(got.stop),
         stop_token_ids=tuple(got.stop_token_ids),
         ignore_eos=got.ignore_eos,
@@ -212,10 +214,10 @@ def _constraint(got: Any) -> Constraint | None:
     return Constraint(kind, "" if kind == "json_object" else getattr(got, kind))
 
 
-def _capabilities(about: About, info: ModelInfo) -> Any:
+def _capabilities(about: About, info: SimulatedModel) -> Any:
     return pb.Capabilities(
         contract_revision=2,
-        media=[KINDS.index(kind) for kind in sorted(info.media or ())],
+        media=[KINDS.index(kind) for kind in sorted(info.media)],
         max_n=about.max_n,
         greedy_n=True,
         max_logprobs=about.max_logprobs,

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from smg_core.engines.client import EngineClient
-from smg_core.errors import EngineFailed, SmgError, WorkerGone
+from smg_core.errors import SmgError, WorkerGone
 from smg_core.hooks import Observer, WorkerStateChanged
 from smg_core.workers.health import HealthPolicy, HealthTracker, Outcome
 from smg_core.workers.registry import Registry
@@ -149,16 +149,17 @@ class Monitor:
 
     async def _watch_loads(self, worker: Worker, engine: EngineClient) -> None:
         """Ask for the load while there is more than one worker to compare it with."""
-        while engine.codec.capabilities.loads:
+        while True:
             await asyncio.sleep(self._settings.loads_interval)
             if worker.state != "ready" or len(self._registry) < 2:
                 continue
             try:
                 worker.load = await engine.loads()
-            except EngineFailed:
-                return
             except SmgError:
                 worker.load = None
+            else:
+                if worker.load is None:  # it has no way to say
+                    return
 
     def _signal(self, worker: Worker, signal: Signal, reason: str) -> None:
         before = worker.state

@@ -20,14 +20,9 @@ HIGH_WATER = 100
 END = b"\x00"
 
 
-class Decoder:
-    """Each message is the text it brings; END ends the answer."""
-
-    def feed(self, messages: Sequence[bytes]) -> list[EngineOutput]:
-        return [
-            EngineOutput(finish="stop") if message == END else EngineOutput(ids=ids_of(message.decode()))
-            for message in messages
-        ]
+def outputs(*words: bytes) -> list[EngineOutput]:
+    """Each word is the text of one output; END ends the answer."""
+    return [EngineOutput(finish="stop") if word == END else EngineOutput(ids=ids_of(word.decode())) for word in words]
 
 
 class Lines:
@@ -110,7 +105,7 @@ def begun(kind: str = "stream") -> tuple[Answer, Client, Call]:
 
 
 def again(answer: Answer, call: Call) -> None:
-    answer.begin(OutputProcessor(plan()), Decoder())
+    answer.begin(OutputProcessor(plan()))
     answer.reads_from(call)
 
 
@@ -124,7 +119,7 @@ async def test_an_answer_is_delivered_and_ends_once(kind: str) -> None:
     answer, client, call = begun(kind)
     delivering = asyncio.create_task(answer.deliver())
     for piece in (b"one ", b"two", END):
-        answer.messages([piece])
+        answer.outputs(outputs(piece))
         await turns()
     answer.closed(None)
     await delivering
@@ -138,9 +133,9 @@ async def test_an_answer_is_delivered_and_ends_once(kind: str) -> None:
 
 async def test_what_has_gathered_leaves_in_one_write() -> None:
     answer, client, _ = begun()
-    answer.messages([b"one "])
-    answer.messages([b"two ", b"three"])
-    answer.messages([END])
+    answer.outputs(outputs(b"one "))
+    answer.outputs(outputs(b"two ", b"three"))
+    answer.outputs(outputs(END))
     await answer.deliver()
 
     assert client.got == [b"<one two three>"]
@@ -149,7 +144,7 @@ async def test_what_has_gathered_leaves_in_one_write() -> None:
 @pytest.mark.parametrize("kind", ["stream", "whole"])
 async def test_an_error_before_the_first_byte_is_raised_and_what_came_before_it_is_forgotten(kind: str) -> None:
     answer, client, call = begun(kind)
-    answer.messages([b"lost "])
+    answer.outputs(outputs(b"lost "))
     answer.closed(WorkerGone("gone"))
     with pytest.raises(WorkerGone):
         await answer.deliver()
@@ -157,7 +152,7 @@ async def test_an_error_before_the_first_byte_is_raised_and_what_came_before_it_
     assert not answer.let_go()
 
     again(answer, call)
-    answer.messages([b"kept", END])
+    answer.outputs(outputs(b"kept", END))
     await answer.deliver()
     assert client.text == ("<kept>" if kind == "stream" else "kept>")
 
@@ -165,10 +160,10 @@ async def test_an_error_before_the_first_byte_is_raised_and_what_came_before_it_
 async def test_an_error_after_the_first_byte_ends_the_answer_in_band_and_once() -> None:
     answer, client, _ = begun()
     delivering = asyncio.create_task(answer.deliver())
-    answer.messages([b"one"])
+    answer.outputs(outputs(b"one"))
     await turns()
     answer.closed(EngineFailed("broken"))
-    answer.messages([b"late"])
+    answer.outputs(outputs(b"late"))
     answer.closed(WorkerGone("gone"))
     await delivering
 
@@ -181,7 +176,7 @@ async def test_an_error_after_the_first_byte_ends_the_answer_in_band_and_once() 
 async def test_a_whole_answer_is_never_committed_before_it_is_complete() -> None:
     answer, client, _ = begun("whole")
     delivering = asyncio.create_task(answer.deliver())
-    answer.messages([b"one"])
+    answer.outputs(outputs(b"one"))
     await turns()
     assert not answer.committed
     answer.closed(WorkerGone("gone"))
@@ -192,7 +187,7 @@ async def test_a_whole_answer_is_never_committed_before_it_is_complete() -> None
 
 async def test_a_stream_that_ends_without_its_last_message_is_garbled() -> None:
     answer, _, _ = begun()
-    answer.messages([b"one"])
+    answer.outputs(outputs(b"one"))
     answer.closed(None)
     with pytest.raises(EngineGarbled):
         await answer.deliver()
@@ -204,7 +199,7 @@ async def test_the_engine_is_held_back_while_the_client_does_not_read_and_nothin
     delivering = asyncio.create_task(answer.deliver())
     words = [f"word{number} " for number in range(200)]
     for word in words:
-        answer.messages([word.encode()])
+        answer.outputs(outputs(word.encode()))
         await turns(1)
         if call.asked:
             break
@@ -215,14 +210,14 @@ async def test_the_engine_is_held_back_while_the_client_does_not_read_and_nothin
     client.open.set()
     await turns()
     assert call.asked == ["pause", "resume"]
-    answer.messages([END])
+    answer.outputs(outputs(END))
     await delivering
     assert client.text == f"<{''.join(words[: words.index(word) + 1])}>"
 
 
 async def test_letting_go_of_an_answer_under_way_resets_the_stream_and_says_that_the_engine_must_be_told() -> None:
     answer, _, call = begun()
-    answer.messages([b"one"])
+    answer.outputs(outputs(b"one"))
 
     assert answer.let_go()
     assert not answer.let_go()
@@ -231,7 +226,7 @@ async def test_letting_go_of_an_answer_under_way_resets_the_stream_and_says_that
 
 async def test_an_answer_that_is_complete_before_the_engine_closes_lets_the_engine_close() -> None:
     answer, _, call = begun()
-    answer.messages([b"one", END])
+    answer.outputs(outputs(b"one", END))
     await answer.deliver()
 
     assert not answer.let_go()
@@ -242,11 +237,11 @@ async def test_an_answer_broken_off_ends_in_band_with_what_had_gathered() -> Non
     answer, client, _ = begun()
     assert isinstance(answer, StreamedAnswer)
     delivering = asyncio.create_task(answer.deliver())
-    answer.messages([b"one "])
+    answer.outputs(outputs(b"one "))
     await turns()
     delivering.cancel()
     await asyncio.wait([delivering])
-    answer.messages([b"two"])
+    answer.outputs(outputs(b"two"))
     await answer.break_off(WorkerGone("leaving"))
 
     assert client.text == "<one two!WorkerGone"
@@ -259,8 +254,8 @@ async def test_the_first_output_is_told_of_once() -> None:
     client.open.set()
     answer = StreamedAnswer(Lines, client.write, high_water=HIGH_WATER, on_first=lambda: told.append(1))
     again(answer, Call())
-    answer.messages([b"one"])
-    answer.messages([b"two", END])
+    answer.outputs(outputs(b"one"))
+    answer.outputs(outputs(b"two", END))
     await answer.deliver()
 
     assert told == [1]

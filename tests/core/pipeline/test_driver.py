@@ -64,7 +64,7 @@ async def road(*faults: Fault, render_inline: int = 200_000) -> AsyncIterator[Ro
         async with ScriptedEngine("one two three", faults=faults) as engine:
             worker = registry.add(WorkerSpec(engine.target, name="w"))
             transport = H2Transport(engine.target)
-            worker.engine = EngineClient(dialect("vllm"), transport)
+            worker.engine = EngineClient(dialect("vllm").codec(), transport)
             registry.serve(worker, ("m",))
             registry.signal(worker, "joined")
             driver = Driver(

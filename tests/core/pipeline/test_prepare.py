@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 import smg_core.simulator
-from smg_core.engines.base import Capabilities
+from smg_core.engines.base import EngineFacts
 from smg_core.errors import InvalidRequest, PromptTooLong, SmgError, UnsupportedParameter
 from smg_core.pipeline.prepare import Prepared, assemble, encode, render
 from smg_core.pipeline.served import ServedModel
@@ -34,7 +34,7 @@ def model(**changes: Any) -> ServedModel:
         context_length=100,
         vocab_size=bundle().tokenizer.vocab_size,
         dialect="vllm",
-        capabilities=Capabilities(constraints=frozenset({"json_schema", "structural_tag"})),
+        capabilities=EngineFacts("test", constraints=frozenset({"json_schema", "structural_tag"})),
         parser=family("hermes"),
         default_sampling={"temperature": 0.6, "top_k": 20},
     )
@@ -130,8 +130,8 @@ def test_what_was_not_said_comes_from_the_models_own_defaults() -> None:
 
 def test_greedy_choices_are_sampled_once_where_the_engine_refuses_several() -> None:
     greedy = asking(sampling=Sampling(n=3, temperature=0.0))
-    apart = prepared(greedy, model(capabilities=Capabilities(greedy_n=False)))
-    able = prepared(greedy, model(capabilities=Capabilities(greedy_n=True)))
+    apart = prepared(greedy, model(capabilities=EngineFacts("test", greedy_n=False)))
+    able = prepared(greedy, model(capabilities=EngineFacts("test", greedy_n=True)))
 
     assert (apart.engine.sampling.n, apart.plan.copies, apart.plan.choices) == (1, 3, 3)
     assert (able.engine.sampling.n, able.plan.copies, able.plan.choices) == (3, 1, 3)
@@ -140,17 +140,28 @@ def test_greedy_choices_are_sampled_once_where_the_engine_refuses_several() -> N
 @pytest.mark.parametrize(
     ("fields", "able", "param"),
     [
-        ({"sampling": Sampling(n=2)}, Capabilities(n=False), "n"),
-        ({"sampling": Sampling(logprobs=6)}, Capabilities(max_logprobs=5), "top_logprobs"),
-        ({"sampling": Sampling(prompt_logprobs=1)}, Capabilities(prompt_logprobs=False), "prompt_logprobs"),
-        ({"tools": (CustomTool("free"),)}, Capabilities(), "tools[0].type"),
+        ({"sampling": Sampling(n=2)}, EngineFacts("test", n=False), "n"),
+        ({"sampling": Sampling(logprobs=6)}, EngineFacts("test", max_logprobs=5), "top_logprobs"),
+        ({"sampling": Sampling(logprobs=0)}, EngineFacts("test", logprobs=False), "logprobs"),
+        ({"cache_salt": "tenant"}, EngineFacts("test", cache_salt=False), "cache_salt"),
+        ({"sampling": Sampling(prompt_logprobs=1)}, EngineFacts("test", prompt_logprobs=False), "prompt_logprobs"),
+        ({"tools": (CustomTool("free"),)}, EngineFacts("test"), "tools[0].type"),
     ],
 )
-def test_what_the_engine_cannot_do_is_refused_by_name(fields: Any, able: Capabilities, param: str) -> None:
+def test_what_the_engine_cannot_do_is_refused_by_name(fields: Any, able: EngineFacts, param: str) -> None:
     error = fault_of(asking(**fields), model(capabilities=able))
 
     assert isinstance(error, UnsupportedParameter)
     assert error.param == param
+
+
+def test_stop_strings_are_not_sent_to_an_engine_that_does_not_look_for_them() -> None:
+    asked = asking(sampling=Sampling(stop=("END",)))
+    able = prepared(asked, model(capabilities=EngineFacts("test")))
+    unable = prepared(asked, model(capabilities=EngineFacts("test", stop_strings=False)))
+
+    assert (able.engine.sampling.stop, unable.engine.sampling.stop) == (("END",), ())
+    assert able.plan.stop == unable.plan.stop == ("END",)
 
 
 def test_a_model_without_a_template_takes_no_messages() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.core.pipeline.test_prepare import asking, model
 
-from smg_core.engines.base import Capabilities
+from smg_core.engines.base import EngineFacts
 from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.pipeline.reading import Reading, reading_of
 from smg_core.request import FunctionTool, Message, ToolCall, ToolChoice
@@ -56,7 +56,7 @@ def test_a_choice_that_must_be_kept_becomes_the_engines_constraint(choice: ToolC
 
 
 def test_a_choice_that_the_engine_cannot_be_held_to_is_refused_by_name() -> None:
-    error = fault(choice=ToolChoice("required"), served=model(capabilities=Capabilities()))
+    error = fault(choice=ToolChoice("required"), served=model(capabilities=EngineFacts("test")))
 
     assert isinstance(error, UnsupportedParameter)
     assert error.param == "tool_choice"

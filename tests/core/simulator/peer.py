@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 import attrs
 import grpc.aio
 
-from smg_core.engines.base import Codec, EngineOutput, EngineRequest, EngineSampling
+from smg_core.engines.base import Codec, EngineOutput, EngineRequest, Unary
+from smg_core.request import Sampling
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.tokens import TokenIds
 
@@ -40,7 +41,7 @@ class Peer:
     def request(self, prompt: str | Iterable[int] = PROMPT, *, id: str = "r-1", **given) -> EngineRequest:
         outer = {name: given.pop(name) for name in ("stream", "constraint", "cache_salt") if name in given}
         ids = self.engine.engine.vocabulary.encode(prompt) if isinstance(prompt, str) else prompt
-        return EngineRequest(id, TokenIds(ids), EngineSampling(**given), **outer)
+        return EngineRequest(id, TokenIds(ids), Sampling(**given), **outer)
 
     def call(self, request: EngineRequest):
         """The call itself, to be read message by message."""
@@ -64,9 +65,16 @@ class Peer:
             left.append(message)
         return left
 
-    async def unary(self, call: tuple[str, bytes]) -> bytes:
-        path, message = call
+    @property
+    def service(self) -> str:
+        return self.codec.generate_path.split("/")[1]
+
+    async def unary(self, path: str, message: bytes = b"") -> bytes:
         return await self.channel.unary_unary(path)(message)
+
+    async def tell(self, call: Unary):
+        """One of the codec's calls, and what came back."""
+        return call.parse(await self.unary(call.path, call.message))
 
     def stream(self, call: tuple[str, bytes]):
         path, message = call

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.engines.base import Constraint, EngineRequest, EngineSampling
+from smg_core.engines.base import Constraint, EngineRequest
+from smg_core.request import Sampling
 from smg_core.simulator.engine import Engine, SimulatorConfig
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply, Rule
@@ -35,7 +36,7 @@ def engine(**config) -> Engine:
 
 
 def ask(prompt: str = "Hello there", constraint: Constraint | None = None, **sampling) -> EngineRequest:
-    return EngineRequest("r", TokenIds(WORDS.encode(prompt)), EngineSampling(**sampling), constraint=constraint)
+    return EngineRequest("r", TokenIds(WORDS.encode(prompt)), Sampling(**sampling), constraint=constraint)
 
 
 def chat(question: str, *, tools: str = "", thinking: bool = False, answer: str = "") -> str:
@@ -269,7 +270,7 @@ def test_with_no_alternatives_there_is_only_the_sampled_token() -> None:
 )
 def test_a_prompt_that_breaks_engines_is_refused(ids: list[int], message: str) -> None:
     with pytest.raises(Refused, match=message):
-        engine(context_length=100).plan(EngineRequest("r", TokenIds(ids), EngineSampling()))
+        engine(context_length=100).plan(EngineRequest("r", TokenIds(ids), Sampling()))
 
 
 @pytest.mark.parametrize(
@@ -309,7 +310,7 @@ def test_a_model_does_what_it_was_made_for() -> None:
 
 def test_a_rank_that_is_not_there_is_refused() -> None:
     with pytest.raises(Refused, match="data_parallel_rank"):
-        engine().plan(EngineRequest("r", TokenIds([5]), EngineSampling(), data_parallel_rank=5))
+        engine().plan(EngineRequest("r", TokenIds([5]), Sampling(), data_parallel_rank=5))
 
 
 def test_the_shipped_model_is_small_and_knows_its_marks() -> None:

@@ -134,7 +134,7 @@ async def test_a_stream_stalled_for_ever_ends_with_the_client_or_an_abort(codec)
 
         asking = asyncio.create_task(client.ask(id="aborted"))
         await until(lambda: engine.active == 1)
-        await client.unary(codec.abort("aborted"))
+        await client.tell(codec.abort("aborted"))
 
         assert (await asking).last.finish == "abort"
         assert list(engine.aborted) == ["left", "aborted"]
@@ -277,8 +277,8 @@ async def test_the_command_serves_until_it_is_told_to_stop() -> None:
     async with asyncio.timeout(60):
         word, target, folder = (await process.stdout.readline()).decode().split()
         async with grpc.aio.insecure_channel(target.removeprefix("grpc://")) as channel:
-            path, message = CODECS["vllm"].model_info()
-            info = CODECS["vllm"].parse_model_info(await channel.unary_unary(path)(message))
+            asked = CODECS["vllm"].model
+            info = asked.parse(await channel.unary_unary(asked.path)(asked.message))
         process.send_signal(signal.SIGTERM)
 
         assert (word, info.model, info.tokenizer_path) == ("ready", "mini", folder)

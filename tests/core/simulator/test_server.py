@@ -105,7 +105,7 @@ async def test_the_rust_servicer_has_its_own_habits() -> None:
         error = await refusal(client.ask(id="twin"))
         assert error.code() is grpc.StatusCode.ALREADY_EXISTS
         await first.read()
-        await client.unary(client.codec.abort("twin"))
+        await client.tell(client.codec.abort("twin"))
         (last,) = await client.rest(first)
         end = vllm.GenerateResponse.FromString(last).complete
         assert (end.finish_reason, len(end.output_ids)) == ("abort", 1)
@@ -238,7 +238,7 @@ async def test_an_abort_ends_the_answer_with_an_end(codec) -> None:
         clock.advance(1)
         outputs = decoder.feed([await call.read()])
 
-        await client.unary(codec.abort("doomed"))
+        await client.tell(codec.abort("doomed"))
         for message in await client.rest(call):
             outputs += decoder.feed([message])
 
@@ -250,7 +250,7 @@ async def test_an_abort_ends_the_answer_with_an_end(codec) -> None:
 
 async def test_aborting_nobody_is_no_error(codec) -> None:
     async with SimulatedEngine() as engine, peer(engine, codec) as client:
-        await client.unary(codec.abort("unknown"))
+        await client.tell(codec.abort("unknown"))
 
         assert engine.counters["aborts"] == 0
 
@@ -276,7 +276,7 @@ async def test_a_waiting_request_can_be_aborted(codec) -> None:
         waiting = asyncio.create_task(client.ask(id="second"))
         await until(lambda: engine.clockwork.waiting == 1)
 
-        await client.unary(codec.abort("second"))
+        await client.tell(codec.abort("second"))
 
         assert (await waiting).last.finish == "abort"
         assert engine.clockwork.waiting == 0
@@ -291,7 +291,7 @@ async def test_a_full_queue_refuses(codec) -> None:
         error = await refusal(client.ask(id="r-3"))
 
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        load = codec.parse_loads(await client.unary(codec.loads()))
+        load = await client.tell(codec.loads)
         assert (load.running, load.waiting, load.ranks[0].max_running) == (1, 1, 1)
         for call in calls:
             call.cancel()
@@ -335,7 +335,7 @@ async def test_a_salt_keeps_prefixes_apart() -> None:
 
 
 async def subscribed(client: Peer, message: bytes = b""):
-    call = client.stream((f"/{client.codec.service}/SubscribeKvEvents", message))
+    call = client.stream((f"/{client.service}/SubscribeKvEvents", message))
     await call.initial_metadata()
     return call
 
@@ -346,7 +346,7 @@ async def test_a_vllm_subscriber_hears_what_is_stored_evicted_and_cleared() -> N
         call = await subscribed(client)
         await client.ask(range(100, 116), max_tokens=1)
         await client.ask(range(200, 208), max_tokens=1)
-        await client.unary((f"/{client.codec.service}/FlushCache", b""))
+        await client.unary(f"/{client.service}/FlushCache", b"")
 
         batches = [common.KvEventBatch.FromString(await call.read()) for _ in range(3)]
 
@@ -410,27 +410,27 @@ async def test_a_neutral_subscriber_hears_what_leaves() -> None:
 async def test_the_engine_tells_about_itself(codec) -> None:
     config = SimulatorConfig(model="mini", block_size=32)
     async with SimulatedEngine(config) as engine, peer(engine, codec) as client:
-        info = codec.parse_model_info(await client.unary(codec.model_info()))
-        server = codec.parse_server_info(await client.unary(codec.server_info()))
+        info = await client.tell(codec.model)
+        server = await client.tell(codec.describes)
 
         assert (info.model, info.tokenizer_path) == ("mini", engine.model_folder)
         assert (info.context_length, info.vocab_size) == (32768, engine.engine.vocabulary.size)
         assert info.default_sampling["temperature"] == 0.7
-        assert (server.block_size, server.data_parallel_size) == (32, 1)
-        assert codec.parse_health(await client.unary(codec.health()))
+        assert (server.block_size, server.ranks) == (32, 1)
+        assert await client.tell(codec.health)
 
 
 async def test_an_engine_can_say_that_it_is_not_well(codec) -> None:
     async with SimulatedEngine() as engine, peer(engine, codec) as client:
         engine.healthy = False
 
-        assert not codec.parse_health(await client.unary(codec.health()))
-        assert await client.unary(("/grpc.health.v1.Health/Check", b"")) == b"\x08\x02"
+        assert not await client.tell(codec.health)
+        assert await client.unary("/grpc.health.v1.Health/Check", b"") == b"\x08\x02"
 
 
 async def test_the_tokenizer_is_handed_out(codec) -> None:
     async with SimulatedEngine() as engine, peer(engine, codec) as client:
-        pieces = [codec.parse_tokenizer_chunk(each) async for each in client.stream(codec.tokenizer())]
+        pieces = [codec.tokenizer.parse(each) async for each in client.stream((codec.tokenizer.path, b""))]
         archive = b"".join(piece for piece, _ in pieces)
 
         assert pieces[-1][1] == hashlib.sha256(archive).hexdigest()
@@ -441,7 +441,7 @@ async def test_the_tokenizer_is_handed_out(codec) -> None:
 
 async def test_a_tokenizer_that_the_client_has_is_not_sent_again() -> None:
     async with SimulatedEngine() as engine, peer(engine, CODECS["neutral"]) as client:
-        path, _ = client.codec.tokenizer()
+        path = client.codec.tokenizer.path
         first = [neutral.TokenizerChunk.FromString(each) async for each in client.stream((path, b""))]
         known = neutral.GetTokenizerRequest(known_sha256=first[0].sha256).SerializeToString()
 
@@ -453,28 +453,33 @@ async def test_a_tokenizer_that_the_client_has_is_not_sent_again() -> None:
 
 async def test_an_embedding_model_embeds(codec) -> None:
     async with SimulatedEngine(SimulatorConfig(generation_model=False)) as engine, peer(engine, codec) as client:
-        vector, tokens = codec.parse_embed(await client.unary(codec.embed("e", client.request().input_ids)))
+        vector, tokens = await client.tell(codec.embed("e", client.request().input_ids))
 
         assert (len(vector), tokens) == (64, 2)
-        assert not codec.parse_model_info(await client.unary(codec.model_info())).is_generation
+        said = await client.unary(codec.model.path)
+        assert not (
+            vllm.GetModelInfoResponse.FromString(said).is_generation
+            if codec.name == "vllm"
+            else neutral.GetModelResponse.FromString(said).model.generates
+        )
         error = await refusal(client.ask())
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_generating_model_does_not_embed(codec) -> None:
     async with SimulatedEngine() as engine, peer(engine, codec) as client:
-        error = await refusal(client.unary(codec.embed("e", client.request().input_ids)))
+        error = await refusal(client.tell(codec.embed("e", client.request().input_ids)))
 
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_the_standard_health_service_answers() -> None:
     async with SimulatedEngine() as engine, peer(engine, CODECS["vllm"]) as client:
-        name = b"\x0a" + bytes([len(client.codec.service)]) + client.codec.service.encode()
+        name = b"\x0a" + bytes([len(client.service)]) + client.service.encode()
 
-        assert await client.unary(("/grpc.health.v1.Health/Check", b"")) == b"\x08\x01"
-        assert await client.unary(("/grpc.health.v1.Health/Check", name)) == b"\x08\x01"
-        error = await refusal(client.unary(("/grpc.health.v1.Health/Check", b"\x0a\x01x")))
+        assert await client.unary("/grpc.health.v1.Health/Check", b"") == b"\x08\x01"
+        assert await client.unary("/grpc.health.v1.Health/Check", name) == b"\x08\x01"
+        error = await refusal(client.unary("/grpc.health.v1.Health/Check", b"\x0a\x01x"))
         assert error.code() is grpc.StatusCode.NOT_FOUND
         watch = client.stream(("/grpc.health.v1.Health/Watch", b"\x0a\x01x"))
         assert await watch.read() == b"\x08\x03"
@@ -483,7 +488,7 @@ async def test_the_standard_health_service_answers() -> None:
 
 async def test_what_there_is_not_is_unimplemented() -> None:
     async with SimulatedEngine() as engine, peer(engine, CODECS["vllm"]) as client:
-        error = await refusal(client.unary((f"/{client.codec.service}/StartProfile", b"")))
+        error = await refusal(client.unary(f"/{client.service}/StartProfile", b""))
 
         assert error.code() is grpc.StatusCode.UNIMPLEMENTED
 

@@ -17,47 +17,37 @@ from smg_core.engines.answers import (
     empty_response,
     garbled,
     join,
-    json_object,
-    parse,
     unknown_choice,
 )
 from smg_core.engines.base import (
-    Capabilities,
     Constraint,
     EngineLogprob,
     EngineOutput,
     EngineRequest,
-    EngineSampling,
-    Loads,
-    ModelInfo,
     OutputDecoder,
-    RankLoad,
-    ServerInfo,
+    Unary,
 )
+from smg_core.engines.neutral import calls
 from smg_core.engines.neutral.media import NeutralRequestMedia
 from smg_core.engines.status import error_from_status
 from smg_core.engines.tensors import Piece
 from smg_core.engines.wire import float32, positive, tagged, uint32, varints_of
 from smg_core.errors import EngineFailed, EngineGarbled, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import FinishReason
+from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
 
 __all__ = ["NeutralCodec"]
 
-SERVICE = "smg.engine.v1.Engine"
-
-_INPUT_IDS = 2  # in GenerateRequest and in EmbedRequest
 _MEDIA = 9  # in GenerateRequest
 _TOKENS_TAG = 0x0A  # first byte of a GenerateEvent that holds Tokens
 _INT64 = range(-(2**63), 2**63)
 
-_CONSTRAINTS = frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"})
 _FINISH: dict[int, FinishReason] = {
     pb.FINISH_REASON_STOP: "stop",
     pb.FINISH_REASON_LENGTH: "length",
     pb.FINISH_REASON_ABORTED: "abort",
 }
-_KINDS = {pb.MEDIA_KIND_IMAGE: "image", pb.MEDIA_KIND_VIDEO: "video", pb.MEDIA_KIND_AUDIO: "audio"}
 _FLOATS = (
     "temperature",
     "top_p",
@@ -72,9 +62,13 @@ class NeutralCodec:
     """An engine that implements our own contract. Stateless: one instance serves every engine."""
 
     name = "neutral"
-    service = SERVICE
-    generate_path = f"/{SERVICE}/Generate"
-    capabilities = Capabilities(constraints=_CONSTRAINTS, max_logprobs=None)
+    facts = calls.FACTS
+    generate_path = f"/{calls.SERVICE}/Generate"
+    health = calls.HEALTH
+    model = calls.MODEL
+    describes = calls.DESCRIBES
+    loads = calls.LOADS
+    tokenizer = calls.TOKENIZER
 
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. The ids' varints are made once per prompt (`varints_of`) and framed here."""
@@ -82,138 +76,72 @@ class NeutralCodec:
         if request.constraint is not None:
             _constrain(message.constraint, request.constraint)
         if request.data_parallel_rank is not None:
-            message.data_parallel_rank = uint32("data_parallel_rank", request.data_parallel_rank)
+            message.data_parallel_rank = request.data_parallel_rank
         if request.cache_salt is not None:
             message.cache_salt = request.cache_salt
         if request.kv_transfer is not None:
             message.kv_transfer_json = request.kv_transfer
         framed: bytes = message.SerializeToString()
         media = [] if request.multimodal is None else _media(request.multimodal)
-        return b"".join((framed, tagged(_INPUT_IDS, varints_of(request.input_ids)), *media))
+        return b"".join((framed, tagged(calls.INPUT_IDS, varints_of(request.input_ids)), *media))
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         sampling = request.sampling
         plain = sampling.n == 1 and sampling.logprobs is None and sampling.prompt_logprobs is None
         return _Decoder(sampling.n, plain=plain)
 
-    def abort(self, request_id: str) -> tuple[str, bytes]:
-        return f"/{SERVICE}/Abort", pb.AbortRequest(request_ids=[request_id]).SerializeToString()
+    def abort(self, request_id: str) -> Unary[None]:
+        return calls.abort(request_id)
 
-    def health(self) -> tuple[str, bytes]:
-        return f"/{SERVICE}/Health", b""
-
-    def parse_health(self, message: bytes) -> bool:
-        return bool(parse(pb.HealthResponse, message).ready)
-
-    def model_info(self) -> tuple[str, bytes]:
-        return f"/{SERVICE}/GetModel", b""
-
-    def parse_model_info(self, message: bytes) -> ModelInfo:
-        answer = parse(pb.GetModelResponse, message)
-        model = answer.model
-        return ModelInfo(
-            model=model.name,
-            tokenizer_path=model.tokenizer_path,
-            model_type=model.model_type,
-            architectures=tuple(model.architectures),
-            context_length=model.context_length,
-            max_prompt_tokens=model.max_prompt_tokens,
-            vocab_size=model.vocab_size,
-            eos_token_ids=tuple(model.eos_token_ids),
-            bos_token_id=model.bos_token_id if model.HasField("bos_token_id") else None,
-            pad_token_id=model.pad_token_id if model.HasField("pad_token_id") else None,
-            is_generation=model.generates,
-            supports_vision=model.sees_images,
-            media=frozenset(_KINDS[kind] for kind in answer.capabilities.media if kind in _KINDS),
-            default_sampling=json_object(model.default_sampling_json),
-        )
-
-    def server_info(self) -> tuple[str, bytes]:
-        return f"/{SERVICE}/GetModel", b""
-
-    def parse_server_info(self, message: bytes) -> ServerInfo:
-        answer = parse(pb.GetModelResponse, message)
-        raw = {field.name: getattr(answer.engine, field.name) for field in answer.engine.DESCRIPTOR.fields}
-        for field in answer.capabilities.DESCRIPTOR.fields:
-            value = getattr(answer.capabilities, field.name)
-            raw[field.name] = list(value) if field.name == "constraints" else value
-        return ServerInfo(
-            server_type=answer.engine.name or "neutral",
-            data_parallel_size=max(1, answer.engine.data_parallel_size),
-            block_size=answer.engine.block_size,
-            uptime_seconds=answer.engine.uptime_seconds,
-            raw=raw,
-        )
-
-    def loads(self) -> tuple[str, bytes]:
-        return f"/{SERVICE}/GetLoads", b""
-
-    def parse_loads(self, message: bytes) -> Loads:
-        return Loads(tuple(_rank(row) for row in parse(pb.GetLoadsResponse, message).ranks))
-
-    def embed(self, request_id: str, ids: TokenIds) -> tuple[str, bytes]:
-        head: bytes = pb.EmbedRequest(request_id=request_id).SerializeToString()
-        return f"/{SERVICE}/Embed", head + tagged(_INPUT_IDS, varints_of(ids))
-
-    def parse_embed(self, message: bytes) -> tuple[list[float], int]:
-        answer = parse(pb.EmbedResponse, message)
-        return list(answer.values), answer.prompt_tokens
-
-    def tokenizer(self) -> tuple[str, bytes]:
-        return f"/{SERVICE}/GetTokenizer", b""
-
-    def parse_tokenizer_chunk(self, message: bytes) -> tuple[bytes, str]:
-        chunk = parse(pb.TokenizerChunk, message)
-        return chunk.data, chunk.sha256
+    def embed(self, request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
+        return calls.embed(request_id, ids)
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent
 
 
-def _media(multimodal: Any) -> list[Piece]:
+def _media(multimodal: object) -> list[Piece]:
     """What belongs to the prompt, an item a field."""
     if not isinstance(multimodal, NeutralRequestMedia):
         raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")
     return [piece for message in multimodal.messages() for piece in message.tagged(_MEDIA)]
 
 
-def _sampling(asked: EngineSampling) -> Any:
+def _sampling(asked: Sampling) -> Any:
     out = pb.Sampling(skip_special_tokens=asked.skip_special_tokens)
     for name in _FLOATS:
         if (value := getattr(asked, name)) is not None:
-            setattr(out, name, float32(name, value))
-    for name in ("max_tokens", "logprobs", "prompt_logprobs"):
+            setattr(out, name, float32(f"sampling.{name}", value))
+    for name in ("max_tokens", "min_tokens", "logprobs", "prompt_logprobs"):
         if (count := getattr(asked, name)) is not None:
-            setattr(out, name, uint32(name, count))
-    if asked.min_tokens:
-        out.min_tokens = uint32("min_tokens", asked.min_tokens)
+            setattr(out, name, uint32(f"sampling.{name}", count))
     if asked.top_k is not None:
-        out.top_k = 0 if asked.top_k == -1 else uint32("top_k", asked.top_k)
+        out.top_k = 0 if asked.top_k == -1 else uint32("sampling.top_k", asked.top_k)
     if asked.n != 1:
-        out.n = positive("n", asked.n)
+        out.n = positive("sampling.n", asked.n)
     if asked.seed is not None:
         if asked.seed not in _INT64:
-            raise InvalidRequest(f"seed must fit 64 bits, got {asked.seed}.", param="seed")
+            raise InvalidRequest(f"seed must fit 64 bits, got {asked.seed}.", param="sampling.seed")
         out.seed = asked.seed
     _ends_and_biases(out, asked)
     return out
 
 
-def _ends_and_biases(out: Any, asked: EngineSampling) -> None:
+def _ends_and_biases(out: Any, asked: Sampling) -> None:
     if asked.stop:
         out.stop.extend(asked.stop)
     if asked.stop_token_ids:
-        out.stop_token_ids.extend([uint32("stop_token_ids", token) for token in asked.stop_token_ids])
+        out.stop_token_ids.extend([uint32("sampling.stop_token_ids", token) for token in asked.stop_token_ids])
     if asked.ignore_eos:
         out.ignore_eos = True
     if asked.include_stop:
         out.include_stop = True
     for token, bias in (asked.logit_bias or {}).items():
-        out.logit_bias[uint32("logit_bias", token)] = float32("logit_bias", bias)
+        out.logit_bias[uint32("sampling.logit_bias", token)] = float32("sampling.logit_bias", bias)
 
 
 def _constrain(out: Any, constraint: Constraint) -> None:
-    if constraint.kind not in _CONSTRAINTS:
+    if constraint.kind not in calls.FACTS.constraints:
         raise UnsupportedParameter(f"This engine knows no constraint {constraint.kind!r}.", param="response_format")
     if constraint.kind == "json_object":
         out.json_object = True
@@ -316,17 +244,3 @@ def _failure(failure: Any) -> SmgError:
 
 def _logprob(row: Any) -> EngineLogprob:
     return EngineLogprob(row.token_id, row.logprob, tuple((each.token_id, each.logprob) for each in row.top))
-
-
-def _rank(row: Any) -> RankLoad:
-    return RankLoad(
-        rank=row.rank,
-        running=row.running,
-        waiting=row.waiting,
-        used_tokens=row.used_tokens,
-        max_tokens=row.max_tokens,
-        token_usage=row.used_tokens / row.max_tokens if row.max_tokens else 0.0,
-        tokens_per_second=row.tokens_per_second,
-        cache_hit_rate=row.cache_hit_rate,
-        max_running=row.max_running,
-    )

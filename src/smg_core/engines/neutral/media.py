@@ -1,8 +1,8 @@
 """Prepared media as the neutral contract's `Media`, framed so that tensors are copied once.
 
-One message an item, with its own tensors: what to batch is the engine's affair. Pure. Above: the edge that has the tensors makes
-a `NeutralRequestMedia`; `codec` puts its pieces into the request. It does not know how tensors were made: it takes
-anything of the shape below.
+One message an item, with its own tensors: what to batch is the engine's affair. Pure. Above: `packing` makes a
+`NeutralRequestMedia`, `codec` puts its pieces into the request. It does not know how tensors were made: it takes anything of
+the shape below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,8 @@ from typing import Protocol
 import attrs
 
 from smg_core.engines._pb import engine_pb2 as pb
-from smg_core.engines.tensors import MediaMessage, Piece, Tensor, head
+from smg_core.engines.base import SharedPlace, Tensor
+from smg_core.engines.tensors import MediaMessage, Piece, head
 
 __all__ = ["NeutralMedium", "NeutralRequestMedia", "neutral_medium"]
 
@@ -43,6 +44,15 @@ class NeutralRequestMedia:
     """What one request carries, in prompt order."""
 
     items: tuple[NeutralMedium, ...] = attrs.field(repr=False)
+
+    @property
+    def lendable(self) -> tuple[Tensor, ...]:
+        """None of them: the contract has no words for shared memory."""
+        return ()
+
+    def lent(self, places: Sequence[SharedPlace | None]) -> "NeutralRequestMedia":
+        """The same media, since none of their tensors can be lent."""
+        return self
 
     def messages(self) -> list[MediaMessage]:
         """The items as Media."""

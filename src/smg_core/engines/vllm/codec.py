@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.answers import (
@@ -24,40 +23,32 @@ from smg_core.engines.answers import (
     empty_response,
     garbled,
     join,
-    json_object,
-    parse,
     unknown_choice,
 )
 from smg_core.engines.base import (
-    Capabilities,
     Constraint,
     EngineLogprob,
     EngineOutput,
     EngineRequest,
-    EngineSampling,
-    Loads,
-    ModelInfo,
     OutputDecoder,
-    RankLoad,
-    ServerInfo,
+    Unary,
 )
-from smg_core.engines.vllm.media import MediaMessage, VllmRequestMedia
+from smg_core.engines.tensors import Piece
+from smg_core.engines.vllm import calls
+from smg_core.engines.vllm.media import VllmRequestMedia
 from smg_core.engines.wire import float32, int32, nonzero, positive, tagged, uint32, varints_of
 from smg_core.errors import EngineGarbled, UnsupportedParameter
 from smg_core.events import FinishReason
+from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
 
 __all__ = ["VllmCodec"]
 
-SERVICE = "vllm.grpc.engine.VllmEngine"
-
-# Field numbers of GenerateRequest and TokenizedInput, for what is framed by hand.
-_TOKENIZED, _INPUT_IDS, _MM_INPUTS, _EXTRA_MM_INPUTS = 2, 2, 7, 11
+_MM_INPUTS, _EXTRA_MM_INPUTS = 7, 11  # field numbers of GenerateRequest, for what is framed by hand
 # First byte of a GenerateResponse: the tag of its one field.
 _CHUNK_TAG, _COMPLETE_TAG = 0x0A, 0x12
 
 
-_CONSTRAINTS = frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"})
 _FINISH: dict[str, FinishReason] = {"stop": "stop", "": "stop", "length": "length", "abort": "abort"}
 
 
@@ -65,9 +56,13 @@ class VllmCodec:
     """vLLM, either servicer. Stateless: one instance serves every engine."""
 
     name = "vllm"
-    service = SERVICE
-    generate_path = f"/{SERVICE}/Generate"
-    capabilities = Capabilities(constraints=_CONSTRAINTS, max_logprobs=20, greedy_n=False)
+    facts = calls.FACTS
+    generate_path = f"/{calls.SERVICE}/Generate"
+    health = calls.HEALTH
+    model = calls.MODEL
+    describes = calls.DESCRIBES
+    loads = calls.LOADS
+    tokenizer = calls.TOKENIZER
 
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. Raises UnsupportedParameter or InvalidRequest naming what this wire cannot say.
@@ -85,8 +80,8 @@ class VllmCodec:
             message.kv_transfer_params_json = request.kv_transfer
         if request.data_parallel_rank is not None:
             message.data_parallel_rank = request.data_parallel_rank
-        tokenized = tagged(_INPUT_IDS, varints_of(request.input_ids))
-        return b"".join((message.SerializeToString(), tagged(_TOKENIZED, tokenized), *_media(request.multimodal)))
+        tokenized = tagged(calls.INPUT_IDS, varints_of(request.input_ids))
+        return b"".join((message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *_media(request.multimodal)))
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         sampling = request.sampling
@@ -94,125 +89,65 @@ class VllmCodec:
             return _PlainDecoder()
         return _Decoder(sampling.n, sampling.logprobs)
 
-    def abort(self, request_id: str) -> tuple[str, bytes]:
-        return f"/{SERVICE}/Abort", pb.AbortRequest(request_ids=[request_id]).SerializeToString()
+    def abort(self, request_id: str) -> Unary[None]:
+        return calls.abort(request_id)
 
-    def health(self) -> tuple[str, bytes]:
-        return f"/{SERVICE}/HealthCheck", b""
-
-    def parse_health(self, message: bytes) -> bool:
-        return bool(parse(pb.HealthCheckResponse, message).healthy)
-
-    def model_info(self) -> tuple[str, bytes]:
-        return f"/{SERVICE}/GetModelInfo", b""
-
-    def parse_model_info(self, message: bytes) -> ModelInfo:
-        info = parse(pb.GetModelInfoResponse, message)
-        return ModelInfo(
-            model=info.served_model_name or info.model_path,
-            tokenizer_path=info.tokenizer_path or info.model_path,
-            model_type=info.model_type,
-            architectures=tuple(info.architectures),
-            context_length=info.max_context_length,
-            max_prompt_tokens=max(0, info.max_req_input_len),
-            vocab_size=info.vocab_size,
-            eos_token_ids=tuple(info.eos_token_ids),
-            bos_token_id=info.bos_token_id or None,
-            pad_token_id=info.pad_token_id or None,
-            is_generation=info.is_generation,
-            supports_vision=info.supports_vision,
-            default_sampling=json_object(info.default_sampling_params_json),
-        )
-
-    def server_info(self) -> tuple[str, bytes]:
-        return f"/{SERVICE}/GetServerInfo", b""
-
-    def parse_server_info(self, message: bytes) -> ServerInfo:
-        info = parse(pb.GetServerInfoResponse, message)
-        return ServerInfo(
-            server_type=info.server_type or "vllm-grpc",
-            data_parallel_size=max(1, info.data_parallel_size),
-            block_size=info.block_size,
-            uptime_seconds=info.uptime_seconds,
-            memory=info.shm_namespace_id,
-            normalizes=info.mm_device_do_normalize,
-            raw={field.name: getattr(info, field.name) for field in info.DESCRIPTOR.fields},
-        )
-
-    def loads(self) -> tuple[str, bytes]:
-        return f"/{SERVICE}/GetLoads", b""
-
-    def parse_loads(self, message: bytes) -> Loads:
-        return Loads(tuple(_rank(row) for row in parse(pb.GetLoadsResponse, message).loads))
-
-    def embed(self, request_id: str, ids: TokenIds) -> tuple[str, bytes]:
-        message = pb.EmbedRequest(request_id=request_id).SerializeToString()
-        return f"/{SERVICE}/Embed", message + tagged(_TOKENIZED, tagged(_INPUT_IDS, varints_of(ids)))
-
-    def parse_embed(self, message: bytes) -> tuple[list[float], int]:
-        answer = parse(pb.EmbedResponse, message)
-        return list(answer.embedding), answer.prompt_tokens
-
-    def tokenizer(self) -> tuple[str, bytes]:
-        return f"/{SERVICE}/GetTokenizer", b""
-
-    def parse_tokenizer_chunk(self, message: bytes) -> tuple[bytes, str]:
-        chunk = parse(common.GetTokenizerChunk, message)
-        return chunk.data, chunk.sha256
+    def embed(self, request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
+        return calls.embed(request_id, ids)
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent
 
 
-def _sampling(asked: EngineSampling, constraint: Constraint | None) -> pb.SamplingParams:
+def _sampling(asked: Sampling, constraint: Constraint | None) -> pb.SamplingParams:
     out = pb.SamplingParams(skip_special_tokens=asked.skip_special_tokens)
     if asked.temperature is not None:
-        out.temperature = float32("temperature", asked.temperature)
+        out.temperature = float32("sampling.temperature", asked.temperature)
     if asked.max_tokens is not None:
-        out.max_tokens = uint32("max_tokens", asked.max_tokens)
+        out.max_tokens = uint32("sampling.max_tokens", asked.max_tokens)
     if asked.top_p is not None:
-        out.top_p = nonzero("top_p", asked.top_p)
+        out.top_p = nonzero("sampling.top_p", asked.top_p)
     if (
         asked.top_k is not None and asked.top_k != -1
     ):  # -1 and 0 both mean "all tokens", which is what 0 on the wire means
-        out.top_k = uint32("top_k", asked.top_k)
+        out.top_k = uint32("sampling.top_k", asked.top_k)
     if asked.repetition_penalty is not None:
-        out.repetition_penalty = nonzero("repetition_penalty", asked.repetition_penalty)
+        out.repetition_penalty = nonzero("sampling.repetition_penalty", asked.repetition_penalty)
     for name in ("min_p", "frequency_penalty", "presence_penalty"):  # the engine's default is 0, as is the wire's
         if value := getattr(asked, name):
-            setattr(out, name, float32(name, value))
+            setattr(out, name, float32(f"sampling.{name}", value))
     if asked.min_tokens:
-        out.min_tokens = uint32("min_tokens", asked.min_tokens)
+        out.min_tokens = uint32("sampling.min_tokens", asked.min_tokens)
     if asked.n != 1:
-        out.n = positive("n", asked.n)
+        out.n = positive("sampling.n", asked.n)
     _rare_sampling(out, asked)
     if constraint is not None:
         _constrain(out, constraint)
     return out
 
 
-def _rare_sampling(out: pb.SamplingParams, asked: EngineSampling) -> None:
+def _rare_sampling(out: pb.SamplingParams, asked: Sampling) -> None:
     """What most requests leave alone."""
     if asked.seed is not None:
-        out.seed = int32("seed", asked.seed)
+        out.seed = int32("sampling.seed", asked.seed)
     if asked.stop:
         out.stop.extend(asked.stop)
     if asked.stop_token_ids:
-        out.stop_token_ids.extend([uint32("stop_token_ids", token) for token in asked.stop_token_ids])
+        out.stop_token_ids.extend([uint32("sampling.stop_token_ids", token) for token in asked.stop_token_ids])
     if asked.ignore_eos:
         out.ignore_eos = True
     if asked.include_stop:
         out.include_stop_str_in_output = True
     if asked.logprobs is not None:
-        out.logprobs = int32("logprobs", asked.logprobs)
+        out.logprobs = int32("sampling.logprobs", asked.logprobs)
     if asked.prompt_logprobs is not None:
-        out.prompt_logprobs = int32("prompt_logprobs", asked.prompt_logprobs)
+        out.prompt_logprobs = int32("sampling.prompt_logprobs", asked.prompt_logprobs)
     for token, bias in (asked.logit_bias or {}).items():
-        out.logit_bias[int32("logit_bias", token)] = float32("logit_bias", bias)
+        out.logit_bias[int32("sampling.logit_bias", token)] = float32("sampling.logit_bias", bias)
 
 
 def _constrain(out: pb.SamplingParams, constraint: Constraint) -> None:
-    if constraint.kind not in _CONSTRAINTS:
+    if constraint.kind not in calls.FACTS.constraints:
         raise UnsupportedParameter(f"This engine knows no constraint {constraint.kind!r}.", param="response_format")
     if constraint.kind == "json_object":
         out.json_object = True
@@ -222,22 +157,15 @@ def _constrain(out: pb.SamplingParams, constraint: Constraint) -> None:
         setattr(out, constraint.kind, constraint.value)
 
 
-def _media(multimodal: Any) -> list[bytes | memoryview]:
-    """`multimodal` is MultimodalInputs, serialized or in pieces: one, or a sequence with one for each further modality."""
+def _media(multimodal: object) -> list[Piece]:
+    """One MultimodalInputs for each modality; the first has a field of its own."""
     if multimodal is None:
         return []
-    if isinstance(multimodal, VllmRequestMedia):
-        multimodal = multimodal.messages()
-    inputs = [multimodal] if isinstance(multimodal, bytes | MediaMessage) else list(multimodal)
-    pieces: list[bytes | memoryview] = []
-    for at, each in enumerate(inputs):
-        field = _EXTRA_MM_INPUTS if at else _MM_INPUTS
-        if isinstance(each, MediaMessage):
-            pieces += each.tagged(field)
-        elif isinstance(each, bytes):
-            pieces.append(tagged(field, each))
-        else:
-            raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")
+    if not isinstance(multimodal, VllmRequestMedia):
+        raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")
+    pieces: list[Piece] = []
+    for at, message in enumerate(multimodal.messages()):
+        pieces += message.tagged(_EXTRA_MM_INPUTS if at else _MM_INPUTS)
     return pieces
 
 
@@ -427,17 +355,3 @@ def _input_logprobs(message: Any) -> list[EngineLogprob | None]:
 
 def _top(row: Any) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(zip(row.token_ids, row.values, strict=False), key=lambda pair: -pair[1]))
-
-
-def _rank(row: Any) -> RankLoad:
-    return RankLoad(
-        rank=row.dp_rank,
-        running=row.num_running_reqs,
-        waiting=row.num_waiting_reqs,
-        used_tokens=row.num_used_tokens,
-        max_tokens=row.max_total_num_tokens,
-        token_usage=row.token_usage,
-        tokens_per_second=row.gen_throughput,
-        cache_hit_rate=row.cache_hit_rate,
-        max_running=row.max_running_requests,
-    )

@@ -2,9 +2,9 @@
 
 Decides names and framing: the tensor that the encoder takes goes into the field `pixel_values`, and is called that in the
 lists of keys too, also for clips, which engines rename; a model with another name for it states that in `encoder_input_key`.
-A tensor lies within the message, or in shared memory with its place in the message. Pure. Above: the edge that has the tensors
-makes a `VllmRequestMedia`; `codec` puts its pieces into the request. Below: the vendor's messages. It does not know how
-tensors were made or shared: it takes anything of the shapes below.
+A tensor lies within the message, or in shared memory with its place in the message. Pure. Above: `packing` makes a
+`VllmRequestMedia`, `codec` puts its pieces into the request. Below: the vendor's messages. It does not know how tensors were
+made or shared: it takes anything of the shapes below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,10 @@ import attrs
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
-from smg_core.engines.tensors import MediaMessage, Piece, Tensor, head
+from smg_core.engines.base import SharedPlace, Tensor
+from smg_core.engines.tensors import MediaMessage, Piece, head
 
-__all__ = ["MediaMessage", "SharedPlace", "Tensor", "VllmMedia", "VllmRequestMedia", "vllm_media"]
+__all__ = ["VllmMedia", "VllmRequestMedia", "vllm_media"]
 
 _INLINE = 1  # TensorData
 _PIXEL_VALUES, _TENSORS = 2, 3  # MultimodalInputs
@@ -24,17 +25,6 @@ _KEY, _VALUE = 1, 2  # an entry of a map
 _GENERIC = "pixel_values"
 _GENERIC_NAMES = frozenset({_GENERIC, "pixel_values_videos"})
 _MODALITIES = {"image": common.IMAGE, "video": common.VIDEO, "audio": common.AUDIO}
-
-
-class SharedPlace(Protocol):
-    """Where a tensor's bytes lie in shared memory: a name that the engine knows how to open, and the bytes there."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
 
 
 class VllmMedia(Protocol):
@@ -73,6 +63,19 @@ class VllmRequestMedia:
 
     batches: tuple[VllmMedia, ...] = attrs.field(repr=False)
     shared: tuple[Mapping[str, SharedPlace], ...] = ()
+
+    @property
+    def lendable(self) -> tuple[Tensor, ...]:
+        """Every tensor, batch by batch, the encoder's first."""
+        return tuple(tensor for batch in self.batches for tensor in (batch.pixel_values, *batch.tensors.values()))
+
+    def lent(self, places: Sequence[SharedPlace | None]) -> "VllmRequestMedia":
+        """The same media, of which each tensor with a place lies there instead of in the message."""
+        left, shared = iter(places), []
+        for batch in self.batches:
+            found = {name: next(left) for name in (batch.primary, *batch.tensors)}
+            shared.append({name: place for name, place in found.items() if place is not None})
+        return attrs.evolve(self, shared=tuple(shared))
 
     def messages(self) -> list[MediaMessage]:
         """The batches as MultimodalInputs."""

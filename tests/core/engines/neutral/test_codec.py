@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.engines._pb import engine_pb2 as pb
-from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, EngineSampling
+from smg_core.engines.base import Constraint, EngineFacts, EngineLogprob, EngineRequest
 from smg_core.engines.neutral.codec import NeutralCodec
 from smg_core.errors import (
     EngineFailed,
@@ -17,6 +17,7 @@ from smg_core.errors import (
     WorkerBusy,
     WorkerGone,
 )
+from smg_core.request import Sampling
 from smg_core.simulator.neutral_face import NeutralFace
 from smg_core.tokens import TokenIds
 
@@ -24,9 +25,9 @@ CODEC = NeutralCodec()
 
 floats = st.floats(0, 100, width=32)
 samplings = st.builds(
-    EngineSampling,
+    Sampling,
     max_tokens=st.none() | st.integers(0, 2**32 - 1),
-    min_tokens=st.integers(0, 100),
+    min_tokens=st.none() | st.integers(0, 100),
     temperature=st.none() | floats,
     top_p=st.none() | floats,
     top_k=st.none() | st.integers(0, 1000),
@@ -59,7 +60,7 @@ constraints = st.sampled_from(
 
 
 def request(**given) -> EngineRequest:
-    return EngineRequest("r-1", TokenIds([1, 2]), EngineSampling(**given))
+    return EngineRequest("r-1", TokenIds([1, 2]), Sampling(**given))
 
 
 def tokens(ids, index=0, **more) -> bytes:
@@ -88,12 +89,12 @@ def test_all_tokens_can_be_said_in_two_ways() -> None:
 def test_what_the_contract_cannot_carry_is_refused_by_name() -> None:
     with pytest.raises(InvalidRequest) as caught:
         CODEC.generate(request(seed=2**63))
-    assert caught.value.param == "seed"
+    assert caught.value.param == "sampling.seed"
 
     with pytest.raises(UnsupportedParameter):
-        CODEC.generate(EngineRequest("r", TokenIds([1]), EngineSampling(), constraint=Constraint("haiku")))
+        CODEC.generate(EngineRequest("r", TokenIds([1]), Sampling(), constraint=Constraint("haiku")))
     with pytest.raises(UnsupportedParameter):
-        CODEC.generate(EngineRequest("r", TokenIds([1]), EngineSampling(), multimodal=b"pixels"))
+        CODEC.generate(EngineRequest("r", TokenIds([1]), Sampling(), multimodal=b"pixels"))
 
 
 @given(st.lists(st.lists(st.integers(0, 200_000), max_size=50), max_size=10), st.integers(0, 10))
@@ -169,25 +170,81 @@ def test_model_server_and_loads_are_read() -> None:
         engine=pb.EngineInfo(name="mine", block_size=16, instance_id="a"),
     ).SerializeToString()
 
-    info, server = CODEC.parse_model_info(message), CODEC.parse_server_info(message)
+    info, facts = CODEC.model.parse(message), CODEC.describes.parse(message)
 
-    assert (info.model, info.context_length, info.eos_token_ids, info.pad_token_id) == ("m", 4096, (2, 0), 0)
-    assert info.bos_token_id is None
-    assert (server.server_type, server.block_size, server.data_parallel_size) == ("mine", 16, 1)
-    assert (server.raw["instance_id"], server.raw["constraints"]) == ("a", ["regex"])
+    assert (info.model, info.context_length, info.eos_token_ids) == ("m", 4096, (2, 0))
+    assert (facts.dialect, facts.block_size, facts.ranks, facts.context_length) == ("neutral", 16, 1, 4096)
+    assert facts.constraints == {"regex"}
 
     rows = [pb.RankLoad(running=1, waiting=2, used_tokens=50, max_tokens=200)]
-    assert CODEC.parse_loads(pb.GetLoadsResponse(ranks=rows).SerializeToString()).ranks[0].token_usage == 0.25
+    assert CODEC.loads.parse(pb.GetLoadsResponse(ranks=rows).SerializeToString()).ranks[0].token_usage == 0.25
+
+
+CAPABLE = {
+    "n": {"max_n": 4},
+    "max_n": {"max_n": 4},
+    "greedy_n": {"greedy_n": True},
+    "stop_strings": {"stop_strings": True},
+    "constraints": {"constraints": ["regex", "haiku"]},
+    "logprobs": {"max_logprobs": 0},
+    "max_logprobs": {"max_logprobs": 5},
+    "prompt_logprobs": {"prompt_logprobs": True},
+    "cache_salt": {"cache_salt": True},
+    "media": {"media": [pb.MEDIA_KIND_IMAGE, 99]},
+    "loads": {"loads": True},
+    "kv_events": {"kv_events": True},
+}
+VALUES = {
+    "n": True, "max_n": 4, "constraints": {"regex"}, "max_logprobs": 5, "media": {"image"},
+}  # fmt: skip
+
+
+def declared(**capabilities) -> EngineFacts:
+    answer = pb.GetModelResponse(model=pb.Model(name="m"), capabilities=pb.Capabilities(**capabilities))
+    return CODEC.describes.parse(answer.SerializeToString())
+
+
+@pytest.mark.parametrize("field", CAPABLE)
+def test_an_engine_has_what_it_declares(field: str) -> None:
+    assert getattr(declared(**CAPABLE[field]), field) == VALUES.get(field, True)
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"max_n": 1}])
+def test_an_engine_that_declares_nothing_has_nothing(capabilities) -> None:
+    facts = declared(**capabilities)
+
+    assert facts.constraints == facts.media == frozenset()
+    assert not any(
+        getattr(facts, name)
+        for name in (
+            "greedy_n",
+            "stop_strings",
+            "logprobs",
+            "prompt_logprobs",
+            "cache_salt",
+            "loads",
+            "kv_events",
+            "embed",
+        )
+    )
+    assert (facts.n, facts.max_n) == ((False, 1) if capabilities else (True, None))
+
+
+def test_every_capability_of_the_contract_is_looked_at() -> None:
+    fields = {field.name for field in pb.Capabilities.DESCRIPTOR.fields}
+
+    assert fields - {name for given in CAPABLE.values() for name in given} == {"contract_revision", "kv_replay"}
 
 
 def test_the_small_calls_are_put_and_read() -> None:
-    assert pb.AbortRequest.FromString(CODEC.abort("r")[1]).request_ids == ["r"]
-    assert list(pb.EmbedRequest.FromString(CODEC.embed("r", TokenIds([5]))[1]).input_ids) == [5]
-    assert CODEC.parse_embed(pb.EmbedResponse(values=[1], prompt_tokens=1).SerializeToString()) == ([1.0], 1)
-    assert CODEC.parse_health(pb.HealthResponse(ready=True).SerializeToString())
-    assert CODEC.parse_tokenizer_chunk(pb.TokenizerChunk(data=b"PK", sha256="a").SerializeToString()) == (b"PK", "a")
-    for path, _ in (CODEC.health(), CODEC.model_info(), CODEC.server_info(), CODEC.loads(), CODEC.tokenizer()):
-        assert path.startswith("/smg.engine.v1.Engine/")
+    assert pb.AbortRequest.FromString(CODEC.abort("r").message).request_ids == ["r"]
+    embed = CODEC.embed("r", TokenIds([5]))
+    assert list(pb.EmbedRequest.FromString(embed.message).input_ids) == [5]
+    assert embed.parse(pb.EmbedResponse(values=[1], prompt_tokens=1).SerializeToString()) == ([1.0], 1)
+    assert CODEC.health.parse(pb.HealthResponse(ready=True).SerializeToString())
+    assert CODEC.tokenizer.parse(pb.TokenizerChunk(data=b"PK", sha256="a").SerializeToString()) == (b"PK", "a")
+    for call in (CODEC.health, CODEC.model, CODEC.describes, CODEC.loads, CODEC.tokenizer):
+        assert call.path.startswith("/smg.engine.v1.Engine/")
 
 
 @given(st.lists(st.binary(max_size=40), max_size=4))

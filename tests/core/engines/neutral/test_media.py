@@ -8,9 +8,10 @@ import pytest
 from tests.core.engines.vllm.test_media import Tensor
 
 from smg_core.engines._pb import engine_pb2 as pb
-from smg_core.engines.base import EngineRequest, EngineSampling
+from smg_core.engines.base import EngineRequest
 from smg_core.engines.neutral.codec import NeutralCodec
 from smg_core.engines.neutral.media import NeutralRequestMedia, neutral_medium
+from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
 
 
@@ -55,7 +56,7 @@ def test_everything_arrives_as_it_was_put() -> None:
 )
 def test_a_request_carries_an_item_a_field_beside_its_ids(kind: str, number: int) -> None:
     media = NeutralRequestMedia((Item(modality=kind), Item(content_hash=bytes(32))))
-    request = EngineRequest("r", TokenIds([5, 300]), EngineSampling(max_tokens=3), multimodal=media, cache_salt="s")
+    request = EngineRequest("r", TokenIds([5, 300]), Sampling(max_tokens=3), multimodal=media, cache_salt="s")
     found = pb.GenerateRequest.FromString(NeutralCodec().generate(request))
 
     assert list(found.input_ids) == [5, 300]
@@ -69,5 +70,5 @@ def test_an_engine_says_which_kinds_it_takes() -> None:
         model=pb.Model(name="m"), capabilities=pb.Capabilities(media=[pb.MEDIA_KIND_AUDIO, pb.MEDIA_KIND_IMAGE, 99])
     )
 
-    assert NeutralCodec().parse_model_info(said.SerializeToString()).media == {"audio", "image"}
-    assert NeutralCodec().parse_model_info(pb.GetModelResponse().SerializeToString()).media == frozenset()
+    assert NeutralCodec().describes.parse(said.SerializeToString()).media == {"audio", "image"}
+    assert NeutralCodec().describes.parse(pb.GetModelResponse().SerializeToString()).media == frozenset()

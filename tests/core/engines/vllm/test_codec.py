@@ -7,15 +7,19 @@ chunk by itself and repeats the last chunk at the end, the Rust one counts on an
 import math
 from itertools import pairwise
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
+from tests.core.engines.vllm.test_media import Media
 
-from smg_core.engines.base import Constraint, EngineLogprob, EngineOutput, EngineRequest, EngineSampling
+from smg_core.engines.base import Constraint, EngineLogprob, EngineOutput, EngineRequest
 from smg_core.engines.vllm.codec import VllmCodec
+from smg_core.engines.vllm.media import VllmRequestMedia
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
+from smg_core.request import Sampling
 from smg_core.simulator.dialects import VllmFace
 from smg_core.tokens import TokenIds
 
@@ -24,7 +28,7 @@ HELLO = [1549, 3, 3087, 450, 502, 373, 388, 3320, 33, 2]
 
 
 def request(ids=(1, 379, 201), **given) -> EngineRequest:
-    return EngineRequest("r-1", TokenIds(ids), EngineSampling(**given))
+    return EngineRequest("r-1", TokenIds(ids), Sampling(**given))
 
 
 def sent(asked: EngineRequest) -> pb.GenerateRequest:
@@ -120,7 +124,7 @@ def test_a_value_the_wire_cannot_say_is_refused_by_name(field: str, value: float
     with pytest.raises(UnsupportedParameter) as caught:
         CODEC.generate(request(**{field: value}))
 
-    assert caught.value.param == field
+    assert caught.value.param == f"sampling.{field}"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +145,7 @@ def test_a_value_no_field_can_hold_is_refused_by_name(field: str, value: object)
     with pytest.raises(InvalidRequest) as caught:
         CODEC.generate(request(**{field: value}))
 
-    assert caught.value.param == field
+    assert caught.value.param == f"sampling.{field}"
 
 
 @pytest.mark.parametrize("field", ["min_p", "frequency_penalty", "presence_penalty", "min_tokens", "top_k"])
@@ -194,15 +198,15 @@ def test_every_sampling_field_has_its_place() -> None:
     ],
 )
 def test_each_constraint_has_its_field(constraint: Constraint, field: str, value: object) -> None:
-    params = sent(EngineRequest("r", TokenIds([1]), EngineSampling(), constraint=constraint)).sampling_params
+    params = sent(EngineRequest("r", TokenIds([1]), Sampling(), constraint=constraint)).sampling_params
 
     assert params.WhichOneof("constraint") == field
     assert getattr(params, field) == value
-    assert constraint.kind in CODEC.capabilities.constraints
+    assert constraint.kind in CODEC.facts.constraints
 
 
 def test_what_the_dialect_does_not_know_is_refused() -> None:
-    plain = {"id": "r", "input_ids": TokenIds([1]), "sampling": EngineSampling()}
+    plain = {"id": "r", "input_ids": TokenIds([1]), "sampling": Sampling()}
 
     with pytest.raises(UnsupportedParameter, match="constraint"):
         CODEC.generate(EngineRequest(**plain, constraint=Constraint("haiku")))
@@ -213,18 +217,17 @@ def test_what_the_dialect_does_not_know_is_refused() -> None:
 
 
 def test_rank_transfer_and_media_travel_with_the_request() -> None:
-    image = pb.MultimodalInputs(mm_hashes=["a"]).SerializeToString()
-    video = pb.MultimodalInputs(mm_hashes=["b"]).SerializeToString()
+    media = VllmRequestMedia((Media(hashes=["a"]), Media(hashes=["b"], modality="video")))
 
     got = sent(
         EngineRequest(
             "r",
             TokenIds([1]),
-            EngineSampling(),
+            Sampling(),
             False,
             data_parallel_rank=0,
             kv_transfer="{}",
-            multimodal=(image, video),
+            multimodal=media,
         )
     )
 
@@ -303,7 +306,7 @@ def test_a_token_read_without_the_parser_is_what_the_parser_reads(ids, said, ind
 
 
 def test_a_whole_answer_has_its_ids_in_the_end() -> None:
-    asked = EngineRequest("r", TokenIds([1]), EngineSampling(), stream=False)
+    asked = EngineRequest("r", TokenIds([1]), Sampling(), stream=False)
 
     (output,) = CODEC.decoder(asked).feed([complete(HELLO[:8], "length", cached_tokens=192)])
 
@@ -470,31 +473,38 @@ def test_model_info_is_read() -> None:
         default_sampling_params_json='{"temperature":0.7,"top_p":0.8,"top_k":20}',
     )
 
-    info = CODEC.parse_model_info(message.SerializeToString())
+    info = CODEC.model.parse(message.SerializeToString())
 
     assert (info.model, info.context_length, info.vocab_size, info.eos_token_ids) == ("tiny", 2048, 4096, (2,))
     assert info.default_sampling == {"temperature": 0.7, "top_p": 0.8, "top_k": 20}
-    assert info.bos_token_id is None
 
 
 def test_an_engine_that_names_no_model_is_known_by_its_path() -> None:
-    assert CODEC.parse_model_info(pb.GetModelInfoResponse(model_path="m").SerializeToString()).model == "m"
+    assert CODEC.model.parse(pb.GetModelInfoResponse(model_path="m").SerializeToString()).model == "m"
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
 def test_default_sampling_that_is_no_object_is_garbled(text: str) -> None:
     with pytest.raises(EngineGarbled):
-        CODEC.parse_model_info(pb.GetModelInfoResponse(default_sampling_params_json=text).SerializeToString())
+        CODEC.model.parse(pb.GetModelInfoResponse(default_sampling_params_json=text).SerializeToString())
 
 
-def test_server_info_keeps_every_field_by_its_name() -> None:
-    message = pb.GetServerInfoResponse(data_parallel_size=2, block_size=32, kv_cache_dtype="auto", max_num_seqs=16)
+def test_the_facts_are_the_dialects_table_with_what_the_engine_says() -> None:
+    message = pb.GetServerInfoResponse(
+        data_parallel_size=2, block_size=32, shm_namespace_id="boot:25", mm_device_do_normalize=True
+    )
 
-    info = CODEC.parse_server_info(message.SerializeToString())
+    facts = CODEC.describes.parse(message.SerializeToString())
 
-    assert (info.server_type, info.data_parallel_size, info.block_size) == ("vllm-grpc", 2, 32)
-    assert info.raw["kv_cache_dtype"] == "auto"
-    assert info.raw["max_num_seqs"] == 16
+    assert (facts.dialect, facts.ranks, facts.block_size) == ("vllm", 2, 32)
+    assert (facts.shared_memory, facts.normalizes) == ("boot:25", True)
+    assert attrs.evolve(facts, ranks=1, block_size=0, shared_memory="", normalizes=False) == CODEC.facts
+
+
+def test_an_engine_that_says_nothing_has_the_dialects_table() -> None:
+    assert CODEC.describes.parse(b"") == CODEC.facts
+    assert (CODEC.facts.greedy_n, CODEC.facts.cache_salt, CODEC.facts.max_logprobs) == (False, False, 20)
+    assert CODEC.facts.media is None
 
 
 def test_loads_have_a_row_for_each_rank() -> None:
@@ -503,7 +513,7 @@ def test_loads_have_a_row_for_each_rank() -> None:
         pb.SchedulerLoad(dp_rank=1, num_running_reqs=2, token_usage=0.5, gen_throughput=1462.5, cache_hit_rate=0.25),
     ]
 
-    loads = CODEC.parse_loads(pb.GetLoadsResponse(loads=rows).SerializeToString())
+    loads = CODEC.loads.parse(pb.GetLoadsResponse(loads=rows).SerializeToString())
 
     assert (loads.running, loads.waiting) == (5, 1)
     assert [rank.rank for rank in loads.ranks] == [0, 1]
@@ -512,30 +522,30 @@ def test_loads_have_a_row_for_each_rank() -> None:
 
 
 def test_the_small_calls_are_put_and_read() -> None:
-    path, message = CODEC.abort("r-9")
-    assert (path, list(pb.AbortRequest.FromString(message).request_ids)) == (
+    abort = CODEC.abort("r-9")
+    assert (abort.path, list(pb.AbortRequest.FromString(abort.message).request_ids)) == (
         "/vllm.grpc.engine.VllmEngine/Abort",
         ["r-9"],
     )
 
-    path, message = CODEC.embed("r-9", TokenIds([5, 300]))
-    got = pb.EmbedRequest.FromString(message)
+    embed = CODEC.embed("r-9", TokenIds([5, 300]))
+    got = pb.EmbedRequest.FromString(embed.message)
     assert (got.request_id, list(got.tokenized.input_ids)) == ("r-9", [5, 300])
 
-    assert CODEC.parse_embed(pb.EmbedResponse(embedding=[0.5, -1], prompt_tokens=2).SerializeToString()) == (
+    assert embed.parse(pb.EmbedResponse(embedding=[0.5, -1], prompt_tokens=2).SerializeToString()) == (
         [0.5, -1],
         2,
     )
-    assert CODEC.parse_health(pb.HealthCheckResponse(healthy=True).SerializeToString())
-    assert not CODEC.parse_health(b"")
+    assert CODEC.health.parse(pb.HealthCheckResponse(healthy=True).SerializeToString())
+    assert not CODEC.health.parse(b"")
     piece = common.GetTokenizerChunk(data=b"PK", sha256="ab").SerializeToString()
-    assert CODEC.parse_tokenizer_chunk(piece) == (b"PK", "ab")
+    assert CODEC.tokenizer.parse(piece) == (b"PK", "ab")
 
 
 @pytest.mark.parametrize(
     "parse",
-    [CODEC.parse_health, CODEC.parse_model_info, CODEC.parse_server_info, CODEC.parse_loads, CODEC.parse_embed,
-     CODEC.parse_tokenizer_chunk],
+    [CODEC.health.parse, CODEC.model.parse, CODEC.describes.parse, CODEC.loads.parse,
+     CODEC.embed("r", TokenIds([1])).parse, CODEC.tokenizer.parse],
 )  # fmt: skip
 def test_an_answer_that_is_no_message_is_garbled(parse) -> None:
     with pytest.raises(EngineGarbled):
@@ -544,9 +554,9 @@ def test_an_answer_that_is_no_message_is_garbled(parse) -> None:
 
 above_zero = st.floats(0.0078125, 100, width=32)
 samplings = st.builds(
-    EngineSampling,
+    Sampling,
     max_tokens=st.none() | st.integers(0, 2**32 - 1),
-    min_tokens=st.integers(0, 100),
+    min_tokens=st.none() | st.integers(1, 100),
     temperature=st.none() | st.floats(0, 100, width=32),
     top_p=st.none() | above_zero,
     top_k=st.none() | st.integers(1, 1000),

@@ -1,0 +1,22 @@
+"""Prepared media packed for the neutral contract.
+
+Pure. Above: the dialect's row, which imports this module when media are first to be packed: it needs numpy, which a gateway of
+text models does not.
+"""
+
+import attrs
+
+from smg_core.engines.neutral.media import NeutralRequestMedia
+from smg_multimodal.packaging import for_items
+from smg_multimodal.prepare import Prepared
+
+__all__ = ["NeutralPacking"]
+
+
+@attrs.frozen
+class NeutralPacking:
+    """The contract's `MediaPacking`."""
+
+    def pack(self, prepared: Prepared, normalizes: bool) -> NeutralRequestMedia:
+        """Each item by itself, as float32. The contract has no word for engines that normalise, so `normalizes` is False."""
+        return NeutralRequestMedia(for_items(prepared))

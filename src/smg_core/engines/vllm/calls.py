@@ -1,0 +1,120 @@
+"""The calls of the vLLM dialect beside Generate: health, what the engine says of itself, load, tokenizer, abort, embeddings.
+
+Decides which method each is and what its answer means; pure. Above: `codec`, which offers them. The messages come from the
+package smg-grpc-proto. Its GetModelInfo and GetServerInfo have words for some facts only; `FACTS`, the dialect's table, has the
+others.
+"""
+
+from typing import Any
+
+import attrs
+from smg_grpc_proto.generated import common_pb2 as common
+from smg_grpc_proto.generated import vllm_engine_pb2 as pb
+
+from smg_core.engines.answers import json_object, parse
+from smg_core.engines.base import EngineFacts, Loads, ModelInfo, RankLoad, Unary
+from smg_core.engines.wire import tagged, varints_of
+from smg_core.tokens import TokenIds
+
+__all__ = [
+    "DESCRIBES",
+    "FACTS",
+    "HEALTH",
+    "INPUT_IDS",
+    "LOADS",
+    "MODEL",
+    "SERVICE",
+    "TOKENIZED",
+    "TOKENIZER",
+    "abort",
+    "embed",
+]
+
+SERVICE = "vllm.grpc.engine.VllmEngine"
+
+TOKENIZED, INPUT_IDS = 2, 2
+"""Field numbers of GenerateRequest and EmbedRequest, and of TokenizedInput, for what is framed by hand."""
+
+FACTS = EngineFacts(
+    dialect="vllm",
+    greedy_n=False,
+    constraints=frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"}),
+    max_logprobs=20,
+    cache_salt=False,
+    media_together=frozenset({"image", "video"}),  # the servicer (0.14) takes recordings beside pictures for pictures
+)
+"""What vLLM can be asked over this wire where its own answers have no word for it."""
+
+
+def _health(message: bytes) -> bool:
+    return bool(parse(pb.HealthCheckResponse, message).healthy)
+
+
+def _model(message: bytes) -> ModelInfo:
+    info = parse(pb.GetModelInfoResponse, message)
+    return ModelInfo(
+        model=info.served_model_name or info.model_path,
+        tokenizer_path=info.tokenizer_path or info.model_path,
+        context_length=info.max_context_length,
+        vocab_size=info.vocab_size,
+        eos_token_ids=tuple(info.eos_token_ids),
+        default_sampling=json_object(info.default_sampling_params_json),
+    )
+
+
+def _facts(message: bytes) -> EngineFacts:
+    info = parse(pb.GetServerInfoResponse, message)
+    return attrs.evolve(
+        FACTS,
+        normalizes=info.mm_device_do_normalize,
+        shared_memory=info.shm_namespace_id,
+        block_size=info.block_size,
+        ranks=max(1, info.data_parallel_size),
+    )
+
+
+def _loads(message: bytes) -> Loads:
+    return Loads(tuple(_rank(row) for row in parse(pb.GetLoadsResponse, message).loads))
+
+
+def _rank(row: Any) -> RankLoad:
+    return RankLoad(
+        rank=row.dp_rank,
+        running=row.num_running_reqs,
+        waiting=row.num_waiting_reqs,
+        used_tokens=row.num_used_tokens,
+        max_tokens=row.max_total_num_tokens,
+        token_usage=row.token_usage,
+        tokens_per_second=row.gen_throughput,
+        cache_hit_rate=row.cache_hit_rate,
+        max_running=row.max_running_requests,
+    )
+
+
+def _embedding(message: bytes) -> tuple[list[float], int]:
+    answer = parse(pb.EmbedResponse, message)
+    return list(answer.embedding), answer.prompt_tokens
+
+
+def _piece(message: bytes) -> tuple[bytes, str]:
+    chunk = parse(common.GetTokenizerChunk, message)
+    return chunk.data, chunk.sha256
+
+
+HEALTH = Unary(f"/{SERVICE}/HealthCheck", b"", _health)
+MODEL = Unary(f"/{SERVICE}/GetModelInfo", b"", _model)
+DESCRIBES = Unary(f"/{SERVICE}/GetServerInfo", b"", _facts)
+LOADS = Unary(f"/{SERVICE}/GetLoads", b"", _loads)
+TOKENIZER = Unary(f"/{SERVICE}/GetTokenizer", b"", _piece)
+
+
+def abort(request_id: str) -> Unary[None]:
+    """Ends a request by name."""
+    return Unary(f"/{SERVICE}/Abort", pb.AbortRequest(request_ids=[request_id]).SerializeToString(), lambda _: None)
+
+
+def embed(request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
+    """Asks for the embedding of `ids`."""
+    head: bytes = pb.EmbedRequest(request_id=request_id).SerializeToString()
+    message = head + tagged(TOKENIZED, tagged(INPUT_IDS, varints_of(ids)))
+    return Unary(f"/{SERVICE}/Embed", message, _embedding)

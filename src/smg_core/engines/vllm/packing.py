@@ -1,0 +1,22 @@
+"""Prepared media packed for vLLM.
+
+Decides in which dtype tensors go; which tensors, under which names, is `smg_multimodal.packaging`'s. Pure. Above: the dialect's
+row, which imports this module when media are first to be packed: it needs numpy, which a gateway of text models does not.
+"""
+
+import attrs
+
+from smg_core.engines.vllm.media import VllmRequestMedia
+from smg_multimodal.packaging import for_vllm
+from smg_multimodal.prepare import Prepared
+
+__all__ = ["VllmPacking"]
+
+
+@attrs.frozen
+class VllmPacking:
+    """vLLM's `MediaPacking`."""
+
+    def pack(self, prepared: Prepared, normalizes: bool) -> VllmRequestMedia:
+        """A batch for each modality; pixels as bytes for an engine that normalises them itself, else everything as float32."""
+        return VllmRequestMedia(for_vllm(prepared, "uint8" if normalizes else "float32"))

@@ -1,0 +1,246 @@
+"""An engine behind its client: what it says of itself, and how a call ends, in every dialect."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import attrs
+import grpc.aio
+import pytest
+
+from smg_core.engines.base import EngineOutput, EngineRequest, Receiver
+from smg_core.engines.client import EngineClient
+from smg_core.engines.dialects import DIALECTS, dialect
+from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.target import Target
+from smg_core.errors import EngineFailed, EngineGarbled, SmgError, WorkerGone
+from smg_core.request import Sampling
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
+from smg_core.simulator.server import SimulatedEngine
+from smg_core.tokens import TokenIds
+
+pytestmark = pytest.mark.anyio
+
+BLOCK = 32
+
+
+@attrs.define
+class Sink:
+    """Takes down what is pushed."""
+
+    got: list[EngineOutput] = attrs.field(factory=list)
+    ends: list[SmgError | None] = attrs.field(factory=list)
+    over: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def outputs(self, outputs: Sequence[EngineOutput]) -> None:
+        assert outputs
+        assert not self.ends
+        self.got += outputs
+
+    def closed(self, error: SmgError | None) -> None:
+        self.ends.append(error)
+        self.over.set()
+
+
+@attrs.define
+class Wire:
+    """A transport whose answers the test pushes itself, and the call on it."""
+
+    receiver: Receiver | None = None
+    early: Sequence[bytes] = ()
+    asked: list[str] = attrs.field(factory=list)
+
+    async def start(self, path: str, message: bytes, receiver: Receiver, **more) -> "Wire":
+        self.receiver = receiver
+        if self.early:
+            receiver.messages(list(self.early))
+        return self
+
+    def cancel(self) -> None:
+        self.asked.append("cancel")
+
+    def pause(self) -> None:
+        self.asked.append("pause")
+
+    def resume(self) -> None:
+        self.asked.append("resume")
+
+
+def request(engine: SimulatedEngine | None = None, **sampling) -> EngineRequest:
+    ids = [5, 6] if engine is None else engine.engine.vocabulary.encode("Hello there")
+    return EngineRequest("r-1", TokenIds(ids), Sampling(**sampling))
+
+
+def client_of(target: str, name: str) -> EngineClient:
+    return EngineClient(dialect(name).codec(), H2Transport(Target.parse(target)))
+
+
+@pytest.fixture(params=DIALECTS)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[SimulatedEngine]:
+    config = SimulatorConfig(model="mini", block_size=BLOCK, max_logprobs=7, max_n=4, normalizes=True)
+    async with SimulatedEngine(config) as running:
+        yield running
+
+
+# -------------------------------------------------------------------------------------------- what it says of itself
+
+
+async def test_an_engine_describes_itself_in_its_own_words(engine: SimulatedEngine, name: str) -> None:
+    client = client_of(engine.target, name)
+    info, facts = await client.describe()
+    await client.close()
+
+    assert (info.model, info.context_length) == ("mini", 32768)
+    assert (facts.dialect, facts.door, facts.block_size, facts.ranks) == (name, "ids", BLOCK, 1)
+    assert facts.context_length == 32768
+    # what one dialect has no word for is the dialect's table
+    assert (facts.max_logprobs, facts.max_n) == ((7, 4) if name == "neutral" else (20, None))
+    assert facts.normalizes == (name == "vllm")
+    assert (facts.media is None) == (name == "vllm")
+    assert len({facts, attrs.evolve(facts)}) == 1
+
+
+async def test_an_engine_without_a_call_for_it_has_its_dialects_table() -> None:
+    codec = dialect("vllm").codec()
+
+    async def model(message: bytes, context) -> bytes:
+        return b""
+
+    handler = grpc.method_handlers_generic_handler(
+        codec.model.path.split("/")[1], {"GetModelInfo": grpc.unary_unary_rpc_method_handler(model)}
+    )
+    server = grpc.aio.server(handlers=[handler])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    client = client_of(f"grpc://127.0.0.1:{port}", "vllm")
+
+    assert (await client.describe())[1] == codec.facts
+    assert await client.loads() is None
+    await client.close()
+    await server.stop(None)
+
+
+async def test_a_fault_is_not_taken_for_a_call_that_is_not_there() -> None:
+    codec = dialect("vllm").codec()
+
+    async def model(message: bytes, context) -> bytes:
+        return b""
+
+    async def broken(message: bytes, context) -> bytes:
+        await context.abort(grpc.StatusCode.INTERNAL, "out of memory")
+
+    handler = grpc.method_handlers_generic_handler(
+        codec.model.path.split("/")[1],
+        {
+            "GetModelInfo": grpc.unary_unary_rpc_method_handler(model),
+            "GetServerInfo": grpc.unary_unary_rpc_method_handler(broken),
+            "GetLoads": grpc.unary_unary_rpc_method_handler(broken),
+        },
+    )
+    server = grpc.aio.server(handlers=[handler])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    client = client_of(f"grpc://127.0.0.1:{port}", "vllm")
+
+    for asking in (client.describe, client.loads):
+        with pytest.raises(EngineFailed):
+            await asking()
+    await client.close()
+    await server.stop(None)
+
+
+async def test_health_loads_and_tokenizer_are_asked_for(engine: SimulatedEngine, name: str) -> None:
+    client = client_of(engine.target, name)
+
+    assert await client.health()
+    loads = await client.loads()
+    assert loads is not None
+    assert loads.running == 0
+    sent = await client.tokenizer()
+    assert sent is not None
+    assert sent[0].startswith(b"PK")
+    with pytest.raises(EngineGarbled, match="over 1000 bytes"):
+        await client.tokenizer(limit=1000)
+    await client.abort("nobody's")
+    await client.close()
+
+
+async def test_what_a_dialect_lacks_is_none_and_asks_nobody() -> None:
+    class Bare(type(dialect("neutral").codec())):
+        loads = tokenizer = describes = None
+
+        def abort(self, request_id):
+            return None
+
+        def embed(self, request_id, ids):
+            return None
+
+    client = EngineClient(Bare(), Wire())
+
+    assert (await client.loads(), await client.tokenizer()) == (None, None)
+    assert (await client.abort("r"), await client.embed("r", TokenIds([1]))) == (None, None)
+
+
+# ------------------------------------------------------------------------------------------------------ how a call ends
+
+
+async def test_outputs_come_and_then_one_end(engine: SimulatedEngine, name: str) -> None:
+    client, sink = client_of(engine.target, name), Sink()
+    await client.generate(request(engine, max_tokens=4, ignore_eos=True), sink)
+    await sink.over.wait()
+    await client.close()
+
+    assert sum(len(output.ids) for output in sink.got) == 4
+    assert sink.got[-1].finish == "length"
+    assert sink.ends == [None]
+
+
+async def test_garbage_of_an_engine_closes_the_sink_once_and_resets_the_stream(name: str) -> None:
+    fault = Fault("garbage", after=2)
+    async with SimulatedEngine(SimulatorConfig(faults=(fault,))) as engine:
+        client, sink = client_of(engine.target, name), Sink()
+        await client.generate(request(engine, max_tokens=40, ignore_eos=True), sink)
+        await sink.over.wait()
+        await client.close()
+
+    (error,) = sink.ends
+    assert isinstance(error, EngineGarbled)
+
+
+async def test_after_an_end_nothing_is_pushed(name: str) -> None:
+    wire, sink = Wire(), Sink()
+    await EngineClient(dialect(name).codec(), wire).generate(request(), sink)
+    wire.receiver.messages([b"\xff\xff"])
+    wire.receiver.messages([b"\xff\xff"])
+    wire.receiver.closed(WorkerGone("gone"))
+
+    assert [type(end) for end in sink.ends] == [EngineGarbled]
+    assert wire.asked == ["cancel"]
+
+
+async def test_a_call_that_fails_before_it_is_known_is_cancelled_when_it_is(name: str) -> None:
+    wire, sink = Wire(early=[b"\xff\xff"]), Sink()
+    await EngineClient(dialect(name).codec(), wire).generate(request(), sink)
+
+    assert [type(end) for end in sink.ends] == [EngineGarbled]
+    assert wire.asked == ["cancel"]
+
+
+async def test_a_cancelled_call_pushes_no_more(name: str) -> None:
+    wire, sink = Wire(), Sink()
+    call = await EngineClient(dialect(name).codec(), wire).generate(request(), sink)
+    call.pause()
+    call.resume()
+    call.cancel()
+    call.cancel()
+    call.pause()
+    wire.receiver.messages([b"\xff\xff"])
+    wire.receiver.closed(None)
+
+    assert wire.asked == ["pause", "resume", "cancel"]
+    assert (sink.got, sink.ends) == ([], [])
