@@ -17,15 +17,13 @@ from smg_core.pipeline.output import OutputParser
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import FunctionTool, GenerationRequest, ToolCall, ToolChoice
 from smg_parsers import Family, Parser, UnknownModelFamily, reasoning_open
-from smg_parsers.constraints import ENGINES, ConstraintError, ConstraintUnsupported, constrain
+from smg_parsers.constraints import ConstraintError, ConstraintUnsupported, constrain
 from smg_parsers.models import family as family_named
 
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
 
 PARSER_HEADER = "x-smg-parser"
 """Request header that names the family to read this answer as; "none" passes the text on."""
-
-_KINDS = {"ebnf": "grammar"}
 
 
 @attrs.frozen
@@ -95,9 +93,9 @@ def _constraint(
     try:
         found = constrain(
             family.name,
-            model.dialect if model.dialect in ENGINES else "vllm",
             tools,
             _choice(choice),
+            kinds=model.capabilities.constraints,
             parallel_tool_calls=choice.parallel is not False,
             in_reasoning=thinking,
         )
@@ -107,14 +105,11 @@ def _constraint(
         raise InvalidRequest(f"{error}.", param="tool_choice") from error
     if found is None:
         return None, family
-    kind = _KINDS.get(found.kind, found.kind)
-    if kind not in model.capabilities.constraints:
-        raise UnsupportedParameter(f"This model's engine cannot hold its output to a {kind}.", param="tool_choice")
     for place, tool in enumerate(request.tools):
         # From here on the engine compiles these schemas, and engines have died of bad ones.
         if isinstance(tool, FunctionTool) and tool.parameters:
             compiled(tool.parameters, f"function '{tool.name}'", f"tools[{place}].function.parameters")
-    return Constraint(kind, found.value), family if found.reads == family.name else family_named(found.reads)
+    return Constraint(found.kind, found.value), family if found.reads == family.name else family_named(found.reads)
 
 
 def _choice(choice: ToolChoice) -> str | Mapping[str, Any]:
