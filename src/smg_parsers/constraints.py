@@ -1,8 +1,8 @@
 """What an engine is told so that a model's calls conform: tool_choice, strict schemas and response_format as one constraint.
 
-Decides: given a family, an engine and a request's tools, the structural tag or JSON schema to send, or that none is needed.
-Above: whoever builds an engine's sampling parameters. Below: the standard library. Does not know engines' wire types,
-tokenizers, or how output is parsed back; ``Constraint.reads`` names the family whose parser does that.
+Decides: given a family, the kinds of constraint an engine holds to and a request's tools, the structural tag or JSON schema
+to send, or that none is needed. Above: whoever builds an engine's sampling parameters. Below: the standard library. Does not
+know engines, wire types, tokenizers, or how output is parsed back; ``Constraint.reads`` names the family whose parser does.
 
 A family's calls are described by a ``Shape`` (what stands around them) and a ``Body`` (how arguments are written).
 Structural tags follow the format of xgrammar (``{"type": "structural_tag", "format": ...}``), which vLLM, SGLang and
@@ -11,7 +11,7 @@ stop there.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,7 +19,8 @@ from .constraint_shapes import SHAPES, Body, Shape
 
 Json = dict[str, Any]
 Kind = Literal["json_schema", "regex", "ebnf", "structural_tag"]
-ENGINES = ("vllm", "sglang", "trtllm", "mlx")
+KINDS: frozenset[str] = frozenset({"json_schema", "regex", "ebnf", "structural_tag"})
+"""Every kind there is. vLLM, SGLang and TensorRT-LLM hold to all of them; some engines, MLX for one, to none."""
 MAX_REF_DEPTH = 16
 MAX_NESTING = 4
 """How deep objects are laid out member by member in the formats that nest; deeper ones are free text up to their end."""
@@ -53,29 +54,28 @@ class _Tool:
 
 def constrain(
     family: str,
-    engine: str,
     tools: Sequence[Mapping[str, Any]],
     tool_choice: str | Mapping[str, Any] = "auto",
     *,
+    kinds: Collection[str] = KINDS,
     parallel_tool_calls: bool = True,
     in_reasoning: bool = False,
 ) -> Constraint | None:
     """The constraint for a request's tools, or None when the model may write what it likes.
 
-    ``tools`` and ``tool_choice`` are as in Chat Completions or Responses. ``in_reasoning`` says that the prompt has opened
+    ``tools`` and ``tool_choice`` are as in Chat Completions or Responses; ``kinds`` are those the engine holds its output to
+    (names that are no ``Kind`` are of no interest). ``in_reasoning`` says that the prompt has opened
     the reasoning block, so that a forced call comes after its end. Raises ConstraintError for a tool_choice that names no
     tool, ConstraintUnsupported where the engine or the family cannot enforce what is asked.
     """
-    if engine not in ENGINES:
-        raise ConstraintError(f"no engine is called {engine!r}; known are {', '.join(ENGINES)}")
     mode, chosen, named = _choose(tools, tool_choice)
     if mode == "none" or not chosen or (mode == "auto" and not any(tool.strict for tool in chosen)):
         return None
-    if engine == "mlx":
-        raise ConstraintUnsupported(
-            f"the engine mlx cannot constrain output, which tool_choice {mode!r} or a strict tool needs"
-        )
-    parallel = parallel_tool_calls and not named
+    made = _of_tools(family, mode, chosen, parallel=parallel_tool_calls and not named, in_reasoning=in_reasoning)
+    return _held(made, kinds, f"tool_choice {mode!r} or a strict tool")
+
+
+def _of_tools(family: str, mode: str, chosen: Sequence[_Tool], *, parallel: bool, in_reasoning: bool) -> Constraint:
     shape = SHAPES.get(family)
     if mode == "auto":
         return _tag(_triggered(family, shape, chosen, parallel=parallel), family)
@@ -84,13 +84,27 @@ def constrain(
     return _tag(_forced(shape, chosen, parallel=parallel, in_reasoning=in_reasoning), family)
 
 
-def constrain_response(response_format: Mapping[str, Any] | None, engine: str) -> Constraint | None:
-    """The constraint of a response_format: a schema, any JSON object, a pattern, a grammar or a tag; None for plain text."""
+def _held(made: Constraint, kinds: Collection[str], needed_by: str) -> Constraint:
+    """``made``, if the engine holds to constraints of its kind."""
+    if made.kind in kinds:
+        return made
+    raise ConstraintUnsupported(f"the engine cannot constrain output to a {made.kind}, which {needed_by} needs")
+
+
+def constrain_response(
+    response_format: Mapping[str, Any] | None, *, kinds: Collection[str] = KINDS
+) -> Constraint | None:
+    """The constraint of a response_format: a schema, any JSON object, a pattern, a grammar or a tag; None for plain text.
+
+    Raises ConstraintUnsupported when its kind is not among ``kinds``, those the engine holds its output to.
+    """
     kind = (response_format or {}).get("type", "text")
     if response_format is None or kind == "text":
         return None
-    if engine == "mlx":
-        raise ConstraintUnsupported(f"the engine mlx cannot constrain output, which response_format {kind!r} needs")
+    return _held(_of_format(kind, response_format), kinds, f"response_format {kind!r}")
+
+
+def _of_format(kind: str, response_format: Mapping[str, Any]) -> Constraint:
     if kind == "json_object":
         return Constraint("json_schema", _dump({"type": "object"}), "plain")
     if kind == "json_schema":

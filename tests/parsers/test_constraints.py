@@ -50,6 +50,7 @@ def tool(name: str, parameters: dict[str, Any], *, strict: bool = True) -> dict[
     return {"type": "function", "function": {"name": name, "parameters": parameters, "strict": strict}}
 
 
+NONE: frozenset[str] = frozenset()
 TOOLS = [tool("get_weather", WEATHER), tool("now", NOTHING), tool("trip", TRIP)]
 PARIS = Call("get_weather", {"city": "Paris", "days": 2})
 ROME = Call("get_weather", {"city": 'Rome ) ] } "x"', "unit": "C"})
@@ -152,7 +153,7 @@ def written(family: str, *made: Any) -> str:
 
 @pytest.mark.parametrize("family", TAGGED)
 def test_a_required_call_is_accepted_as_the_family_writes_it(family: str) -> None:
-    constraint = constrain(family, "vllm", TOOLS, "required")
+    constraint = constrain(family, TOOLS, "required")
 
     assert constraint is not None
     assert constraint.reads == family
@@ -163,12 +164,12 @@ def test_a_required_call_is_accepted_as_the_family_writes_it(family: str) -> Non
 @pytest.mark.parametrize("family", TAGGED)
 @pytest.mark.parametrize("call", [WRONG_TYPE, MISSING, OTHER_TOOL], ids=["wrong type", "missing", "other tool"])
 def test_a_call_that_breaks_its_schema_is_refused(family: str, call: Any) -> None:
-    assert not accepts(constrain(family, "sglang", TOOLS, "required"), written(family, call))
+    assert not accepts(constrain(family, TOOLS, "required"), written(family, call))
 
 
 @pytest.mark.parametrize("family", TAGGED)
 def test_a_required_call_ends_the_output(family: str) -> None:
-    constraint = constrain(family, "trtllm", TOOLS, "required")
+    constraint = constrain(family, TOOLS, "required")
 
     assert not accepts(constraint, "")
     assert not accepts(constraint, "Sure.")
@@ -178,18 +179,18 @@ def test_a_required_call_ends_the_output(family: str) -> None:
 @pytest.mark.parametrize("family", TAGGED)
 def test_several_calls_pass_only_when_they_may_be_parallel(family: str) -> None:
     if not WRITERS[family].parallel:
-        assert not accepts(constrain(family, "vllm", TOOLS, "required"), written(family, PARIS) * 2)
+        assert not accepts(constrain(family, TOOLS, "required"), written(family, PARIS) * 2)
         return
     both = written(family, PARIS, NOW)
 
-    assert accepts(constrain(family, "vllm", TOOLS, "required"), both)
-    assert not accepts(constrain(family, "vllm", TOOLS, "required", parallel_tool_calls=False), both)
-    assert accepts(constrain(family, "vllm", TOOLS, "required", parallel_tool_calls=False), written(family, PARIS))
+    assert accepts(constrain(family, TOOLS, "required"), both)
+    assert not accepts(constrain(family, TOOLS, "required", parallel_tool_calls=False), both)
+    assert accepts(constrain(family, TOOLS, "required", parallel_tool_calls=False), written(family, PARIS))
 
 
 @pytest.mark.parametrize("family", TAGGED)
 def test_a_named_call_is_that_tool_and_only_once(family: str) -> None:
-    constraint = constrain(family, "vllm", TOOLS, {"type": "function", "function": {"name": "now"}})
+    constraint = constrain(family, TOOLS, {"type": "function", "function": {"name": "now"}})
 
     assert accepts(constraint, written(family, NOW))
     assert not accepts(constraint, written(family, PARIS))
@@ -204,17 +205,15 @@ def test_reasoning_may_come_before_a_required_call(family: str) -> None:
     form = WRITERS[family]
     thought = "I need [this]." + form.think[1]
 
-    opened = constrain(family, "vllm", TOOLS, "required", in_reasoning=True)
+    opened = constrain(family, TOOLS, "required", in_reasoning=True)
     assert accepts(opened, thought + written(family, PARIS))
     assert not accepts(opened, thought + "No call.")
-    assert accepts(
-        constrain(family, "vllm", TOOLS, "required"), form.think[0].lstrip() + thought + written(family, PARIS)
-    )
+    assert accepts(constrain(family, TOOLS, "required"), form.think[0].lstrip() + thought + written(family, PARIS))
 
 
 @pytest.mark.parametrize("family", [family for family in MARKED if family != "inkling"])
 def test_auto_with_a_strict_tool_leaves_text_free_and_holds_calls_to_their_schema(family: str) -> None:
-    constraint = constrain(family, "vllm", TOOLS[:1], "auto")
+    constraint = constrain(family, TOOLS[:1], "auto")
 
     assert accepts(constraint, "No call is needed.")
     assert accepts(constraint, "Let me look. " + written(family, PARIS))
@@ -226,7 +225,7 @@ def test_auto_with_a_strict_tool_leaves_text_free_and_holds_calls_to_their_schem
     "family", [family for family in TAGGED if WRITERS[family].value_kind in ("json", "schema", "marked")]
 )
 def test_references_and_unions_hold_inside_arguments(family: str) -> None:
-    constraint = constrain(family, "vllm", TOOLS, "required")
+    constraint = constrain(family, TOOLS, "required")
 
     assert accepts(constraint, written(family, Call("trip", {"who": {"name": "Ada"}, "on": True, "seat": 3})))
     assert accepts(constraint, written(family, Call("trip", {"who": {"name": "Ada"}, "on": False, "seat": None})))
@@ -238,7 +237,7 @@ def test_references_and_unions_hold_inside_arguments(family: str) -> None:
 def test_a_tool_without_declared_parameters_takes_any(family: str) -> None:
     open_tool = [{"type": "function", "function": {"name": "log"}}]
 
-    constraint = constrain(family, "vllm", open_tool, "required")
+    constraint = constrain(family, open_tool, "required")
 
     assert accepts(constraint, written(family, Call("log", {"line": "hello"})))
     assert accepts(constraint, written(family, Call("log", {})))
@@ -246,7 +245,7 @@ def test_a_tool_without_declared_parameters_takes_any(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["plain", "kimi_vl"])
 def test_a_family_that_no_tag_describes_is_forced_by_a_json_schema(family: str) -> None:
-    constraint = constrain(family, "vllm", TOOLS, "required", parallel_tool_calls=False)
+    constraint = constrain(family, TOOLS, "required", parallel_tool_calls=False)
 
     assert constraint is not None
     assert (constraint.kind, constraint.reads) == ("json_schema", "json")
@@ -262,7 +261,7 @@ def test_definitions_of_two_tools_with_one_name_stay_apart() -> None:
     number = {"type": "object", "properties": {"v": {"$ref": "#/$defs/V"}}, "$defs": {"V": {"type": "integer"}}}
     word = {"type": "object", "properties": {"v": {"$ref": "#/$defs/V"}}, "$defs": {"V": {"type": "string"}}}
 
-    constraint = constrain("plain", "vllm", [tool("a", number), tool("b", word)], "required")
+    constraint = constrain("plain", [tool("a", number), tool("b", word)], "required")
 
     assert constraint is not None
     schema = jsonschema_rs.validator_for(json.loads(constraint.value))
@@ -272,7 +271,7 @@ def test_definitions_of_two_tools_with_one_name_stay_apart() -> None:
 
 @pytest.mark.parametrize("family", TAGGED)
 def test_every_schema_inside_a_tag_is_a_valid_schema(family: str) -> None:
-    constraint = constrain(family, "vllm", TOOLS, "required")
+    constraint = constrain(family, TOOLS, "required")
     assert constraint is not None
     pending: list[Any] = [json.loads(constraint.value)]
     while pending:
@@ -287,9 +286,9 @@ def test_every_schema_inside_a_tag_is_a_valid_schema(family: str) -> None:
 def test_nothing_is_constrained_without_a_strict_tool_or_with_calls_forbidden(choice: str) -> None:
     loose = [tool("get_weather", WEATHER, strict=choice == "none")]
 
-    assert constrain("qwen3", "vllm", loose, choice) is None
-    assert constrain("qwen3", "mlx", loose, choice) is None
-    assert constrain("qwen3", "vllm", [], "required") is None
+    assert constrain("qwen3", loose, choice) is None
+    assert constrain("qwen3", loose, choice, kinds=NONE) is None
+    assert constrain("qwen3", [], "required") is None
 
 
 def test_allowed_tools_narrow_the_choice_and_keep_its_mode() -> None:
@@ -300,14 +299,14 @@ def test_allowed_tools_narrow_the_choice_and_keep_its_mode() -> None:
     responses = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "now"}]}
 
     for choice in (allowed, responses):
-        constraint = constrain("qwen3", "vllm", TOOLS, choice)
+        constraint = constrain("qwen3", TOOLS, choice)
         assert accepts(constraint, written("qwen3", NOW))
         assert not accepts(constraint, written("qwen3", PARIS))
-    assert accepts(constrain("qwen3", "vllm", TOOLS, responses | {"mode": "auto"}), "No call.")
+    assert accepts(constrain("qwen3", TOOLS, responses | {"mode": "auto"}), "No call.")
 
 
 def test_in_auto_only_strict_tools_are_held_to_their_schema() -> None:
-    constraint = constrain("qwen3", "vllm", [tool("get_weather", WEATHER), tool("note", WEATHER, strict=False)], "auto")
+    constraint = constrain("qwen3", [tool("get_weather", WEATHER), tool("note", WEATHER, strict=False)], "auto")
 
     assert accepts(constraint, written("qwen3", Call("note", {"anything": [1]})))
     assert not accepts(constraint, written("qwen3", Call("get_weather", {"anything": [1]})))
@@ -315,14 +314,22 @@ def test_in_auto_only_strict_tools_are_held_to_their_schema() -> None:
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "now"}, "auto"])
 def test_an_engine_that_cannot_constrain_says_so(choice: Any) -> None:
-    with pytest.raises(ConstraintUnsupported, match="mlx cannot constrain"):
-        constrain("qwen3", "mlx", TOOLS, choice)
+    for kinds in (NONE, frozenset({"json_schema", "regex"})):
+        with pytest.raises(ConstraintUnsupported, match="cannot constrain output to a structural_tag"):
+            constrain("qwen3", TOOLS, choice, kinds=kinds)
+
+
+def test_only_the_kind_that_is_needed_has_to_be_there() -> None:
+    assert constrain("qwen3", TOOLS, "required", kinds={"structural_tag"}) is not None
+    assert constrain("plain", TOOLS, "required", kinds={"json_schema", "haiku"}) is not None
+    with pytest.raises(ConstraintUnsupported, match="to a json_schema"):
+        constrain("plain", TOOLS, "required", kinds={"structural_tag"})
 
 
 @pytest.mark.parametrize("family", ["pythonic", "json", "xlam", "plain"])
 def test_auto_is_refused_where_nothing_marks_a_call(family: str) -> None:
     with pytest.raises(ConstraintUnsupported, match="nothing marks"):
-        constrain(family, "vllm", TOOLS, "auto")
+        constrain(family, TOOLS, "auto")
 
 
 @pytest.mark.parametrize(
@@ -337,14 +344,12 @@ def test_auto_is_refused_where_nothing_marks_a_call(family: str) -> None:
 )
 def test_a_choice_that_makes_no_sense_is_named(choice: Any, message: str) -> None:
     with pytest.raises(ConstraintError, match=message):
-        constrain("qwen3", "vllm", TOOLS, choice)
+        constrain("qwen3", TOOLS, choice)
 
 
-def test_an_unknown_engine_and_a_tool_without_a_proper_name_are_refused() -> None:
-    with pytest.raises(ConstraintError, match="no engine is called"):
-        constrain("qwen3", "abacus", TOOLS, "required")
+def test_a_tool_without_a_proper_name_is_refused() -> None:
     with pytest.raises(ConstraintError, match="a tool's name"):
-        constrain("qwen3", "vllm", [tool('a"b', NOTHING)], "required")
+        constrain("qwen3", [tool('a"b', NOTHING)], "required")
 
 
 def test_a_response_format_becomes_a_schema_a_pattern_or_a_grammar() -> None:
@@ -353,22 +358,20 @@ def test_a_response_format_becomes_a_schema_a_pattern_or_a_grammar() -> None:
     responses = {"type": "json_schema", "name": "x", "schema": schema}
 
     for form in (chat, responses):
-        made = constrain_response(form, "vllm")
+        made = constrain_response(form)
         assert made is not None
         assert (made.kind, json.loads(made.value)) == ("json_schema", schema)
-    assert constrain_response({"type": "json_object"}, "sglang") == Constraint(
-        "json_schema", '{"type":"object"}', "plain"
-    )
-    assert constrain_response({"type": "regex", "regex": "a+"}, "trtllm") == Constraint("regex", "a+", "plain")
-    assert constrain_response({"type": "grammar", "grammar": 'root ::= "a"'}, "vllm") == Constraint(
+    assert constrain_response({"type": "json_object"}) == Constraint("json_schema", '{"type":"object"}', "plain")
+    assert constrain_response({"type": "regex", "regex": "a+"}) == Constraint("regex", "a+", "plain")
+    assert constrain_response({"type": "grammar", "grammar": 'root ::= "a"'}) == Constraint(
         "ebnf", 'root ::= "a"', "plain"
     )
-    assert constrain_response({"type": "text"}, "mlx") is None
-    assert constrain_response(None, "vllm") is None
-    with pytest.raises(ConstraintUnsupported, match="mlx"):
-        constrain_response({"type": "json_object"}, "mlx")
+    assert constrain_response({"type": "text"}, kinds=NONE) is None
+    assert constrain_response(None) is None
+    with pytest.raises(ConstraintUnsupported, match="response_format 'json_object'"):
+        constrain_response({"type": "json_object"}, kinds=NONE)
     with pytest.raises(ConstraintError, match="'poem'"):
-        constrain_response({"type": "poem"}, "vllm")
+        constrain_response({"type": "poem"})
 
 
 @pytest.mark.parametrize("family", ["gemma4", "minimax_m3", "glm45", "qwen3"])
@@ -385,7 +388,7 @@ def test_a_schema_that_refers_to_itself_ends_in_a_finite_constraint(family: str)
         "$defs": {"Node": node},
     }
 
-    constraint = constrain(family, "vllm", [tool("walk", chain)], "required")
+    constraint = constrain(family, [tool("walk", chain)], "required")
 
     assert accepts(constraint, written(family, Call("walk", {"node": {"v": 1, "next": {"v": 2}}})))
     assert not accepts(constraint, written(family, Call("walk", {"node": {"v": "one"}})))
@@ -394,7 +397,7 @@ def test_a_schema_that_refers_to_itself_ends_in_a_finite_constraint(family: str)
 
 
 def test_a_number_in_the_call_is_free_so_that_any_turn_can_count_on() -> None:
-    constraint = constrain("kimi_k2", "vllm", TOOLS, "required")
+    constraint = constrain("kimi_k2", TOOLS, "required")
 
     assert accepts(constraint, written("kimi_k2", Call("now", {}, "functions.now:17")))
     assert not accepts(constraint, written("kimi_k2", Call("now", {}, "functions.now:x")))
@@ -405,5 +408,5 @@ def test_a_schema_that_is_taken_apart_may_not_refer_to_its_whole(family: str) ->
     tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}}
 
     with pytest.raises(ConstraintUnsupported, match="refers to itself as a whole"):
-        constrain(family, "vllm", [tool("grow", tree)], "required")
-    assert constrain("qwen3", "vllm", [tool("grow", tree)], "required") is not None
+        constrain(family, [tool("grow", tree)], "required")
+    assert constrain("qwen3", [tool("grow", tree)], "required") is not None

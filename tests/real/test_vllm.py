@@ -171,4 +171,4 @@ async def test_the_engine_tells_of_itself(gateway: Gateway) -> None:
 
     assert await worker.engine.health()
     assert loads.ranks
-    assert (await worker.engine.server_info()).block_size > 0
+    assert (await worker.engine.describe())[1].block_size > 0

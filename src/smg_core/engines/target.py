@@ -1,29 +1,45 @@
 """Where an engine listens and how it is to be trusted, read from one URL.
 
-Decides what a worker URL means: scheme, host, port, socket path, and the TLS material that goes with it. Pure: no name is
-resolved and no file is opened here. Above it: the transports, the worker registry, configuration. It knows no protocol
-beyond its name in the URL.
+Decides what a worker URL means: which door of the engine it leads to, and for gRPC host, port, socket path, and the TLS material
+that goes with it. Pure: no name is resolved and no file is opened here. Above it: the transports, the worker registry,
+configuration. It knows no protocol beyond its name in the URL.
 
-    grpc://host:port      plain HTTP/2 (alias http://, port 80 when none is given)
-    grpcs://host:port     TLS           (alias https://, port 443 when none is given)
-    unix:///run/engine.sock
+    grpc://host:port            gRPC, plain HTTP/2       door "ids"
+    grpcs://host:port           gRPC over TLS            door "ids"
+    unix:///run/engine.sock     gRPC over a unix socket  door "ids"
+    http://host:port            an HTTP server           door "chat"; read by its own client, not by `Target`
+    https://host                an HTTP server over TLS  door "chat"
+    http+unix:///run/http.sock  an HTTP server           door "chat"
 """
 
 from pathlib import Path
+from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 import attrs
 
-__all__ = ["Target", "Tls"]
+__all__ = ["Target", "Tls", "door"]
 
-_SCHEMES: dict[str, tuple[bool, int | None]] = {
-    # scheme: (TLS, port when the URL names none)
-    "grpc": (False, None),
-    "grpcs": (True, None),
-    "http": (False, 80),
-    "https": (True, 443),
-}
+_GRPC = {"grpc": False, "grpcs": True}
+"""Schemes of gRPC over TCP, and whether they mean TLS."""
+_HTTP = frozenset({"http", "https", "http+unix"})
+_IDS = "grpc://, grpcs:// or unix://"
 _PEM_MARK = "-----BEGIN"
+
+
+def door(url: str) -> Literal["ids", "chat"]:
+    """Which door of an engine a worker URL means: "ids" is gRPC, "chat" an HTTP server that speaks a chat API.
+
+    Raises ValueError for a scheme that is none of ours.
+    """
+    scheme, mark, _ = url.partition("://")
+    scheme = scheme.lower()
+    if mark and (scheme in _GRPC or scheme == "unix"):
+        return "ids"
+    if mark and scheme in _HTTP:
+        return "chat"
+    known = ", ".join(f"{each}://" for each in (*_GRPC, "unix", *sorted(_HTTP)))
+    raise ValueError(f"{_named(url)} has no known scheme; use one of {known}")
 
 
 def _material(value: "str | bytes | Path | None") -> "bytes | Path | None":
@@ -70,23 +86,20 @@ class Target:
 
     @classmethod
     def parse(cls, url: "str | Target", *, tls: Tls | None = None) -> "Target":
-        """The target a URL names; `tls` refines a TLS scheme. Raises ValueError that says what is wrong with the URL."""
+        """The gRPC target a URL names; `tls` refines a TLS scheme. Raises ValueError that says what is wrong with the URL."""
         if isinstance(url, Target):
             return url
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError as error:
-            raise ValueError(f"worker URL {url!r}: {error}") from None
+            raise ValueError(f"{_named(url)}: {error}") from None
         if parts.scheme == "unix":
             return cls(path=_socket_path(url, parts, tls))
-        if parts.scheme not in _SCHEMES or "://" not in url:
-            known = ", ".join(f"{scheme}://" for scheme in (*_SCHEMES, "unix"))
-            raise ValueError(f"worker URL {url!r} has no known scheme; use one of {known}")
+        if door(url) == "chat":
+            raise ValueError(f"{_named(url)} names an HTTP server; an engine that speaks gRPC is named by {_IDS}")
         _refuse_extras(url, parts)
-        secure, default_port = _SCHEMES[parts.scheme]
-        if port is None:
-            port = default_port
+        secure = _GRPC[parts.scheme]
         if not port:
             raise ValueError(f"worker URL {url!r} names no port, like {parts.scheme}://{parts.hostname}:50051")
         if tls is not None and not secure:
@@ -109,6 +122,11 @@ class Target:
         if self.path:
             return f"unix://{self.path}"
         return f"{'grpcs' if self.tls else 'grpc'}://{self.address}"
+
+
+def _named(url: str) -> str:
+    """How a message names a URL that nobody has looked for a password in yet."""
+    return "a worker URL with a user name or password" if "@" in url else f"worker URL {url!r}"
 
 
 def _socket_path(url: str, parts: SplitResult, tls: Tls | None) -> str:

@@ -25,9 +25,6 @@ __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
 PARSER_HEADER = "x-smg-parser"
 """Request header that names the family to read this answer as; "none" passes the text on."""
 
-_KINDS = {"ebnf": "grammar"}
-
-
 @attrs.frozen
 class Reading:
     """`keeps_control`: the parser must see control tokens, so the detokenizer may not hide them. `single_call`: calls
@@ -95,9 +92,9 @@ def _constraint(
     try:
         found = constrain(
             family.name,
-            "vllm" if facts.constraints else "mlx",
             tools,
             _choice(choice),
+            kinds=facts.constraints,
             parallel_tool_calls=choice.parallel is not False,
             in_reasoning=thinking,
         )
@@ -107,14 +104,11 @@ def _constraint(
         raise InvalidRequest(f"{error}.", param="tool_choice") from error
     if found is None:
         return None, family
-    kind = _KINDS.get(found.kind, found.kind)
-    if kind not in facts.constraints:
-        raise UnsupportedParameter(f"This model's engine cannot hold its output to a {kind}.", param="tool_choice")
     for place, tool in enumerate(request.tools):
         # From here on the engine compiles these schemas, and engines have died of bad ones.
         if isinstance(tool, FunctionTool) and tool.parameters:
             compiled(tool.parameters, f"function '{tool.name}'", f"tools[{place}].parameters")
-    return Constraint(kind, found.value), family if found.reads == family.name else family_named(found.reads)
+    return Constraint(found.kind, found.value), family if found.reads == family.name else family_named(found.reads)
 
 
 def _choice(choice: ToolChoice) -> str | Mapping[str, Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from smg_core.engines.target import Target, Tls
+from smg_core.engines.target import Target, Tls, door
 
 PEM = b"-----BEGIN PRIVATE KEY-----\nsecretsecret\n-----END PRIVATE KEY-----\n"
 
@@ -15,8 +15,6 @@ PEM = b"-----BEGIN PRIVATE KEY-----\nsecretsecret\n-----END PRIVATE KEY-----\n"
         ("grpc://gpu-0:50051", Target("gpu-0", 50051), "gpu-0:50051", "grpc://gpu-0:50051"),
         ("grpc://10.0.0.1:1/", Target("10.0.0.1", 1), "10.0.0.1:1", "grpc://10.0.0.1:1"),
         ("grpc://[::1]:50051", Target("::1", 50051), "[::1]:50051", "grpc://[::1]:50051"),
-        ("http://engine", Target("engine", 80), "engine:80", "grpc://engine:80"),
-        ("https://engine", Target("engine", 443, tls=Tls()), "engine:443", "grpcs://engine:443"),
         ("grpcs://engine:8443", Target("engine", 8443, tls=Tls()), "engine:8443", "grpcs://engine:8443"),
         ("GRPC://Engine:5", Target("engine", 5), "engine:5", "grpc://engine:5"),
         ("unix:///run/e.sock", Target(path="/run/e.sock"), "unix:/run/e.sock", "unix:///run/e.sock"),
@@ -37,6 +35,10 @@ def test_urls_and_their_targets(url: str, target: Target, address: str, shown: s
         ("", "no known scheme"),
         ("ftp://x:1", "no known scheme"),
         ("grpc:gpu-0:50051", "no known scheme"),
+        ("http://gpu-0:8000", r"names an HTTP server; an engine that speaks gRPC is named by grpc://"),
+        ("https://gpu-0", "names an HTTP server"),
+        ("http+unix:///run/http.sock", "names an HTTP server"),
+        ("HTTP://gpu-0:8000", "names an HTTP server"),
         ("grpc://gpu-0", "names no port"),
         ("grpc://gpu-0:0", "names no port"),
         ("grpc://:50051", "names no host"),
@@ -54,9 +56,33 @@ def test_a_wrong_url_is_told_what_is_wrong_with_it(url: str, says: str) -> None:
         Target.parse(url)
 
 
-def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        ("grpc://gpu-0:50051", "ids"),
+        ("grpcs://gpu-0:50051", "ids"),
+        ("unix:///run/e.sock", "ids"),
+        ("GRPC://gpu-0:1", "ids"),
+        ("http://gpu-0:8000", "chat"),
+        ("https://api.example/v1", "chat"),
+        ("http+unix:///run/http.sock", "chat"),
+        ("Https://api.example", "chat"),
+    ],
+)
+def test_a_scheme_says_which_door_is_meant(url: str, meant: str) -> None:
+    assert door(url) == meant
+
+
+@pytest.mark.parametrize("url", ["", "gpu-0", "gpu-0:50051", "ftp://x:1", "grpc:x:1", "unix+http:///x"])
+def test_a_scheme_that_is_none_of_ours_means_no_door(url: str) -> None:
+    with pytest.raises(ValueError, match=r"no known scheme; use one of grpc://, grpcs://, unix://, http://"):
+        door(url)
+
+
+@pytest.mark.parametrize("url", ["grpc://{}gpu-0:1", "http://{}gpu-0", "ftp://{}gpu-0", "grpc://{}gpu-0:abc"])
+def test_a_password_in_a_url_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(ValueError, match="user name or password") as caught:
-        Target.parse("grpc://user:hunter2@gpu-0:1")
+        Target.parse(url.format("user:hunter2@"))
     assert "hunter2" not in str(caught.value)
 
 

@@ -156,7 +156,7 @@ def test_what_the_engine_cannot_do_is_refused_by_name(fields: Any, able: EngineF
 
 
 def test_stop_strings_are_not_sent_to_an_engine_that_does_not_look_for_them() -> None:
-    asked = request(sampling=Sampling(stop=("END",)))
+    asked = asking(sampling=Sampling(stop=("END",)))
     able = prepared(asked, model(capabilities=EngineFacts("test")))
     unable = prepared(asked, model(capabilities=EngineFacts("test", stop_strings=False)))
 
