@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from smg_core.errors import EngineFailed
+from smg_core.errors import EngineFailed, InvalidRequest
 from smg_core.events import (
     Done,
     Failed,
@@ -464,3 +464,11 @@ def test_every_chunk_and_body_is_valid_by_the_official_types(response):
     for one in chunks(request, events):
         ChatCompletionChunk.model_validate(one)
     ChatCompletion.model_validate(whole(request, events))
+
+
+def test_an_error_inside_a_stream_names_the_field_that_the_client_wrote():
+    error = InvalidRequest("Invalid 'sampling.logprobs': too many.", param="sampling.logprobs")
+    [frame] = frames(streamed(asked(stream=True), [Failed(error)]))
+    found = json.loads(frame)["error"]
+
+    assert (found["param"], found["message"]) == ("top_logprobs", "Invalid 'top_logprobs': too many.")
