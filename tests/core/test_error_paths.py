@@ -24,7 +24,7 @@ from smg_core.protocols.errors import anthropic_error, gemini_error, openai_erro
 from smg_core.request import GenerationRequest, Image, MediaSource, Message, Text, ToolResult
 
 SRC = Path(__file__).parents[2] / "src" / "smg_core"
-BELOW = ("errors.py", "pipeline/*.py", "routing/*.py", "server/media.py", "tokenizer/*.py", "workers/*.py")
+BELOW = ("errors.py", "pipeline/**/*.py", "routing/**/*.py", "server/media.py", "tokenizer/**/*.py", "workers/**/*.py")
 ANY = "*"
 """Stands in a path for what is only known at run time: the name of a field or of an entry, not an index."""
 

@@ -71,8 +71,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._waiting_since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
+        super().on_url(url)  # first, so that a refusal knows whose path it was
         self._count(len(url))
-        super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value) + 4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from smg_core.errors import ClientGone, EngineFailed
+from smg_core.errors import ClientGone, EngineFailed, InvalidRequest
 from smg_core.events import (
     Annotation,
     Cancelled,
@@ -549,3 +549,9 @@ def test_a_cancelled_response_just_ends():
     assert frames(streamed(asked(stream=True), events)) == frames(streamed(asked(stream=True), events[:1]))
     with pytest.raises(ClientGone):
         whole(asked(), events)
+def test_an_error_inside_a_stream_names_the_field_that_the_client_wrote():
+    error = InvalidRequest("Invalid 'sampling.logprobs': too many.", param="sampling.logprobs")
+    [frame] = frames(streamed(asked(stream=True), [Failed(error)]))
+    found = json.loads(frame)["error"]
+
+    assert (found["param"], found["message"]) == ("top_logprobs", "Invalid 'top_logprobs': too many.")

@@ -123,6 +123,34 @@ async def test_a_client_that_waits_to_be_asked_for_a_body_nobody_wants_loses_its
     assert (b"connection", b"close") not in kept[0]["headers"]
 
 
+@pytest.mark.parametrize(
+    ("scope", "path", "raw_path"),
+    [
+        ({"path": "/a/b"}, "/a/b", b""),
+        ({"path": "/a/b", "raw_path": b"/a/b"}, "/a/b", b""),
+        ({"path": "/a/b/c", "raw_path": b"/a/b%2Fc"}, "/a/b/c", b"/a/b%2Fc"),
+        ({"path": "/in/a/b", "raw_path": b"/in/a%2fb", "root_path": "/in"}, "/a/b", b"/a%2fb"),
+        ({"path": "/a/b", "raw_path": b"/in/a%2fb", "root_path": "/in"}, "/a/b", b"/a%2fb"),
+        ({"path": "/ü x/a/b", "raw_path": b"/%C3%BC%20x/a%2fb", "root_path": "/ü x"}, "/a/b", b"/a%2fb"),
+        ({"path": "/else/a", "raw_path": b"/where%2Fa"}, "/else/a", b""),
+    ],
+)
+async def test_a_path_is_known_decoded_and_as_it_was_sent_without_where_the_app_is_mounted(
+    scope: dict[str, Any], path: str, raw_path: bytes
+) -> None:
+    made, _ = exchange(**scope)
+
+    assert (made.path, made.raw_path) == (path, raw_path)
+
+
+async def test_a_query_has_its_values_by_name_in_order() -> None:
+    made, _ = exchange(query_string=b"include[]=a&include%5B%5D=b&key=&alt=sse&x=%20+1")
+    none, _ = exchange()
+
+    assert made.query == {"include[]": ("a", "b"), "key": ("",), "alt": ("sse",), "x": ("  1",)}
+    assert none.query == {}
+
+
 async def test_head_is_answered_with_the_length_and_no_body() -> None:
     made, sent = exchange(method="HEAD")
     await made.respond(200, b"12345", [])

@@ -201,6 +201,65 @@ async def test_a_client_that_keeps_the_server_waiting_is_sent_away(sent: bytes, 
     assert said.startswith(answer)
 
 
+MESSAGES = b"POST /v1/messages?beta=true HTTP/1.1\r\nhost: x\r\n"
+GEMINI = b"POST /v1beta/models/a%2Fb:generateContent HTTP/1.1\r\nhost: x\r\n"
+
+
+def shape(said: bytes) -> set[str]:
+    """The fields of the error that the answer has: each API has its own."""
+    found = json.loads(said.partition(b"\r\n\r\n")[2])
+    return set(found["error"]) if "type" not in found else {*found, *found["error"]}
+
+
+@pytest.mark.parametrize(
+    ("begins", "fields"),
+    [
+        (MESSAGES, {"type", "error", "message"}),
+        (GEMINI, {"code", "message", "status"}),
+        (b"GET /v1/models HTTP/1.1\r\nanthropic-version: 2023-06-01\r\nhost: x\r\n", {"type", "error", "message"}),
+        (b"GET /v1/models?key=k HTTP/1.1\r\n", {"code", "message", "status"}),
+        (b"GET /v1/models HTTP/1.1\r\n", {"message", "type", "param", "code"}),
+        (
+            b"POST /v1/chat/completions HTTP/1.1\r\nanthropic-version: x\r\nhost: x\r\n",
+            {"message", "type", "param", "code"},
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("broken", "status"), [(b"x: " + b"a" * 4096, 431), (b"x y: z\r\n\r\n", 400)], ids=["too long", "no HTTP"]
+)
+async def test_what_no_app_sees_is_refused_in_the_words_of_the_api_whose_path_it_is(
+    begins: bytes, fields: set[str], broken: bytes, status: int
+) -> None:
+    async with serving() as running:
+        said = await running.exchange(begins + broken)
+
+    assert said.startswith(b"HTTP/1.1 %d " % status)
+    assert shape(said) == fields
+
+
+async def test_a_path_that_is_too_long_is_refused_in_its_own_words_too() -> None:
+    async with serving() as running:
+        said = await running.exchange(b"GET /v1/messages/" + b"a" * 4096)
+
+    assert said.startswith(b"HTTP/1.1 431 ")
+    assert shape(said) == {"type", "error", "message"}
+
+
+@pytest.mark.parametrize(("sent", "late"), [(MESSAGES, 11.0), (MESSAGES + b"content-length: 9\r\n\r\nabc", 61.0)])
+async def test_a_slow_client_is_sent_away_in_the_words_of_its_api(sent: bytes, late: float) -> None:
+    async with serving() as running:
+        reader, writer = await running.send(sent)
+        while not running.server.server_state.connections or running.connection._head_bytes == 0:
+            await asyncio.sleep(0)
+        running.connection.check(asyncio.get_running_loop().time() + late)
+        said = await reader.read()
+        writer.close()
+
+    assert said.startswith(b"HTTP/1.1 408 ")
+    assert shape(said) == {"type", "error", "message"}
+
+
 async def test_an_idle_connection_between_requests_is_no_slow_client() -> None:
     async with serving() as running:
         reader, writer = await running.send(b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n")
