@@ -47,6 +47,7 @@ EDGES: dict[str, frozenset[str]] = {
     "engines.h2.transport": frozenset(),
     "engines.grpc_transport": frozenset(),
     "engines.client": frozenset({"pipeline.driver", "workers.monitor"}),
+    "engines.openai.engine": frozenset(),
     "tokenizer.loader": frozenset(),
     "tokenizer.prover": frozenset(),
     "workers.monitor": frozenset(),

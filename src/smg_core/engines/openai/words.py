@@ -5,7 +5,6 @@ field that is in neither table and is set to anything but its default is refused
 vocabulary gains later is refused, not dropped, until somebody writes it. Pure. Above: body, messages. Below: the vocabulary.
 """
 
-from functools import cache
 from typing import Any
 
 import attrs
@@ -93,20 +92,22 @@ def no_word(param: str) -> UnsupportedParameter:
 
 def refuse_unwritten(record: object, path: str) -> None:
     """Refuse a record in which a field that nobody writes is set. `path` is the record's own, "" for the request."""
-    for name, default in _unwritten(type(record)):
+    for name, default in _UNWRITTEN[type(record)]:
         if getattr(record, name) != default:
             raise no_word(f"{path}.{name}" if path else name)
 
 
-@cache
-def _unwritten(kind: type) -> tuple[tuple[str, Any], ...]:
-    """The fields of `kind` that are not written, each with its default. One entry a record type, so the cache is small."""
+def _unwritten(kind: type) -> tuple[tuple[str, object], ...]:
+    """The fields of `kind` that are in neither table, each with its default."""
     known = WRITTEN[kind] | GATEWAYS_OWN.get(kind, frozenset())
-    return tuple((each.name, _default(each)) for each in attrs.fields(kind) if each.name not in known)
+    return tuple((field.name, _default(field.default)) for field in attrs.fields(kind) if field.name not in known)
 
 
-def _default(field: "attrs.Attribute[Any]") -> Any:
-    return field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]
+def _default(default: Any) -> object:
+    return default.factory() if hasattr(default, "factory") else default
+
+
+_UNWRITTEN = {kind: _unwritten(kind) for kind in WRITTEN}
 
 
 @attrs.frozen

@@ -1,0 +1,123 @@
+"""What such a server says besides a stream: refusals, errors in mid-stream, and the models it serves.
+
+Decides which of our errors an HTTP status and an error object become. The server's own text may hold addresses and stack
+traces, so it goes into `detail`, which only the operator sees. Pure. Above: engine, events. Below: chunks, errors.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from smg_core.engines.openai.chunks import ErrorWire, ModelsWire, ModelWire
+from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineTimeout, SmgError, WorkerBusy
+
+__all__ = ["brief", "error_from_event", "error_from_status", "model_served", "retry_after"]
+
+_MAX_TEXT = 2000  # characters of a server's text that are kept; servers send whole tracebacks
+_MAX_NAMES = 10  # models of a server that an error lists
+
+_FAILED = (EngineFailed, "The engine failed while it worked on the request.")
+_REJECTED = (EngineRejected, "The engine rejected the request.")
+_BUSY = (WorkerBusy, "The engine has no room for the request.")
+_LATE = (EngineTimeout, "The engine did not answer in time.")
+# The client's own credentials are checked by the gateway: those that the engine refuses are the gateway's.
+_TRUST = (EngineFailed, "The engine refused the gateway's own credentials.")
+
+_STATUSES: dict[int, tuple[type[SmgError], str]] = {
+    401: _TRUST,
+    403: _TRUST,
+    404: (EngineFailed, "The engine does not know the model, or has no chat API."),
+    405: (EngineFailed, "The engine has no chat API at its address."),
+    408: _LATE,
+    429: _BUSY,
+    503: _BUSY,
+    504: _LATE,
+}
+_WORDS: dict[str, tuple[type[SmgError], str]] = {
+    # `code` or `type` of an error object
+    "invalid_request_error": _REJECTED,
+    "BadRequestError": _REJECTED,
+    "context_length_exceeded": _REJECTED,
+    "rate_limit_error": _BUSY,
+    "rate_limit_exceeded": _BUSY,
+    "server_is_overloaded": _BUSY,
+    "overloaded_error": _BUSY,
+}
+
+
+def error_from_status(status: int, body: bytes, wait: float | None = None) -> SmgError:
+    """The error for an HTTP status other than 200 with (the beginning of) its body; `wait` is when to come back, in
+    seconds, if the server said."""
+    kind, told = _meaning(status)
+    detail = f"HTTP status {status}{_with(_text_of(body))}"
+    return kind(told, detail=detail, retry_after=wait if kind is WorkerBusy else None)
+
+
+def error_from_event(error: ErrorWire | str) -> SmgError:
+    """The error for an error object in mid-stream."""
+    if isinstance(error, str):
+        return EngineFailed(_FAILED[1], detail=f"error in the stream{_with(error)}")
+    code = error.code
+    if isinstance(code, str) and code.isascii() and code.isdigit() and len(code) == 3:
+        code = int(code)
+    if isinstance(code, int) and 400 <= code < 600:
+        kind, told = _meaning(code)
+    else:
+        kind, told = _WORDS.get(str(code), _WORDS.get(error.type or "", _FAILED))
+    said = " ".join(str(each) for each in (error.type, error.code) if each is not None)
+    return kind(told, detail=f"error in the stream{_with(said)}{_with(error.message or '')}")
+
+
+def _meaning(status: int) -> tuple[type[SmgError], str]:
+    known = _STATUSES.get(status)
+    if known is not None:
+        return known
+    return _REJECTED if 400 <= status < 500 else _FAILED
+
+
+def _with(text: str) -> str:
+    return f": {brief(text)}" if text else ""
+
+
+def brief(text: str) -> str:
+    """`text` on one line, cut to what an operator can use."""
+    return " ".join(text[:_MAX_TEXT].split())
+
+
+def _text_of(body: bytes) -> str:
+    """The message of an error's body: of OpenAI's envelope, of the shapes that servers have without one, or its text."""
+    try:
+        found: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body.decode("utf-8", "replace")
+    for name in ("error", "detail", "message"):
+        if isinstance(found, dict) and name in found:
+            found = found[name]
+    return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds until the server wants to be asked again, of headers with lower-cased names. Dates are not read: servers of
+    models do not send them."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        if value.isascii() and value.isdigit() and len(value) < 10:
+            return int(value) * unit
+    return None
+
+
+def model_served(body: bytes, wanted: str = "") -> ModelWire:
+    """The model to ask for, of the answer to `GET /v1/models`: the one `wanted`, else the only one that is no adapter.
+    Raises `EngineGarbled` where the body is no such list and `EngineFailed` where it does not hold that model."""
+    try:
+        models = msgspec.json.decode(body, type=ModelsWire).data or []
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EngineGarbled("The engine's list of models cannot be read.", detail=str(error)) from None
+    names = ", ".join(model.id for model in models[:_MAX_NAMES]) or "none"
+    fitting = [model for model in models if (model.id == wanted if wanted else model.parent is None)]
+    if not fitting:
+        raise EngineFailed("The engine does not serve the model.", detail=f"wanted {wanted!r}; it serves {names}")
+    if len(fitting) > 1 and not wanted:
+        raise EngineFailed("The engine serves several models.", detail=f"name the one to use; it serves {names}")
+    return fitting[0]

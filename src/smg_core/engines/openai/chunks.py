@@ -1,0 +1,136 @@
+"""The JSON of a Chat Completions stream, chunk by chunk, and of the model list, as msgspec reads them.
+
+Wire types only, with the fields that are read: OpenAI's, and what vLLM, SGLang, llama.cpp, Ollama and our own gateway add.
+Servers write more and may leave out what they do not know, so unknown fields are skipped and nearly everything is optional.
+What a field means is decided in `events` and `answers`.
+"""
+
+from msgspec import Struct, field
+
+__all__ = [
+    "CallWire",
+    "ChoiceWire",
+    "Chunk",
+    "DeltaWire",
+    "ErrorWire",
+    "LogprobWire",
+    "ModelWire",
+    "ModelsWire",
+    "UsageWire",
+]
+
+
+class TopWire(Struct, gc=False):
+    token: str = ""
+    logprob: float = 0.0
+    bytes: list[int] | None = None
+
+
+class LogprobWire(Struct, gc=False):
+    """One sampled token; `bytes` is null where the server does not know them."""
+
+    token: str = ""
+    logprob: float = 0.0
+    bytes: list[int] | None = None
+    top_logprobs: list[TopWire] | None = None
+
+
+class LogprobsWire(Struct, gc=False):
+    content: list[LogprobWire] | None = None
+
+
+class FunctionWire(Struct, gc=False):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class CustomWire(Struct, gc=False):
+    name: str | None = None
+    input: str | None = None
+
+
+class CallWire(Struct, gc=False):
+    """A piece of a tool call. The first of a call has its id and name; some servers leave out the index."""
+
+    index: int | None = None
+    id: str | None = None
+    function: FunctionWire | None = None
+    custom: CustomWire | None = None
+
+
+class OpaqueWire(Struct, gc=False):
+    """Our own gateway's word for a block that travels byte for byte."""
+
+    type: str
+    data: str
+    encoding: str | None = None
+
+
+class DeltaWire(Struct, gc=False):
+    """`reasoning_content` and `reasoning` are two names of one thing, and some servers write both."""
+
+    content: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[CallWire] | None = None
+    opaque_blocks: list[OpaqueWire] | None = None
+
+
+class ChoiceWire(Struct, gc=False):
+    """`stop_reason` (vLLM, ours) and `matched_stop` (SGLang) say which stop string or token ended the choice."""
+
+    index: int = 0
+    delta: DeltaWire = field(default_factory=DeltaWire)
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+    matched_stop: int | str | None = None
+    logprobs: LogprobsWire | None = None
+
+
+class CachedWire(Struct, gc=False):
+    cached_tokens: int | None = None
+
+
+class ThoughtWire(Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
+class UsageWire(Struct, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: CachedWire | None = None
+    completion_tokens_details: ThoughtWire | None = None
+    reasoning_tokens: int | None = None
+
+
+class ErrorWire(Struct, gc=False):
+    """What went wrong: OpenAI's `error` object, or the whole body of servers that have no envelope."""
+
+    message: str | None = None
+    type: str | None = None
+    code: int | str | None = None
+
+
+class Chunk(Struct, gc=False):
+    """One event of a stream. An error may come in place of choices, in an envelope, as plain text, or (`object` says so) bare."""
+
+    object: str | None = None
+    choices: list[ChoiceWire] | None = None
+    usage: UsageWire | None = None
+    error: ErrorWire | str | None = None
+    message: str | None = None
+    type: str | None = None
+    code: int | str | None = None
+
+
+class ModelWire(Struct, gc=False):
+    """A model of the list. `parent` names the model that an adapter belongs to."""
+
+    id: str
+    max_model_len: int | None = None
+    parent: str | None = None
+
+
+class ModelsWire(Struct, gc=False):
+    data: list[ModelWire] | None = None

@@ -1,0 +1,393 @@
+"""The stream of a Chat Completions answer as our events: bytes in any pieces in, events out.
+
+Decides what each chunk means, and the order of what comes of it. The wire lets pieces of several tool calls, and text between
+them, alternate; our events have one open block a choice. So a piece that comes while the arguments of another call are not
+complete yet is held back until they are (JSON says where it ends; of free text nothing does before the choice is finished).
+What is held is bounded. Pure. Above: engine. Below: chunks, answers, sse, the events.
+
+A decoder does not raise: what it could make of the bytes before something went wrong is not lost, and `error` says what did.
+`Usage` comes last, once, if the server said it. `Started`, `Done` and `Failed` are made by whoever makes the whole response.
+"""
+
+import base64
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from smg_core.engines.openai.answers import error_from_event
+from smg_core.engines.openai.chunks import CallWire, ChoiceWire, Chunk, DeltaWire, ErrorWire, LogprobWire, UsageWire
+from smg_core.errors import EngineGarbled, SmgError
+from smg_core.events import (
+    Event,
+    Finished,
+    FinishReason,
+    OpaqueBlock,
+    ReasoningDelta,
+    ReasoningEnd,
+    RefusalDelta,
+    TextDelta,
+    TextEnd,
+    TokenLogprob,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    TopLogprob,
+    Usage,
+)
+from smg_core.sse import SseReader
+from smg_parsers.partial_json import JsonScanner
+
+__all__ = ["ChatDecoder"]
+
+_REASONS: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "abort": "abort",
+    "error": "error",
+}
+_CUTTING = frozenset({"length", "abort", "error", "content_filter"})
+_PIECE_COST = 100  # what holding one piece costs besides its text, in bytes, roughly
+
+Kind = Literal["text", "refusal", "reasoning", "opaque"]
+_ENDS: dict[str, Callable[[int], Event]] = {"text": TextEnd, "refusal": TextEnd, "reasoning": ReasoningEnd}
+
+
+class _Room:
+    """How much may be held back, over all choices of one answer."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def take(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise EngineGarbled("The engine mixed up its tool calls by more than can be held back.")
+
+
+class _Call:
+    """A tool call. `number` is -1 until the call starts; `waiting` what is held back of it, with sizes."""
+
+    __slots__ = ("_follow", "closed", "custom", "id", "name", "number", "silent", "valid", "waiting")
+
+    def __init__(self, call_id: str, name: str, custom: bool) -> None:
+        self.id = call_id
+        self.name = name
+        self.custom = custom
+        self.number = -1
+        self.closed = False
+        self.silent = True
+        self.waiting: list[tuple[Piece, int]] | None = None
+        self.valid = custom
+        self._follow = None if custom else JsonScanner()
+
+    def follow(self, arguments: str) -> None:
+        """Take note of arguments that go out."""
+        self.silent = False
+        if self._follow is None:
+            return
+        end = self._follow.scan(arguments, 0)
+        self.valid = self._follow.done and not arguments[end:].strip()
+
+    @property
+    def complete(self) -> bool:
+        """Whether its arguments can have no more pieces."""
+        return self._follow is not None and self._follow.done
+
+
+Block = Kind | _Call
+Piece = Event | str  # an event of a block without beginning, or more arguments of a call
+
+
+class _Choice:
+    """One choice: the block that is open, those that wait behind it, and the calls by the server's own numbers."""
+
+    __slots__ = (
+        "_calls",
+        "_held",
+        "_index",
+        "_last",
+        "_most_calls",
+        "_open",
+        "_request_id",
+        "_room",
+        "_started",
+        "finished",
+    )
+
+    def __init__(self, index: int, request_id: str, room: _Room, most_calls: int) -> None:
+        self.finished = False
+        self._index = index
+        self._request_id = request_id
+        self._room = room
+        self._most_calls = most_calls
+        self._open: Block | None = None
+        self._held: deque[tuple[Block, list[tuple[Piece, int]]]] = deque()
+        self._calls: dict[int, _Call] = {}
+        self._last = -1
+        self._started = 0
+
+    def feed(self, wire: ChoiceWire, events: list[Event]) -> None:
+        """Take in one chunk of this choice. Raises `EngineGarbled`."""
+        self._delta(wire.delta, wire, events)
+        if wire.finish_reason and not self.finished:
+            self._finish(wire, events)
+
+    def _delta(self, delta: DeltaWire, wire: ChoiceWire, events: list[Event]) -> None:
+        index = self._index
+        thought = delta.reasoning_content or delta.reasoning
+        if thought:
+            self._take("reasoning", ReasoningDelta(index, thought), len(thought), events)
+        logprobs: tuple[TokenLogprob, ...] = ()
+        if wire.logprobs is not None and wire.logprobs.content and not thought and not delta.tool_calls:
+            logprobs = tuple([_logprob(each) for each in wire.logprobs.content])
+        if delta.content or logprobs:
+            text = delta.content or ""
+            self._take("text", TextDelta(index, text, logprobs), len(text) + _PIECE_COST * len(logprobs), events)
+        if delta.refusal:
+            self._take("refusal", RefusalDelta(index, delta.refusal), len(delta.refusal), events)
+        for call in delta.tool_calls or ():
+            self._call(call, events)
+        for block in delta.opaque_blocks or ():
+            payload = _payload(block.data, block.encoding)
+            self._take("opaque", OpaqueBlock(index, block.type, payload), len(payload), events)
+
+    # ---------------------------------------------------------------------------------------------------------- calls
+
+    def _call(self, wire: CallWire, events: list[Event]) -> None:
+        place = self._place(wire)
+        call = self._calls.get(place)
+        name, arguments, custom = _said(wire)
+        if call is None:
+            if not name:
+                raise EngineGarbled("The engine began a tool call without the tool's name.")
+            if len(self._calls) >= self._most_calls:
+                raise EngineGarbled(f"The engine made more than {self._most_calls} tool calls.")
+            call_id = wire.id or f"call_{self._request_id}_{self._index}_{place}"
+            call = self._calls[place] = _Call(call_id, name, custom)
+            self._take(call, "", 0, events)
+        if arguments:
+            self._take(call, arguments, len(arguments), events)
+
+    def _place(self, wire: CallWire) -> int:
+        """The server's number of the call; without one, a new id means a new call."""
+        if wire.index is not None:
+            self._last = wire.index
+        elif self._last not in self._calls or (wire.id and wire.id != self._calls[self._last].id):
+            self._last += 1
+        return self._last
+
+    # --------------------------------------------------------------------------------------------------------- blocks
+
+    def _take(self, block: Block, piece: Piece, size: int, events: list[Event]) -> None:
+        """Let a piece through, or hold it back where the open block is not complete."""
+        if self.finished:
+            raise EngineGarbled("The engine went on after a choice was finished.")
+        if isinstance(block, _Call) and block.closed:
+            if str(piece).strip():
+                raise EngineGarbled("The engine went on with a tool call that was complete.")
+            return
+        if block != self._open and not self._closable:
+            self._room.take(size + _PIECE_COST)
+            self._hold(block, piece, size + _PIECE_COST)
+            return
+        self._pass(block, piece, events)
+        while self._held and self._closable:
+            self._release(events)
+
+    @property
+    def _closable(self) -> bool:
+        return not isinstance(self._open, _Call) or self._open.complete
+
+    def _hold(self, block: Block, piece: Piece, size: int) -> None:
+        """Behind what waits; more of a call goes to what waits of it."""
+        if isinstance(block, _Call):
+            if block.waiting is None:
+                block.waiting = []
+                self._held.append((block, block.waiting))
+            block.waiting.append((piece, size))
+        elif self._held and self._held[-1][0] == block:
+            self._held[-1][1].append((piece, size))
+        else:
+            self._held.append((block, [(piece, size)]))
+
+    def _release(self, events: list[Event]) -> None:
+        """Let the first block that waits through."""
+        block, pieces = self._held.popleft()
+        for piece, size in pieces:
+            self._room.left += size
+            self._pass(block, piece, events)
+
+    def _pass(self, block: Block, piece: Piece, events: list[Event]) -> None:
+        if block != self._open:
+            self._close(events)
+            self._open = block
+            if isinstance(block, _Call):
+                block.number = self._started
+                self._started += 1
+                events.append(ToolCallStart(self._index, block.number, block.id, block.name, custom=block.custom))
+        if not isinstance(piece, str):
+            events.append(piece)
+        elif piece and isinstance(block, _Call):
+            block.follow(piece)
+            events.append(ToolCallDelta(self._index, block.number, piece))
+
+    def _close(self, events: list[Event], *, cut: bool = False) -> None:
+        """End the open block, if there is one."""
+        block, self._open = self._open, None
+        if isinstance(block, _Call):
+            block.closed = True
+            if block.silent and not cut and not block.custom:
+                block.follow("{}")  # what servers mean that send no arguments at all
+                events.append(ToolCallDelta(self._index, block.number, "{}"))
+            events.append(ToolCallEnd(self._index, block.number, block.valid and not (cut and block.custom)))
+        elif block is not None and block in _ENDS:
+            events.append(_ENDS[block](self._index))
+
+    def _finish(self, wire: ChoiceWire, events: list[Event]) -> None:
+        reason = _REASONS.get(wire.finish_reason or "", "error")
+        while self._held:
+            self._release(events)
+        cut = reason in _CUTTING and self._open is not None and not (self._open_call_is_whole)
+        self._close(events, cut=cut)
+        self.finished = True
+        if reason == "stop" and self._started:
+            reason = "tool_calls"  # where one tool was demanded, OpenAI says "stop"
+        matched = wire.stop_reason if wire.stop_reason is not None else wire.matched_stop
+        events.append(Finished(self._index, reason, matched, cut))
+
+    @property
+    def _open_call_is_whole(self) -> bool:
+        return isinstance(self._open, _Call) and self._open.complete
+
+
+class ChatDecoder:
+    """Reads one answer of `choices` choices. `done` is True once the server has said that all is said; `error` is what went
+    wrong, after which nothing more is read.
+
+    `request_id` is part of the ids of calls to which the server gave none. `max_event_bytes` bounds one event of the stream,
+    `max_held` what is held back of calls that alternate (about, in bytes), `max_calls` the calls of a choice.
+    """
+
+    def __init__(
+        self,
+        request_id: str,
+        choices: int = 1,
+        *,
+        max_event_bytes: int = 8 * 1024 * 1024,
+        max_held: int = 4 * 1024 * 1024,
+        max_calls: int = 1024,
+    ) -> None:
+        self.done = False
+        self.error: SmgError | None = None
+        self._reader = SseReader(max_event_bytes=max_event_bytes)
+        self._decode = _CHUNKS.decode
+        room = _Room(max_held)
+        self._choices = [_Choice(index, request_id, room, max_calls) for index in range(choices)]
+        self._usage: UsageWire | None = None
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that `data`, the next bytes of the stream, brings."""
+        events: list[Event] = []
+        if self.done or self.error is not None:
+            return events
+        try:
+            for event in self._reader.feed(data):
+                self._event(event.data, events)
+                if self.done:
+                    break
+        except SmgError as error:
+            events += self.fail(error)
+        return events
+
+    def end(self) -> list[Event]:
+        """The events that the end of the stream brings; an error, unless `done`."""
+        if self.done or self.error is not None:
+            return []
+        return self.fail(EngineGarbled("The engine ended its answer too early.", detail="no [DONE] at the end"))
+
+    def fail(self, error: SmgError) -> list[Event]:
+        """Give up because of `error`, with the events that can still be given."""
+        self.error = error
+        return self._last_words()
+
+    def _event(self, data: str, events: list[Event]) -> None:
+        if data == "[DONE]":
+            if not all(choice.finished for choice in self._choices):
+                raise EngineGarbled("The engine ended its answer before all choices were finished.")
+            self.done = True
+            events += self._last_words()
+            return
+        try:
+            chunk = self._decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise EngineGarbled("The engine sent what is no chunk of an answer.", detail=str(error)) from None
+        if chunk.error is not None or chunk.object == "error":
+            raise error_from_event(chunk.error or ErrorWire(chunk.message, chunk.type, chunk.code))
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        for choice in chunk.choices or ():
+            if not 0 <= choice.index < len(self._choices):
+                raise EngineGarbled("The engine answered with a choice nobody asked for.")
+            self._choices[choice.index].feed(choice, events)
+
+    def _last_words(self) -> list[Event]:
+        usage, self._usage = self._usage, None
+        return [] if usage is None else [_usage(usage)]
+
+
+_CHUNKS = msgspec.json.Decoder(Chunk)
+
+
+# --------------------------------------------------------------------------------------------------------- small parts
+
+
+def _said(wire: CallWire) -> tuple[str | None, str | None, bool]:
+    """Name and arguments of a piece of a call, and whether the tool is one that takes free text."""
+    if wire.custom is not None:
+        return wire.custom.name, wire.custom.input, True
+    if wire.function is not None:
+        return wire.function.name, wire.function.arguments, False
+    return None, None, False
+
+
+def _payload(data: str, encoding: str | None) -> bytes:
+    if encoding is None:
+        return data.encode()
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError:
+        raise EngineGarbled("The engine sent a block that is not the base64 it is said to be.") from None
+
+
+def _logprob(wire: LogprobWire) -> TokenLogprob:
+    top = tuple(
+        [TopLogprob(each.token, _raw(each.token, each.bytes), each.logprob) for each in wire.top_logprobs or ()]
+    )
+    return TokenLogprob(wire.token, _raw(wire.token, wire.bytes), wire.logprob, top)
+
+
+def _raw(token: str, values: Sequence[int] | None) -> bytes:
+    if values is None:
+        return token.encode()
+    try:
+        return bytes(values)
+    except ValueError:
+        raise EngineGarbled("The engine sent bytes of a token that are no bytes.") from None
+
+
+def _usage(wire: UsageWire) -> Usage:
+    cached = wire.prompt_tokens_details.cached_tokens if wire.prompt_tokens_details is not None else None
+    thought = wire.completion_tokens_details.reasoning_tokens if wire.completion_tokens_details is not None else None
+    return Usage(
+        wire.prompt_tokens or 0,
+        wire.completion_tokens or 0,
+        cached or 0,
+        thought or wire.reasoning_tokens or 0,
+    )

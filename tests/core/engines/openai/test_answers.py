@@ -1,0 +1,89 @@
+"""What a server says besides a stream: statuses and bodies as our errors, and which model it serves."""
+
+import json
+from typing import Any
+
+import pytest
+
+from smg_core.engines.openai.answers import error_from_status, model_served, retry_after
+from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineTimeout, WorkerBusy
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (302, EngineFailed), (400, EngineRejected), (401, EngineFailed), (403, EngineFailed), (404, EngineFailed),
+        (405, EngineFailed), (408, EngineTimeout), (413, EngineRejected), (422, EngineRejected), (429, WorkerBusy),
+        (500, EngineFailed), (502, EngineFailed), (503, WorkerBusy), (504, EngineTimeout),
+    ],
+)  # fmt: skip
+def test_a_status_becomes_our_error_and_the_servers_text_stays_inside(status: int, kind: type) -> None:
+    error = error_from_status(status, b'{"error": {"message": "at 10.0.0.7"}}', 7.0)
+
+    assert type(error) is kind
+    assert "10.0.0.7" not in error.message
+    assert error.detail == f"HTTP status {status}: at 10.0.0.7"
+    assert error.retry_after == (7.0 if kind is WorkerBusy else None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "oops"}},
+        {"error": "oops"},
+        {"detail": "oops"},
+        {"object": "error", "message": "oops", "code": 400},
+        "oops",
+    ],
+)
+def test_the_text_is_found_in_every_shape_of_body(body: Any) -> None:
+    assert error_from_status(500, json.dumps(body).encode()).detail == "HTTP status 500: oops"
+
+
+@pytest.mark.parametrize("body", [b"oops", b"\xff", b"", b"[" * 100_000, b'{"error": {"code": 3}}'])
+def test_a_body_that_says_nothing_readable_does_no_harm(body: bytes) -> None:
+    error = error_from_status(500, body)
+
+    assert str(error.detail).startswith("HTTP status 500")
+    assert len(str(error.detail)) < 2100
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None), ({"retry-after": "7"}, 7.0), ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, None), ({"retry-after": "-1"}, None),
+        ({"retry-after": "9" * 99}, None),
+    ],
+)  # fmt: skip
+def test_when_to_come_back_is_read_in_seconds(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+def models(*cards: dict[str, Any]) -> bytes:
+    return json.dumps({"object": "list", "data": cards}).encode()
+
+
+def test_the_only_model_is_the_one_and_adapters_do_not_count() -> None:
+    found = model_served(models({"id": "base", "max_model_len": 4096}, {"id": "lora", "parent": "base"}))
+
+    assert (found.id, found.max_model_len) == ("base", 4096)
+
+
+def test_a_model_is_found_by_its_name() -> None:
+    assert model_served(models({"id": "a"}, {"id": "b", "parent": "a"}), "b").id == "b"
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted", "kind", "words"),
+    [
+        (models({"id": "a"}, {"id": "b"}), "", EngineFailed, "name the one to use; it serves a, b"),
+        (models({"id": "a"}), "b", EngineFailed, "wanted 'b'; it serves a"),
+        (models(), "", EngineFailed, "it serves none"),
+        (b"<html>", "", EngineGarbled, "cannot be read"),
+        (b'{"data": 7}', "", EngineGarbled, "cannot be read"),
+    ],
+)
+def test_a_list_that_does_not_settle_it_is_refused_in_words(body: bytes, wanted: str, kind: type, words: str) -> None:
+    with pytest.raises(kind, match=words):
+        model_served(body, wanted)
