@@ -22,6 +22,7 @@ import httpx
 from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
 from smg_core.server.serve import HttpServer
+from smg_core.server.simulated import SimulatedGateway
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
@@ -37,7 +38,7 @@ ENDLESS = SimulatorConfig(reply_tokens=20_000)
 class Stand:
     """What is measured: a gateway and the client that calls it; `port` 0 when in process."""
 
-    gateway: Gateway
+    gateway: SimulatedGateway
     http: httpx.AsyncClient
     port: int = 0
 
@@ -68,7 +69,7 @@ async def while_encoding(stand: Stand) -> float:
     """Both threads of the pool are busy, so the prompt waits to be rendered and encoded."""
     free = threading.Event()
     for _ in range(stand.gateway.config.tokenizer.encode_threads):
-        stand.gateway._pool.submit(free.wait)
+        stand.gateway.pool.submit(free.wait)
     asked = stand.ask("new words, " * 20_000)
     await stand.until(lambda: stand.gateway.in_flight)
     seconds = await stand.gone(asked.cancel)

@@ -57,8 +57,8 @@ class MediaLoaded:
 
 @attrs.frozen
 class EncodeDone:
-    """The prompt is token ids. `cached_characters` of `characters` came from the tokenizer cache; `seconds` since it was rendered,
-    media included."""
+    """The prompt is token ids. `cached_characters` of `characters` came from the tokenizer cache; `seconds` since it was
+    rendered, media included."""
 
     request_id: str
     characters: int
@@ -102,7 +102,8 @@ class Retrying:
 @attrs.frozen
 class AttemptEnded:
     """One call of one worker's engine is over, well or not. `outcome` is "ok", "abandoned" (the client left, or the gateway shuts
-    down) or the error's class name; `finish` says why its choices ended, in the order in which they did; `first_seconds` is the time from its start to the first output, None when there was none."""
+    down) or the error's class name; `finish` says why its choices ended, in the order in which they did; `first_seconds` is
+    the time from its start to the first output, None when there was none."""
 
     request_id: str
     worker: str

@@ -38,11 +38,11 @@ WriteNow = Callable[[bytes], bool]
 
 
 class Answer:
-    """One response to one client. `model` is what the client asked for. `calls` is how many tool calls the turns so far have
-    made."""
+    """One response to one client. `model` is what the client asked for."""
 
     __slots__ = (
         "_attempt",
+        "_calls",
         "_current",
         "_earlier",
         "_model",
@@ -50,7 +50,6 @@ class Answer:
         "_started",
         "_waiter",
         "_write",
-        "calls",
         "failure",
         "state",
     )
@@ -58,7 +57,7 @@ class Answer:
     def __init__(self, write: Write, *, model: str) -> None:
         self.state: Literal["open", "committed", "over", "refused"] = "open"
         self.failure: SmgError | None = None
-        self.calls = 0
+        self._calls = 0
         self._model = model
         self._write = write
         self._attempt: Attempt[Any] | None = None
@@ -81,6 +80,14 @@ class Answer:
         now = self._attempt.reader.usage()
         return now if self._spent is None else self._spent + now
 
+    @property
+    def calls(self) -> int:
+        """How many tool calls the turns so far have made, less those of an attempt that is going to be dropped."""
+        attempt = self._attempt
+        if attempt is None or (attempt.state == "failed" and self.state == "open"):
+            return self._calls
+        return attempt.reader.next_call
+
     # -------------------------------------------------------------------------------------- driven by the request
 
     def begin(self, attempt: Attempt[Any]) -> None:
@@ -100,6 +107,7 @@ class Answer:
         """The turn that `attempt` was of is part of the response."""
         if attempt.state == "failed" and (events := attempt.reader.cut()):
             self._keep(events)
+        self._calls = attempt.reader.next_call
         usage = attempt.reader.usage()
         self._spent = usage if self._spent is None else self._spent + usage
         self._earlier += self._current

@@ -27,8 +27,8 @@ def _uninterrupted() -> SmgError | None:
 
 @attrs.define(eq=False)
 class Run:
-    """One request under way, as performers see it. `trace` has what happened so far. `interrupted` says why the task was cancelled,
-    None when it is not known here: then the cancellation goes its way. `calls` counts the calls of engines."""
+    """One request under way, as performers see it. `trace` has what happened so far. `interrupted` says why the task was
+    cancelled, None when it is not known here: then the cancellation goes its way. `calls` counts the calls of engines."""
 
     answer: Answer
     trace: Trace

@@ -3,8 +3,8 @@
 `fit` is pure: the same prompt and the same engine facts give the same result, so it is made once for each kind of engine and kept
 on the `Prompted`. Here everything is decided that differs between engines: whether several choices at temperature 0 are sampled
 or copied, which constraint holds the output, which media it takes, how long the context is. What an engine cannot do is refused
-by name; a fleet of several kinds then answers as its ablest worker can, whichever is chosen, since a worker whose engine refuses is
-no candidate (pipeline.selecting). Below: reading, formats. Knows no wire.
+by name; a fleet of several kinds then answers as its ablest worker can, whichever is chosen, since a worker whose engine
+refuses is no candidate (pipeline.selecting). Below: reading, formats. Knows no wire.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Performs `Select`: finds a worker for each role a turn needs (edge).
 
-Candidates are the ready workers of the model and role whose engines can do what is asked; among those the policy of that model and
-role names one. Waits for nothing today; a queue in front of full workers would wait here.
+Candidates are the ready workers of the model and role whose engines can do what is asked; among those the policy of that
+model and role names one. Waits for nothing today; a queue in front of full workers would wait here.
 """
 
 from smg_core.clock import Clock
@@ -62,8 +62,8 @@ class Selecting:
 
 
 def able(prompted: Prompted, candidates: tuple[Worker, ...], *, uniform: bool) -> tuple[Worker, ...]:
-    """The candidates whose engines can do what is asked; raises the refusal when none can. `uniform` says that they are all of one
-    kind, so that one speaks for all."""
+    """The candidates whose engines can do what is asked; raises the refusal when none can. `uniform` says that they are all
+    of one kind, so that one speaks for all."""
     if uniform:
         fitted(prompted, candidates[0].facts)
         return candidates

@@ -18,12 +18,12 @@ __all__ = ["ServedModel"]
 
 @attrs.frozen
 class ServedModel:
-    """`name` is what clients ask for; `primary` the first of the names that the model goes by, under which policies keep their state.
-    `tokenizer` is None while all engines of the model speak chat and encode by themselves.
-    `context_length` counts prompt and output, 0 when unknown; an engine's own may be smaller. `parser` is the family whose format
-    the output has, None when it is plain text; `default_sampling` the model's own generation config. `encode_inline` is how many
-    characters of new text its tokenizer encodes in about half a millisecond: no more is encoded on the event loop. `media` is None
-    for a model that takes text alone."""
+    """`name` is what clients ask for; `primary` the first of the names that the model goes by, under which policies keep
+    their state. `tokenizer` is None while all engines of the model speak chat and encode by themselves. `context_length`
+    counts prompt and output, 0 when unknown; an engine's own may be smaller. `parser` is the family whose format the output
+    has, None when it is plain text; `default_sampling` the model's own generation config. `encode_inline` is how many
+    characters of new text its tokenizer encodes in about half a millisecond: no more is encoded on the event loop. `media`
+    is None for a model that takes text alone."""
 
     name: str
     tokenizer: Tokenizer | None

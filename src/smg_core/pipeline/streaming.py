@@ -172,11 +172,10 @@ class _Call:
     def turn(self) -> Turn:
         """How it ended."""
         attempt, reader = self.attempt, self.attempt.reader
-        self._answer.calls = max(self._answer.calls, reader.next_call)
         return Turn(
             finishes=tuple(reader.finishes),
             usage=reader.usage(),
-            calls=reader.next_call,
+            calls=self._answer.calls,
             error=attempt.error,
             outputs=self.transcript.outputs() if self.transcript is not None else None,
             kv_transfer=reader.kv_transfer,

@@ -3,9 +3,9 @@
 Prompts are compared by `RoutingContext.prefix_keys`, never by token ids alone: all pictures have the same ids.
 
 A policy decides among candidates that were found able: they serve the model in one role, are ready, can do what is asked, and
-were not tried before for this request. There is one policy for each model and role. It must not wait, must not keep the records it
-is shown, and may keep state of its own as long as that is bounded; what it learns beside the requests it is told as an `Observing`.
-Above: the pipeline's Select step. It knows no worker address and no engine.
+were not tried before for this request. There is one policy for each model and role. It must not wait, must not keep the
+records it is shown, and may keep state of its own as long as that is bounded; what it learns beside the requests it is told
+as an `Observing`. Above: the pipeline's Select step. It knows no worker address and no engine.
 """
 
 from array import array
@@ -127,7 +127,8 @@ class Observing:
         """A call of a worker of this model is over, well or not."""
 
     def blocks_stored(self, worker: str, rank: int, hashes: Sequence[int], parent: int | None) -> None:
-        """The engine now has KV blocks of these hashes in its cache, in order, behind the block `parent` (None: from the start)."""
+        """The engine now has KV blocks of these hashes in its cache, in order, behind the block `parent` (None: from the
+        start)."""
 
     def blocks_removed(self, worker: str, rank: int, hashes: Sequence[int] | None) -> None:
         """The engine has dropped these blocks from its cache; None means all."""

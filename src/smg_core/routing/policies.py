@@ -1,7 +1,8 @@
 """The policies in use: one for each model and role, made when it is first needed, gone when its model is.
 
-A policy keeps state about the workers it chooses among, so two models must not share one. News about workers (`Observing`) goes to
-the policies that they concern. Pure. Above: the pipeline's Select step asks, onboarding and the monitor tell. Below: base.
+A policy keeps state about the workers it chooses among, so two models must not share one. News about workers (`Observing`)
+goes to the policies that they concern. Pure. Above: the pipeline's Select step asks, onboarding and the monitor tell. Below:
+base.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -9,7 +9,8 @@ __all__ = ["Admission"]
 
 
 class Admission:
-    """At most `most` requests at once; none once `draining`. `retry_after` is what those who are turned away are told, in seconds."""
+    """At most `most` requests at once; none once `draining`. `retry_after` is what those who are turned away are told, in
+    seconds."""
 
     def __init__(self, most: int, retry_after: float = 1.0) -> None:
         self.in_flight = 0

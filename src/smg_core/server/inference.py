@@ -65,8 +65,8 @@ class Inference(Generic[D]):
             self._report(request_id, decoded.generation.model, trace, answer, failure)
 
     async def _drive(self, exchange: Exchange, decoded: D, answer: Answer, trace: Trace) -> SmgError | None:
-        """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled because the
-        client has left, or the gateway shuts down, raises that into the flow."""
+        """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
+        because the client has left, or the gateway shuts down, raises that into the flow."""
         gateway = self._gateway
         terms = Terms(answer, gateway.retry, gateway.rng, trace)
         run = Run(answer, trace, lambda: self._why_cancelled(exchange))
@@ -79,11 +79,10 @@ class Inference(Generic[D]):
                     await self.refuse(exchange, error, decoded.generation.id, decoded.locate)
                 return error
         except asyncio.CancelledError:
-            error = self._why_cancelled(exchange)
-            if not isinstance(error, ClientGone):
+            if not exchange.gone:
                 raise
             _take_back_cancellation()
-            return error
+            return self._why_cancelled(exchange)
         return None
 
     def _why_cancelled(self, exchange: Exchange) -> SmgError | None:

@@ -131,8 +131,8 @@ class GatewayMedia:
         self._digests = DigestMemory(files)
 
     def service(self, name: str, folder: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> "ModelMedia | None":
-        """The service of the model whose files lie in `folder`; None, with a line in the log, where it takes no media. Reads files
-        and takes milliseconds: not on an event loop."""
+        """The service of the model whose files lie in `folder`; None, with a line in the log, where it takes no media. Reads
+        files and takes milliseconds: not on an event loop."""
         files = ModelFiles(
             model=config,
             preprocessor=_object(folder / "preprocessor_config.json"),

@@ -1,9 +1,10 @@
-"""How workers come and go: what a worker serves is learned when it joins; models come with their first worker and leave with their
-last (edge).
+"""How workers come and go: what a worker serves is learned when it joins; models come with their first worker and leave with
+their last (edge).
 
 The monitor calls `connect` to reach a worker's engine and `join` whenever the engine has answered anew: at first, and after an
 absence, since a restarted engine may serve another model. One tokenizer, template, parser family and media service is made for a
-model, not for a worker; what differs between workers are `EngineFacts`. Above: server.runtime. Below: engines, tokenizer, parsers.
+model, not for a worker; what differs between workers are `EngineFacts`. Above: server.runtime. Below: engines, tokenizer,
+parsers.
 """
 
 import asyncio
@@ -53,8 +54,8 @@ class _Source:
 
 
 class Onboarding:
-    """Keeps `models`, the table of what is served, true. `folder` is the operator's tokenizer, without which engines are asked for
-    theirs. `pool` runs what takes long; `stack` closes what was opened."""
+    """Keeps `models`, the table of what is served, true. `folder` is the operator's tokenizer, without which engines are
+    asked for theirs. `pool` runs what takes long; `stack` closes what was opened."""
 
     def __init__(
         self,
@@ -82,7 +83,8 @@ class Onboarding:
         self._loading = asyncio.Lock()
 
     async def start(self) -> None:
-        """Load the operator's tokenizer, so that a folder that holds none stops the start. Raises SmgError, ValueError, OSError."""
+        """Load the operator's tokenizer, so that a folder that holds none stops the start. Raises SmgError, ValueError,
+        OSError."""
         if self._folder is not None:
             await self._load(_Source(self._folder))
 
@@ -199,7 +201,8 @@ class Onboarding:
         self._drop_unused_bundles()
 
     def _widen(self, names: tuple[str, ...], context: int) -> None:
-        """A worker of the model takes longer prompts than those before it; each engine's own bound is checked when it is chosen."""
+        """A worker of the model takes longer prompts than those before it; each engine's own bound is checked when it is
+        chosen."""
         if not self._config.model.context_length:
             for name in names:
                 self._models[name] = attrs.evolve(self._models[name], context_length=context)

@@ -13,6 +13,7 @@ from smg_core.engines.client import EngineClient
 from smg_core.engines.dialects import AUTO, dialect, names
 from smg_core.engines.h2.frames import Limits
 from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.openai.address import ChatAddress
 from smg_core.engines.openai.engine import OpenAiEngine
 from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
@@ -29,6 +30,8 @@ def check_url(url: str) -> None:
     """Raise ValueError for a worker's URL that is none."""
     if door(url) == "ids":
         Target.parse(url)
+    else:
+        ChatAddress.parse(url)
 
 
 class Reaching:

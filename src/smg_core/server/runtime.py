@@ -196,8 +196,8 @@ class Runtime:
         return worker
 
     async def remove_worker(self, name: str) -> None:
-        """Let a worker go, at once: calls that it still has are lost (`drain_worker` first, and wait for `in_flight` to be 0). Models
-        that it alone served are served no more. Raises LookupError for a name that no worker has."""
+        """Let a worker go, at once: calls that it still has are lost (`drain_worker` first, and wait for `in_flight` to be
+        0). Models that it alone served are served no more. Raises LookupError for a name that no worker has."""
         worker = self._worker(name)
         self.monitor.signal(worker, "removed", "asked to leave")
         self.onboarding.left(worker)
@@ -233,7 +233,7 @@ def _policy_maker(policy: str | Policy | Callable[[], Policy]) -> Callable[[], P
     """What makes the policy of one more model and role. Raises UnknownPolicy when it is called for a name that is none."""
     if isinstance(policy, str):
         return lambda: policy_by_name(policy)
-    if isinstance(policy, type) or not hasattr(policy, "pick"):
+    if callable(policy):
         return policy
     return lambda: policy
 

@@ -1,7 +1,7 @@
 """A gateway in front of embedded engines: no GPU and no port, but real gRPC over Unix sockets (edge).
 
-`Gateway.simulated` makes one; `server.runtime` knows nothing of it. Its engines start before the gateway's workers are watched and
-stop when it stops.
+`Gateway.simulated` makes one; `server.runtime` knows nothing of it. Its engines start before the gateway's workers are
+watched and stop when it stops.
 """
 
 import shutil

@@ -14,11 +14,11 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
+from smg_core.engines.base import Call, EngineFacts, EventSink, Loads, ModelInfo
 from smg_core.engines.openai.address import HTTP2_PREFACE, ChatAddress, is_http2
 from smg_core.engines.openai.answers import error_from_status, model_served, retry_after
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
-from smg_core.engines.openai.roles import Call, EngineFacts, EventSink, Loads, ModelInfo
 from smg_core.errors import EngineFailed, EngineGarbled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
 from smg_core.events import Event
 from smg_core.request import GenerationRequest
