@@ -50,6 +50,7 @@ class About:
     instance: str
     max_n: int
     max_logprobs: int
+    constraints: tuple[str, ...]
     memory: str = ""
     normalizes: bool = False
 

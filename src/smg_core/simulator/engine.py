@@ -45,9 +45,10 @@ class SimulatorConfig:
     `reply_tokens`, when set, makes every unscripted reply at least that long. `replies` are given in turn, then `rules` are
     tried, then free text is made. `call_tools` lets it call an offered tool that the question names. `block_size` and
     `blocks` size the prefix cache. `faults` happen to requests in turn (None spares one), `fault_rates` at random.
-    `max_n`, `max_logprobs` are refused above; `keep_requests` bounds what it remembers for tests. `tls_*` are PEM files;
-    with `tls_client_ca` clients must show a certificate of it. `generation_model` False makes it an embedding model.
-    `vllm_servicer` is whose habits it has in the vLLM dialect; with `normalizes` it says there that it wants pixels as bytes.
+    More than `max_n` and `max_logprobs`, and kinds of constraint other than `constraints`, are refused. `keep_requests` bounds
+    what it remembers for tests. `tls_*` are PEM files; with `tls_client_ca` clients must show a certificate of it.
+    `generation_model` False makes it an embedding model. `vllm_servicer` is whose habits it has in the vLLM dialect; with
+    `normalizes` it says there that it wants pixels as bytes.
     """
 
     model: str = "sim"
@@ -66,6 +67,7 @@ class SimulatorConfig:
     fault_rates: tuple[tuple[Fault, float], ...] = ()
     max_n: int = 128
     max_logprobs: int = _MOST_LOGPROBS
+    constraints: tuple[str, ...] = ("json_schema", "json_object", "regex", "grammar", "structural_tag", "choice")
     keep_requests: int = 256
     embedding_size: int = 64
     generation_model: bool = True
@@ -211,6 +213,8 @@ class Engine:
         self.check_prompt(request.input_ids)
         self._check_sampling(asked)
         self._check_media(request)
+        if request.constraint is not None and request.constraint.kind not in self.config.constraints:
+            raise Refused(f"{request.constraint.kind} is not supported")
         if request.data_parallel_rank:
             raise Refused(f"data_parallel_rank {request.data_parallel_rank} is out of range [0, 1).")
         room = self.context_length - len(request.input_ids)

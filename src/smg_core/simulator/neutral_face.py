@@ -23,7 +23,6 @@ __all__ = ["NeutralFace"]
 
 _FINISH = {"stop": pb.FINISH_REASON_STOP, "length": pb.FINISH_REASON_LENGTH, "abort": pb.FINISH_REASON_ABORTED}
 _RETRYABLE = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"})
-_CONSTRAINTS = ("json_schema", "json_object", "regex", "grammar", "structural_tag", "choice")
 _UINT64 = (1 << 64) - 1
 
 
@@ -223,7 +222,7 @@ def _capabilities(about: About, info: SimulatedModel) -> Any:
         max_logprobs=about.max_logprobs,
         prompt_logprobs=True,
         stop_strings=True,
-        constraints=_CONSTRAINTS,
+        constraints=about.constraints,
         loads=True,
         kv_events=True,
         kv_replay=True,

@@ -384,6 +384,7 @@ class SimulatedEngine:
             instance=self.instance,
             max_n=self.config.max_n,
             max_logprobs=self.config.max_logprobs,
+            constraints=self.config.constraints,
             memory=namespace(),
             normalizes=self.config.normalizes,
         )

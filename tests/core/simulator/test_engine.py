@@ -313,6 +313,11 @@ def test_a_rank_that_is_not_there_is_refused() -> None:
         engine().plan(EngineRequest("r", TokenIds([5]), Sampling(), data_parallel_rank=5))
 
 
+def test_a_constraint_that_it_does_not_declare_is_refused() -> None:
+    with pytest.raises(Refused, match="json_object is not supported"):
+        engine(constraints=("regex",)).plan(ask(constraint=Constraint("json_object")))
+
+
 def test_the_shipped_model_is_small_and_knows_its_marks() -> None:
     assert sum(path.stat().st_size for path in MODEL_FOLDER.iterdir()) < 1_000_000
     assert WORDS.decode(WORDS.encode("Zürich, 東京 🙂 \u0000")) == "Zürich, 東京 🙂 \u0000"
