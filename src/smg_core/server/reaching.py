@@ -19,19 +19,11 @@ from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.workers.worker import Worker, WorkerSpec
 
-__all__ = ["Reaching", "check_url"]
+__all__ = ["Reaching"]
 
 _AHEAD = Limits(stream_window=128 * 1024)
 """An engine's stream may run this far ahead of a client that does not read: thousands of tokens, each of which is some
 fifteen bytes here and two hundred in the client's buffer."""
-
-
-def check_url(url: str) -> None:
-    """Raise ValueError for a worker's URL that is none."""
-    if door(url) == "ids":
-        Target.parse(url)
-    else:
-        ChatAddress.parse(url)
 
 
 class Reaching:
@@ -40,6 +32,18 @@ class Reaching:
     def __init__(self, settings: WorkersConfig) -> None:
         self._settings = settings
 
+    def check(self, spec: WorkerSpec) -> None:
+        """Raise ValueError for a URL that is none, and UnknownDialect for a dialect that there is not."""
+        if door(spec.url) == "chat":
+            ChatAddress.parse(spec.url)
+            return
+        Target.parse(spec.url)
+        if (wanted := self._dialect(spec)) != AUTO:
+            dialect(wanted)
+
+    def _dialect(self, spec: WorkerSpec) -> str:
+        return spec.dialect if spec.dialect != AUTO else self._settings.dialect
+
     async def connect(self, worker: Worker) -> Engine:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError while it has not."""
         if door(worker.spec.url) == "chat":
@@ -47,7 +51,7 @@ class Reaching:
         if worker.reached is not None:
             await worker.reached.close()
         transport = self._transport(worker.spec)
-        wanted = worker.spec.dialect if worker.spec.dialect != AUTO else self._settings.dialect
+        wanted = self._dialect(worker.spec)
         try:
             return await self._speaking(transport, names() if wanted == AUTO else (wanted,))
         except BaseException:

@@ -30,7 +30,7 @@ from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission
 from smg_core.server.onboarding import Onboarding
-from smg_core.server.reaching import Reaching, check_url
+from smg_core.server.reaching import Reaching
 from smg_core.workers.monitor import Monitor, MonitorSettings
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -78,6 +78,7 @@ class Runtime:
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
+        self._reaching = Reaching(self.config.workers)
         self._stack = AsyncExitStack()
 
     # --------------------------------------------------------------------------------------------------- life
@@ -85,12 +86,13 @@ class Runtime:
     async def start(self) -> None:
         """Begin to reach the workers; returns before they are. Calling it again does nothing.
 
-        Raises ValueError for a worker's URL that is none, and for a tokenizer folder that holds none.
+        Raises ValueError for a worker's URL that is none, UnknownDialect and UnknownPolicy for names that are none, and ValueError
+        for a tokenizer folder that holds none.
         """
         if self.started:
             return
         for spec in self._specs:
-            check_url(spec.url)
+            self._reaching.check(spec)
         self.policies.check()
         self.started = True
         self.admission.draining = False
@@ -111,8 +113,7 @@ class Runtime:
         await self.onboarding.start()
         workers = self.config.workers
         settings = MonitorSettings(health_interval=workers.health_interval_s, loads_interval=workers.loads_interval_s)
-        reaching = Reaching(workers)
-        self.monitor = Monitor(self.registry, reaching.connect, self.onboarding.join, self.observer, settings)
+        self.monitor = Monitor(self.registry, self._reaching.connect, self.onboarding.join, self.observer, settings)
         self._stack.push_async_callback(self.monitor.close)
         self.preparing = Preparing(registry=self.registry, models=self.models, clock=self.clock, pool=self.pool)
         self.selecting = Selecting(registry=self.registry, policies=self.policies, clock=self.clock)
@@ -184,7 +185,7 @@ class Runtime:
     def add_worker(self, worker: str | WorkerSpec) -> Worker:
         """Let one more worker join, while running. Raises ValueError for a URL that is none, or a name that is taken."""
         spec = _spec(worker)
-        check_url(spec.url)
+        self._reaching.check(spec)
         added = self.registry.add(spec)
         self.monitor.watch(added)
         return added

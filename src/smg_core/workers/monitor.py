@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from smg_core.engines.base import Engine
-from smg_core.errors import EngineFailed, SmgError, WorkerGone
+from smg_core.errors import SmgError, WorkerGone
 from smg_core.hooks import Observer, WorkerStateChanged
 from smg_core.workers.health import HealthPolicy, HealthTracker, Outcome
 from smg_core.workers.registry import Registry
@@ -179,10 +179,11 @@ class Monitor:
                 continue
             try:
                 worker.load = await engine.loads()
-            except EngineFailed:
-                return
             except SmgError:
                 worker.load = None
+            else:
+                if worker.load is None:  # it has no way to say
+                    return
 
     def signal(self, worker: Worker, signal: Signal, reason: str) -> None:
         """Move a worker along its state machine, and tell whoever listens where that changed its state."""
