@@ -7,37 +7,37 @@ read must have none: the table only shrinks. Whoever connects a field deletes it
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 139
+AT_LANDING = 135
 
 PROMISED: dict[str, str] = {
     "responses": """
         SmgError.responses_code SmgError.in_stream_code SealBroken.reason
-        ToolCallStart.namespace ToolCallStart.kind Finished.cut Cancelled.reason Usage.cache_write_tokens
+        ToolCallStart.namespace ToolCallStart.kind Finished.cut Usage.cache_write_tokens
         Annotation.kind Annotation.start Annotation.end Annotation.source Annotation.title
         Text.cache Image.cache Audio.cache File.cache Reasoning.cache Refusal.cache
-        File.filename Reasoning.summary Reasoning.seal ToolCall.custom ToolCall.item_id Message.phase Message.tools
+        File.filename Message.status ToolCall.namespace ToolKey.namespace Reasoning.summary Reasoning.seal ToolCall.custom ToolCall.item_id Message.phase
         FunctionTool.deferred CustomTool.deferred CustomTool.syntax CustomTool.grammar ToolChoice.hosted
-        SchemaFormat.description SchemaFormat.strict ReasoningSettings.visible ReasoningSettings.keep
+        SchemaFormat.description SchemaFormat.strict ReasoningSettings.visible 
         HistoryRef.previous_id HistoryRef.conversation_id HistoryRef.store GenerationRequest.history
         CompactRequest.over_tokens CompactRequest.instructions GenerationRequest.compact
         GenerationRequest.background GenerationRequest.include GenerationRequest.truncation GenerationRequest.generate
         GenerationRequest.max_tool_calls GenerationRequest.verbosity GenerationRequest.session_key GenerationRequest.user
-        Caller.tenant Caller.principal GenerationRequest.caller
+        Caller.principal 
     """,
     "tool loop": """
-        HostedStart.id HostedStart.kind HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload
+        HostedStart.kind HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload
         HostedEnd.failed HostedTool.config Usage.rounds
     """,
     "messages": """
         SmgError.anthropic_status ReasoningEnd.seal Annotation.quote Reasoning.visible ToolResult.is_error
         Video.cache ToolCall.cache ToolResult.cache FunctionTool.cache CustomTool.cache HostedTool.cache
         File.title File.context File.citations FunctionTool.examples
-        ReasoningSettings.adaptive ReasoningSettings.between_tools ClearReasoning.keep GenerationRequest.context_edits
-        ClearToolUses.over_tokens ClearToolUses.over_uses ClearToolUses.keep ClearToolUses.at_least_tokens
+        ReasoningSettings.adaptive ReasoningSettings.between_tools GenerationRequest.context_edits
+        ClearToolUses.over_tokens ClearToolUses.over_uses ClearToolUses.at_least_tokens
         ClearToolUses.exclude Origin.api Origin.version Origin.betas GenerationRequest.origin
     """,
     "generateContent": """
-        ToolCallEnd.valid ToolChoice.validated GenerationRequest.deadline_s Usage.hosted_prompt_tokens Usage.image_tokens
+        ToolChoice.validated GenerationRequest.deadline_s Usage.hosted_prompt_tokens Usage.image_tokens
         Usage.audio_tokens Usage.video_tokens MediaSource.media_type MediaSource.start_s MediaSource.end_s MediaSource.fps
     """,
     "interactions": "Origin.revision",
@@ -57,10 +57,11 @@ PROMISED: dict[str, str] = {
 
 BY_HAND: dict[str, str] = {
     "responses": """
-        Message.id Message.status Reasoning.id ToolCall.namespace ToolCall.kind ToolResult.kind FunctionTool.namespace
-        CustomTool.namespace ToolKey.namespace ToolKey.kind
+        Message.id Message.tools Reasoning.id ToolCall.kind ToolResult.kind FunctionTool.namespace CustomTool.namespace
+        ToolKey.kind ReasoningSettings.keep
     """,
-    "messages": "MediaSource.text ClearToolUses.inputs",
+    "tool loop": "HostedStart.id",
+    "messages": "MediaSource.text ClearToolUses.inputs ClearReasoning.keep ClearToolUses.keep",
     "generateContent": "ToolResult.value",
 }
 """Unread too, but their names are so frequent that reads of other fields pass for reads of them: nothing tells when one is

@@ -4,7 +4,8 @@ A read is an attribute access or a class pattern. Whose field it is is known whe
 type, or a field of one. Elsewhere the name decides, in modules that can have such a record at all: those that import it, or
 a class with a field that leads to it. What is an object of another class, by its parameter's type, or `self`, does not count.
 So a field with a frequent name may pass for read although it is not; one that is read never passes for unread. Decoders
-(`MAKERS`) do not count: they make the records, and what they read is the wire.
+(`MAKERS`) do not count: they make the records, and what they read is the wire. Nor does the engine that speaks chat
+(`WRITERS`): it writes a request out again, or refuses what its wire has no word for.
 """
 
 import ast
@@ -18,6 +19,7 @@ __all__ = ["HOMES", "RECORDS", "Sources"]
 SRC = Path(__file__).parent.parent / "src"
 HOMES = {SRC / "smg_core" / f"{home}.py" for home in ("request", "events", "errors")}
 MAKERS = {SRC / "smg_core" / "protocols" / f"{name}.py" for name in ("chat", "chat_messages", "chat_tools")}
+WRITERS = set((SRC / "smg_core" / "engines" / "openai").glob("*.py"))
 Classes = set[str] | None
 """The classes that an object may be of; None where that is not known."""
 
@@ -90,7 +92,7 @@ class Sources:
             if "_pb" not in path.parts:
                 tree = ast.parse(path.read_text())
                 found._note_classes(tree)
-                if path not in HOMES | MAKERS:
+                if path not in HOMES | MAKERS | WRITERS:
                     found.trees.append(tree)
         return found
 

@@ -231,7 +231,6 @@ class ModelNotFound(NotFound):
 
     def __init__(self, model: str) -> None:
         super().__init__(f"The model '{model}' does not exist or you do not have access to it.", param="model")
-        self.model = model
 
 
 class MethodNotAllowed(SmgError):

@@ -45,6 +45,6 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
 async def rehearsal(runtime: Runtime, decode: Callable[[], GenerationRequest]) -> Explanation:
     """Decode, prepare and route a request without asking an engine. Raises what the request would."""
     trace = Trace(runtime.clock.monotonic(), runtime.observer)
-    prompted = await runtime.preparing.prepare(decode(), trace)
-    runtime.selecting.choose(Select(prompted), trace)
+    prompted = await runtime.performers.preparing.prepare(decode(), trace)
+    runtime.performers.selecting.choose(Select(prompted), trace)
     return explanation(runtime, trace)

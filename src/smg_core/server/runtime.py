@@ -11,19 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from smg_core.clock import Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import ModelNotFound, SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
-from smg_core.pipeline.driver import Driver, finish, wait
 from smg_core.pipeline.flow import RetryPolicy
-from smg_core.pipeline.preparing import Preparing
-from smg_core.pipeline.selecting import Selecting
+from smg_core.pipeline.performers import performers
 from smg_core.pipeline.served import ServedModel
-from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Wait
-from smg_core.pipeline.streaming import Streaming
 from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.models import ModelCard
 from smg_core.routing import Policies, Policy, RequestEnded
@@ -86,8 +82,8 @@ class Runtime:
     async def start(self) -> None:
         """Begin to reach the workers; returns before they are. Calling it again does nothing.
 
-        Raises ValueError for a worker's URL that is none, UnknownDialect and UnknownPolicy for names that are none, and ValueError
-        for a tokenizer folder that holds none.
+        Raises ValueError for a worker's URL that is none, UnknownDialect and UnknownPolicy for names that are none, and
+        ValueError for a tokenizer folder that holds none.
         """
         if self.started:
             return
@@ -115,18 +111,18 @@ class Runtime:
         settings = MonitorSettings(health_interval=workers.health_interval_s, loads_interval=workers.loads_interval_s)
         self.monitor = Monitor(self.registry, self._reaching.connect, self.onboarding.join, self.observer, settings)
         self._stack.push_async_callback(self.monitor.close)
-        self.preparing = Preparing(registry=self.registry, models=self.models, clock=self.clock, pool=self.pool)
-        self.selecting = Selecting(registry=self.registry, policies=self.policies, clock=self.clock)
-        self.driver = Driver(self.performers())
+        self.performers = performers(
+            registry=self.registry,
+            models=self.models,
+            policies=self.policies,
+            clock=self.clock,
+            pool=self.pool,
+            request_timeout=workers.request_timeout_s,
+            on_outcome=self._on_outcome,
+        )
+        self.driver = self.performers.driver()
         for spec in await self._first_workers(self._stack):
             self.add_worker(spec)
-
-    def performers(self) -> dict[type[Step[Any]], Any]:
-        """What performs each kind of step: a row a kind. An application may add rows for steps of its own flows."""
-        streaming = Streaming(
-            clock=self.clock, request_timeout=self.config.workers.request_timeout_s, on_outcome=self._on_outcome
-        )
-        return {Prepare: self.preparing, Select: self.selecting, Stream: streaming, Finish: finish, Wait: wait}
 
     async def _first_workers(self, stack: AsyncExitStack) -> list[WorkerSpec]:
         """The workers to begin with. A subclass may start some of its own, which `stack` ends."""

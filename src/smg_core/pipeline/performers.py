@@ -1,0 +1,64 @@
+"""Who performs which step: one row for each kind, wired together (edge).
+
+`performers` is what `server.runtime` builds a driver of. A flow with steps of its own brings their performers as further rows.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+import attrs
+
+from smg_core.clock import Clock
+from smg_core.pipeline.driver import Driver, Performer, finish, wait
+from smg_core.pipeline.preparing import Preparing
+from smg_core.pipeline.selecting import Selecting
+from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Wait
+from smg_core.pipeline.streaming import OnOutcome, Streaming
+from smg_core.routing import Policies
+from smg_core.workers.registry import Registry
+
+__all__ = ["Performers", "performers"]
+
+
+@attrs.frozen(eq=False)
+class Performers:
+    """The performers of the steps that every request takes. `preparing` and `selecting` are of use alone, to say what would be done
+    with a request."""
+
+    preparing: Preparing
+    selecting: Selecting
+    streaming: Streaming
+
+    def rows(self) -> dict[type[Step[Any]], Performer]:
+        """Kind of step to performer."""
+        return {
+            Prepare: self.preparing,
+            Select: self.selecting,
+            Stream: self.streaming,
+            Finish: finish,
+            Wait: wait,
+        }
+
+    def driver(self) -> Driver:
+        """A driver with these performers."""
+        return Driver(self.rows())
+
+
+def performers(
+    *,
+    registry: Registry,
+    models: Mapping[str, ServedModel],
+    policies: Policies,
+    clock: Clock,
+    pool: Executor,
+    request_timeout: float,
+    on_outcome: OnOutcome,
+) -> Performers:
+    """The performers of one gateway. Arguments as of `Preparing`, `Selecting` and `Streaming`."""
+    return Performers(
+        Preparing(registry=registry, models=models, clock=clock, pool=pool),
+        Selecting(registry=registry, policies=policies, clock=clock),
+        Streaming(clock=clock, request_timeout=request_timeout, on_outcome=on_outcome),
+    )
