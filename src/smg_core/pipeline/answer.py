@@ -77,8 +77,13 @@ class Answer:
         """The tokens of all turns so far, the one under way included; None before the first."""
         if self._attempt is None:
             return self._spent
-        now = self._attempt.reader.usage()
+        now = self._attempt.usage()
         return now if self._spent is None else self._spent + now
+
+    @property
+    def unwritten(self) -> int:
+        """Bytes that wait to be written."""
+        return 0
 
     @property
     def calls(self) -> int:
@@ -108,7 +113,7 @@ class Answer:
         if attempt.state == "failed" and (events := attempt.reader.cut()):
             self._keep(events)
         self._calls = attempt.reader.next_call
-        usage = attempt.reader.usage()
+        usage = attempt.usage()
         self._spent = usage if self._spent is None else self._spent + usage
         self._earlier += self._current
         self._current = []
@@ -203,6 +208,10 @@ class StreamedAnswer(Answer):
     @property
     def content_type(self) -> str:
         return self._encoder.content_type
+
+    @property
+    def unwritten(self) -> int:
+        return self._size
 
     def _reset(self) -> None:
         self._encoder = self._make_encoder()

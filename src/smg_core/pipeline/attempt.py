@@ -92,6 +92,7 @@ class Attempt(Generic[Item]):
         "_on_first",
         "_receiver",
         "_tells_stops",
+        "_usage",
         "error",
         "reader",
         "state",
@@ -113,6 +114,7 @@ class Attempt(Generic[Item]):
         self._tells_stops = tells_stops
         self._call: Call | None = None
         self._closed = False
+        self._usage: Usage | None = None
 
     # ---------------------------------------------------------------------------------------- pushed by the engine
 
@@ -143,7 +145,9 @@ class Attempt(Generic[Item]):
     def closed(self, error: SmgError | None) -> None:
         """The engine's stream is over."""
         self._closed = True
-        if error is None and self.state == "running" and self.reader.whole:
+        if self.state != "running":
+            return
+        if error is None and self.reader.whole:
             self.state = "complete"
             self._receiver.take((), True)
         else:
@@ -154,6 +158,15 @@ class Attempt(Generic[Item]):
     @property
     def over(self) -> bool:
         return self.state != "running"
+
+    def usage(self) -> Usage:
+        """What the turn has used so far."""
+        if self._usage is None:
+            usage = self.reader.usage()
+            if self.state == "running":
+                return usage
+            self._usage = usage
+        return self._usage
 
     def end(self, error: SmgError) -> None:
         """Fail with `error`, unless the attempt is over already."""

@@ -58,12 +58,14 @@ class Driver:
 
     async def drive(self, flow: Flow[T], run: Run) -> T:
         """Run `flow` to its end and return what it returns; raise what it raises."""
-        interrupted = False
+        interrupted, answer = False, run.answer
         try:
             step = next(flow)
             while True:
                 try:
-                    outcome = await self._perform(step, run)
+                    if answer.unwritten and type(step) is not Finish:
+                        await answer.flush()
+                    outcome = await self._performers[type(step)](step, run)
                 except SmgError as error:
                     step = flow.throw(error)
                 except asyncio.CancelledError:
@@ -80,11 +82,6 @@ class Driver:
             return result
         finally:
             flow.close()
-
-    async def _perform(self, step: Step[Any], run: Run) -> Any:
-        if type(step) is not Finish:
-            await run.answer.flush()
-        return await self._performers[type(step)](step, run)
 
 
 def _take_back_cancellation() -> None:

@@ -24,8 +24,8 @@ __all__ = ["Performers", "performers"]
 
 @attrs.frozen(eq=False)
 class Performers:
-    """The performers of the steps that every request takes. `preparing` and `selecting` are of use alone, to say what would be done
-    with a request."""
+    """The performers of the steps that every request takes. `preparing` and `selecting` are of use alone, to say what would
+    be done with a request."""
 
     preparing: Preparing
     selecting: Selecting

@@ -83,7 +83,7 @@ class Streaming:
                 worker=worker.name,
                 attempt=step.attempt,
                 outcome=outcome,
-                completion_tokens=attempt.reader.usage().completion_tokens,
+                completion_tokens=attempt.usage().completion_tokens,
                 finish=tuple(each.reason for each in attempt.reader.finishes),
                 first_seconds=call.first_seconds,
                 seconds=seconds,
@@ -115,7 +115,7 @@ class _Call:
         def on_first() -> None:
             now = clock.monotonic()
             self.first_seconds = now - self.began
-            if run.trace.last(FirstToken) is None:
+            if run.trace.first is None:
                 name = step.chosen.worker.name
                 run.trace.report(FirstToken(step.prompted.request.id, name, now - run.trace.started, now))
 
@@ -174,7 +174,7 @@ class _Call:
         attempt, reader = self.attempt, self.attempt.reader
         return Turn(
             finishes=tuple(reader.finishes),
-            usage=reader.usage(),
+            usage=attempt.usage(),
             calls=self._answer.calls,
             error=attempt.error,
             outputs=self.transcript.outputs() if self.transcript is not None else None,

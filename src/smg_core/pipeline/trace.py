@@ -33,42 +33,38 @@ _PHASES: tuple[tuple[str, type[Rendered | EncodeDone | MediaLoaded | WorkerPicke
 
 
 class Trace:
-    """Moments of the request that began at `started` (monotonic seconds), each passed on to `observer` at once."""
+    """Moments of the request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
+    first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended."""
 
-    __slots__ = ("_observer", "moments", "prompted", "started")
+    __slots__ = ("_observer", "attempts", "ended", "first", "moments", "prompted", "started")
 
     def __init__(self, started: float, observer: Observer) -> None:
         self.started = started
         self.moments: list[Moment] = []
         self.prompted: Prompted | None = None
+        self.first: FirstToken | None = None
+        self.ended: AttemptEnded | None = None
+        self.attempts = 0
         self._observer = observer
 
     def report(self, moment: Moment) -> None:
         self.moments.append(moment)
+        kind = type(moment)
+        if kind is FirstToken:
+            self.first = moment  # type: ignore[assignment]  # the line above says so
+        elif kind is AttemptEnded:
+            self.ended = moment  # type: ignore[assignment]
+            self.attempts += 1
         self._observer.report(moment)
 
     def last(self, kind: type[M]) -> M | None:
         """The latest moment of one kind, None when there was none."""
-        for moment in reversed(self.moments):
-            if isinstance(moment, kind):
-                return moment
-        return None
+        return next((moment for moment in reversed(self.moments) if isinstance(moment, kind)), None)
 
     @property
     def workers(self) -> tuple[str, ...]:
         """The names of the workers that were chosen, in order; the last one served, or failed, the request."""
         return tuple(moment.worker for moment in self.moments if isinstance(moment, WorkerPicked))
-
-    @property
-    def attempts(self) -> int:
-        """How many calls of engines have ended."""
-        return sum(isinstance(moment, AttemptEnded) for moment in self.moments)
-
-    @property
-    def first_seconds(self) -> float | None:
-        """Seconds from the start to the first output; None when there was none."""
-        first = self.last(FirstToken)
-        return first.seconds if first is not None else None
 
     def phases(self) -> list[tuple[str, float]]:
         """The parts of the work that are over, in order, with the seconds each took: the time since the one before it."""

@@ -282,6 +282,9 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
 # -------------------------------------------------------------------------------------------------------- whole bodies
 
 
+_OF_THE_RESPONSE = frozenset({Started, Usage, Done, Failed, Cancelled})
+
+
 class _Choice:
     """What has been said of one choice so far."""
 
@@ -340,21 +343,29 @@ class ChatWholeEncoder:
         if self._over:
             return
         for event in events:
-            if type(event) is TextDelta:
+            kind = type(event)
+            if kind is TextDelta:
                 choice = self._choices[event.index]
                 choice.text.append(event.text)
                 choice.logprobs.extend(event.logprobs)
-            elif isinstance(event, Done | Failed | Cancelled):
-                self._over = True
-                if isinstance(event, Failed):
-                    self._error = event.error
-                elif isinstance(event, Cancelled):
-                    self._error = ClientGone("The request was cancelled.")
-                return
-            elif isinstance(event, Usage):
+            elif kind in _OF_THE_RESPONSE:
+                self._note(event)
+                if self._over:
+                    return
+            elif kind is not TextEnd:
+                self._choices[event.index].add(event)  # type: ignore[union-attr]  # all others are of a choice
+
+    def _note(self, event: Event) -> None:
+        """Take in what is said of the whole response."""
+        match event:
+            case Usage():
                 self._usage = event
-            elif not isinstance(event, Started):
-                self._choices[event.index].add(event)
+            case Failed():
+                self._over, self._error = True, event.error
+            case Cancelled():
+                self._over, self._error = True, ClientGone("The request was cancelled.")
+            case Done():
+                self._over = True
 
     def body(self) -> bytes:
         """The `chat.completion` object. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""

@@ -18,22 +18,31 @@ class Policies:
     def __init__(self, make: Callable[[], Policy]) -> None:
         self._make = make
         self._policies: dict[tuple[str, str], Policy] = {}
+        self._told: dict[tuple[str, str], Observing] = {}  # those of them that want to be told of workers
 
     def check(self) -> None:
         """Raise UnknownPolicy now, rather than with the first request."""
         self._make()
+
+    @property
+    def observing(self) -> bool:
+        """Whether any of them wants to be told of workers."""
+        return bool(self._told)
 
     def of(self, model: str, role: str) -> Policy:
         """The policy that chooses among the workers of `model` in `role`."""
         policy = self._policies.get((model, role))
         if policy is None:
             policy = self._policies[model, role] = self._make()
+            if isinstance(policy, Observing):
+                self._told[model, role] = policy
         return policy
 
     def forget(self, model: str) -> None:
         """Nobody serves `model` any more."""
         for key in [key for key in self._policies if key[0] == model]:
             del self._policies[key]
+            self._told.pop(key, None)
 
     def worker_left(self, worker: str, models: Iterable[str]) -> None:
         """`worker` was removed, or serves `models` no longer."""
@@ -59,11 +68,11 @@ class Policies:
 
     def _observing(self, models: Iterable[str]) -> Iterator[Observing]:
         """The policies of `models` that want to be told, each once."""
-        if not self._policies:
+        if not self._told:
             return
         wanted = set(models)
         seen: set[int] = set()
-        for (model, _), policy in self._policies.items():
-            if model in wanted and isinstance(policy, Observing) and id(policy) not in seen:
+        for (model, _), policy in self._told.items():
+            if model in wanted and id(policy) not in seen:
                 seen.add(id(policy))
                 yield policy

@@ -8,7 +8,7 @@ import asyncio
 from typing import Generic, TypeVar
 
 from smg_core.errors import ClientGone, InternalError, SmgError
-from smg_core.hooks import AttemptEnded, RequestFinished, RequestStarted
+from smg_core.hooks import RequestFinished, RequestStarted
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms, respond
@@ -161,7 +161,7 @@ class Inference(Generic[D]):
     ) -> None:
         """Tell how the request ended; `model` is "" for one that was not admitted."""
         usage = answer.usage if answer is not None else None
-        ended = trace.last(AttemptEnded)
+        ended, first = trace.ended, trace.first
         outcome, status = "ok", 200
         if failure is not None:
             outcome, status = type(failure).__name__, failure.status
@@ -178,9 +178,9 @@ class Inference(Generic[D]):
                 completion_tokens=usage.completion_tokens if usage else 0,
                 cached_tokens=usage.cached_tokens if usage else 0,
                 seconds=self._gateway.clock.monotonic() - trace.started,
-                worker=trace.workers[-1] if trace.workers else "",
+                worker=ended.worker if ended is not None else "",
                 attempts=trace.attempts,
-                first_seconds=trace.first_seconds,
+                first_seconds=first.seconds if first is not None else None,
                 finish=ended.finish if ended is not None else (),
             )
         )

@@ -130,9 +130,11 @@ class Runtime:
 
     def _on_outcome(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
         """A call of a worker has ended: told to its watch, and to the policies of its models."""
-        self.monitor.outcome(worker, error)
-        ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
-        self.policies.request_ended(ended, worker.models)
+        if error is not None:
+            self.monitor.outcome(worker, error)
+        if self.policies.observing:
+            ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
+            self.policies.request_ended(ended, worker.models)
 
     async def stop(self) -> None:
         """Let go of workers, threads and embedded engines. Whoever serves requests drains first."""

@@ -1,0 +1,109 @@
+"""Instructions that a gateway spends on one request, counted by valgrind: what decides where a machine's noise hides a difference.
+
+    python bench/instructions.py --peer before=../before/src            this checkout beside another one
+    python bench/instructions.py --scenario paced --requests 200
+
+Each gateway runs under `valgrind --tool=callgrind` before the mock engine; one client sends one request at a time, so that every
+token is a read, a decoding and a write of its own. The count is zeroed after a warm-up and read after the last request: what is
+counted is the requests, and the watch over the one worker. Takes about half a minute a hundred requests; needs valgrind.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import stand
+
+SCENARIOS = {
+    "paced": {"tokens": 20, "stream": True, "pause_us": 15_000},
+    "flood": {"tokens": 100, "stream": True, "pause_us": 0},
+    "whole": {"tokens": 100, "stream": False, "pause_us": 0},
+}
+PROSE = "Most of what a port does is waiting for water. "
+COMMAND = (
+    "env PYTHONPATH={source} valgrind --tool=callgrind --callgrind-out-file={out} --combine-dumps=no "
+    "{python} -m smg_core serve --host 127.0.0.1 --port {{port}} --worker grpc://{{engine}} --tokenizer {{model}} "
+    "--policy round_robin --log-level warning"
+)
+
+
+def asked(gateway: stand.Gateway, scenario: str, count: int) -> None:
+    """Send so many requests, one after the other, and read each answer to its end."""
+    wanted = SCENARIOS[scenario]
+    body = stand.chat(
+        int(wanted["tokens"]), stream=bool(wanted["stream"]), text=PROSE * 8, pause_us=int(wanted["pause_us"])
+    )
+    url = f"http://127.0.0.1:{gateway.port}/v1/chat/completions"
+    for _ in range(count):
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json", "Authorization": "Bearer -"})
+        urllib.request.urlopen(request, timeout=120).read()
+
+
+def control(gateway: stand.Gateway, *words: str) -> None:
+    """Tell callgrind to zero its counts, or to write them."""
+    pid = next(each for each in reversed(gateway.tree()) if "callgrind" in Path(f"/proc/{each}/cmdline").read_text())
+    subprocess.run(["callgrind_control", *words, str(pid)], check=True, capture_output=True)
+
+
+def dumped(out: Path) -> int:
+    """The instructions in the newest dump."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        dumps = sorted(out.parent.glob(f"{out.name}.*"), key=lambda path: path.stat().st_mtime)
+        found = re.search(r"^totals: (\d+)", dumps[-1].read_text(), re.MULTILINE) if dumps else None
+        if found:
+            count = int(found.group(1))
+            for path in dumps:
+                path.unlink()
+            return count
+        time.sleep(0.2)
+    raise SystemExit("callgrind wrote no count")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=SRC", help="another checkout's src folder")
+    parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="may be repeated; default all")
+    parser.add_argument("--requests", type=int, default=200)
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = arguments()
+    if shutil.which("valgrind") is None:
+        print("valgrind is needed: apt-get install -y valgrind", file=sys.stderr)
+        return 2
+    sources = dict(each.partition("=")[::2] for each in args.peer) | {"ours": str(stand.HERE.parent / "src")}
+    folder = stand.HERE / "results"
+    folder.mkdir(exist_ok=True)
+    python = shlex.quote(sys.executable)
+    outs = {name: folder / f"callgrind.{os.getpid()}.{name}" for name in sources}
+    commands = {
+        name: COMMAND.format(source=Path(source).resolve(), out=outs[name], python=python)
+        for name, source in sources.items()
+    }
+    with stand.Stand(commands) as bench:
+        for scenario in args.scenario or SCENARIOS:
+            base = 0.0
+            for gateway in bench.gateways.values():
+                asked(gateway, scenario, 10)
+                control(gateway, "--zero")
+                asked(gateway, scenario, args.requests)
+                control(gateway, "--dump")
+                each = dumped(outs[gateway.name]) / args.requests
+                base = base or each
+                print(
+                    f"{scenario:8} {gateway.name:10} {each / 1e6:8.3f} million instructions/request  x{each / base:.3f}"
+                )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
