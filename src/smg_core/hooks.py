@@ -7,7 +7,7 @@ and must not wait; what takes time belongs in a queue of their own.
 
 from typing import Protocol
 
-import attrs
+from msgspec import Struct
 
 __all__ = [
     "AttemptEnded",
@@ -27,8 +27,7 @@ __all__ = [
 ]
 
 
-@attrs.frozen
-class RequestStarted:
+class RequestStarted(Struct, frozen=True):
     """A request was decoded and admitted. `api` is "chat", "responses", ...; `at` is monotonic seconds."""
 
     request_id: str
@@ -38,16 +37,14 @@ class RequestStarted:
     at: float
 
 
-@attrs.frozen
-class Rendered:
+class Rendered(Struct, frozen=True):
     """The prompt's text is written."""
 
     request_id: str
     at: float
 
 
-@attrs.frozen
-class MediaLoaded:
+class MediaLoaded(Struct, frozen=True):
     """The `count` media of the request were fetched, processed and placed in the prompt."""
 
     request_id: str
@@ -55,8 +52,7 @@ class MediaLoaded:
     at: float
 
 
-@attrs.frozen
-class EncodeDone:
+class EncodeDone(Struct, frozen=True):
     """The prompt is token ids. `cached_characters` of `characters` came from the tokenizer cache; `seconds` since it was
     rendered, media included."""
 
@@ -68,8 +64,7 @@ class EncodeDone:
     at: float
 
 
-@attrs.frozen
-class WorkerPicked:
+class WorkerPicked(Struct, frozen=True):
     """A policy chose `worker` (its name, not its address) on try number `attempt`, from 1."""
 
     request_id: str
@@ -79,8 +74,7 @@ class WorkerPicked:
     at: float
 
 
-@attrs.frozen
-class FirstToken:
+class FirstToken(Struct, frozen=True):
     """The first output has come, `seconds` after the request started. Reported once, of the first attempt that brought some."""
 
     request_id: str
@@ -89,8 +83,7 @@ class FirstToken:
     at: float
 
 
-@attrs.frozen
-class Retrying:
+class Retrying(Struct, frozen=True):
     """A worker failed before the first byte; another is tried after `delay` seconds."""
 
     request_id: str
@@ -99,8 +92,7 @@ class Retrying:
     delay: float
 
 
-@attrs.frozen
-class AttemptEnded:
+class AttemptEnded(Struct, frozen=True):
     """One call of one worker's engine is over, well or not. `outcome` is "ok", "abandoned" (the client left, or the gateway shuts
     down) or the error's class name; `finish` says why its choices ended, in the order in which they did; `first_seconds` is
     the time from its start to the first output, None when there was none."""
@@ -116,8 +108,7 @@ class AttemptEnded:
     at: float
 
 
-@attrs.frozen
-class RequestFinished:
+class RequestFinished(Struct, frozen=True):
     """The response ended. `outcome` is "ok", "client_gone" or the error's class name; counts are tokens. `worker` is the one that
     served it last ("" when none was chosen), `attempts` how many engine calls it took, `first_seconds` the time to the first
     output, None when there was none, `finish` why the choices ended, in the order in which they did."""
@@ -137,8 +128,7 @@ class RequestFinished:
     finish: tuple[str, ...] = ()
 
 
-@attrs.frozen
-class WorkerStateChanged:
+class WorkerStateChanged(Struct, frozen=True):
     """A worker went from one state to another, for example "ready" to "unreachable"."""
 
     worker: str

@@ -71,8 +71,7 @@ class Constraint:
     choices: tuple[str, ...] = ()
 
 
-@attrs.frozen
-class EngineRequest:
+class EngineRequest(Struct, frozen=True):
     """One call of Generate. `id` is unique among all requests the engine knows; ids are checked against the vocabulary and
     the context before this record is made (engines crash on what is outside).
 

@@ -38,7 +38,7 @@ WriteNow = Callable[[bytes], bool]
 
 
 class Answer:
-    """One response to one client. `model` is what the client asked for."""
+    """One response to one client. `model` is what the client asked for; `unwritten` is how many bytes wait to be written."""
 
     __slots__ = (
         "_attempt",
@@ -52,11 +52,13 @@ class Answer:
         "_write",
         "failure",
         "state",
+        "unwritten",
     )
 
     def __init__(self, write: Write, *, model: str) -> None:
         self.state: Literal["open", "committed", "over", "refused"] = "open"
         self.failure: SmgError | None = None
+        self.unwritten = 0
         self._calls = 0
         self._model = model
         self._write = write
@@ -79,11 +81,6 @@ class Answer:
             return self._spent
         now = self._attempt.usage()
         return now if self._spent is None else self._spent + now
-
-    @property
-    def unwritten(self) -> int:
-        """Bytes that wait to be written."""
-        return 0
 
     @property
     def calls(self) -> int:
@@ -187,7 +184,7 @@ class Answer:
 class StreamedAnswer(Answer):
     """An answer that leaves as it comes."""
 
-    __slots__ = ("_buffer", "_encoder", "_high_water", "_make_encoder", "_paused", "_size", "_write_now")
+    __slots__ = ("_buffer", "_encoder", "_high_water", "_make_encoder", "_paused", "_write_now")
 
     def __init__(
         self,
@@ -209,14 +206,10 @@ class StreamedAnswer(Answer):
     def content_type(self) -> str:
         return self._encoder.content_type
 
-    @property
-    def unwritten(self) -> int:
-        return self._size
-
     def _reset(self) -> None:
         self._encoder = self._make_encoder()
         self._buffer: list[bytes] = [self._encoder.start()]
-        self._size = 0
+        self.unwritten = 0
 
     def _rewind(self) -> None:
         super()._rewind()
@@ -230,13 +223,13 @@ class StreamedAnswer(Answer):
     def _put(self, data: bytes) -> None:
         if data:
             self._buffer.append(data)
-            self._size += len(data)
+            self.unwritten += len(data)
 
     async def carry(self, attempt: Attempt[Any]) -> None:
         while not attempt.over:
-            if self._size:
+            if self.unwritten:
                 await self._write_out(last=False)
-                if self._paused and self._size <= self._high_water:
+                if self._paused and self.unwritten <= self._high_water:
                     self._paused = False
                     attempt.resume()
             else:
@@ -245,13 +238,13 @@ class StreamedAnswer(Answer):
 
     async def flush(self) -> None:
         certain = self._attempt is None or self._attempt.state != "failed" or self.state == "committed"
-        if self._size and certain:
+        if self.unwritten and certain:
             await self._write_out(last=False)
 
     async def _write_out(self, *, last: bool) -> None:
         data = b"".join(self._buffer)
         self._buffer.clear()
-        self._size = 0
+        self.unwritten = 0
         if self.state == "open":
             self.state = "committed"
             self._earlier, self._current = [], []  # nothing can be taken back any more
@@ -277,8 +270,8 @@ class StreamedAnswer(Answer):
             return
         if data:
             self._buffer.append(data)
-            self._size += len(data)
-            if self._size > self._high_water and not self._paused and self._attempt is not None and not over:
+            self.unwritten += len(data)
+            if self.unwritten > self._high_water and not self._paused and self._attempt is not None and not over:
                 self._paused = True
                 self._attempt.pause()
         if waiter is not None:

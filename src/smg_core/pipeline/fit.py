@@ -10,6 +10,7 @@ refuses is no candidate (pipeline.selecting). Below: reading, formats. Knows no 
 from typing import Any
 
 import attrs
+from msgspec import Struct
 
 from smg_core.engines.base import EngineFacts, EngineRequest
 from smg_core.errors import NoWorker, SmgError, UnsupportedParameter
@@ -24,16 +25,14 @@ from smg_core.request import GenerationRequest, Sampling
 __all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fitted"]
 
 
-@attrs.frozen(eq=False)
-class FitForIds:
+class FitForIds(Struct, frozen=True, eq=False):
     """For an engine that takes ids: its request (without media, which are packed when they are sent) and the plan of reading."""
 
     request: EngineRequest
     plan: OutputPlan
 
 
-@attrs.frozen(eq=False)
-class FitForChat:
+class FitForChat(Struct, frozen=True, eq=False):
     """For an engine that speaks chat: the request as it came, and how many choices it will bring."""
 
     request: GenerationRequest
@@ -45,16 +44,18 @@ Fit = FitForIds | FitForChat
 
 def fitted(prompted: Prompted, facts: EngineFacts) -> Fit:
     """`fit`, made once for each kind of engine. Raises the refusal every time."""
-    found = prompted.fits.get(facts)
-    if found is None:
-        try:
-            found = fit(prompted, facts)
-        except SmgError as refusal:
-            found = refusal
-        prompted.fits[facts] = found
-    if isinstance(found, SmgError):
-        raise found
-    return found
+    for known, found in prompted.fits:  # one, in nearly every fleet
+        if known is facts or known == facts:
+            if isinstance(found, SmgError):
+                raise found
+            return found
+    try:
+        made = fit(prompted, facts)
+    except SmgError as refusal:
+        prompted.fits.append((facts, refusal))
+        raise
+    prompted.fits.append((facts, made))
+    return made
 
 
 def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
@@ -116,7 +117,7 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
     """Refuse by name what this engine cannot do."""
     request = prompted.request
     asked = request.sampling
-    if prompted.ids:
+    if facts.context_length != prompted.model.context_length and prompted.ids:
         refuse_too_long(request, len(prompted.ids), facts.context_length)
     if asked.n > 1 and not facts.n:
         raise UnsupportedParameter("This model's engine gives one choice at a time.", param="sampling.n")

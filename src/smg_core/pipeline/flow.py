@@ -13,10 +13,10 @@ import random
 from typing import Protocol
 
 import attrs
+from msgspec import Struct
 
 from smg_core.errors import SmgError
 from smg_core.hooks import Observer, Retrying
-from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Stream, Wait, ask
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
@@ -48,8 +48,7 @@ class RetryPolicy:
         return ceiling * (0.5 + 0.5 * rng.random())
 
 
-@attrs.frozen
-class Terms:
+class Terms(Struct, frozen=True):
     """What a flow decides by: whether the client has seen something, how often to try, and whom to tell."""
 
     answer: Commitment
@@ -67,10 +66,6 @@ def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
 def generate(request: GenerationRequest, terms: Terms, *, ends: bool = True, keep: bool = False) -> Flow[Turn]:
     """One turn of the model on `request`, from prepared to complete. `ends` and `keep` as in `Stream`. Raises what went wrong."""
     prompted = yield from ask(Prepare(request))
-    return (yield from _attempts(prompted, terms, ends, keep))
-
-
-def _attempts(prompted: Prompted, terms: Terms, ends: bool, keep: bool) -> Flow[Turn]:
     tried: frozenset[str] = frozenset()
     failure: SmgError | None = None
     for attempt in range(1, terms.retry.attempts + 1):

@@ -69,6 +69,7 @@ def assemble(
     model: ServedModel,
     text: str,
     encoded: EncodeReport,
+    salt: str = "",
     items: Sequence[MediaItem] = (),
     media: PlacedMedia | None = None,
 ) -> Prompted:
@@ -80,7 +81,7 @@ def assemble(
         if not isinstance(tool, FunctionTool):
             raise UnsupportedParameter("Only function tools can be called here.", param=f"tools[{place}]")
     check = output_check(request.response_format)
-    return Prompted(request, model, text, encoded, check, tuple(items), media)
+    return Prompted(request, model, text, encoded, encoded.ids, salt, check, tuple(items), media)
 
 
 def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> None:

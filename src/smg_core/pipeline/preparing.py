@@ -59,7 +59,8 @@ class Preparing:
         prompt = await self._render(request, model)
         rendered = self._clock.monotonic()
         trace.report(Rendered(request.id, rendered))
-        encoded = await self._encode(prompt, model, salt_of(request))
+        salt = salt_of(request)
+        encoded = await self._encode(prompt, model, salt)
         media = await self._place(request, model, items, encoded.ids, trace) if model.media is not None else None
         if media is not None:
             encoded = attrs.evolve(encoded, ids=media.ids)
@@ -75,7 +76,7 @@ class Preparing:
             )
         )
         text = prompt.text if isinstance(prompt, Prompt) else ""
-        trace.prompted = prompted = assemble(request, model, text, encoded, items, media)
+        trace.prompted = prompted = assemble(request, model, text, encoded, salt, items, media)
         return prompted
 
     async def _render(self, request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:

@@ -7,7 +7,7 @@ engine's facts, so that a retry on a like worker makes nothing anew. Above: step
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
+from msgspec import Struct
 
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import SmgError
@@ -23,25 +23,22 @@ if TYPE_CHECKING:
 __all__ = ["Prompted"]
 
 
-@attrs.frozen(eq=False)
-class Prompted:
-    """`text` is the rendered prompt ("" for one that came as ids). `encoded` has the ids that engines are sent: those of a prompt
-    with media are expanded, and `media` is what belongs to them; it has none for a model whose engines all speak chat. `check`
-    tells what is wrong with a complete answer, or None."""
+class Prompted(Struct, frozen=True, eq=False):
+    """`text` is the rendered prompt ("" for one that came as ids); `ids` what engines are sent: those of a prompt with media are
+    expanded, and `media` is what belongs to them; there are none for a model whose engines all speak chat. `encoded` says how the
+    ids were come by, `salt` in which part of the caches. `check` tells what is wrong with a complete answer, or None."""
 
     request: GenerationRequest
     model: ServedModel
     text: str
     encoded: EncodeReport
+    ids: TokenIds
+    salt: str = ""
     check: Callable[[str], str | None] | None = None
     items: tuple[MediaItem, ...] = ()
     media: PlacedMedia | None = None
-    fits: "dict[EngineFacts, Fit | SmgError]" = attrs.field(factory=dict, repr=False)
-    packed: dict[EngineFacts, Any] = attrs.field(factory=dict, repr=False)
-
-    @property
-    def ids(self) -> TokenIds:
-        return self.encoded.ids
+    fits: "list[tuple[EngineFacts, Fit | SmgError]]" = []
+    packed: dict[EngineFacts, Any] = {}
 
     @property
     def media_keys(self) -> Sequence[int] | None:

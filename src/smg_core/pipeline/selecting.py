@@ -9,7 +9,6 @@ from smg_core.errors import InternalError, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import fitted
-from smg_core.pipeline.prepare import salt_of
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
@@ -33,40 +32,41 @@ class Selecting:
 
     def choose(self, step: Select, trace: Trace) -> Placement:
         """A worker for each role. Raises ModelNotFound, NoWorker, or what keeps every engine from doing what is asked."""
+        if len(step.roles) == 1:
+            return Placement((self._one(step, step.roles[0], trace),))
         return Placement(tuple([self._one(step, role, trace) for role in step.roles]))
 
     def _one(self, step: Select, role: Role, trace: Trace) -> Chosen:
         prompted = step.prompted
         request = prompted.request
         candidates = self._registry.candidates(request.model, step.exclude, role)
-        candidates = able(prompted, candidates, uniform=self._registry.uniform(request.model, role))
+        if self._registry.uniform(request.model, role):
+            fitted(prompted, candidates[0].facts)  # one speaks for all
+        else:
+            candidates = able(prompted, candidates)
         context = RoutingContext(
             request_id=request.id,
             model=request.model,
             input_ids=prompted.ids,
             headers=request.headers,
             cache_key=request.cache_key,
-            cache_salt=salt_of(request) or None,
+            cache_salt=prompted.salt or None,
             media_keys=prompted.media_keys,
         )
         policy = self._policies.of(prompted.model.primary or request.model, role)
         pick = policy.pick(candidates, context)
-        worker = next((each for each in candidates if isinstance(pick, Pick) and each is pick.worker), None)
-        if worker is None:
+        if not isinstance(pick, Pick) or pick.worker not in candidates:
             raise InternalError(
                 "The gateway failed to choose a worker.",
                 detail=f"the policy {policy.name!r} answered {pick!r}, which is no Pick of one of the candidates",
             )
+        worker = pick.worker
         trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, self._clock.monotonic()))
         return Chosen(worker, role, pick.rank)
 
 
-def able(prompted: Prompted, candidates: tuple[Worker, ...], *, uniform: bool) -> tuple[Worker, ...]:
-    """The candidates whose engines can do what is asked; raises the refusal when none can. `uniform` says that they are all
-    of one kind, so that one speaks for all."""
-    if uniform:
-        fitted(prompted, candidates[0].facts)
-        return candidates
+def able(prompted: Prompted, candidates: tuple[Worker, ...]) -> tuple[Worker, ...]:
+    """The candidates whose engines can do what is asked; raises the refusal when none can."""
     found, refusal = [], None
     for worker in candidates:
         try:

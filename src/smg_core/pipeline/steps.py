@@ -8,7 +8,7 @@ opened, awaited or closed belongs to the step's performer. Tokens never pass thr
 from collections.abc import Generator
 from typing import Any, Generic, TypeVar
 
-import attrs
+from msgspec import Struct
 
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.turn import Turn
@@ -20,14 +20,11 @@ __all__ = ["Chosen", "Finish", "Flow", "Placement", "Prepare", "Select", "Step",
 T = TypeVar("T")
 
 
-class Step(Generic[T]):
+class Step(Struct, Generic[T], frozen=True):
     """Something to be done, whose outcome is a `T`."""
 
-    __slots__ = ()
 
-
-@attrs.frozen
-class Chosen:
+class Chosen(Struct, frozen=True):
     """A worker, the role it was chosen for, and the data-parallel rank that its engine is to use (None: the engine's choice)."""
 
     worker: Worker
@@ -35,8 +32,7 @@ class Chosen:
     rank: int | None = None
 
 
-@attrs.frozen
-class Placement:
+class Placement(Struct, frozen=True):
     """Where a turn is to be computed: a worker for each role that was asked for, in that order."""
 
     chosen: tuple[Chosen, ...]
@@ -51,15 +47,13 @@ class Placement:
         return frozenset(each.worker.name for each in self.chosen)
 
 
-@attrs.frozen
-class Prepare(Step[Prompted]):
+class Prepare(Step[Prompted], frozen=True):
     """Render and tokenise the request for its model."""
 
     request: GenerationRequest
 
 
-@attrs.frozen
-class Select(Step[Placement]):
+class Select(Step[Placement], frozen=True):
     """Choose a ready worker for each of `roles`, none of those named in `exclude`, and only among workers whose engines can do
     what is asked. `attempt` counts from 1. Raises the refusal when no engine can do it, and NoWorker."""
 
@@ -69,8 +63,7 @@ class Select(Step[Placement]):
     roles: tuple[Role, ...] = ("regular",)
 
 
-@attrs.frozen
-class Stream(Step[Turn]):
+class Stream(Step[Turn], frozen=True):
     """Send the prompt to the chosen worker and carry its output to the client; done when the turn is over. What went wrong is in
     the turn's `error`.
 
@@ -88,15 +81,13 @@ class Stream(Step[Turn]):
     kv_transfer: str | None = None
 
 
-@attrs.frozen
-class Finish(Step[None]):
+class Finish(Step[None], frozen=True):
     """End the response, complete. `turn` is its last turn, whose ends are sent if they were held back."""
 
     turn: Turn
 
 
-@attrs.frozen
-class Wait(Step[None]):
+class Wait(Step[None], frozen=True):
     """Let `seconds` pass."""
 
     seconds: float

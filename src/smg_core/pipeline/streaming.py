@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import attrs
+from msgspec.structs import replace
 
 from smg_core.clock import Clock
 from smg_core.engines.base import ChatEngine, Engine, EngineRequest, IdsEngine
@@ -152,7 +153,7 @@ class _Call:
             changes |= _what_is_left(request, step.continues.reader.kept_ids)
         if step.prompted.media is not None:
             changes["multimodal"] = await self._media(step.prompted)
-        return attrs.evolve(request, **changes) if changes else request
+        return replace(request, **changes) if changes else request
 
     async def _media(self, prompted: Prompted) -> Any:
         service, facts = prompted.model.media, self.step.chosen.worker.facts

@@ -15,6 +15,7 @@ from smg_core.hooks import (
     Moment,
     Observer,
     Rendered,
+    SilentObserver,
     WorkerPicked,
 )
 from smg_core.pipeline.prompted import Prompted
@@ -36,7 +37,7 @@ class Trace:
     """Moments of the request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
     first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended."""
 
-    __slots__ = ("_observer", "attempts", "ended", "first", "moments", "prompted", "started")
+    __slots__ = ("_tell", "attempts", "ended", "first", "moments", "prompted", "started")
 
     def __init__(self, started: float, observer: Observer) -> None:
         self.started = started
@@ -45,7 +46,7 @@ class Trace:
         self.first: FirstToken | None = None
         self.ended: AttemptEnded | None = None
         self.attempts = 0
-        self._observer = observer
+        self._tell = None if isinstance(observer, SilentObserver) else observer.report
 
     def report(self, moment: Moment) -> None:
         self.moments.append(moment)
@@ -55,7 +56,8 @@ class Trace:
         elif kind is AttemptEnded:
             self.ended = moment  # type: ignore[assignment]
             self.attempts += 1
-        self._observer.report(moment)
+        if self._tell is not None:
+            self._tell(moment)
 
     def last(self, kind: type[M]) -> M | None:
         """The latest moment of one kind, None when there was none."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
+from msgspec import Struct
 
 from smg_core.errors import SmgError
 from smg_core.events import (
@@ -47,8 +48,7 @@ class TurnOutput:
     calls: tuple[CalledTool, ...] = ()
 
 
-@attrs.frozen
-class Turn:
+class Turn(Struct, frozen=True):
     """How a turn ended. `error` None: well, with a `Finished` for every choice in `finishes`. `outputs` holds what each choice
     said, by its index, where the flow asked to keep that (`Stream.keep`), else None. `usage` counts this turn alone.
     `calls` is how many tool calls the response has had with this turn. `kv_transfer` is what a decode worker needs of this
@@ -62,7 +62,7 @@ class Turn:
     outputs: Mapping[int, TurnOutput] | None = None
     kv_transfer: str | None = None
     held: bool = False
-    reader: Reader[Any] | None = attrs.field(default=None, repr=False, eq=False)
+    reader: Reader[Any] | None = None
 
     @property
     def output(self) -> TurnOutput:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 import attrs
+from msgspec import Struct
 
 from smg_core.errors import SmgError
 from smg_core.events import Event
@@ -52,21 +53,20 @@ class RequestLimits:
 _DEFAULT_LIMITS = RequestLimits()
 
 
-@attrs.frozen
-class Incoming:
+class Incoming(Struct, frozen=True):
     """One request as its decoder gets it.
 
     `path_values` are the values that the path has for the names in its route's pattern, `query` the values of each name in
     the query, in order; header names are lower-cased. `request_id` becomes the id of what is generated.
     """
 
-    body: bytes = attrs.field(repr=False)
-    path_values: Mapping[str, str] = attrs.field(default=_NO_VALUES, kw_only=True)
-    query: Mapping[str, tuple[str, ...]] = attrs.field(default=_NO_QUERY, kw_only=True)
-    headers: Mapping[str, str] = attrs.field(default=_NO_VALUES, kw_only=True, repr=False)
-    caller: Caller = attrs.field(default=Caller(), kw_only=True)
-    request_id: str = attrs.field(kw_only=True)
-    limits: RequestLimits = attrs.field(default=_DEFAULT_LIMITS, kw_only=True)
+    body: bytes
+    request_id: str
+    path_values: Mapping[str, str] = _NO_VALUES
+    query: Mapping[str, tuple[str, ...]] = _NO_QUERY
+    headers: Mapping[str, str] = _NO_VALUES
+    caller: Caller = Caller()
+    limits: RequestLimits = _DEFAULT_LIMITS
 
 
 class Decoded(Protocol):

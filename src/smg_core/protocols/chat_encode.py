@@ -282,7 +282,8 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
 # -------------------------------------------------------------------------------------------------------- whole bodies
 
 
-_OF_THE_RESPONSE = frozenset({Started, Usage, Done, Failed, Cancelled})
+_OF_THE_RESPONSE = frozenset({Usage, Done, Failed, Cancelled})
+_PASSED_OVER = frozenset({Started, TextEnd})
 
 
 class _Choice:
@@ -343,16 +344,15 @@ class ChatWholeEncoder:
         if self._over:
             return
         for event in events:
-            kind = type(event)
-            if kind is TextDelta:
+            if type(event) is TextDelta:
                 choice = self._choices[event.index]
                 choice.text.append(event.text)
                 choice.logprobs.extend(event.logprobs)
-            elif kind in _OF_THE_RESPONSE:
+            elif type(event) in _OF_THE_RESPONSE:
                 self._note(event)
                 if self._over:
                     return
-            elif kind is not TextEnd:
+            elif type(event) not in _PASSED_OVER:
                 self._choices[event.index].add(event)  # type: ignore[union-attr]  # all others are of a choice
 
     def _note(self, event: Event) -> None:

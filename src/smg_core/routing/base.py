@@ -12,9 +12,10 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from importlib.metadata import entry_points
+from types import MappingProxyType
 from typing import Protocol
 
-import attrs
+from msgspec import Struct
 
 from smg_core.tokens import TokenIds
 
@@ -28,6 +29,9 @@ __all__ = [
     "UnknownPolicy",
     "make_policy",
 ]
+
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class UnknownPolicy(LookupError):
@@ -54,8 +58,7 @@ class Candidate(Protocol):
     def weight(self) -> float: ...
 
 
-@attrs.frozen
-class RoutingContext:
+class RoutingContext(Struct, frozen=True):
     """What is known of the request. `input_ids` is the whole prompt; `headers` are lower-cased; `media_keys` is what
     `prefix_keys` are in a prompt with media, None for one of text. `cache_key` is the client's wish to be kept together with
     requests of the same key; prompts with different salts share no cache."""
@@ -63,10 +66,10 @@ class RoutingContext:
     request_id: str
     model: str
     input_ids: TokenIds
-    headers: Mapping[str, str] = attrs.field(factory=dict)
+    headers: Mapping[str, str] = _NO_HEADERS
     cache_key: str | None = None
     cache_salt: str | None = None
-    media_keys: Sequence[int] | None = attrs.field(default=None, repr=False)
+    media_keys: Sequence[int] | None = None
 
     @property
     def prefix_keys(self) -> Sequence[int]:
@@ -88,8 +91,7 @@ class RoutingContext:
         return hashes
 
 
-@attrs.frozen
-class Pick:
+class Pick(Struct, frozen=True):
     """What a policy chose: one of the candidates, and the data-parallel rank that its engine is to use (None: the engine's own
     choice)."""
 
@@ -107,8 +109,7 @@ class Policy(Protocol):
         ...
 
 
-@attrs.frozen
-class RequestEnded:
+class RequestEnded(Struct, frozen=True):
     """One call of a worker is over. `failed` says that it was the worker's fault; `seconds` it took in all."""
 
     worker: str
