@@ -22,7 +22,8 @@ from pathlib import Path
 import stand
 
 SCENARIOS = {
-    "paced": {"tokens": 20, "stream": True, "pause_us": 15_000},
+    "paced": {"tokens": 20, "stream": True, "pause_us": 60_000},
+    "short": {"tokens": 2, "stream": True, "pause_us": 60_000},
     "flood": {"tokens": 100, "stream": True, "pause_us": 0},
     "whole": {"tokens": 100, "stream": False, "pause_us": 0},
 }
