@@ -57,13 +57,16 @@ class Driver:
         self._performers = dict(performers)
 
     async def drive(self, flow: Flow[T], run: Run) -> T:
-        """Run `flow` to its end and return what it returns; raise what it raises."""
+        """Run `flow` to its end and return what it returns; raise what it raises. What waits for the client is written before
+        each step, unless the flow was interrupted: then nobody may be there to read it, and the step must not depend on that."""
         interrupted = False
         try:
             step = next(flow)
             while True:
                 try:
-                    outcome = await self._perform(step, run)
+                    if type(step) is not Finish and not interrupted:
+                        await run.answer.flush()
+                    outcome = await self._performers[type(step)](step, run)
                 except SmgError as error:
                     step = flow.throw(error)
                 except asyncio.CancelledError:
@@ -80,11 +83,6 @@ class Driver:
             return result
         finally:
             flow.close()
-
-    async def _perform(self, step: Step[Any], run: Run) -> Any:
-        if type(step) is not Finish:
-            await run.answer.flush()
-        return await self._performers[type(step)](step, run)
 
 
 def _take_back_cancellation() -> None:

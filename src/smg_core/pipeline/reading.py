@@ -25,6 +25,7 @@ __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
 PARSER_HEADER = "x-smg-parser"
 """Request header that names the family to read this answer as; "none" passes the text on."""
 
+
 @attrs.frozen
 class Reading:
     """`keeps_control`: the parser must see control tokens, so the detokenizer may not hide them. `single_call`: calls
