@@ -549,6 +549,8 @@ def test_a_cancelled_response_just_ends():
     assert frames(streamed(asked(stream=True), events)) == frames(streamed(asked(stream=True), events[:1]))
     with pytest.raises(ClientGone):
         whole(asked(), events)
+
+
 def test_an_error_inside_a_stream_names_the_field_that_the_client_wrote():
     error = InvalidRequest("Invalid 'sampling.logprobs': too many.", param="sampling.logprobs")
     [frame] = frames(streamed(asked(stream=True), [Failed(error)]))
