@@ -59,6 +59,15 @@ def test_a_users_requests_stay_on_one_worker() -> None:
     assert lines == ["ada [4]", "grace [4]", "edsger [4]"]
 
 
+def test_a_tools_turn_and_the_answer_are_one_response() -> None:
+    body = json.loads(run("two_turns.py"))
+    (choice,) = body["choices"]
+
+    assert choice["message"]["content"] == "Take an umbrella."
+    assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == ["get_weather"]
+    assert choice["finish_reason"] == "stop"
+
+
 @pytest.mark.anyio
 async def test_the_gateway_answers_under_its_mount_beside_the_application() -> None:
     example = load("embedded")

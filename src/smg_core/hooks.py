@@ -53,8 +53,8 @@ class MediaLoaded(Struct, frozen=True):
 
 
 class EncodeDone(Struct, frozen=True):
-    """The prompt is token ids. `cached_characters` of `characters` came from the tokenizer cache; `seconds` since it was
-    rendered, media included."""
+    """The prompt is token ids. `cached_characters` of `characters` came from the tokenizer cache; `seconds` is the time since it
+    was rendered; `prompt_tokens` counts the tokens that stand for media too. Reported once these are known."""
 
     request_id: str
     characters: int

@@ -11,7 +11,8 @@ An `Attempt` is what an engine pushes into, whichever of the two doors it came t
     complete    ignored      noted         noted          ignored      let the engine's status come, else reset the call
     failed      ignored      noted         noted          ignored      reset the call
 
-An outputs' push completes the attempt when every choice has finished, and fails it when the reader finds something wrong.
+An outputs' push completes the attempt when every choice has finished, and fails it when the reader finds something wrong. One
+that is released while it runs was given up by us: it is failed then, without an error.
 
 An attempt may go on where another one ended: it is made with the other's reader (`Attempt(failed.reader, ...)`), so that
 detokeniser, parser, stop strings and counts go on as if one engine had spoken. Above: pipeline.streaming makes one for each
@@ -128,9 +129,9 @@ class Attempt(Generic[Item]):
         except SmgError as error:
             self.end(error)
             return
-        if not events:
+        if not events and not reader.done:
             return
-        if self._on_first is not None:
+        if events and self._on_first is not None:
             self._on_first()
             self._on_first = None
         if reader.done:
@@ -190,6 +191,8 @@ class Attempt(Generic[Item]):
     def release(self) -> bool:
         """Be done with the engine's call. Where the engine still works on it, the stream is reset, and True says that the
         engine must be told by name too; where it has finished and only its status is to come, that may come."""
+        if self.state == "running":
+            self.state = "failed"
         call, self._call = self._call, None
         if call is None or self._closed:
             return False

@@ -16,8 +16,11 @@ from smg_core.events import (
     Event,
     Failed,
     Finished,
+    HostedEnd,
+    HostedStart,
     ReasoningDelta,
     ReasoningEnd,
+    RefusalDelta,
     Started,
     TextDelta,
     TextEnd,
@@ -44,6 +47,7 @@ class ChatReader:
         self._usage: Usage | None = None
         self._started: Started | None = None
         self._open: dict[int, Event] = {}
+        self._ended: set[int] = set()
         self.next_call = first_call
         self.kept_ids: Sequence[int] = ()
 
@@ -75,6 +79,10 @@ class ChatReader:
             elif isinstance(event, Cancelled):
                 raise EngineGarbled("The engine gave the request up.", detail=event.reason)
             elif not isinstance(event, Done):
+                if not 0 <= event.index < self._choices or event.index in self._ended:
+                    raise EngineGarbled(
+                        f"The engine spoke for choice {event.index}, which has ended or was not asked for."
+                    )
                 events.append(self._passed(event))
         if self._usage is not None and self.whole:
             self.done = True
@@ -82,14 +90,15 @@ class ChatReader:
 
     def _passed(self, event: Event) -> Event:
         if isinstance(event, Finished):
-            self._finish(event)
+            self.finishes.append(event)
+            self._ended.add(event.index)
         elif isinstance(event, _CALLS):
             event = replace(event, call=event.call + self._first_call)
             self.next_call = max(self.next_call, event.call + 1)
             self._note(event.index, None if isinstance(event, ToolCallEnd) else event)
-        elif isinstance(event, TextDelta | ReasoningDelta):
+        elif isinstance(event, TextDelta | RefusalDelta | ReasoningDelta | HostedStart):
             self._note(event.index, event)
-        elif isinstance(event, TextEnd | ReasoningEnd):
+        elif isinstance(event, TextEnd | ReasoningEnd | HostedEnd):
             self._note(event.index, None)
         return event
 
@@ -99,11 +108,6 @@ class ChatReader:
         else:
             self._open[index] = block
 
-    def _finish(self, event: Finished) -> None:
-        if event.index >= self._choices or any(each.index == event.index for each in self.finishes):
-            raise EngineGarbled(f"The engine ended choice {event.index}, which was not asked for or had ended.")
-        self.finishes.append(event)
-
     def usage(self) -> Usage:
         return self._usage or Usage(self.prompt_tokens, 0)
 
@@ -111,11 +115,13 @@ class ChatReader:
         """The ends of the blocks that are open."""
         ends: list[Event] = []
         for index, block in self._open.items():
-            if isinstance(block, TextDelta):
+            if isinstance(block, TextDelta | RefusalDelta):
                 ends.append(TextEnd(index))
             elif isinstance(block, ReasoningDelta):
                 ends.append(ReasoningEnd(index))
             elif isinstance(block, ToolCallStart | ToolCallDelta):
                 ends.append(ToolCallEnd(index, block.call, valid=False))
+            elif isinstance(block, HostedStart):
+                ends.append(HostedEnd(index, failed=True))
         self._open.clear()
         return ends

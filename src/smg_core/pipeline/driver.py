@@ -57,13 +57,14 @@ class Driver:
         self._performers = dict(performers)
 
     async def drive(self, flow: Flow[T], run: Run) -> T:
-        """Run `flow` to its end and return what it returns; raise what it raises."""
+        """Run `flow` to its end and return what it returns; raise what it raises. What waits for the client is written before
+        each step, unless the flow was interrupted: then nobody may be there to read it, and the step must not depend on that."""
         interrupted, answer = False, run.answer
         try:
             step = next(flow)
             while True:
                 try:
-                    if answer.unwritten and type(step) is not Finish:
+                    if answer.unwritten and type(step) is not Finish and not interrupted:
                         await answer.flush()
                     outcome = await self._performers[type(step)](step, run)
                 except SmgError as error:

@@ -250,7 +250,7 @@ class OutputProcessor:
 
     def __init__(self, plan: OutputPlan, first_call: int = 0, *, keep_ids: bool = False) -> None:
         self._plan = plan
-        self._kept: list[int] | None = [] if keep_ids else None
+        self._kept: list[int] | None = [] if keep_ids and plan.choices == 1 else None
         self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
         self._open = plan.choices
         self._engine_open = plan.choices // plan.copies
@@ -270,6 +270,11 @@ class OutputProcessor:
     @property
     def cached_tokens(self) -> int:
         return self._cached
+
+    @property
+    def resumable(self) -> bool:
+        """Whether another engine call can go on where this turn ended: its ids were kept, which takes that it has one choice."""
+        return self._kept is not None
 
     def resume(self) -> None:
         """What follows comes from another engine call, whose prompt is this turn's prompt with all tokens so far behind it:

@@ -61,10 +61,10 @@ class Preparing:
         trace.report(Rendered(request.id, rendered))
         salt = salt_of(request)
         encoded = await self._encode(prompt, model, salt)
-        media = await self._place(request, model, items, encoded.ids, trace) if model.media is not None else None
+        now = self._clock.monotonic()
+        media = await self._place(request, model, items, encoded.ids) if model.media is not None else None
         if media is not None:
             encoded = attrs.evolve(encoded, ids=media.ids)
-        now = self._clock.monotonic()
         trace.report(
             EncodeDone(
                 request.id,
@@ -75,6 +75,8 @@ class Preparing:
                 now,
             )
         )
+        if media is not None:
+            trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
         text = prompt.text if isinstance(prompt, Prompt) else ""
         trace.prompted = prompted = assemble(request, model, text, encoded, salt, items, media)
         return prompted
@@ -97,7 +99,7 @@ class Preparing:
         return await asyncio.get_running_loop().run_in_executor(self._pool, encode, prompt, model, salt)
 
     async def _place(
-        self, request: GenerationRequest, model: ServedModel, items: Sequence[MediaItem], ids: TokenIds, trace: Trace
+        self, request: GenerationRequest, model: ServedModel, items: Sequence[MediaItem], ids: TokenIds
     ) -> PlacedMedia | None:
         """Fetch and process the media and expand the prompt for them. This has no time-out of its own beside those of fetching: a
         client that leaves cancels it."""
@@ -113,9 +115,7 @@ class Preparing:
             taken = frozenset(kind for facts in kinds for kind in facts.media or ())
             refuse_unless_taken(items, request.model, taken)
         loaded = await media.load(items, normalizes=any(facts.normalizes for facts in kinds))
-        placed = await media.place(ids, loaded)
-        trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
-        return placed
+        return await media.place(ids, loaded)
 
 
 def _characters(request: GenerationRequest) -> int:

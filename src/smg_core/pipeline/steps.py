@@ -68,8 +68,9 @@ class Stream(Step[Turn], frozen=True):
     the turn's `error`.
 
     `ends` says that the ends of the turn's choices are those of the response; without it they are held back, for a flow that
-    goes on with another turn. `keep` keeps what was said in `Turn.outputs`. `continues` is a turn that failed: this one goes on
-    where it ended, which takes that it was kept. `kv_transfer` is handed to the engine.
+    goes on with another turn. `keep` keeps what was said in `Turn.outputs`. `continues` is a turn that failed and was kept: this
+    one goes on where it ended, and has the outputs of both. Where that cannot be done (`Turn.reader` is None, or the chosen
+    engine speaks chat) the failed turn's error is raised. `kv_transfer` is handed to the engine.
     """
 
     prompted: Prompted

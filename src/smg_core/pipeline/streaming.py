@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from smg_core.clock import Clock
 from smg_core.engines.base import ChatEngine, Engine, EngineRequest, IdsEngine
-from smg_core.errors import SmgError
+from smg_core.errors import InternalError, SmgError
 from smg_core.events import Event, Finished
 from smg_core.hooks import AttemptEnded, FirstToken
 from smg_core.pipeline.attempt import Attempt, Receiver
@@ -101,14 +101,15 @@ class _Call:
         self.engine: Engine = step.chosen.worker.engine
         self.began = clock.monotonic()
         self.first_seconds: float | None = None
+        self._fit = fitted(step.prompted, step.chosen.worker.facts)
+        self._loan: Loan | None = None
+        self._answer = run.answer
+        reader = self._reader()
         run.calls += 1
         request_id = step.prompted.request.id
         # engines refuse an id that they have seen
         self.id = request_id if run.calls == 1 else f"{request_id}-{run.calls}"
-        self.transcript = Transcript() if step.keep else None
-        self._fit = fitted(step.prompted, step.chosen.worker.facts)
-        self._loan: Loan | None = None
-        self._answer = run.answer
+        self.transcript = self._transcript()
         told_stops = step.chosen.worker.facts.stop_strings
         receiver: Receiver = without_finishes(run.answer) if not step.ends else run.answer
         receiver = _Kept(self.transcript, receiver) if self.transcript is not None else receiver
@@ -120,16 +121,29 @@ class _Call:
                 name = step.chosen.worker.name
                 run.trace.report(FirstToken(step.prompted.request.id, name, now - run.trace.started, now))
 
-        self.attempt: Attempt[Any] = Attempt(self._reader(), receiver, on_first=on_first, tells_stops=told_stops)
+        self.attempt: Attempt[Any] = Attempt(reader, receiver, on_first=on_first, tells_stops=told_stops)
 
     def _reader(self) -> OutputProcessor | ChatReader:
-        if self.step.continues is not None and isinstance(self.step.continues.reader, OutputProcessor):
-            reader = self.step.continues.reader
-            reader.resume()
-            return reader
+        if self.step.continues is not None:
+            return self._continued(self.step.continues)
         if isinstance(self._fit, FitForChat):
             return ChatReader(self._fit.choices, self._answer.calls)
         return OutputProcessor(self._fit.plan, self._answer.calls, keep_ids=self.step.keep)
+
+    def _continued(self, turn: Turn) -> OutputProcessor:
+        """The reader of a turn that is to be gone on with. Raises what that turn failed with where this cannot be done: it takes
+        an engine that takes ids, and a turn of one choice that was kept."""
+        reader = turn.reader
+        if not isinstance(reader, OutputProcessor) or not isinstance(self._fit, FitForIds):
+            raise turn.error or InternalError("The gateway failed to go on with an answer.")
+        reader.resume()
+        return reader
+
+    def _transcript(self) -> Transcript | None:
+        if not self.step.keep:
+            return None
+        before = self.step.continues.transcript if self.step.continues is not None else None
+        return Transcript() if before is None else before
 
     async def start(self, timeout: float) -> Any:
         """Open the call. Raises what kept the request from being sent."""
@@ -173,6 +187,7 @@ class _Call:
     def turn(self) -> Turn:
         """How it ended."""
         attempt, reader = self.attempt, self.attempt.reader
+        resumable = isinstance(reader, OutputProcessor) and reader.resumable
         return Turn(
             finishes=tuple(reader.finishes),
             usage=attempt.usage(),
@@ -181,7 +196,8 @@ class _Call:
             outputs=self.transcript.outputs() if self.transcript is not None else None,
             kv_transfer=reader.kv_transfer,
             held=not self.step.ends,
-            reader=reader if self.step.keep else None,
+            reader=reader if resumable else None,
+            transcript=self.transcript,
         )
 
 

@@ -5,6 +5,7 @@ disagree. A moment is kept as it was reported; what is asked for is found by loo
 nothing. Pure. Above: the driver's performers report to it; the server reads it. Below: hooks.
 """
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from smg_core.hooks import (
@@ -24,13 +25,15 @@ __all__ = ["Trace"]
 
 M = TypeVar("M")
 
-_PHASES: tuple[tuple[str, type[Rendered | EncodeDone | MediaLoaded | WorkerPicked | FirstToken]], ...] = (
-    ("render", Rendered),
-    ("encode", EncodeDone),
-    ("media", MediaLoaded),
-    ("select", WorkerPicked),
-    ("first_token", FirstToken),
-)
+_PHASES: Mapping[type, str] = {
+    Rendered: "render",
+    EncodeDone: "encode",
+    MediaLoaded: "media",
+    WorkerPicked: "select",
+    AttemptEnded: "failed_attempts",
+    FirstToken: "first_token",
+}
+"""The part of the work that is over with each moment."""
 
 
 class Trace:
@@ -69,11 +72,15 @@ class Trace:
         return tuple(moment.worker for moment in self.moments if isinstance(moment, WorkerPicked))
 
     def phases(self) -> list[tuple[str, float]]:
-        """The parts of the work that are over, in order, with the seconds each took: the time since the one before it."""
-        found, before = [], self.started
-        for name, kind in _PHASES:
-            moment = self.last(kind)
-            if moment is not None:
-                found.append((name, moment.at - before))
+        """The parts of the work up to the first output, as far as they are over, in order, with the seconds each took: the time
+        since the one before it. What was done again for another attempt is summed."""
+        found: dict[str, float] = {}
+        before = self.started
+        for moment in self.moments:
+            if isinstance(moment, Rendered | EncodeDone | MediaLoaded | WorkerPicked | AttemptEnded | FirstToken):
+                name = _PHASES[type(moment)]
+                found[name] = found.get(name, 0.0) + moment.at - before
                 before = moment.at
-        return found
+            if isinstance(moment, FirstToken):
+                break
+        return list(found.items())

@@ -1,137 +1,35 @@
-"""The driver's deeds before a real engine: places counted and given back, aborts told, long work off the event loop."""
+"""Flows driven to their end: steps performed in turn, errors and interruptions thrown into them."""
 
 import asyncio
-import random
-import threading
-from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
 import pytest
-from tests.core.pipeline.test_answer import HIGH_WATER, Client, Lines
-from tests.core.pipeline.test_prepare import HELLO, model
+from tests.core.pipeline.road import REQUEST, Road, eventually, road
+from tests.core.pipeline.test_answer import Client, Lines
 
-from smg_core.clock import SystemClock
-from smg_core.engines.client import EngineClient
-from smg_core.engines.dialects import dialect
-from smg_core.engines.h2.transport import H2Transport
-from smg_core.errors import EngineFailed, ModelNotFound, NoWorker, SmgError, WorkerGone
-from smg_core.hooks import EncodeDone, WorkerPicked
+from smg_core.errors import ClientGone, Draining, InvalidRequest, ModelNotFound, SmgError
+from smg_core.events import TextDelta
+from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.answer import StreamedAnswer
-from smg_core.pipeline.driver import Driver, Trace
-from smg_core.pipeline.flow import RetryPolicy, generate
-from smg_core.pipeline.steps import Flow, Prepare, Select, Stream, Wait, ask
-from smg_core.request import GenerationRequest, Message, Text
-from smg_core.routing import policy
+from smg_core.pipeline.driver import Driver, Run, wait
+from smg_core.pipeline.steps import Flow, Prepare, Step, Wait, ask
+from smg_core.pipeline.trace import Trace
 from smg_core.simulator.faults import Fault
-from smg_core.testing import MemoryObserver, ScriptedEngine
-from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Worker, WorkerSpec
+from smg_core.testing import MemoryObserver
 
 pytestmark = pytest.mark.anyio
 
-REQUEST = GenerationRequest(id="r", model="m", messages=HELLO, stream=True)
 
-
-@attrs.define
-class Road:
-    """A driver before one engine, and everything a test looks at."""
-
-    driver: Driver
-    engine: ScriptedEngine
-    worker: Worker
-    registry: Registry
-    observer: MemoryObserver
-    lost: list[SmgError]
-    client: Client
-    answer: StreamedAnswer
-    trace: Trace = attrs.field(factory=lambda: Trace(started=0.0))
-
-    async def drive(self, flow: Flow[Any]) -> Any:
-        return await self.driver.drive(flow, self.answer, self.trace)
-
-    def flow(self) -> Flow[None]:
-        return generate(REQUEST, self.answer, RetryPolicy(attempts=2), random.Random(1), self.observer)
-
-
-@asynccontextmanager
-async def road(*faults: Fault, render_inline: int = 200_000) -> AsyncIterator[Road]:
-    registry, observer, lost, client = Registry(), MemoryObserver(), [], Client()
-    client.open.set()
-    with ThreadPoolExecutor(1) as pool:
-        async with ScriptedEngine("one two three", faults=faults) as engine:
-            worker = registry.add(WorkerSpec(engine.target, name="w"))
-            transport = H2Transport(engine.target)
-            worker.engine = EngineClient(dialect("vllm").codec(), transport)
-            registry.serve(worker, ("m",))
-            registry.signal(worker, "joined")
-            driver = Driver(
-                registry=registry,
-                models={"m": model(context_length=1_000_000)},
-                policy=policy("round_robin"),
-                observer=observer,
-                clock=SystemClock(),
-                pool=pool,
-                request_timeout=30.0,
-                on_worker_error=lambda _, error: lost.append(error),
-                render_inline=render_inline,
-            )
-            answer = StreamedAnswer(Lines, client.write, high_water=HIGH_WATER, on_first=lambda: None)
-            yield Road(driver, engine, worker, registry, observer, lost, client, answer)
-            await transport.close()
-
-
-async def test_a_flow_is_driven_to_its_end_and_the_place_given_back() -> None:
+async def test_a_flow_is_driven_to_its_end() -> None:
     async with road() as here:
-        await here.drive(here.flow())
+        await here.drive(here.respond())
 
         assert here.client.text == "<one two three>"
-        assert here.worker.in_flight == 0
-        assert [each.worker for each in here.observer.of(WorkerPicked)] == ["w"]
-        assert here.trace.worker == "w"
-        assert here.trace.prepared is not None
+        assert [each.worker for each in here.observer.of(WorkerPicked)] == ["w0"]
+        assert here.trace.workers == ("w0",)
+        assert here.trace.prompted is not None
         assert not here.engine.aborted
-
-
-async def test_a_worker_has_a_request_on_its_board_while_it_answers() -> None:
-    async with road(Fault("stall", after=1)) as here:
-        driving = asyncio.create_task(here.drive(here.flow()))
-        async with asyncio.timeout(10):
-            while not here.client.got:
-                await asyncio.sleep(0.001)
-        assert here.worker.in_flight == 1
-        driving.cancel()
-        await asyncio.wait([driving])
-        assert here.worker.in_flight == 0
-        async with asyncio.timeout(10):
-            while "r" not in here.engine.aborted or here.engine.active:
-                await asyncio.sleep(0.001)
-
-
-@pytest.mark.parametrize(("fault", "kind"), [(Fault("cut"), WorkerGone), (Fault("error"), EngineFailed)])
-async def test_what_goes_wrong_at_a_worker_is_told_of_and_its_place_given_back(fault: Fault, kind: Any) -> None:
-    async with road(fault) as here:
-        with pytest.raises(kind):
-            await here.drive(here.flow())
-
-        assert [type(error) for error in here.lost] == [kind]
-        assert here.worker.in_flight == 0
-
-
-async def test_a_second_attempt_has_an_id_of_its_own() -> None:
-    async with road() as here:
-
-        def twice() -> Flow[None]:
-            prepared = yield from ask(Prepare(REQUEST))
-            for attempt in (1, 2):
-                worker = yield from ask(Select(prepared, frozenset(), attempt))
-                yield from ask(Stream(prepared, worker, attempt))
-
-        await here.drive(twice())
-
-        assert [request.id for request in here.engine.requests] == ["r", "r-2"]
 
 
 async def test_an_error_of_a_step_is_thrown_into_the_flow_which_may_go_on() -> None:
@@ -148,35 +46,213 @@ async def test_an_error_of_a_step_is_thrown_into_the_flow_which_may_go_on() -> N
         assert await here.drive(patient()) == "other"
 
 
-async def test_a_model_that_nobody_has_ready_is_told_from_one_that_nobody_has() -> None:
+# ------------------------------------------------------------------------------------------- with steps of one's own
+
+
+@attrs.frozen
+class Save(Step[str]):
+    """Something that a flow wants kept."""
+
+    what: str
+
+
+@attrs.frozen
+class Block(Step[None]):
+    """Nothing, for ever."""
+
+
+@attrs.define
+class Desk:
+    """A driver of steps that a test invents."""
+
+    driver: Driver
+    answer: StreamedAnswer
+    client: Client
+    saved: list[str] = attrs.field(factory=list)
+    blocked: int = 0
+    reason: SmgError | None = None
+
+    def start(self, flow: Flow[Any]) -> "asyncio.Task[Any]":
+        run = Run(self.answer, Trace(0.0, MemoryObserver()), lambda: self.reason)
+        return asyncio.ensure_future(self.driver.drive(flow, run))
+
+    async def interrupt(self, task: "asyncio.Task[Any]", reason: SmgError | None) -> None:
+        """Cancel the flow where it is blocked."""
+        blocked = self.blocked
+        await eventually(lambda: self.blocked > 0)
+        self.reason = reason
+        task.cancel()
+        await asyncio.sleep(0)
+        assert self.blocked >= blocked
+
+
+def desk() -> Desk:
+    client = Client()
+    client.open.set()
+
+    async def save(step: Save, run: Run) -> str:
+        await asyncio.sleep(0)
+        made.saved.append(step.what)
+        return step.what.upper()
+
+    async def block(step: Block, run: Run) -> None:
+        made.blocked += 1
+        await asyncio.get_running_loop().create_future()
+
+    answer = StreamedAnswer(Lines, client.write, model="m", high_water=100)
+    made = Desk(Driver({Save: save, Block: block, Wait: wait}), answer, client)
+    return made
+
+
+async def test_a_step_of_ones_own_is_performed_by_what_was_given_for_it() -> None:
+    def flow() -> Flow[str]:
+        return (yield from ask(Save("kept")))
+
+    here = desk()
+    assert await here.start(flow()) == "KEPT"
+    assert here.saved == ["kept"]
+
+
+def saves_when_left(closed: list[str]) -> Flow[str]:
+    try:
+        yield from ask(Block())
+    except SmgError as error:
+        said = yield from ask(Save(type(error).__name__))
+        yield from ask(Wait(0.0))
+        return said
+    finally:
+        closed.append("closed")
+    return ""
+
+
+@pytest.mark.parametrize("reason", [ClientGone("left"), Draining("leaving")])
+async def test_an_interruption_is_thrown_into_the_flow_and_what_it_then_asks_for_is_performed(reason: SmgError) -> None:
+    here, closed = desk(), list[str]()
+    task = here.start(saves_when_left(closed))
+    await here.interrupt(task, reason)
+
+    assert await task == type(reason).__name__.upper()
+    assert here.saved == [type(reason).__name__]
+    assert task.cancelling() == 0
+    assert closed == ["closed"]
+
+
+async def test_a_flow_that_has_nothing_to_save_ends_with_the_reason() -> None:
+    def flow() -> Flow[None]:
+        yield from ask(Block())
+
+    here = desk()
+    task = here.start(flow())
+    await here.interrupt(task, ClientGone("left"))
+
+    with pytest.raises(ClientGone):
+        await task
+
+
+async def test_a_cancellation_for_no_known_reason_goes_its_way_and_the_flow_is_closed() -> None:
+    here, closed = desk(), list[str]()
+    task = here.start(saves_when_left(closed))
+    await here.interrupt(task, None)
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (here.saved, closed) == ([], ["closed"])
+
+
+async def test_a_second_cancellation_ends_the_flow_for_good() -> None:
+    def stubborn() -> Flow[None]:
+        while True:
+            try:
+                yield from ask(Block())
+            except ClientGone:
+                yield from ask(Save("once"))
+
+    here = desk()
+    task = here.start(stubborn())
+    await here.interrupt(task, ClientGone("left"))
+    await eventually(lambda: here.blocked == 2)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert here.saved == ["once"]
+
+
+async def test_after_an_interruption_no_step_waits_for_a_client_that_does_not_read() -> None:
+    async with road(Fault("stall", after=1)) as here:
+        saved: list[str] = []
+
+        async def save(step: Save, run: Run) -> None:
+            saved.append(step.what)
+
+        here.driver = Driver({**here.performers, Save: save})
+        here.client.open.clear()  # nobody reads: the first write never returns
+
+        def flow() -> Flow[None]:
+            try:
+                yield from here.generate()
+            except ClientGone:
+                yield from ask(Save("history"))
+                raise
+
+        task = asyncio.ensure_future(here.drive(flow()))
+        await eventually(lambda: here.answer.committed)
+        here.answer.take([TextDelta(0, "more")], False)
+        here.interruption = ClientGone("left")
+        task.cancel()
+        with pytest.raises(ClientGone):
+            await asyncio.wait_for(task, 10)
+
+        assert saved == ["history"]
+
+
+async def test_what_gathered_is_written_before_a_step_that_may_take_long() -> None:
     async with road() as here:
-        here.registry.signal(here.worker, "failing")
-        with pytest.raises(NoWorker):
-            await here.drive(here.flow())
-        with pytest.raises(ModelNotFound):
-            await here.driver.prepare(attrs.evolve(REQUEST, model="other"), here.trace)
+
+        def flow() -> Flow[None]:
+            yield from here.generate(ends=False)
+            yield from ask(Block())
+
+        started = asyncio.Event()
+
+        async def block(step: Block, run: Run) -> None:
+            started.set()
+            await asyncio.get_running_loop().create_future()
+
+        here.driver = Driver({**here.performers, Block: block})
+        task = asyncio.ensure_future(here.drive(flow()))
+        await asyncio.wait_for(started.wait(), 10)
+        assert here.client.text == "<one two three"
+        task.cancel()
+        await asyncio.wait([task])
 
 
-async def test_a_long_prompt_is_rendered_and_encoded_in_the_pool_and_a_short_one_is_not() -> None:
-    long = attrs.evolve(REQUEST, messages=(Message("user", (Text("word " * 3000),)),))
-    async with road(render_inline=1000) as here:
-        free = threading.Event()
-        here.driver._pool.submit(free.wait)
-        waiting = asyncio.create_task(here.driver.prepare(long, here.trace))
-        short = await here.driver.prepare(REQUEST, here.trace)
-        assert not waiting.done()
-        free.set()
-        made = await waiting
+async def test_a_bug_in_a_performer_is_nobodys_step() -> None:
+    closed: list[str] = []
 
-        assert len(short.engine.input_ids) < 50
-        assert len(made.engine.input_ids) > 3000
-        assert [each.prompt_tokens > 3000 for each in here.observer.of(EncodeDone)] == [False, True]
+    async def broken(step: Save, run: Run) -> str:
+        raise RuntimeError("a bug")
+
+    def flow() -> Flow[None]:
+        try:
+            yield from ask(Save("x"))
+        except SmgError:
+            yield from ask(Save("never"))
+        finally:
+            closed.append("closed")
+
+    here = desk()
+    here.driver = Driver({Save: broken})
+    with pytest.raises(RuntimeError):
+        await here.start(flow())
+    assert closed == ["closed"]
 
 
-async def test_a_rehearsal_chooses_a_worker_and_asks_no_engine() -> None:
+async def test_a_refusal_ends_a_flow_that_does_not_catch_it() -> None:
+    async def refused(here: Road) -> None:
+        await here.drive(here.respond(attrs.evolve(REQUEST, messages=(), prompt="")))
+
     async with road() as here:
-        await here.driver.rehearse(REQUEST, here.trace)
-
-        assert here.trace.worker == "w"
-        assert here.worker.in_flight == 0
-        assert here.engine.counters["requests"] == 0
+        with pytest.raises(InvalidRequest):
+            await refused(here)
+        assert here.client.got == []

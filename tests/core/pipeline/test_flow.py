@@ -1,4 +1,4 @@
-"""Retry as decisions: a list answers the steps, no event loop runs."""
+"""Flows as decisions: a list answers the steps, no event loop runs."""
 
 import random
 from collections.abc import Callable
@@ -7,14 +7,21 @@ from typing import Any
 import attrs
 import pytest
 
-from smg_core.errors import EngineFailed, NoWorker, SmgError, WorkerBusy, WorkerGone
+from smg_core.errors import ClientGone, EngineFailed, InvalidRequest, NoWorker, SmgError, WorkerBusy, WorkerGone
+from smg_core.events import Finished, Usage
 from smg_core.hooks import Moment, Retrying
-from smg_core.pipeline.flow import RetryPolicy, generate
-from smg_core.pipeline.steps import Prepare, Select, Stream, Wait
+from smg_core.pipeline.flow import RetryPolicy, Terms, generate, respond
+from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.steps import Chosen, Finish, Flow, Placement, Prepare, Select, Step, Stream, Wait
+from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
+from smg_core.tokenizer.base import EncodeReport
+from smg_core.tokens import TokenIds
 from smg_core.workers.worker import LocalBoard, Worker, WorkerSpec
 
 REQUEST = GenerationRequest(id="r", model="m")
+PROMPTED = Prompted(REQUEST, ServedModel("m", None), "", EncodeReport(TokenIds([1]), 0))
 
 
 @attrs.define
@@ -34,79 +41,164 @@ class Notes:
         self.moments.append(moment)
 
 
-def worker(name: str) -> Worker:
-    return Worker(spec=WorkerSpec(f"grpc://{name}", name=name), row=0, board=LocalBoard())
+@attrs.define
+class Played:
+    """The steps that a flow asked for, what it reported, and what it returned."""
+
+    asked: list[Any]
+    notes: Notes
+    returned: Any = None
+
+    @property
+    def kinds(self) -> list[type[Step[Any]]]:
+        return [type(step) for step in self.asked]
 
 
-def play(answers: list[Any], *, commitment: Commitment | None = None, attempts: int = 3) -> tuple[list[Any], Notes]:
-    """Answer the flow's steps from a list; an exception in it is thrown. Returns the steps asked for."""
-    notes, asked = Notes(), []
-    flow = generate(REQUEST, commitment or Commitment(), RetryPolicy(attempts), random.Random(0), notes)
-    step = next(flow)
+def on(*names: str) -> Placement:
+    """A placement on workers of these names."""
+    return Placement(
+        tuple(
+            [Chosen(Worker(spec=WorkerSpec(f"grpc://{name}", name=name), row=0, board=LocalBoard())) for name in names]
+        )
+    )
+
+
+def turn(error: SmgError | None = None) -> Turn:
+    return Turn(() if error else (Finished(0, "stop"),), Usage(3, 1), error=error)
+
+
+def play(
+    answers: list[Any],
+    *,
+    commitment: Commitment | None = None,
+    attempts: int = 3,
+    flow: Callable[..., Flow[Any]] = generate,
+    **options: Any,
+) -> Played:
+    """Answer the flow's steps from a list; an exception in it is thrown."""
+    notes, asked = Notes(), list[Any]()
+    terms = Terms(commitment or Commitment(), RetryPolicy(attempts), random.Random(0), notes)
+    running = flow(REQUEST, terms, **options)
+    step = next(running)
     for answer in answers:
         asked.append(step)
         try:
             if callable(answer):
                 answer = answer()
-            step = flow.throw(answer) if isinstance(answer, SmgError) else flow.send(answer)
-        except StopIteration:
-            return asked, notes
+            step = running.throw(answer) if isinstance(answer, SmgError) else running.send(answer)
+        except StopIteration as stop:
+            return Played(asked, notes, stop.value)
     raise AssertionError(f"the flow still asks for {step}")
 
 
-def test_a_request_is_prepared_once_sent_to_a_worker_and_done() -> None:
-    asked, notes = play(["prepared", worker("a"), None])
+def test_a_turn_is_prepared_once_sent_to_a_worker_and_returned() -> None:
+    done = turn()
+    played = play([PROMPTED, on("a"), done])
 
-    assert [type(step) for step in asked] == [Prepare, Select, Stream]
-    assert notes.moments == []
+    assert played.kinds == [Prepare, Select, Stream]
+    assert played.asked[0] == Prepare(REQUEST)
+    assert played.returned is done
+    assert played.notes.moments == []
+
+
+def test_a_response_of_one_turn_is_that_turn_and_the_end() -> None:
+    done = turn()
+    played = play([PROMPTED, on("a"), done, None], flow=respond)
+
+    assert played.kinds == [Prepare, Select, Stream, Finish]
+    assert played.asked[2].ends
+    assert played.asked[3] == Finish(done)
+
+
+def test_a_response_that_cannot_be_made_is_not_finished() -> None:
+    with pytest.raises(EngineFailed):
+        play([PROMPTED, on("a"), turn(EngineFailed("no"))], flow=respond)
+
+
+@pytest.mark.parametrize(("ends", "keep"), [(True, False), (False, True)])
+def test_what_is_asked_of_a_turn_is_asked_of_each_of_its_attempts(ends: bool, keep: bool) -> None:
+    played = play([PROMPTED, on("a"), turn(WorkerGone("lost")), on("b"), turn()], ends=ends, keep=keep)
+    streams = [step for step in played.asked if isinstance(step, Stream)]
+
+    assert [(step.attempt, step.ends, step.keep) for step in streams] == [(1, ends, keep), (2, ends, keep)]
+    assert all(step.prompted is PROMPTED and step.continues is None for step in streams)
+
+
+def test_of_several_workers_the_last_one_answers_and_none_is_asked_again() -> None:
+    played = play([PROMPTED, on("p", "d"), turn(WorkerGone("lost")), on("p2", "d2"), turn()])
+
+    assert [step.chosen.worker.name for step in played.asked if isinstance(step, Stream)] == ["d", "d2"]
+    assert played.asked[3].exclude == frozenset({"p", "d"})
+
+
+# ------------------------------------------------------------------------------------------------------------- retries
 
 
 def test_a_lost_worker_is_replaced_by_another_and_the_prompt_is_kept() -> None:
-    asked, notes = play(["prepared", worker("a"), WorkerGone("lost"), worker("b"), None])
+    played = play([PROMPTED, on("a"), turn(WorkerGone("lost")), on("b"), turn()])
 
-    assert [type(step) for step in asked] == [Prepare, Select, Stream, Select, Stream]
-    assert asked[3] == Select("prepared", frozenset({"a"}), 2)
-    assert notes.moments == [Retrying("r", "a", "WorkerGone", 0.0)]
+    assert played.kinds == [Prepare, Select, Stream, Select, Stream]
+    assert played.asked[3] == Select(PROMPTED, frozenset({"a"}), 2)
+    assert played.notes.moments == [Retrying("r", "a", "WorkerGone", 0.0)]
 
 
 def test_the_third_try_waits_a_little_first() -> None:
-    asked, _ = play(["prepared", worker("a"), WorkerGone(""), worker("b"), WorkerBusy(""), None, worker("c"), None])
-    wait = asked[5]
+    lost, busy = turn(WorkerGone("")), turn(WorkerBusy(""))
+    played = play([PROMPTED, on("a"), lost, on("b"), busy, None, on("c"), turn()])
+    wait = played.asked[5]
 
     assert isinstance(wait, Wait)
     assert 0.025 <= wait.seconds <= 0.05
-    assert asked[6].exclude == frozenset({"a", "b"})
+    assert played.asked[6].exclude == frozenset({"a", "b"})
 
 
 def test_once_a_byte_is_out_nothing_is_tried_again() -> None:
     commitment = Commitment()
 
-    def lost() -> SmgError:
+    def lost() -> Turn:
         commitment.committed = True
-        return WorkerGone("lost")
+        return turn(WorkerGone("lost"))
 
     with pytest.raises(WorkerGone):
-        play(["prepared", worker("a"), lost], commitment=commitment)
+        play([PROMPTED, on("a"), lost], commitment=commitment)
 
 
 def test_an_error_that_any_worker_would_give_is_given_at_once() -> None:
     with pytest.raises(EngineFailed):
-        play(["prepared", worker("a"), EngineFailed("no")])
+        play([PROMPTED, on("a"), turn(EngineFailed("no"))])
 
 
 def test_when_nobody_else_is_left_the_client_hears_of_the_first_failure() -> None:
     with pytest.raises(WorkerGone, match="lost"):
-        play(["prepared", worker("a"), WorkerGone("lost"), NoWorker("none")])
+        play([PROMPTED, on("a"), turn(WorkerGone("lost")), NoWorker("none")])
+
+
+def test_a_refusal_by_those_who_are_left_is_not_what_the_client_hears_either() -> None:
+    with pytest.raises(WorkerGone, match="lost"):
+        play([PROMPTED, on("a"), turn(WorkerGone("lost")), InvalidRequest("not here")])
 
 
 def test_no_worker_at_all_is_said_as_it_is() -> None:
     with pytest.raises(NoWorker):
-        play(["prepared", NoWorker("none")])
+        play([PROMPTED, NoWorker("none")])
+
+
+def test_a_request_that_is_wrong_is_said_as_it_is() -> None:
+    with pytest.raises(InvalidRequest):
+        play([InvalidRequest("wrong")])
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_a_client_that_leaves_ends_the_flow_wherever_it_waits(step: int) -> None:
+    answers: list[Any] = [PROMPTED, on("a"), turn()]
+    with pytest.raises(ClientGone):
+        play([*answers[:step], ClientGone("left")])
 
 
 def test_tries_are_bounded() -> None:
+    first, second = turn(WorkerGone("first")), turn(WorkerGone("second"))
     with pytest.raises(WorkerGone, match="second"):
-        play(["prepared", worker("a"), WorkerGone("first"), worker("b"), WorkerGone("second")], attempts=2)
+        play([PROMPTED, on("a"), first, on("b"), second], attempts=2)
 
 
 @pytest.mark.parametrize("retry", range(1, 12))

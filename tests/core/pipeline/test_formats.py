@@ -2,7 +2,7 @@
 
 import pytest
 
-from smg_core.engines.base import Constraint, EngineFacts
+from smg_core.engines.base import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.formats import constraint_of, output_check
 from smg_core.request import (
@@ -16,9 +16,7 @@ from smg_core.request import (
     TextFormat,
 )
 
-ALL = EngineFacts(
-    "test", constraints=frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"})
-)
+ALL = frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"})
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": False}
 
 
@@ -40,7 +38,7 @@ def test_each_format_has_its_constraint(asked: ResponseFormat, constraint: Const
 
 def test_a_format_the_engine_cannot_hold_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedParameter, match="regex") as caught:
-        constraint_of(RegexFormat("a"), EngineFacts("test", constraints=frozenset({"json_object"})))
+        constraint_of(RegexFormat("a"), frozenset({"json_object"}))
 
     assert caught.value.param == "response_format"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from smg_core.errors import UnsupportedParameter
-from smg_core.pipeline.media import MediaItem, media_of, refuse_unless_taken, suggests_media
+from smg_core.pipeline.media import MediaItem, media_of, refuse_mixture, refuse_unless_taken, suggests_media
 from smg_core.request import (
     Audio,
     File,
@@ -94,6 +94,18 @@ def test_uploaded_files_cannot_be_referred_to() -> None:
 
 def test_what_is_taken_passes() -> None:
     refuse_unless_taken([MediaItem("image", source("1"), "a"), MediaItem("video", source("2"), "b")], "m", BOTH)
+
+
+def test_one_kind_may_always_come_alone_and_several_only_together_where_that_is_said() -> None:
+    pictures = [MediaItem("image", source("1"), "a"), MediaItem("image", source("2"), "b")]
+    mixed = [*pictures, MediaItem("video", source("3"), "c")]
+    refuse_mixture(pictures, frozenset())
+    refuse_mixture(mixed, BOTH)
+    refuse_mixture([], frozenset())
+
+    with pytest.raises(UnsupportedParameter, match="videos and images in one request") as refusal:
+        refuse_mixture(mixed, frozenset({"image", "audio"}))
+    assert refusal.value.param == "c"
 
 
 @pytest.mark.parametrize(

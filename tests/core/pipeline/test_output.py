@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 import smg_core.simulator
 from smg_core.engines.base import EngineLogprob, EngineOutput
-from smg_core.errors import EngineFailed, EngineGarbled, WorkerGone
+from smg_core.errors import EngineFailed, EngineGarbled
 from smg_core.events import (
-    Done,
     Event,
-    Failed,
     Finished,
+    FinishReason,
     ReasoningDelta,
+    ReasoningEnd,
     TextDelta,
+    TextEnd,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -64,9 +65,12 @@ def plan(
 
 
 def run(plan: OutputPlan, outputs: Sequence[EngineOutput]) -> list[Event]:
-    """All events, one engine output at a time."""
+    """All events, one engine output at a time, and behind them what the turn used."""
     processor = OutputProcessor(plan)
-    return [event for output in outputs for event in processor.feed([output])]
+    events = [event for output in outputs for event in processor.feed([output])]
+    assert processor.done
+    assert processor.finishes == [event for event in events if isinstance(event, Finished)]
+    return [*events, processor.usage()]
 
 
 def text_of(events: Sequence[Event], index: int = 0) -> str:
@@ -87,7 +91,7 @@ def test_text_is_the_same_however_the_ids_are_batched(text: str, cuts: list[int]
     events = run(plan(), outputs)
 
     assert text_of(events) == tokenizer().decode(ids)
-    assert events[-3:] == [Finished(0, "stop"), Usage(7, len(ids)), Done()]
+    assert events[-3:] == [TextEnd(0), Finished(0, "stop"), Usage(7, len(ids))]
 
 
 @given(
@@ -103,8 +107,8 @@ def test_a_stop_string_ends_the_text_wherever_tokens_and_batches_fall(words: lis
     finished = [event for event in events if isinstance(event, Finished)]
 
     assert text_of(events) == text.partition("END")[0]
-    assert finished == [Finished(0, "stop", "END") if "END" in text else Finished(0, "length")]
-    assert events[-1] == Done()
+    cut = text != ""  # a text that the bound on tokens ends is not whole; where nothing was said, nothing was cut
+    assert finished == [Finished(0, "stop", "END") if "END" in text else Finished(0, "length", cut=cut)]
 
 
 @given(st.text(), st.lists(st.integers(0, 200), max_size=8))
@@ -147,15 +151,18 @@ def test_choices_are_kept_apart_and_the_response_ends_with_the_last_of_them() ->
     assert not processor.done
     last = processor.feed([EngineOutput(1, (), finish="length")])
 
-    assert first == [TextDelta(1, "b"), TextDelta(0, "a"), Finished(0, "stop")]
-    assert last == [Finished(1, "length"), Usage(7, 2), Done()]
+    assert first == [TextDelta(1, "b"), TextDelta(0, "a"), TextEnd(0), Finished(0, "stop")]
+    assert last == [TextEnd(1), Finished(1, "length", cut=True)]
+    assert processor.finishes == [Finished(0, "stop"), Finished(1, "length", cut=True)]
+    assert processor.usage() == Usage(7, 2)
+    assert processor.done
 
 
 def test_one_greedy_choice_stands_for_all_that_were_asked_for() -> None:
     events = run(plan(choices=3, copies=3), [EngineOutput(ids=ids_of("same"), finish="stop")])
 
     assert [text_of(events, index) for index in range(3)] == ["same"] * 3
-    assert events[-2] == Usage(7, 3 * len(ids_of("same")))
+    assert events[-1] == Usage(7, 3 * len(ids_of("same")))
 
 
 def test_a_choice_nobody_asked_for_is_the_engines_fault() -> None:
@@ -171,7 +178,7 @@ def test_an_engine_that_gives_up_fails_the_response() -> None:
 def test_counts_come_from_the_engine_where_it_knows_better() -> None:
     events = run(plan(), [EngineOutput(ids=[5], prompt_tokens=9, cached_tokens=4, finish="stop", reasoning_tokens=1)])
 
-    assert events[-2] == Usage(9, 1, 4, 1)
+    assert events[-1] == Usage(9, 1, 4, 1)
 
 
 @given(st.integers(1, 9))
@@ -215,13 +222,13 @@ def test_reasoning_text_and_calls_come_in_order_however_the_ids_are_batched(cuts
     assert text_of(events).strip() == "Sure."
     assert "".join(event.arguments for event in events if isinstance(event, ToolCallDelta)) == '{"x": 1}'
     assert kinds.index(ReasoningDelta) < kinds.index(TextDelta) < kinds.index(ToolCallStart) < kinds.index(ToolCallEnd)
-    assert events[-3] == Finished(0, "tool_calls")
+    assert events[-2] == Finished(0, "tool_calls")
 
 
 def test_reasoning_tokens_are_counted() -> None:
     ids = ids_of(CALL)
     events = run(plan(parser=hermes), [*(EngineOutput(ids=[each]) for each in ids), EngineOutput(finish="stop")])
-    usage = events[-2]
+    usage = events[-1]
 
     assert isinstance(usage, Usage)
     assert usage.reasoning_tokens == len(ids_of("hm"))
@@ -235,13 +242,118 @@ def test_an_answer_that_breaks_its_format_is_a_failure_not_an_answer() -> None:
 def test_an_answer_cut_off_by_its_length_is_not_held_to_its_format() -> None:
     events = run(plan(check=lambda text: "no good"), [EngineOutput(ids=ids_of("x"), finish="length")])
 
-    assert events[-1] == Done()
+    assert events[-2] == Finished(0, "length", cut=True)
 
 
-def test_a_response_that_fails_ends_with_what_was_used_and_the_error() -> None:
-    processor = OutputProcessor(plan())
-    processor.feed([EngineOutput(ids=[5])])
-    error = WorkerGone("lost")
+# ----------------------------------------------------------------------------------------------------- blocks and ends
 
-    assert processor.fail(error) == [Usage(7, 1), Failed(error)]
-    assert processor.done
+
+def test_every_block_is_closed_before_the_next_one_is_opened() -> None:
+    events = run(plan(parser=hermes), [EngineOutput(ids=ids_of(CALL)), EngineOutput(finish="stop")])
+    blocks = [type(event) for event in events if not isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta)]
+
+    assert blocks == [ReasoningEnd, TextEnd, ToolCallStart, ToolCallEnd, Finished, Usage]
+
+
+@pytest.mark.parametrize("finish", ["length", "stop", "abort"])
+def test_a_call_that_is_cut_off_is_closed_as_invalid_and_its_choice_says_so(finish: FinishReason) -> None:
+    said = '<tool_call>\n{"name": "add", "arguments": {"x": '
+    events = run(plan(parser=hermes), [EngineOutput(ids=ids_of(said)), EngineOutput(finish=finish)])
+    (end,) = [event for event in events if isinstance(event, ToolCallEnd)]
+    (finished,) = [event for event in events if isinstance(event, Finished)]
+
+    assert not end.valid
+    assert finished.cut
+
+
+def test_a_whole_call_is_valid_and_nothing_is_cut() -> None:
+    events = run(plan(parser=hermes), [EngineOutput(ids=ids_of(CALL)), EngineOutput(finish="stop")])
+
+    assert [event.valid for event in events if isinstance(event, ToolCallEnd)] == [True]
+    assert [event.cut for event in events if isinstance(event, Finished)] == [False]
+
+
+def test_a_text_that_ends_by_itself_is_not_cut_and_one_that_the_bound_ends_is() -> None:
+    whole = run(plan(), [EngineOutput(ids=ids_of("text"), finish="stop")])
+    cut = run(plan(), [EngineOutput(ids=ids_of("text"), finish="length")])
+
+    assert (whole[-2], cut[-2]) == (Finished(0, "stop"), Finished(0, "length", cut=True))
+
+
+def test_a_turn_that_is_broken_off_closes_what_is_open_once() -> None:
+    processor = OutputProcessor(plan(choices=2, parser=hermes))
+    processor.feed([EngineOutput(0, ids_of("text")), EngineOutput(1, ids_of("<think>thought about"))])
+
+    assert processor.cut() == [TextEnd(0), ReasoningEnd(1)]
+    assert processor.cut() == []
+
+
+def test_a_turn_numbers_its_calls_on_from_the_turns_before_it() -> None:
+    processor = OutputProcessor(plan(parser=hermes), first_call=3)
+    events = processor.feed([EngineOutput(ids=ids_of(CALL), finish="stop")])
+
+    assert {event.call for event in events if isinstance(event, ToolCallStart | ToolCallDelta | ToolCallEnd)} == {3}
+    assert processor.next_call == 4
+
+
+def test_a_turn_without_a_call_leaves_the_next_number_as_it_was() -> None:
+    processor = OutputProcessor(plan(), first_call=2)
+    processor.feed([EngineOutput(ids=ids_of("text"), finish="stop")])
+
+    assert processor.next_call == 2
+
+
+# ------------------------------------------------------------------------------------------ going on with another call
+
+
+@given(st.text(max_size=40), st.integers(0, 60), st.lists(st.integers(0, 200), max_size=5))
+def test_a_turn_that_two_engines_say_is_the_turn_that_one_says(text: str, where: int, cuts: list[int]) -> None:
+    text = text.encode("utf-8", "replace").decode()
+    ids = ids_of(text)
+    first, second = ids[: where % (len(ids) + 1)], ids[where % (len(ids) + 1) :]
+    processor = OutputProcessor(plan(stop=("END",)), keep_ids=True)
+    events: list[Event] = []
+    for piece in split(first, cuts):
+        events += processor.feed([EngineOutput(ids=piece, prompt_tokens=9, cached_tokens=4)])
+    if not processor.done:
+        assert list(processor.kept_ids) == first
+        processor.resume()
+        longer = 9 + len(first)
+        events += processor.feed([EngineOutput(ids=second, prompt_tokens=longer, cached_tokens=8, finish="stop")])
+
+    assert text_of(events) == text_of(run(plan(stop=("END",)), [EngineOutput(ids=ids, finish="stop")]))
+    assert processor.usage().prompt_tokens == (9 if first else 7)
+    assert processor.usage().cached_tokens == (4 if first else 0)
+
+
+def test_a_call_that_two_engines_write_is_one_call() -> None:
+    ids = ids_of(CALL)
+    processor = OutputProcessor(plan(parser=hermes), keep_ids=True)
+    events = processor.feed([EngineOutput(ids=ids[:-6])])
+    processor.resume()
+    events += processor.feed([EngineOutput(ids=ids[-6:], finish="stop")])
+
+    assert sum(isinstance(event, ToolCallStart) for event in events) == 1
+    assert "".join(event.arguments for event in events if isinstance(event, ToolCallDelta)) == '{"x": 1}'
+    assert processor.usage().completion_tokens == len(ids)
+
+
+def test_ids_are_kept_where_that_was_asked_for_and_the_turn_has_one_choice() -> None:
+    kept, silent = OutputProcessor(plan(), keep_ids=True), OutputProcessor(plan())
+    several = OutputProcessor(plan(choices=2), keep_ids=True)
+    for processor in (kept, silent, several):
+        processor.feed([EngineOutput(ids=[5, 6]), EngineOutput(ids=[7], finish="stop")])
+
+    assert list(kept.kept_ids) == [5, 6, 7]
+    assert (list(silent.kept_ids), list(several.kept_ids)) == ([], [])
+    assert (kept.resumable, silent.resumable, several.resumable) == (True, False, False)
+
+
+def test_an_engine_may_be_behind_a_stop_string_that_was_found_here() -> None:
+    processor = OutputProcessor(plan(stop=("END",)))
+    processor.feed([EngineOutput(ids=ids_of("so END"))])
+    assert (processor.done, processor.engine_done) == (True, False)
+
+    processor.feed([EngineOutput(finish="stop", kv_transfer='{"block": 1}')])
+    assert processor.engine_done
+    assert processor.kv_transfer == '{"block": 1}'

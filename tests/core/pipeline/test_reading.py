@@ -17,9 +17,14 @@ WEATHER = FunctionTool("get_weather", None, {"type": "object", "properties": {"c
 TIME = FunctionTool("get_time")
 
 
-def reading(*, choice: ToolChoice | None = None, served: Any = None, **fields: Any) -> Reading:
+FACTS = EngineFacts("test", constraints=frozenset({"json_schema", "structural_tag"}))
+
+
+def reading(
+    *, choice: ToolChoice | None = None, served: Any = None, facts: EngineFacts = FACTS, **fields: Any
+) -> Reading:
     request = asking(tools=(WEATHER, TIME), tool_choice=choice or ToolChoice(), **fields)
-    return reading_of(request, served or model(), "")
+    return reading_of(request, served or model(), "", facts)
 
 
 def fault(**arguments: Any) -> SmgError:
@@ -29,8 +34,8 @@ def fault(**arguments: Any) -> SmgError:
 
 
 def test_without_tools_and_reasoning_the_output_is_plain_text() -> None:
-    assert reading_of(asking(), model(parser=family("mistral")), "").make_parser is None
-    assert reading_of(asking(), model(parser=None), "").make_parser is None
+    assert reading_of(asking(), model(parser=family("mistral")), "", FACTS).make_parser is None
+    assert reading_of(asking(), model(parser=None), "", FACTS).make_parser is None
 
 
 def test_with_tools_calls_are_found_and_nothing_is_forced() -> None:
@@ -57,7 +62,7 @@ def test_a_choice_that_must_be_kept_becomes_the_engines_constraint(choice: ToolC
 
 
 def test_a_choice_that_the_engine_cannot_be_held_to_is_refused_by_name() -> None:
-    error = fault(choice=ToolChoice("required"), served=model(capabilities=EngineFacts("test")))
+    error = fault(choice=ToolChoice("required"), facts=EngineFacts("test"))
 
     assert isinstance(error, UnsupportedParameter)
     assert error.param == "tool_choice"
@@ -84,15 +89,15 @@ def test_a_schema_that_the_engine_is_to_compile_is_checked_first() -> None:
     for tool in (bad, far):
         request = asking(tools=(WEATHER, tool), tool_choice=ToolChoice("required"))
         with pytest.raises(InvalidRequest) as caught:
-            reading_of(request, model(), "")
+            reading_of(request, model(), "", FACTS)
         assert caught.value.param == "tools[1].parameters"
-    assert reading_of(asking(tools=(bad,)), model(), "").constraint is None
+    assert reading_of(asking(tools=(bad,)), model(), "", FACTS).constraint is None
 
 
 def test_reasoning_that_the_prompt_has_opened_is_read_as_reasoning() -> None:
     served = model(parser=family("qwen3"))
-    opened = reading_of(asking(), served, "<|im_start|>assistant\n<think>\n")
-    closed = reading_of(asking(), served, "<|im_start|>assistant\n")
+    opened = reading_of(asking(), served, "<|im_start|>assistant\n<think>\n", FACTS)
+    closed = reading_of(asking(), served, "<|im_start|>assistant\n", FACTS)
     assert opened.make_parser is not None
     assert closed.make_parser is not None
 
@@ -103,8 +108,8 @@ def test_reasoning_that_the_prompt_has_opened_is_read_as_reasoning() -> None:
 def test_calls_are_numbered_on_from_earlier_turns_where_the_family_does_so() -> None:
     earlier = Message("assistant", (ToolCall("functions.get_weather:0", "get_weather", "{}"),))
     served = model(parser=family("kimi_k2"))
-    first = reading_of(asking(tools=(WEATHER,)), served, "")
-    later = reading_of(asking(tools=(WEATHER,), messages=(earlier,)), served, "")
+    first = reading_of(asking(tools=(WEATHER,)), served, "", FACTS)
+    later = reading_of(asking(tools=(WEATHER,), messages=(earlier,)), served, "", FACTS)
     ids = []
     for found in (first, later):
         assert found.make_parser is not None

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any, Literal
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,9 +13,27 @@ from tests.core.pipeline.test_output import ids_of, plan
 
 from smg_core.engines.base import EngineOutput
 from smg_core.errors import EngineFailed, WorkerGone
-from smg_core.events import Done, Event, Failed, Finished, TextDelta, Usage
+from smg_core.events import (
+    Done,
+    Event,
+    Failed,
+    Finished,
+    HostedEnd,
+    HostedProgress,
+    HostedStart,
+    ReasoningDelta,
+    ReasoningEnd,
+    RefusalDelta,
+    TextDelta,
+    TextEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.attempt import Attempt
+from smg_core.pipeline.chat_reader import ChatReader
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.streaming import without_finishes
 from smg_parsers import Parser
@@ -87,43 +107,97 @@ class Call:
     def resume(self) -> None: ...
 
 
-def reader(parsed: bool, first_call: int) -> OutputProcessor:
-    made = plan(parser=lambda: Parser(family("hermes"), tools=TOOLS)) if parsed else plan()
-    return OutputProcessor(made, first_call)
+def reader(parsed: bool, first_call: int, choices: int = 1) -> OutputProcessor:
+    parser = (lambda: Parser(family("hermes"), tools=TOOLS)) if parsed else None
+    return OutputProcessor(plan(parser=parser, choices=choices), first_call)
 
 
-said = st.sampled_from(SAID)
-steps = st.lists(
-    st.tuples(
-        said,
-        st.integers(1, 4),  # tokens a push
-        st.sampled_from(["ends", "fails", "cut short", "client gone"]),
-        st.booleans(),  # whether the client is written to while it goes on
-        st.booleans(),  # whether a failed turn is gone on with by the next attempt
+def chat_blocks(index: int, which: int) -> list[Event]:
+    """What an engine that speaks chat says in one choice."""
+    text: list[Event] = [TextDelta(index, "text"), TextDelta(index, " more"), TextEnd(index)]
+    said: list[list[Event]] = [
+        text,
+        [ReasoningDelta(index, "thought"), ReasoningEnd(index, b"seal"), *text],
+        [ToolCallStart(index, 0, "a", "f"), ToolCallDelta(index, 0, "{}"), ToolCallEnd(index, 0)],
+        [ToolCallStart(index, 0, "a", "f"), ToolCallEnd(index, 0), ToolCallStart(index, 1, "b", "g"), ToolCallEnd(index, 1)],
+        [HostedStart(index, "h", "web_search"), HostedProgress(index, "searching"), HostedEnd(index), *text],
+        [RefusalDelta(index, "I"), RefusalDelta(index, " decline"), TextEnd(index)],
+        [],
+    ]  # fmt: skip
+    return said[which % len(said)]
+
+
+@attrs.frozen
+class Played:
+    """One attempt of a play. `kind` is who speaks; `said` what each choice says (of ids: a text of SAID); `size` how much a push
+    brings; `written`: whether the client is written to while it goes on; `continued`: whether the next attempt goes on with a
+    failed one."""
+
+    kind: Literal["plain", "parsed", "chat"]
+    said: tuple[int, ...]
+    size: int
+    end: Literal["ends", "fails", "cut short", "client gone"]
+    written: bool
+    continued: bool
+
+
+plays = st.lists(
+    st.builds(
+        Played,
+        kind=st.sampled_from(["plain", "parsed", "chat"]),
+        said=st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6)),
+        size=st.integers(1, 4),
+        end=st.sampled_from(["ends", "fails", "cut short", "client gone"]),
+        written=st.booleans(),
+        continued=st.booleans(),
     ),
     min_size=1,
     max_size=5,
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     kind=st.sampled_from(["stream", "whole"]),
-    parsed=st.booleans(),
-    attempts=steps,
+    choices=st.sampled_from([1, 1, 1, 2, 3]),
+    attempts=plays,
     how=st.sampled_from(["finish", "fail", "cancel"]),
 )
-def test_every_response_keeps_the_grammar(kind: str, parsed: bool, attempts: list[tuple], how: str) -> None:
-    client = asyncio.run(_respond(kind, parsed, attempts, how))
+def test_every_response_keeps_the_grammar(kind: str, choices: int, attempts: list[Played], how: str) -> None:
+    client = asyncio.run(_respond(kind, choices, attempts, how))
     if client is None:
         return
 
-    check(client.events)
+    check(client.events, choices=choices)
     assert client.ended == 1
     assert sum(isinstance(event, Usage) for event in client.events) == 1
 
 
-async def _respond(kind: str, parsed: bool, attempts: list[tuple], how: str) -> Client | None:
+def _pushes(played: Played, choices: int) -> list[list[Any]]:
+    """What the engine pushes before the end of the turn, the choices in turns."""
+    if played.kind == "chat":
+        said: list[list[Any]] = [chat_blocks(index, played.said[index]) for index in range(choices)]
+    else:
+        said = [
+            [EngineOutput(index, [each], prompt_tokens=5) for each in ids_of(SAID[played.said[index] % len(SAID)])]
+            for index in range(choices)
+        ]
+    pushes = []
+    for at in range(0, max(map(len, said)), played.size):
+        pushes += [one[at : at + played.size] for one in said if one[at : at + played.size]]
+    if played.end in ("fails", "client gone"):
+        pushes = pushes[: len(pushes) // 2 + 1]  # in the middle of a block, where there is one
+    return pushes
+
+
+def _last_push(played: Played, choices: int) -> list[Any]:
+    if played.kind == "chat":
+        return [*(Finished(index, "stop") for index in range(choices)), Usage(5, 3), Done()]
+    return [EngineOutput(index, finish="stop") for index in range(choices)]
+
+
+async def _respond(kind: str, choices: int, attempts: list[Played], how: str) -> Client | None:
+    """Play the attempts as flows do: with several choices one turn is a response; None for one that was refused."""
     client = Client()
     answer: Answer
     if kind == "stream":
@@ -131,38 +205,19 @@ async def _respond(kind: str, parsed: bool, attempts: list[tuple], how: str) -> 
     else:
         answer = WholeAnswer(client.encoder, client.write, model="m")
     going_on: OutputProcessor | None = None
-    last: Attempt | None = None
-    for text, size, end, written, continued in attempts:
-        turn = going_on or reader(parsed, answer.calls)
+    last: Attempt[Any] | None = None
+    for played in attempts:
+        if going_on is not None:
+            played = attrs.evolve(played, kind="plain")
+        last = await _attempt(answer, played, choices, going_on)
+        if played.end == "client gone":
+            return client if await answer.fail(EngineFailed("left")) else None
         going_on = None
-        last = Attempt(turn, without_finishes(answer))
-        answer.begin(last)
-        last.reads_from(Call())
-        carrying = asyncio.ensure_future(answer.carry(last))
-        ids = ids_of(text)
-        for at in range(0, len(ids), size):
-            last.outputs([EngineOutput(ids=ids[at : at + size], prompt_tokens=5)])
-            if written:
-                for _ in range(4):
-                    await asyncio.sleep(0)
-        if end == "ends" and not turn.done:
-            last.outputs([EngineOutput(finish="stop")])
-            last.closed(None)
-        elif end == "fails":
-            last.closed(WorkerGone("gone"))
-        elif end == "cut short":
-            last.closed(None)
-        else:
-            carrying.cancel()
-            await asyncio.wait([carrying])
-            last.release()
-            failed = await answer.fail(EngineFailed("left"))
-            return client if failed else None
-        await carrying
-        last.release()
-        if last.error is not None and continued:
-            going_on = turn
-            turn.resume()
+        if last.error is not None and played.continued and isinstance(last.reader, OutputProcessor):
+            going_on = last.reader
+            going_on.resume()
+        elif choices > 1 and (last.error is None or answer.committed):
+            break
     assert last is not None
     if how == "finish" and last.error is None:
         await answer.finish(last.reader.finishes)
@@ -172,6 +227,39 @@ async def _respond(kind: str, parsed: bool, attempts: list[tuple], how: str) -> 
         await answer.cancel("asked")
         return client
     return client if await answer.fail(EngineFailed("at the end")) else None
+
+
+async def _attempt(answer: Answer, played: Played, choices: int, going_on: OutputProcessor | None) -> Attempt[Any]:
+    turn: Any = going_on
+    if turn is None and played.kind == "chat":
+        turn = ChatReader(choices, answer.calls)
+    elif turn is None:
+        turn = reader(played.kind == "parsed", answer.calls, choices)
+    attempt: Attempt[Any] = Attempt(turn, without_finishes(answer))
+    answer.begin(attempt)
+    attempt.reads_from(Call())
+    carrying = asyncio.ensure_future(answer.carry(attempt))
+    for push in _pushes(played, choices):
+        attempt.outputs(push)
+        if played.written:
+            for _ in range(4):
+                await asyncio.sleep(0)
+    if played.end == "ends":
+        attempt.outputs(_last_push(played, choices))
+        attempt.closed(None)
+    elif played.end == "fails":
+        attempt.closed(WorkerGone("gone"))
+    elif played.end == "cut short":
+        attempt.closed(None)
+    else:
+        carrying.cancel()
+        await asyncio.wait([carrying])
+        attempt.release()
+        attempt.outputs(_last_push(played, choices))  # too late
+        return attempt
+    await carrying
+    attempt.release()
+    return attempt
 
 
 def test_usage_is_said_before_a_failure() -> None:

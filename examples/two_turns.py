@@ -1,0 +1,81 @@
+"""A flow of one's own: the model calls a tool, the tool runs here, the model answers. The client gets one response.
+
+    python examples/two_turns.py
+
+A flow is a generator of steps. `generate` is one turn of the model; whoever writes a tool loop, a history or a second opinion
+writes a flow around it. What the turns used is summed, the numbers of the tool calls run on, and the response ends once.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from smg_core import Gateway
+from smg_core.pipeline.answer import WholeAnswer
+from smg_core.pipeline.driver import Run
+from smg_core.pipeline.flow import Terms, generate
+from smg_core.pipeline.steps import Finish, Flow, ask
+from smg_core.pipeline.trace import Trace
+from smg_core.pipeline.turn import CalledTool
+from smg_core.protocols.base import Incoming
+from smg_core.protocols.chat import decode_chat
+from smg_core.protocols.chat_encode import ChatWholeEncoder
+from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.testing import Reply, tool_call
+
+Tools = Mapping[str, Callable[..., str]]
+
+TOOLS: Tools = {"get_weather": lambda city: f"It is raining in {city}."}
+SAYS = (tool_call("get_weather", {"city": "Paris"}), Reply("Take an umbrella."))
+
+ASKED = {
+    "model": "sim",
+    "messages": [{"role": "user", "content": "What do I need in Paris today?"}],
+    "tools": [
+        {
+            "type": "function",
+            "function": {
+                "name": "get_weather",
+                "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+            },
+        }
+    ],
+}
+
+
+def with_tools(request: GenerationRequest, terms: Terms, tools: Tools, most: int = 5) -> Flow[None]:
+    """A response of as many turns as it takes, at most `most`: until the model calls no tool any more."""
+    for _ in range(most):
+        turn = yield from generate(request, terms, ends=False, keep=True)
+        calls = turn.output.calls
+        if not calls:
+            break
+        results = [Message("tool", (ToolResult(call.id, (Text(run(call, tools)),)),)) for call in calls]
+        called = Message("assistant", tuple(ToolCall(call.id, call.name, call.arguments) for call in calls))
+        request = attrs.evolve(request, messages=(*request.messages, called, *results))
+    yield from ask(Finish(turn))
+
+
+def run(call: CalledTool, tools: Tools) -> str:
+    """A real application would make a step of this, with a performer that may wait."""
+    return tools[call.name](**json.loads(call.arguments))
+
+
+async def main() -> None:
+    async with Gateway.simulated(SimulatorConfig(replies=SAYS)) as gateway:
+        chat = decode_chat(Incoming(json.dumps(ASKED).encode(), request_id="chatcmpl-1"))
+
+        async def write(data: bytes, last: bool) -> None:
+            print(json.dumps(json.loads(data), indent=2))
+
+        answer = WholeAnswer(lambda: ChatWholeEncoder(chat, 0, "chatcmpl-1"), write, model="sim")
+        trace = Trace(gateway.clock.monotonic(), gateway.observer)
+        terms = Terms(answer, gateway.retry, gateway.rng, trace)
+        await gateway.driver.drive(with_tools(chat.generation, terms, TOOLS), Run(answer, trace))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

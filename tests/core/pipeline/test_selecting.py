@@ -1,0 +1,190 @@
+"""Which worker: ready, able to do what is asked, not tried before, and the policy's pick among those."""
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import attrs
+import pytest
+from tests.core.pipeline.test_prepare import asking, model, prompted
+
+from smg_core.engines.base import EngineFacts
+from smg_core.errors import InternalError, ModelNotFound, NoWorker, PromptTooLong, UnsupportedParameter
+from smg_core.hooks import WorkerPicked
+from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.selecting import Selecting
+from smg_core.pipeline.steps import Select
+from smg_core.pipeline.trace import Trace
+from smg_core.request import Caller, Sampling
+from smg_core.routing import Candidate, Pick, Policies, RoutingContext
+from smg_core.testing import FakeClock, MemoryObserver
+from smg_core.workers.registry import Registry
+from smg_core.workers.worker import LocalBoard, Role, Worker, WorkerSpec
+
+ABLE = EngineFacts("test")
+ONE_AT_A_TIME = EngineFacts("test", n=False)
+SHORT = EngineFacts("test", context_length=5)
+
+
+class Watching:
+    """A policy that takes the last one, and keeps what it was shown."""
+
+    name = "watching"
+
+    def __init__(self) -> None:
+        self.shown: list[list[str]] = []
+        self.contexts: list[RoutingContext] = []
+        self.answer: Any = None
+
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        self.shown.append([candidate.name for candidate in candidates])
+        self.contexts.append(context)
+        return self.answer if self.answer is not None else Pick(candidates[-1], rank=3)
+
+
+@attrs.define
+class Office:
+    """A registry of workers without engines, and the policies that choose among them."""
+
+    registry: Registry = attrs.field(factory=Registry)
+    made: list[Watching] = attrs.field(factory=list)
+    observer: MemoryObserver = attrs.field(factory=MemoryObserver)
+    policies: Policies = attrs.field(init=False)
+    selecting: Selecting = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        def make() -> Watching:
+            self.made.append(Watching())
+            return self.made[-1]
+
+        self.policies = Policies(make)
+        self.selecting = Selecting(registry=self.registry, policies=self.policies, clock=FakeClock(now=7.0))
+
+    def add(self, name: str, facts: EngineFacts = ABLE, role: Role = "regular") -> Worker:
+        worker = self.registry.add(WorkerSpec(f"grpc://{name}", name=name, role=role))
+        worker.facts = facts
+        self.registry.serve(worker, ("m",))
+        self.registry.signal(worker, "joined")
+        return worker
+
+    def choose(self, prompt: Prompted | None = None, **fields: Any) -> Any:
+        step = Select(prompt or made(), **fields)
+        return self.selecting.choose(step, Trace(0.0, self.observer))
+
+
+def made(**fields: Any) -> Prompted:
+    return prompted(asking(**fields), model())
+
+
+def test_the_policy_chooses_among_the_ready_ones_and_says_the_rank() -> None:
+    office = Office()
+    workers = [office.add(name) for name in "abc"]
+    office.registry.signal(workers[1], "failing")
+    placement = office.choose(attempt=2)
+
+    assert office.made[0].shown == [["a", "c"]]
+    assert (placement.last.worker, placement.last.rank, placement.last.role) == (workers[2], 3, "regular")
+    assert office.observer.of(WorkerPicked) == [WorkerPicked("r", "c", "watching", 2, 7.0)]
+
+
+def test_those_who_were_tried_are_not_asked_again() -> None:
+    office = Office()
+    for name in "abc":
+        office.add(name)
+    office.choose(exclude=frozenset({"c", "a"}))
+
+    assert office.made[0].shown == [["b"]]
+    with pytest.raises(NoWorker):
+        office.choose(exclude=frozenset({"a", "b", "c"}))
+
+
+def test_a_model_that_nobody_has_ready_is_told_from_one_that_nobody_has() -> None:
+    office = Office()
+    office.registry.signal(office.add("a"), "failing")
+    with pytest.raises(NoWorker):
+        office.choose()
+    with pytest.raises(ModelNotFound):
+        office.choose(made(model="other"))
+
+
+def test_only_workers_whose_engines_can_do_what_is_asked_are_candidates() -> None:
+    office = Office()
+    for name, facts in (("a", ONE_AT_A_TIME), ("b", ABLE), ("c", SHORT), ("d", ABLE)):
+        office.add(name, facts)
+    office.choose(made(sampling=Sampling(n=2)))
+    office.choose(made(messages=(), prompt=[1, 2]))
+
+    assert office.made[0].shown == [["b", "d"], ["a", "b", "c", "d"]]
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+def test_what_no_engine_can_do_is_refused_in_the_words_of_the_first(uniform: bool) -> None:
+    office = Office()
+    office.add("a", ONE_AT_A_TIME)
+    office.add("b", ONE_AT_A_TIME if uniform else attrs.evolve(SHORT, n=False))
+    with pytest.raises(UnsupportedParameter) as caught:
+        office.choose(made(sampling=Sampling(n=2)))
+
+    assert caught.value.param == "sampling.n"
+    assert not office.made
+
+
+def test_a_prompt_that_is_too_long_for_all_is_refused_and_goes_to_the_one_that_holds_it() -> None:
+    office = Office()
+    office.add("short", SHORT)
+    with pytest.raises(PromptTooLong):
+        office.choose(made(messages=(), prompt=[1] * 9))
+    office.add("long")
+
+    assert office.choose(made(messages=(), prompt=[1] * 9)).names == {"long"}
+
+
+def test_a_refusal_by_those_who_are_left_is_one_even_where_others_could() -> None:
+    office = Office()
+    office.add("able")
+    office.add("unable", ONE_AT_A_TIME)
+    with pytest.raises(UnsupportedParameter):
+        office.choose(made(sampling=Sampling(n=2)), exclude=frozenset({"able"}))
+
+
+def test_each_role_has_its_own_worker_and_its_own_policy() -> None:
+    office = Office()
+    roles: tuple[Role, ...] = get_args(Role)
+    for role in roles:
+        office.add(role, role=role)
+    placement = office.choose(roles=("prefill", "decode"))
+
+    assert [(each.worker.name, each.role) for each in placement.chosen] == [
+        ("prefill", "prefill"),
+        ("decode", "decode"),
+    ]
+    assert placement.last.worker.name == "decode"
+    assert placement.names == {"prefill", "decode"}
+    assert len(office.made) == 2
+    with pytest.raises(NoWorker):
+        office.choose(roles=("regular",), exclude=frozenset({"regular"}))
+
+
+def test_a_policy_is_shown_the_prompt_and_what_keeps_it_apart() -> None:
+    office = Office()
+    office.add("a")
+    prompt = made(caller=Caller(tenant="t"), cache_salt="s", cache_key="k", headers={"x-user": "ada"})
+    office.choose(prompt)
+    (context,) = office.made[0].contexts
+
+    assert context.input_ids is prompt.ids
+    assert (context.request_id, context.model, context.cache_key) == ("r", "m", "k")
+    assert context.cache_salt == "t\0s"
+    assert context.headers == {"x-user": "ada"}
+    assert context.media_keys is None
+
+
+@pytest.mark.parametrize("answer", ["a", object(), Pick(Worker(WorkerSpec("grpc://x", name="a"), 0, LocalBoard()))])
+def test_a_policy_that_answers_nonsense_is_a_fault_of_the_gateway(answer: Any) -> None:
+    office = Office()
+    office.add("a")
+    office.choose()
+    office.made[0].answer = answer
+    with pytest.raises(InternalError) as caught:
+        office.choose()
+
+    assert "watching" in str(caught.value.detail)
