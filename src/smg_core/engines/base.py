@@ -166,7 +166,7 @@ class Loads:
         return sum(rank.waiting for rank in self.ranks)
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class EngineFacts:
     """What one engine is and can be asked, from its own words where its dialect has words for it, else from the dialect's
     table. What it cannot do is refused with a 400 that names the parameter. Hashable: what is made for an engine may be kept

@@ -135,6 +135,8 @@ class Runtime:
     def _on_outcome(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
         """A call of a worker has ended: told to its watch, and to the policies of its models."""
         self.monitor.outcome(worker, error)
+        if worker.state == "gone":
+            return  # the policies have forgotten it
         ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
         self.policies.request_ended(ended, worker.models)
 
@@ -145,6 +147,7 @@ class Runtime:
         self.started = False
         for worker in list(self.registry):
             self.registry.signal(worker, "removed")
+            self.onboarding.left(worker)
         await self._stack.aclose()
         self.models.clear()
 
