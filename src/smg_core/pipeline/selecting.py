@@ -39,7 +39,11 @@ class Selecting:
         prompted = step.prompted
         request = prompted.request
         candidates = self._registry.candidates(request.model, step.exclude, role)
-        candidates = able(prompted, candidates, uniform=self._registry.uniform(request.model, role))
+        try:
+            candidates = able(prompted, candidates, uniform=self._registry.uniform(request.model, role))
+        except SmgError:
+            self._refuse_for_now(prompted, role)
+            raise
         context = RoutingContext(
             request_id=request.id,
             model=request.model,
@@ -59,6 +63,17 @@ class Selecting:
             )
         trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, self._clock.monotonic()))
         return Chosen(worker, role, pick.rank)
+
+    def _refuse_for_now(self, prompted: Prompted, role: Role) -> None:
+        """Raise NoWorker where a worker that cannot be reached now could do what those that are ready cannot."""
+        model = prompted.request.model
+        away = [each for each in self._registry.of(model) if each.role == role and each.state == "unreachable"]
+        try:
+            able(prompted, tuple(away), uniform=False)
+        except SmgError:
+            return
+        if away:
+            self._registry.refuse(model)
 
 
 def able(prompted: Prompted, candidates: tuple[Worker, ...], *, uniform: bool) -> tuple[Worker, ...]:
