@@ -86,8 +86,8 @@ class Runtime:
     async def start(self) -> None:
         """Begin to reach the workers; returns before they are. Calling it again does nothing.
 
-        Raises ValueError for a worker's URL that is none, UnknownDialect and UnknownPolicy for names that are none, and ValueError
-        for a tokenizer folder that holds none.
+        Raises ValueError for a worker's URL that is none and for a tokenizer folder that holds none, UnknownDialect and
+        UnknownPolicy for names that are none.
         """
         if self.started:
             return
