@@ -9,11 +9,12 @@ engine reports how that ended (`outcome`): a lost worker is probed at once inste
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
 import attrs
 
 from smg_core.engines.base import Engine
+from smg_core.engines.status import not_offered
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.hooks import Observer, WorkerStateChanged
 from smg_core.workers.health import HealthPolicy, HealthTracker, Outcome
@@ -179,7 +180,7 @@ class Monitor:
         alarm.clear()
 
     async def _watch_health(self, worker: Worker, engine: Engine) -> None:
-        """Returns when the worker answers again after it was unreachable."""
+        """Returns when the worker answers again after it was unreachable, be it in another dialect."""
         tracker, alarm = HealthTracker(self._settings.health), self._alarms[worker.name]
         while True:
             pause = self._settings.health_interval
@@ -187,19 +188,25 @@ class Monitor:
                 pause = min(pause, self._settings.join_interval)
             await self._pause(pause, alarm)
             outcome, reason = await self._probe(engine)
+            if outcome == "unknown":
+                if worker.state == "unreachable" and not worker.in_flight:
+                    await self._let_go(worker)
+                    return
+                outcome = "failed"
             verdict = tracker.note(outcome)
             if verdict == "healthy" and worker.state == "unreachable":
                 return
             if verdict is not None:
                 self.signal(worker, verdict, reason)
 
-    async def _probe(self, engine: Engine) -> tuple[Outcome, str]:
+    async def _probe(self, engine: Engine) -> tuple[Outcome | Literal["unknown"], str]:
+        """How a probe ended, and what is to be said of it; "unknown" when whoever is there does not know the question."""
         try:
             healthy = await engine.health(self._settings.probe_timeout)
         except WorkerGone as error:
             return "refused", str(error)
         except SmgError as error:
-            return "failed", str(error)
+            return "unknown" if not_offered(error) else "failed", str(error)
         return ("ok", "answers") if healthy else ("failed", "says that it is not healthy")
 
     async def _watch_loads(self, worker: Worker, engine: Engine) -> None:
