@@ -3,8 +3,10 @@ token ids."""
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -14,6 +16,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually, over_http, set
 from tests.gateway.fleet import ALERT, CALM, Prefer, joined
 from tests.gateway.test_failures import taken_apart
 from tests.gateway.test_mixed_fleet import SCHEMA, WEATHER
+from tokenizers import AddedToken, Tokenizer
 
 from smg_core import Config, Gateway
 from smg_core.hooks import RequestFinished, Retrying
@@ -22,7 +25,7 @@ from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import SimulatedEngine
+from smg_core.simulator.server import MODEL_FOLDER, SimulatedEngine
 from smg_core.testing import MemoryObserver, tool_call
 from smg_core.workers.worker import WorkerSpec
 
@@ -231,3 +234,24 @@ async def test_a_model_first_served_by_a_gateway_is_encoded_here_once_an_engine_
     assert len(before) == 0
     assert len(between) > 0
     assert [answer.status_code for answer in [*answers, after]] == [200] * 5
+
+
+async def test_engines_that_follow_one_another_beside_a_gateway_are_each_served_with_their_own_tokenizer(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "other"
+    shutil.copytree(MODEL_FOLDER, folder)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_tokens([AddedToken("there")])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    other = SimulatorConfig(model="/models/sim", model_folder=str(folder))
+    async with SimulatedEngine(SAYS) as one, SimulatedEngine(other) as two, in_a_row(SAYS) as row:
+        ids = []
+        for name, engine in (("one", one), ("two", two)):
+            row.gateway.add_worker(WorkerSpec(engine.target, name=name, model="sim"))
+            await joined(row.gateway, name)
+            ids.append(list((await row.gateway.explain(body("Hello there"))).token_ids))
+            await row.gateway.remove_worker(name)
+
+    assert ids[0] != ids[1]
+    assert all(ids)

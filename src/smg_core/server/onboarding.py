@@ -221,7 +221,7 @@ class Onboarding:
             same = self._sources.get(name) == source
             if same and (others or known.root == info.model):
                 return None
-            if others:
+            if any(each.facts.door == "ids" for each in others):
                 raise WorkerGone(
                     "The engine has another tokenizer than others of its model have.",
                     detail=f"{worker.name} as {name!r}",

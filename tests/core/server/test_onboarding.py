@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import shutil
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,10 +22,12 @@ from smg_core.config import MediaConfig, ModelConfig
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.client import EngineClient
 from smg_core.errors import WorkerGone
+from smg_core.server import onboarding
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.simulator.server import MODEL_FOLDER, SimulatedEngine
+from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer
 from smg_core.workers.worker import Worker, WorkerSpec
 
 pytestmark = pytest.mark.anyio
@@ -240,6 +243,52 @@ async def test_a_join_that_fails_half_way_leaves_nothing_behind(
     assert after == ("sim",)
     assert len(mended) == 1
     assert temporary() == []
+
+
+async def test_what_is_being_loaded_for_one_worker_survives_that_another_leaves(
+    other_folder: str, temporary: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def load(folder: Path, **arguments: Any) -> TokenizerBundle:
+        begun.set()
+        assert may_go_on.wait(30)
+        return load_tokenizer(folder, **arguments)
+
+    second = SimulatorConfig(model="second", model_folder=other_folder)
+    async with fleet(Member("a"), config=ALERT) as house, SimulatedEngine(second) as engine:
+        monkeypatch.setattr(onboarding, "load_tokenizer", load)
+        house.gateway.add_worker(WorkerSpec(engine.target, name="b"))
+        await eventually(begun.is_set)
+        await house.gateway.remove_worker("a")
+        folders = temporary()
+        may_go_on.set()
+        await joined(house.gateway, "b")
+        answer = await house.http.post("/v1/chat/completions", json=body(model="second"))
+        served = await models(house)
+
+    assert (answer.status_code, served, len(folders)) == (200, ["second"], 1)
+
+
+async def test_a_worker_that_leaves_while_its_tokenizer_is_loaded_holds_nobody_up_and_leaves_nothing(
+    temporary: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def load(folder: Path, **arguments: Any) -> TokenizerBundle:
+        begun.set()
+        assert may_go_on.wait(30)
+        return load_tokenizer(folder, **arguments)
+
+    monkeypatch.setattr(onboarding, "load_tokenizer", load)
+    try:
+        async with SimulatedEngine(SAYS) as engine, house_of(WorkerSpec(engine.target, name="a")) as house:
+            await eventually(begun.is_set)
+            await house.gateway.remove_worker("a")
+            assert not may_go_on.is_set()
+            assert (await models(house), temporary()) == ([], [])
+    finally:
+        may_go_on.set()
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
