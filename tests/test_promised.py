@@ -56,7 +56,7 @@ PROMISED: dict[str, str] = {
 
 BY_HAND: dict[str, str] = {
     "responses": """
-        Message.id Message.tools Reasoning.id ToolCall.kind ToolResult.kind FunctionTool.namespace CustomTool.namespace
+        Message.id Reasoning.id ToolCall.kind ToolResult.kind FunctionTool.namespace CustomTool.namespace
         ToolKey.kind ReasoningSettings.keep
     """,
     "tool loop": "HostedStart.id",

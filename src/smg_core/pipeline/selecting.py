@@ -40,10 +40,14 @@ class Selecting:
         prompted = step.prompted
         request = prompted.request
         candidates = self._registry.candidates(request.model, step.exclude, role)
-        if self._registry.uniform(request.model, role):
-            fitted(prompted, candidates[0].facts)  # one speaks for all
-        else:
-            candidates = able(prompted, candidates)
+        try:
+            if self._registry.uniform(request.model, role):
+                fitted(prompted, candidates[0].facts)  # one speaks for all
+            else:
+                candidates = able(prompted, candidates)
+        except SmgError:
+            self._refuse_for_now(prompted, role)
+            raise
         context = RoutingContext(
             request_id=request.id,
             model=request.model,
@@ -63,6 +67,17 @@ class Selecting:
         worker = pick.worker
         trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, self._clock.monotonic()))
         return Chosen(worker, role, pick.rank)
+
+    def _refuse_for_now(self, prompted: Prompted, role: Role) -> None:
+        """Raise NoWorker where a worker that cannot be reached now could do what those that are ready cannot."""
+        model = prompted.request.model
+        away = [each for each in self._registry.of(model) if each.role == role and each.state == "unreachable"]
+        try:
+            able(prompted, tuple(away))
+        except SmgError:
+            return
+        if away:
+            self._registry.refuse(model)
 
 
 def able(prompted: Prompted, candidates: tuple[Worker, ...]) -> tuple[Worker, ...]:

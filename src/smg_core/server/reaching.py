@@ -48,8 +48,6 @@ class Reaching:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError while it has not."""
         if door(worker.spec.url) == "chat":
             return OpenAiEngine(worker.spec.url, connect_timeout=self._settings.connect_timeout_s)
-        if worker.reached is not None:
-            await worker.reached.close()
         transport = self._transport(worker.spec)
         wanted = self._dialect(worker.spec)
         try:

@@ -82,8 +82,8 @@ class Runtime:
     async def start(self) -> None:
         """Begin to reach the workers; returns before they are. Calling it again does nothing.
 
-        Raises ValueError for a worker's URL that is none, UnknownDialect and UnknownPolicy for names that are none, and
-        ValueError for a tokenizer folder that holds none.
+        Raises ValueError for a worker's URL that is none and for a tokenizer folder that holds none, UnknownDialect and
+        UnknownPolicy for names that are none.
         """
         if self.started:
             return
@@ -132,7 +132,7 @@ class Runtime:
         """A call of a worker has ended: told to its watch, and to the policies of its models."""
         if error is not None:
             self.monitor.outcome(worker, error)
-        if self.policies.observing:
+        if self.policies.observing and worker.state != "gone":  # of one that is gone they have forgotten all
             ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
             self.policies.request_ended(ended, worker.models)
 
@@ -143,6 +143,7 @@ class Runtime:
         self.started = False
         for worker in list(self.registry):
             self.registry.signal(worker, "removed")
+            self.onboarding.left(worker)
         await self._stack.aclose()
         self.models.clear()
 

@@ -221,7 +221,8 @@ class Engine:
         limit = min(room, asked.max_tokens or room)
         stem, told = self._stem(request), self.script.next()
         prompt = self.vocabulary.decode(request.input_ids)
-        choices = tuple(self._choice(request, prompt, told, limit, f"{stem}/{index}") for index in range(asked.n))
+        seeds = [f"{stem}/{0 if asked.temperature == 0 else index}" for index in range(asked.n)]
+        choices = tuple(self._choice(request, prompt, told, limit, seed) for seed in seeds)
         return Plan(choices, len(request.input_ids))
 
     def _stem(self, request: EngineRequest) -> str:

@@ -1,17 +1,20 @@
 """Keeps watch over workers: lets them join, probes them, asks for their load (edge).
 
-One task a worker. It waits and speaks to engines; what an outcome means is decided by health and by the worker's state
-table. Above: server.runtime, which hands in how to reach an engine and what to do when one has joined. Whoever calls an engine
-reports how that ended (`outcome`): a lost worker is probed at once instead of at the end of the interval.
+One task a worker: it lets the worker join, watches it until it is back after an absence, and lets it join anew, since a restarted
+engine may serve another model. It waits and speaks to engines; what an outcome means is decided by health and by the worker's
+state table. Above: server.runtime, which hands in how to reach an engine and what to do when one has joined. Whoever calls an
+engine reports how that ended (`outcome`): a lost worker is probed at once instead of at the end of the interval.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol
 
 import attrs
 
 from smg_core.engines.base import Engine
+from smg_core.engines.status import not_offered
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.hooks import Observer, WorkerStateChanged
 from smg_core.workers.health import HealthPolicy, HealthTracker, Outcome
@@ -29,6 +32,20 @@ Connect = Callable[[Worker], Awaitable[Engine]]
 Join = Callable[[Worker, Engine], Awaitable[tuple[str, ...]]]
 
 
+class Handle(Protocol):
+    """A call that is to come."""
+
+    def cancel(self) -> None: ...
+
+
+CallLater = Callable[[float, Callable[[], None]], Handle]
+"""`call_later(seconds, callback)`: call `callback` when so many seconds have passed."""
+
+
+def _call_later(seconds: float, callback: Callable[[], None]) -> Handle:
+    return asyncio.get_running_loop().call_later(seconds, callback)
+
+
 @attrs.frozen
 class MonitorSettings:
     """All in seconds. `join_interval` is the pause between two tries to reach a worker that has not joined yet."""
@@ -42,22 +59,32 @@ class MonitorSettings:
 
 class Monitor:
     """Watches every worker of a registry. `connect` finds out how a worker is spoken to, `join` learns its model and
-    returns the names it serves."""
+    returns the names it serves; `call_later` is the event loop's unless a test hands in its own."""
 
     def __init__(
-        self, registry: Registry, connect: Connect, join: Join, observer: Observer, settings: MonitorSettings
+        self,
+        registry: Registry,
+        connect: Connect,
+        join: Join,
+        observer: Observer,
+        settings: MonitorSettings,
+        *,
+        call_later: CallLater = _call_later,
     ) -> None:
         self._registry = registry
         self._connect = connect
         self._join = join
         self._observer = observer
         self._settings = settings
+        self._call_later = call_later
+        self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._alarms: dict[str, asyncio.Event] = {}
         self._changed = asyncio.Event()
 
     def watch(self, worker: Worker) -> None:
         """Begin to watch a worker that was added to the registry."""
+        self._workers[worker.name] = worker
         self._alarms[worker.name] = asyncio.Event()
         task = asyncio.create_task(self._life(worker), name=f"watch {worker.name}")
         self._tasks[worker.name] = task
@@ -69,7 +96,7 @@ class Monitor:
             return
         log.error("the watch over worker %s failed and is begun again", worker.name, exc_info=watch.exception())
         self.signal(worker, "failing", "its watch failed")
-        asyncio.get_running_loop().call_later(self._settings.join_interval, self._watch_again, worker, watch)
+        self._call_later(self._settings.join_interval, lambda: self._watch_again(worker, watch))
 
     def _watch_again(self, worker: Worker, failed: asyncio.Task[None]) -> None:
         if self._tasks.get(worker.name) is failed:
@@ -79,11 +106,16 @@ class Monitor:
         """Stop watching a worker, and close its engine's client."""
         task = self._tasks.pop(worker.name, None)
         self._alarms.pop(worker.name, None)
+        self._workers.pop(worker.name, None)
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        if worker.reached is not None:
-            await worker.reached.close()
+        await self._let_go(worker)
+
+    async def _let_go(self, worker: Worker) -> None:
+        engine, worker.reached = worker.reached, None
+        if engine is not None:
+            await engine.close()
 
     def outcome(self, worker: Worker, error: SmgError | None) -> None:
         """A call of this worker has ended; look at the worker now if it failed and the failure is the worker's own."""
@@ -98,83 +130,89 @@ class Monitor:
 
     async def close(self) -> None:
         """Stop watching, and close every engine client."""
-        tasks = list(self._tasks.values())
+        tasks, workers = list(self._tasks.values()), list(self._workers.values())
         self._tasks.clear()
+        self._alarms.clear()
+        self._workers.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for worker in self._registry:
-            if worker.reached is not None:
-                await worker.reached.close()
+        for worker in workers:
+            await self._let_go(worker)
 
     async def _life(self, worker: Worker) -> None:
-        engine = await self._joined(worker)
-        loads = asyncio.create_task(self._watch_loads(worker, engine))
-        try:
-            await self._watch_health(worker, engine)
-        finally:
-            loads.cancel()
+        while True:
+            engine = await self._joined(worker)
+            async with asyncio.TaskGroup() as group:
+                loads = group.create_task(self._watch_loads(worker, engine))
+                await self._watch_health(worker, engine)
+                loads.cancel()
 
     async def _joined(self, worker: Worker) -> Engine:
-        """Try until the worker has answered all that must be known of it."""
+        """Try until the worker has answered all that must be known of it. What keeps it out is said in the log once."""
         told = ""
         while True:
             try:
-                engine = await self._connect(worker)
+                engine = worker.reached
+                if engine is None:
+                    engine = worker.engine = await self._connect(worker)
                 models = await self._join(worker, engine)
             except CANNOT_JOIN as error:
                 if str(error) != told:
                     told = str(error)
                     log.warning("worker %s has not joined: %s", worker.name, told)
-                await asyncio.sleep(self._settings.join_interval)
+                if not worker.in_flight:  # reached anew the next time, perhaps in another dialect
+                    await self._let_go(worker)
+                await self._pause(self._settings.join_interval, asyncio.Event())
             else:
-                worker.engine = engine
+                worker.load = None
                 self._registry.serve(worker, models)
                 self.signal(worker, "joined", f"serves {', '.join(models)}")
                 return engine
 
+    async def _pause(self, seconds: float, alarm: asyncio.Event) -> None:
+        """Return after `seconds`, or at once when there is an `alarm`."""
+        timer = self._call_later(seconds, alarm.set)
+        try:
+            await alarm.wait()
+        finally:
+            timer.cancel()
+        alarm.clear()
+
     async def _watch_health(self, worker: Worker, engine: Engine) -> None:
+        """Returns when the worker answers again after it was unreachable, be it in another dialect."""
         tracker, alarm = HealthTracker(self._settings.health), self._alarms[worker.name]
         while True:
             pause = self._settings.health_interval
             if worker.state == "unreachable":
                 pause = min(pause, self._settings.join_interval)
-            try:
-                async with asyncio.timeout(pause):
-                    await alarm.wait()
-            except TimeoutError:
-                pass
-            alarm.clear()
+            await self._pause(pause, alarm)
             outcome, reason = await self._probe(engine)
+            if outcome == "unknown":
+                if worker.state == "unreachable" and not worker.in_flight:
+                    await self._let_go(worker)
+                    return
+                outcome = "failed"
             verdict = tracker.note(outcome)
             if verdict == "healthy" and worker.state == "unreachable":
-                await self._rejoin(worker, engine)
-            elif verdict is not None:
+                return
+            if verdict is not None:
                 self.signal(worker, verdict, reason)
 
-    async def _probe(self, engine: Engine) -> tuple[Outcome, str]:
+    async def _probe(self, engine: Engine) -> tuple[Outcome | Literal["unknown"], str]:
+        """How a probe ended, and what is to be said of it; "unknown" when whoever is there does not know the question."""
         try:
             healthy = await engine.health(self._settings.probe_timeout)
         except WorkerGone as error:
             return "refused", str(error)
         except SmgError as error:
-            return "failed", str(error)
+            return "unknown" if not_offered(error) else "failed", str(error)
         return ("ok", "answers") if healthy else ("failed", "says that it is not healthy")
-
-    async def _rejoin(self, worker: Worker, engine: Engine) -> None:
-        """Back after an absence, perhaps with another model."""
-        try:
-            models = await self._join(worker, engine)
-        except CANNOT_JOIN as error:
-            log.warning("worker %s is back but cannot join: %s", worker.name, error)
-            return
-        self._registry.serve(worker, models)
-        self.signal(worker, "healthy", "answers again")
 
     async def _watch_loads(self, worker: Worker, engine: Engine) -> None:
         """Ask for the load while there is more than one worker to compare it with."""
         while worker.facts.loads:
-            await asyncio.sleep(self._settings.loads_interval)
+            await self._pause(self._settings.loads_interval, asyncio.Event())
             if worker.state != "ready" or len(self._registry) < 2:
                 continue
             try:

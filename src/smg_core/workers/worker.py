@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 import attrs
 
 from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo
+from smg_core.errors import WorkerGone
 
 __all__ = ["TRANSITIONS", "Board", "LocalBoard", "Role", "Signal", "State", "Worker", "WorkerSpec"]
 
@@ -100,9 +101,10 @@ class Worker:
 
     @property
     def engine(self) -> Engine:
-        """The client that speaks to its engine. Raises LookupError before the worker has joined."""
+        """The client that speaks to its engine. Raises WorkerGone while there is none: before the worker has joined, and after
+        it has left."""
         if self.reached is None:
-            raise LookupError(f"worker {self.name} has not joined yet")
+            raise WorkerGone("The worker is not available.", detail=f"worker {self.name} is {self.state}")
         return self.reached
 
     @engine.setter

@@ -84,3 +84,12 @@ def test_a_header_with_a_long_name_keeps_the_numbers():
 def test_a_bound_that_nothing_fits_in_is_refused():
     with pytest.raises(ValueError, match="256"):
         explanation_header(FULL, 100)
+
+
+def test_a_number_that_is_not_known_is_absent_and_one_that_is_zero_is_not():
+    for known in (None, 0):
+        told = Explanation("r", "m", cached_characters=known, cached_tokens=known, completion_tokens=known)
+        for text in (explanation_header(told), explanation_body(told)):
+            found = json.loads(text)
+            for name in ("cached_characters", "cached_tokens", "completion_tokens"):
+                assert (name in found) == (known is not None)

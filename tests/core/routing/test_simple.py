@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from smg_core.routing import (
     POLICIES,
     LeastRequests,
+    Pick,
     PowerOfTwo,
     Random,
     RoundRobin,
@@ -39,7 +40,7 @@ def workers(*loads: int) -> list[Seen]:
 
 def test_round_robin_takes_each_worker_in_turn() -> None:
     chosen = RoundRobin()
-    names = [chosen.pick(workers(0, 0, 0), CONTEXT).name for _ in range(6)]
+    names = [chosen.pick(workers(0, 0, 0), CONTEXT).worker.name for _ in range(6)]
 
     assert names == ["w0", "w1", "w2", "w0", "w1", "w2"]
 
@@ -48,29 +49,29 @@ def test_round_robin_goes_on_when_a_worker_leaves() -> None:
     chosen = RoundRobin()
     chosen.pick(workers(0, 0, 0), CONTEXT)
 
-    assert {chosen.pick(workers(0, 0), CONTEXT).name for _ in range(2)} == {"w0", "w1"}
+    assert {chosen.pick(workers(0, 0), CONTEXT).worker.name for _ in range(2)} == {"w0", "w1"}
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=9))
 def test_least_requests_never_takes_a_busier_worker(loads: list[int]) -> None:
-    assert LeastRequests().pick(workers(*loads), CONTEXT).in_flight == min(loads)
+    assert LeastRequests().pick(workers(*loads), CONTEXT).worker.in_flight == min(loads)
 
 
 def test_least_requests_spreads_over_idle_workers() -> None:
     chosen = LeastRequests()
 
-    assert {chosen.pick(workers(0, 0, 0), CONTEXT).name for _ in range(3)} == {"w0", "w1", "w2"}
+    assert {chosen.pick(workers(0, 0, 0), CONTEXT).worker.name for _ in range(3)} == {"w0", "w1", "w2"}
 
 
 def test_least_requests_counts_what_waits_in_the_engine_and_the_weight() -> None:
     field = [Seen("queue", 1, queued=9), Seen("big", 6, weight=4.0), Seen("small", 2)]
 
-    assert LeastRequests().pick(field, CONTEXT).name == "big"
+    assert LeastRequests().pick(field, CONTEXT).worker.name == "big"
 
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=9), st.integers(0, 1000))
 def test_power_of_two_never_takes_the_busiest_of_all(loads: list[int], seed: int) -> None:
-    picked = PowerOfTwo(random.Random(seed)).pick(workers(*loads), CONTEXT)
+    picked = PowerOfTwo(random.Random(seed)).pick(workers(*loads), CONTEXT).worker
 
     assert picked.in_flight < max(loads) or loads.count(max(loads)) > 1
 
@@ -78,7 +79,7 @@ def test_power_of_two_never_takes_the_busiest_of_all(loads: list[int], seed: int
 def test_random_reaches_every_worker() -> None:
     chosen = Random(random.Random(1))
 
-    assert {chosen.pick(workers(0, 0, 0), CONTEXT).name for _ in range(50)} == {"w0", "w1", "w2"}
+    assert {chosen.pick(workers(0, 0, 0), CONTEXT).worker.name for _ in range(50)} == {"w0", "w1", "w2"}
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
@@ -86,7 +87,7 @@ def test_every_policy_is_found_by_its_name_and_copes_with_one_worker(name: str) 
     only = workers(3)
 
     assert policy(name).name == name
-    assert policy(name).pick(only, CONTEXT) is only[0]
+    assert policy(name).pick(only, CONTEXT) == Pick(only[0])
 
 
 def test_an_unknown_policy_is_loud_and_names_those_there_are() -> None:

@@ -2,13 +2,19 @@
 
 import pytest
 
+from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Worker, WorkerSpec
+from smg_core.workers.worker import Role, Worker, WorkerSpec
+
+PLAIN, OTHER = EngineFacts("vllm"), EngineFacts("neutral")
 
 
-def ready(registry: Registry, name: str, *models: str) -> Worker:
-    worker = registry.add(WorkerSpec(f"grpc://{name}", name=name))
+def ready(
+    registry: Registry, name: str, *models: str, role: Role = "regular", facts: EngineFacts | None = None
+) -> Worker:
+    worker = registry.add(WorkerSpec(f"grpc://{name}", name=name, role=role))
+    worker.facts = facts or PLAIN
     registry.serve(worker, models)
     registry.signal(worker, "joined")
     return worker
@@ -101,3 +107,87 @@ def test_the_row_of_a_worker_that_is_gone_is_used_again_once_its_requests_have_e
 
     assert (first.row, second.row, third.row) == (0, 1, 0)
     assert third.in_flight == 0
+
+
+# ------------------------------------------------------------------------------------------------------- roles and kinds
+
+
+def test_a_worker_is_a_candidate_for_its_own_role_only() -> None:
+    registry = Registry()
+    whole = ready(registry, "a", "m")
+    prefill = ready(registry, "b", "m", role="prefill")
+    decode = ready(registry, "c", "m", role="decode")
+
+    assert registry.candidates("m") == (whole,)
+    assert registry.candidates("m", role="prefill") == (prefill,)
+    assert registry.candidates("m", role="decode") == (decode,)
+    assert [worker.role for worker in registry] == ["regular", "prefill", "decode"]
+
+
+def test_a_model_without_a_worker_in_a_role_is_served_but_not_ready_in_that_role() -> None:
+    registry = Registry()
+    ready(registry, "a", "m", role="prefill")
+
+    with pytest.raises(NoWorker):
+        registry.candidates("m")
+    assert registry.models == ("m",)
+
+
+def test_workers_of_one_kind_are_uniform_though_each_has_facts_of_its_own() -> None:
+    registry = Registry()
+    ready(registry, "a", "m", facts=EngineFacts("vllm", constraints=frozenset({"regex"})))
+    ready(registry, "b", "m", facts=EngineFacts("vllm", constraints=frozenset({"regex"})))
+
+    assert registry.uniform("m")
+    assert len(registry.kinds("m")) == 1
+
+
+def test_kinds_are_those_of_the_workers_that_are_ready_in_the_role() -> None:
+    registry = Registry()
+    ready(registry, "a", "m")
+    away = ready(registry, "b", "m", facts=OTHER)
+    ready(registry, "c", "m", role="decode", facts=OTHER)
+
+    assert registry.kinds("m") == {PLAIN, OTHER}
+    assert not registry.uniform("m")
+    registry.signal(away, "failing")
+    assert registry.kinds("m") == {PLAIN}
+    assert registry.uniform("m")
+    assert registry.kinds("m", "decode") == {OTHER}
+
+
+def test_nobody_is_neither_uniform_nor_of_any_kind() -> None:
+    registry = Registry()
+
+    assert registry.kinds("m") == frozenset()
+    assert not registry.uniform("m")
+    assert registry.of("m") == ()
+
+
+def test_the_workers_of_a_model_are_told_whatever_their_state() -> None:
+    registry = Registry()
+    here, away = ready(registry, "a", "m"), ready(registry, "b", "m")
+    registry.signal(away, "failing")
+    ready(registry, "c", "other")
+
+    assert registry.of("m") == (here, away)
+
+
+def test_a_worker_that_serves_another_model_now_is_no_candidate_for_the_one_before() -> None:
+    registry = Registry()
+    worker = ready(registry, "a", "before")
+    registry.serve(worker, ("after",))
+
+    with pytest.raises(ModelNotFound):
+        registry.candidates("before")
+    assert registry.candidates("after") == (worker,)
+
+
+def test_a_drained_worker_is_no_candidate_and_its_model_is_not_forgotten() -> None:
+    registry = Registry()
+    worker = ready(registry, "a", "m")
+    registry.signal(worker, "drain")
+
+    with pytest.raises(NoWorker):
+        registry.candidates("m")
+    assert registry.of("m") == (worker,)

@@ -1,0 +1,167 @@
+"""Which policy chooses for whom, and who is told what."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from smg_core import Gateway
+from smg_core.routing import (
+    Candidate,
+    LeastRequests,
+    Observing,
+    Pick,
+    Policies,
+    Policy,
+    RequestEnded,
+    RoundRobin,
+    RoutingContext,
+    UnknownPolicy,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class First:
+    """The first candidate, always."""
+
+    name = "first"
+
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        return Pick(candidates[0])
+
+
+class Told(First, Observing):
+    """Keeps all it is told, in order."""
+
+    def __init__(self) -> None:
+        self.news: list[tuple[object, ...]] = []
+
+    def worker_left(self, worker: str) -> None:
+        self.news.append(("left", worker))
+
+    def request_ended(self, ended: RequestEnded) -> None:
+        self.news.append(("ended", ended))
+
+    def blocks_stored(self, worker: str, rank: int, hashes: Sequence[int], parent: int | None) -> None:
+        self.news.append(("stored", worker, rank, tuple(hashes), parent))
+
+    def blocks_removed(self, worker: str, rank: int, hashes: Sequence[int] | None) -> None:
+        self.news.append(("removed", worker, rank, None if hashes is None else tuple(hashes)))
+
+
+def told(policies: Policies, model: str, role: str = "regular") -> Told:
+    found = policies.of(model, role)
+    assert isinstance(found, Told)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------- one for each
+
+
+def test_there_is_one_policy_for_each_model_and_role() -> None:
+    policies = Policies(First)
+
+    kept = policies.of("m", "regular")
+    assert policies.of("m", "regular") is kept
+    assert len({id(policies.of(model, role)) for model in "mn" for role in ("regular", "prefill", "decode")}) == 6
+
+
+def test_a_model_that_is_gone_takes_its_policies_along_and_no_others() -> None:
+    policies = Policies(First)
+    before = {(model, role): policies.of(model, role) for model in "mn" for role in ("prefill", "decode")}
+    policies.forget("m")
+
+    assert policies.of("n", "decode") is before["n", "decode"]
+    assert policies.of("m", "decode") is not before["m", "decode"]
+    assert policies.of("m", "prefill") is not before["m", "prefill"]
+
+
+def test_a_policy_is_tried_before_the_first_request() -> None:
+    made: list[First] = []
+
+    def make() -> Policy:
+        made.append(First())
+        return made[-1]
+
+    Policies(make).check()
+
+    assert len(made) == 1
+
+
+# ---------------------------------------------------------------------------------------------------------------- who is told
+
+
+ENDED = RequestEnded("w", failed=True, seconds=1.0)
+NEWS: list[tuple[Callable[[Policies, tuple[str, ...]], None], tuple[object, ...]]] = [
+    (lambda policies, models: policies.worker_left("w", models), ("left", "w")),
+    (lambda policies, models: policies.request_ended(ENDED, models), ("ended", ENDED)),
+    (lambda policies, models: policies.blocks_stored("w", 1, (7, 8), 6, models), ("stored", "w", 1, (7, 8), 6)),
+    (lambda policies, models: policies.blocks_removed("w", 0, None, models), ("removed", "w", 0, None)),
+]
+
+
+@pytest.mark.parametrize(("tell", "heard"), NEWS, ids=[str(heard[0]) for _, heard in NEWS])
+def test_the_policies_of_the_models_concerned_are_told_in_every_role_and_no_others(
+    tell: Callable[[Policies, tuple[str, ...]], None], heard: tuple[object, ...]
+) -> None:
+    policies = Policies(Told)
+    concerned = [told(policies, model, role) for model in ("m", "alias") for role in ("prefill", "decode")]
+    other = told(policies, "other")
+    tell(policies, ("m", "alias", "never asked for"))
+
+    assert [policy.news for policy in concerned] == [[heard]] * 4
+    assert other.news == []
+
+
+@pytest.mark.parametrize("tell", [tell for tell, _ in NEWS])
+def test_one_object_that_serves_all_models_is_told_once(tell: Callable[[Policies, tuple[str, ...]], None]) -> None:
+    only = Told()
+    policies = Policies(lambda: only)
+    policies.of("m", "regular")
+    policies.of("alias", "regular")
+    tell(policies, ("m", "alias"))
+
+    assert len(only.news) == 1
+
+
+@pytest.mark.parametrize("tell", [tell for tell, _ in NEWS])
+def test_a_policy_that_observes_nothing_is_left_alone(tell: Callable[[Policies, tuple[str, ...]], None]) -> None:
+    policies = Policies(First)
+    policies.of("m", "regular")
+
+    tell(policies, ("m",))
+
+
+def test_an_observing_policy_need_not_hear_everything() -> None:
+    class Deaf(First, Observing):
+        pass
+
+    policies = Policies(Deaf)
+    policies.of("m", "regular")
+    for tell, _ in NEWS:
+        tell(policies, ("m",))
+
+
+# ------------------------------------------------------------------------------------------------------- what a gateway takes
+
+
+@pytest.mark.parametrize(("given", "made"), [("least_requests", LeastRequests), (None, RoundRobin), (First, First)])
+def test_a_gateway_takes_a_name_or_a_factory_and_makes_a_policy_for_each_model(
+    given: str | Callable[[], Policy] | None, made: type
+) -> None:
+    policies = Gateway(policy=given).policies
+
+    assert isinstance(policies.of("m", "regular"), made)
+    assert policies.of("m", "regular") is not policies.of("n", "regular")
+
+
+def test_a_gateway_takes_an_object_that_then_serves_all_models() -> None:
+    only = First()
+
+    assert Gateway(policy=only).policies.of("m", "regular") is only
+    assert Gateway(policy=only).policies.of("n", "decode") is only
+
+
+async def test_a_name_that_is_none_stops_the_start() -> None:
+    with pytest.raises(UnknownPolicy, match="fastest"):
+        await Gateway(policy="fastest").start()

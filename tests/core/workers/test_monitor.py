@@ -1,0 +1,426 @@
+"""The watch over workers, in time that moves only when a test says so."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+
+from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo, RankLoad
+from smg_core.errors import EngineFailed, EngineTimeout, InternalError, SmgError, WorkerBusy, WorkerGone
+from smg_core.hooks import WorkerStateChanged
+from smg_core.testing import FakeClock, MemoryObserver
+from smg_core.workers.health import HealthPolicy
+from smg_core.workers.monitor import Monitor, MonitorSettings
+from smg_core.workers.registry import Registry
+from smg_core.workers.worker import Worker, WorkerSpec
+
+pytestmark = pytest.mark.anyio
+
+GONE = WorkerGone("The engine is not available.")
+SETTINGS = MonitorSettings(health_interval=5.0, loads_interval=1.0, join_interval=0.5, health=HealthPolicy(failures=3))
+FACTS = EngineFacts(dialect="test")
+
+
+class Peer:
+    """An engine as the monitor sees it. `health_says` and `loads_say` are answered; an exception is raised."""
+
+    def __init__(self) -> None:
+        self.health_says: bool | BaseException = True
+        self.loads_say: Loads | BaseException | None = Loads((RankLoad(0, 1, 2),))
+        self.probes = 0
+        self.asked_loads = 0
+        self.closed = 0
+
+    async def describe(self) -> tuple[ModelInfo, EngineFacts]:
+        return ModelInfo("m"), FACTS
+
+    async def health(self, timeout: float | None = None) -> bool:
+        self.probes += 1
+        if isinstance(self.health_says, BaseException):
+            raise self.health_says
+        return self.health_says
+
+    async def loads(self) -> Loads | None:
+        self.asked_loads += 1
+        if isinstance(self.loads_say, BaseException):
+            raise self.loads_say
+        return self.loads_say
+
+    async def abort(self, request_id: str) -> None: ...
+
+    async def tokenizer(self, *, timeout: float = 120.0, limit: int = 0) -> tuple[bytes, str] | None:
+        return None
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+@attrs.define
+class Site:
+    """A monitor and all that it touches. What `connects` and `joins` say is raised where it is an exception."""
+
+    registry: Registry = attrs.field(factory=Registry)
+    clock: FakeClock = attrs.field(factory=FakeClock)
+    observer: MemoryObserver = attrs.field(factory=MemoryObserver)
+    peers: list[Peer] = attrs.field(factory=list)
+    connect_says: BaseException | None = None
+    join_says: BaseException | None = None
+    models: tuple[str, ...] = ("m",)
+    joins: int = 0
+    monitor: Monitor = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        def call_later(seconds: float, callback: Callable[[], None]) -> object:
+            return self.clock.call_at(self.clock.monotonic() + seconds, callback)
+
+        self.monitor = Monitor(
+            self.registry,
+            self.connect,
+            self.join,
+            self.observer,
+            SETTINGS,
+            call_later=call_later,  # type: ignore[arg-type]
+        )
+
+    async def connect(self, worker: Worker) -> Engine:
+        if self.connect_says is not None:
+            raise self.connect_says
+        self.peers.append(Peer())
+        return self.peers[-1]
+
+    async def join(self, worker: Worker, engine: Engine) -> tuple[str, ...]:
+        self.joins += 1
+        if self.join_says is not None:
+            raise self.join_says
+        worker.facts = FACTS
+        return self.models
+
+    @property
+    def peer(self) -> Peer:
+        return self.peers[-1]
+
+    def add(self, name: str = "w") -> Worker:
+        worker = self.registry.add(WorkerSpec(f"grpc://{name}", name=name))
+        self.monitor.watch(worker)
+        return worker
+
+    async def passes(self, seconds: float, step: float = 0.5) -> None:
+        """Let time pass, and let everyone do what is due."""
+        await idle()
+        for _ in range(round(seconds / step)):
+            self.clock.advance(step)
+            await idle()
+
+    @property
+    def changes(self) -> list[tuple[str, str]]:
+        return [(each.before, each.after) for each in self.observer.of(WorkerStateChanged)]
+
+
+async def idle() -> None:
+    """Let every task run until it waits for something."""
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def site() -> AsyncIterator[Site]:
+    found = Site()
+    try:
+        yield found
+    finally:
+        await found.monitor.close()
+
+
+# ------------------------------------------------------------------------------------------------------------- joining
+
+
+async def test_a_worker_that_answers_joins_at_once_and_serves_its_models() -> None:
+    async with site() as here:
+        worker = here.add()
+        await asyncio.wait_for(here.monitor.ready(), 10)
+
+        assert (worker.state, here.registry.models) == ("ready", ("m",))
+        assert here.changes == [("joining", "ready")]
+
+
+@pytest.mark.parametrize(
+    "error", [GONE, InternalError("no tokenizer"), ValueError("bad"), LookupError("x"), OSError("x")]
+)
+async def test_what_keeps_a_worker_out_is_said_once_and_tried_again_with_a_client_that_was_made_anew(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with site() as here:
+        here.join_says = error
+        with caplog.at_level(logging.WARNING, "smg.workers"):
+            worker = here.add()
+            await here.passes(2.0)
+        tries, said = here.joins, [record.getMessage() for record in caplog.records]
+        here.join_says = None
+        await here.passes(0.5)
+
+        assert (tries, len(said)) == (5, 1)
+        assert str(error) in said[0]
+        assert worker.state == "ready"
+        assert [peer.closed for peer in here.peers] == [1] * tries + [0]
+
+
+async def test_another_reason_is_said_too(caplog: pytest.LogCaptureFixture) -> None:
+    async with site() as here:
+        here.connect_says = GONE
+        with caplog.at_level(logging.WARNING, "smg.workers"):
+            here.add()
+            await here.passes(1.0)
+            here.connect_says = ValueError("no such file")
+            await here.passes(1.0)
+
+    assert [record.getMessage().split(": ", 1)[1] for record in caplog.records] == [str(GONE), "no such file"]
+
+
+# -------------------------------------------------------------------------------------------------------------- health
+
+
+async def test_a_worker_is_probed_once_in_every_interval() -> None:
+    async with site() as here:
+        here.add()
+        await here.passes(4.5)
+        before = here.peer.probes
+        await here.passes(10.5)
+
+        assert (before, here.peer.probes) == (0, 3)
+
+
+async def test_a_refused_connection_is_certain_and_makes_a_worker_unreachable_at_once() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.peer.health_says = GONE
+        await here.passes(5.0)
+
+        assert worker.state == "unreachable"
+
+
+@pytest.mark.parametrize("answer", [False, EngineTimeout("late"), EngineFailed("hm")])
+async def test_a_slow_or_unwell_engine_is_given_three_probes(answer: bool | SmgError) -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.peer.health_says = answer
+        await here.passes(10.0)
+        before = worker.state
+        await here.passes(5.0)
+
+        assert (before, worker.state) == ("ready", "unreachable")
+
+
+async def test_one_good_answer_between_failures_begins_the_count_anew() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        for answer in (False, False, True, False, False):
+            here.peer.health_says = answer
+            await here.passes(5.0)
+
+        assert worker.state == "ready"
+
+
+async def test_a_worker_that_answers_again_joins_anew_over_the_client_it_has() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.peer.health_says = GONE
+        await here.passes(5.0)
+        here.peer.health_says, here.models = True, ("other",)
+        await here.passes(0.5)
+
+        assert worker.state == "ready"
+        assert here.registry.models == ("other",)
+        assert (here.joins, len(here.peers), here.peer.closed) == (2, 1, 0)
+        assert here.changes == [("joining", "ready"), ("ready", "unreachable"), ("unreachable", "ready")]
+
+
+async def test_a_worker_that_is_back_but_may_not_join_stays_out_with_one_line_and_is_reached_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.peer.health_says = GONE
+        await here.passes(5.0)
+        here.peer.health_says, here.join_says = True, WorkerGone("The name is taken.")
+        with caplog.at_level(logging.WARNING, "smg.workers"):
+            await here.passes(5.0)
+        out = worker.state
+        here.join_says = None
+        await here.passes(0.5)
+
+        assert len(caplog.records) == 1
+        assert (out, worker.state) == ("unreachable", "ready")
+        assert here.peers[0].closed == 1
+        assert worker.reached is here.peer
+
+
+# ------------------------------------------------------------------------------------------------------------- outcomes
+
+
+async def test_a_call_that_lost_its_worker_has_it_probed_at_once() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.peer.health_says = GONE
+        here.monitor.outcome(worker, GONE)
+        await idle()
+
+        assert worker.state == "unreachable"
+        assert here.peer.probes == 1
+
+
+@pytest.mark.parametrize("error", [None, EngineFailed("hm"), WorkerBusy("full")])
+async def test_no_other_outcome_has_a_worker_probed(error: SmgError | None) -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.monitor.outcome(worker, error)
+        await idle()
+
+        assert here.peer.probes == 0
+
+
+async def test_a_worker_whose_engine_still_answers_stays_however_many_calls_were_lost() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        for _ in range(5):
+            here.monitor.outcome(worker, GONE)
+            await idle()
+
+        assert worker.state == "ready"
+
+
+async def test_the_outcome_of_a_worker_that_is_watched_no_more_is_no_error() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        await here.monitor.unwatch(worker)
+
+        here.monitor.outcome(worker, GONE)
+
+
+# ------------------------------------------------------------------------------------------------------------ the watch
+
+
+@pytest.mark.parametrize("where", ["join", "health", "loads"])
+async def test_a_watch_that_falls_over_is_said_and_begun_again(where: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with site() as here:
+        fault = TypeError("a fault of ours")
+        if where == "join":
+            here.join_says = fault
+        worker = here.add()
+        here.add("another")
+        with caplog.at_level(logging.ERROR, "smg.workers"):
+            await idle()
+            if where == "health":
+                here.peers[0].health_says = fault
+            if where == "loads":
+                here.peers[0].loads_say = fault
+            await here.passes(5.0 if where == "health" else 1.0)
+        failed = worker.state
+        here.join_says = None
+        for peer in here.peers:
+            peer.health_says, peer.loads_say = True, None
+        await here.passes(1.0)
+
+        assert any("the watch over worker w failed" in record.getMessage() for record in caplog.records)
+        assert failed == {"join": "joining", "health": "unreachable", "loads": "unreachable"}[where]
+        assert worker.state == "ready"
+
+
+async def test_a_worker_that_is_watched_no_more_is_not_asked_again_and_its_client_is_closed() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        await here.monitor.unwatch(worker)
+        await here.passes(20.0)
+
+        assert (here.peer.probes, here.peer.closed) == (0, 1)
+        assert here.clock.next_alarm is None
+
+
+async def test_a_watch_ends_while_its_worker_is_joining_too() -> None:
+    async with site() as here:
+        here.join_says = GONE
+        worker = here.add()
+        await here.passes(1.0)
+        await here.monitor.unwatch(worker)
+        tries = here.joins
+        await here.passes(5.0)
+
+        assert here.joins == tries
+        assert all(peer.closed for peer in here.peers)
+
+
+async def test_closing_closes_the_clients_of_workers_that_have_left_the_registry_too() -> None:
+    async with site() as here:
+        worker = here.add()
+        await idle()
+        here.registry.signal(worker, "removed")
+        await here.monitor.close()
+
+        assert here.peer.closed == 1
+
+
+# -------------------------------------------------------------------------------------------------------------- the load
+
+
+async def test_the_load_is_asked_for_while_there_is_somebody_to_compare_with() -> None:
+    async with site() as here:
+        worker = here.add()
+        await here.passes(3.0)
+        alone = here.peer.asked_loads
+        here.add("another")
+        await here.passes(2.0)
+
+        assert alone == 0
+        assert here.peers[0].asked_loads == 2
+        assert worker.queued == 2
+
+
+async def test_an_engine_that_cannot_say_its_load_is_asked_once() -> None:
+    async with site() as here:
+        worker = here.add()
+        here.add("another")
+        await idle()
+        here.peers[0].loads_say = None
+        await here.passes(5.0)
+
+        assert here.peers[0].asked_loads == 1
+        assert worker.queued == 0
+
+
+async def test_a_load_that_is_not_known_any_more_counts_nothing_and_is_asked_again() -> None:
+    async with site() as here:
+        worker = here.add()
+        here.add("another")
+        await here.passes(1.0)
+        here.peers[0].loads_say = EngineTimeout("late")
+        await here.passes(1.0)
+        without = worker.queued
+        here.peers[0].loads_say = Loads((RankLoad(0, 0, 7),))
+        await here.passes(1.0)
+
+        assert (without, worker.queued) == (0, 7)
+
+
+async def test_a_worker_that_is_away_is_not_asked_for_its_load() -> None:
+    async with site() as here:
+        here.add()
+        here.add("another")
+        await idle()
+        here.peers[0].health_says = GONE
+        await here.passes(5.0)
+        before = here.peers[0].asked_loads
+        await here.passes(4.0)
+
+        assert here.peers[0].asked_loads == before
