@@ -71,6 +71,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.inference": frozenset(),
     "server.inprocess": frozenset(),
     "server.media": frozenset(),
+    "server.loading": frozenset(),
     "server.onboarding": frozenset(),
     "server.reaching": frozenset(),
     "server.simulated": frozenset(),
@@ -84,7 +85,7 @@ EDGES: dict[str, frozenset[str]] = {
     "smg_multimodal.fetch": frozenset({"server.media"}),
     "smg_multimodal.shm": frozenset({"server.media"}),
 }
-WIRING = frozenset({"server.gateway", "server.runtime", "server.onboarding", "server.reaching", "server.simulated"})
+WIRING = frozenset({"server.gateway", "server.runtime", "server.loading", "server.reaching", "server.simulated"})
 WIRING |= {"cli", "demo", "testing"}
 
 # Tables whose rows load what they name when it is first asked for.

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
-from smg_core.errors import MethodNotAllowed, NotFound, Overloaded, SmgError
+from smg_core.errors import MethodNotAllowed, ModelNotFound, NotFound, Overloaded, SmgError
 from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.errors import error_headers
-from smg_core.protocols.models import model_body, models_body
+from smg_core.protocols.models import ModelCard, model_body, models_body
 from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
 from smg_core.server.apis import CHAT
 from smg_core.server.envelopes import envelope_of
@@ -127,11 +127,20 @@ class App:
     # ------------------------------------------------------------------------------------------------- small answers
 
     async def _models(self, exchange: Exchange) -> None:
-        await exchange.respond(200, models_body(self._gateway.cards()), [JSON_TYPE])
+        await exchange.respond(200, models_body([self._card(name) for name in sorted(self._gateway.models)]), [JSON_TYPE])
 
     async def _model(self, exchange: Exchange) -> None:
-        card = self._gateway.card(exchange.path_values["model"])
+        card = self._card(exchange.path_values["model"])
         await exchange.respond(200, model_body(card), [JSON_TYPE])
+
+    def _card(self, name: str) -> ModelCard:
+        """The card of one model. Raises ModelNotFound."""
+        model = self._gateway.models.get(name)
+        if model is None:
+            raise ModelNotFound(name)
+        return ModelCard(
+            id=name, created=model.created, max_model_len=model.context_length or None, root=model.root or name
+        )
 
     async def _liveness(self, exchange: Exchange) -> None:
         await exchange.respond(200, b'{"status":"ok"}', [JSON_TYPE])

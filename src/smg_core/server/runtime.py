@@ -15,16 +15,16 @@ from typing import Self
 
 from smg_core.clock import Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
-from smg_core.errors import ModelNotFound, SmgError, WorkerError
+from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
 from smg_core.pipeline.flow import RetryPolicy
 from smg_core.pipeline.performers import performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.protocols.base import RequestLimits
-from smg_core.protocols.models import ModelCard
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission
+from smg_core.server.loading import ModelLoader
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
 from smg_core.workers.monitor import Monitor, MonitorSettings
@@ -96,15 +96,9 @@ class Runtime:
         self._stack = AsyncExitStack()
         self.pool = ThreadPoolExecutor(self.config.tokenizer.encode_threads, thread_name_prefix="smg-encode")
         self._stack.callback(self.pool.shutdown, wait=False, cancel_futures=True)
+        loader = ModelLoader(self.config, folder=self._folder, clock=self.clock, pool=self.pool, stack=self._stack)
         self.onboarding = Onboarding(
-            self.config,
-            folder=self._folder,
-            registry=self.registry,
-            policies=self.policies,
-            models=self.models,
-            clock=self.clock,
-            pool=self.pool,
-            stack=self._stack,
+            self.config, loader=loader, registry=self.registry, policies=self.policies, models=self.models
         )
         await self.onboarding.start()
         workers = self.config.workers
@@ -214,19 +208,6 @@ class Runtime:
         named = headers.get(self._id_header, "")
         plain = 0 < len(named) <= LONGEST_ID and named.isascii() and named.isprintable() and " " not in named
         return self._id_header.encode(), (named if plain else request_id).encode()
-
-    def cards(self) -> list[ModelCard]:
-        """A card for every model, sorted by name."""
-        return [self.card(name) for name in sorted(self.models)]
-
-    def card(self, name: str) -> ModelCard:
-        """The card of one model. Raises ModelNotFound."""
-        model = self.models.get(name)
-        if model is None:
-            raise ModelNotFound(name)
-        return ModelCard(
-            id=name, created=model.created, max_model_len=model.context_length or None, root=model.root or name
-        )
 
 
 def _policy_maker(policy: str | Policy | Callable[[], Policy]) -> Callable[[], Policy]:
