@@ -1,4 +1,4 @@
-"""Instructions that a gateway spends on one request, counted by valgrind: what decides where a machine's noise hides a difference.
+"""Instructions that a gateway spends on one request, counted by valgrind: it decides where a machine's noise hides a difference.
 
     python bench/instructions.py --peer before=../before/src            this checkout beside another one
     python bench/instructions.py --scenario paced --requests 200

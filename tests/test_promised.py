@@ -16,12 +16,12 @@ PROMISED: dict[str, str] = {
         Annotation.kind Annotation.start Annotation.end Annotation.source Annotation.title
         Text.cache Image.cache Audio.cache File.cache Reasoning.cache Refusal.cache
         File.filename Message.status ToolCall.namespace ToolKey.namespace Reasoning.summary Reasoning.seal ToolCall.custom
-        ToolCall.item_id Message.phase Message.tools FunctionTool.deferred CustomTool.deferred CustomTool.syntax CustomTool.grammar
-        ToolChoice.hosted SchemaFormat.description SchemaFormat.strict ReasoningSettings.visible HistoryRef.previous_id
-        HistoryRef.conversation_id HistoryRef.store GenerationRequest.history CompactRequest.over_tokens
-        CompactRequest.instructions GenerationRequest.compact GenerationRequest.background GenerationRequest.include
-        GenerationRequest.truncation GenerationRequest.generate GenerationRequest.max_tool_calls GenerationRequest.verbosity
-        GenerationRequest.session_key GenerationRequest.user Caller.principal
+        ToolCall.item_id Message.phase Message.tools FunctionTool.deferred CustomTool.deferred CustomTool.syntax
+        CustomTool.grammar ToolChoice.hosted SchemaFormat.description SchemaFormat.strict ReasoningSettings.visible
+        HistoryRef.previous_id HistoryRef.conversation_id HistoryRef.store GenerationRequest.history
+        CompactRequest.over_tokens CompactRequest.instructions GenerationRequest.compact GenerationRequest.background
+        GenerationRequest.include GenerationRequest.truncation GenerationRequest.generate GenerationRequest.max_tool_calls
+        GenerationRequest.verbosity GenerationRequest.session_key GenerationRequest.user Caller.principal
     """,
     "tool loop": """
         HostedStart.kind HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload

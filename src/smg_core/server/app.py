@@ -127,7 +127,9 @@ class App:
     # ------------------------------------------------------------------------------------------------- small answers
 
     async def _models(self, exchange: Exchange) -> None:
-        await exchange.respond(200, models_body([self._card(name) for name in sorted(self._gateway.models)]), [JSON_TYPE])
+        await exchange.respond(
+            200, models_body([self._card(name) for name in sorted(self._gateway.models)]), [JSON_TYPE]
+        )
 
     async def _model(self, exchange: Exchange) -> None:
         card = self._card(exchange.path_values["model"])

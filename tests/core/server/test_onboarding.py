@@ -22,7 +22,7 @@ from smg_core.config import MediaConfig, ModelConfig
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.client import EngineClient
 from smg_core.errors import WorkerGone
-from smg_core.server import onboarding
+from smg_core.server import loading
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
@@ -257,7 +257,7 @@ async def test_what_is_being_loaded_for_one_worker_survives_that_another_leaves(
 
     second = SimulatorConfig(model="second", model_folder=other_folder)
     async with fleet(Member("a"), config=ALERT) as house, SimulatedEngine(second) as engine:
-        monkeypatch.setattr(onboarding, "load_tokenizer", load)
+        monkeypatch.setattr(loading, "load_tokenizer", load)
         house.gateway.add_worker(WorkerSpec(engine.target, name="b"))
         await eventually(begun.is_set)
         await house.gateway.remove_worker("a")
@@ -280,7 +280,7 @@ async def test_a_worker_that_leaves_while_its_tokenizer_is_loaded_holds_nobody_u
         assert may_go_on.wait(30)
         return load_tokenizer(folder, **arguments)
 
-    monkeypatch.setattr(onboarding, "load_tokenizer", load)
+    monkeypatch.setattr(loading, "load_tokenizer", load)
     try:
         async with SimulatedEngine(SAYS) as engine, house_of(WorkerSpec(engine.target, name="a")) as house:
             await eventually(begun.is_set)
