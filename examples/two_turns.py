@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 
-import attrs
+from msgspec.structs import replace
 
 from smg_core import Gateway
 from smg_core.pipeline.answer import WholeAnswer
@@ -55,7 +55,7 @@ def with_tools(request: GenerationRequest, terms: Terms, tools: Tools, most: int
             break
         results = [Message("tool", (ToolResult(call.id, (Text(run(call, tools)),)),)) for call in calls]
         called = Message("assistant", tuple(ToolCall(call.id, call.name, call.arguments) for call in calls))
-        request = attrs.evolve(request, messages=(*request.messages, called, *results))
+        request = replace(request, messages=(*request.messages, called, *results))
     yield from ask(Finish(turn))
 
 

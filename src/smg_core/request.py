@@ -21,7 +21,7 @@ Below it: nothing. Above it: protocols make it, pipeline reads it.
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import attrs
+from msgspec import Struct
 
 __all__ = [
     "Audio",
@@ -72,8 +72,7 @@ Role = Literal["system", "developer", "user", "assistant", "tool"]
 # ---------------------------------------------------------------------------------------------------------- content
 
 
-@attrs.frozen
-class MediaSource:
+class MediaSource(Struct, frozen=True):
     """Where media comes from: exactly one of a URL (http, https, data or file), bytes, an uploaded file's id, or the text of
     a document as it stands in the request.
 
@@ -82,7 +81,7 @@ class MediaSource:
     """
 
     url: str | None = None
-    data: bytes | None = attrs.field(default=None, repr=lambda data: "None" if data is None else f"<{len(data)} bytes>")
+    data: bytes | None = None
     file_id: str | None = None
     media_type: str | None = None
     text: str | None = None
@@ -90,22 +89,27 @@ class MediaSource:
     end_s: float | None = None
     fps: float | None = None
 
-    def __attrs_post_init__(self) -> None:
+    def __post_init__(self) -> None:
         given = (self.url is not None) + (self.data is not None) + (self.file_id is not None) + (self.text is not None)
         if given != 1:
             raise ValueError("a media source has exactly one of url, data, file_id and text")
 
+    def __repr__(self) -> str:
+        """Without the bytes themselves, which are long and not for a log."""
+        given = {name: getattr(self, name) for name in self.__struct_fields__}
+        if self.data is not None:
+            given["data"] = f"<{len(self.data)} bytes>"
+        return f"MediaSource({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
 
-@attrs.frozen
-class Text:
+
+class Text(Struct, frozen=True):
     """Plain text."""
 
     text: str
     cache: Mapping[str, Any] | None = None
 
 
-@attrs.frozen
-class Image:
+class Image(Struct, frozen=True):
     """An image; `detail` is the resolution the client asks for."""
 
     source: MediaSource
@@ -113,8 +117,7 @@ class Image:
     cache: Mapping[str, Any] | None = None
 
 
-@attrs.frozen
-class Audio:
+class Audio(Struct, frozen=True):
     """Sound; `format` is the container or codec name ("wav", "mp3", "pcm16")."""
 
     source: MediaSource
@@ -122,16 +125,14 @@ class Audio:
     cache: Mapping[str, Any] | None = None
 
 
-@attrs.frozen
-class Video:
+class Video(Struct, frozen=True):
     """Moving pictures."""
 
     source: MediaSource
     cache: Mapping[str, Any] | None = None
 
 
-@attrs.frozen
-class File:
+class File(Struct, frozen=True):
     """A document for the model to read. `title` and `context` are what the client says about it; `citations` asks the model
     to say which of its words come from where in the document (all three: Messages)."""
 
@@ -143,8 +144,7 @@ class File:
     citations: bool = False
 
 
-@attrs.frozen
-class Reasoning:
+class Reasoning(Struct, frozen=True):
     """What the model thought in an earlier turn.
 
     `seal` is the gateway's own sealed form of it (Responses' encrypted_content, a signature of Messages, Gemini's
@@ -161,8 +161,7 @@ class Reasoning:
     cache: Mapping[str, Any] | None = None
 
 
-@attrs.frozen
-class Opaque:
+class Opaque(Struct, frozen=True):
     """A block whose bytes must survive the round trip, and which this gateway cannot open: another's signed thinking block
     or encrypted reasoning, a provider's item.
 
@@ -173,16 +172,14 @@ class Opaque:
     payload: bytes
 
 
-@attrs.frozen
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The model declined, in an earlier turn."""
 
     text: str
     cache: Mapping[str, Any] | None = None
 
 
-@attrs.frozen
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call the model made in an earlier turn; `arguments` is the JSON text exactly as it was, or free text where
     `custom` says that the tool is one that takes that.
 
@@ -201,8 +198,7 @@ class ToolCall:
     cache: Mapping[str, Any] | None = None
 
 
-@attrs.frozen
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What a call returned; `content` may hold text and media.
 
     `call_id` is never empty: where an API lets the client leave it out (Gemini), the decoder finds the call. `name` is the
@@ -222,8 +218,7 @@ class ToolResult:
 Part = Text | Image | Audio | Video | File | Reasoning | Opaque | Refusal | ToolCall | ToolResult
 
 
-@attrs.frozen
-class Message:
+class Message(Struct, frozen=True):
     """One turn. `content_is_text` remembers that the client wrote one plain string, which some templates tell apart
     from a list with one text part.
 
@@ -249,8 +244,7 @@ class Message:
 # ------------------------------------------------------------------------------------------------------------ tools
 
 
-@attrs.frozen
-class ToolKey:
+class ToolKey(Struct, frozen=True):
     """What tells one tool from every other of a request. `kind` is "function", "custom", or the wire type of a hosted tool;
     `namespace` is the tool's group (for a tool of an MCP server: the server's label)."""
 
@@ -259,8 +253,7 @@ class ToolKey:
     kind: str = "function"
 
 
-@attrs.frozen
-class FunctionTool:
+class FunctionTool(Struct, frozen=True):
     """A function the client will run. `parameters` is a JSON Schema object.
 
     `strict`: True asks for arguments that conform to the schema, False for no such thing, None means the client did not say
@@ -282,8 +275,7 @@ class FunctionTool:
         return ToolKey(self.name, self.namespace)
 
 
-@attrs.frozen
-class CustomTool:
+class CustomTool(Struct, frozen=True):
     """A tool that takes free text, optionally held to a grammar ("lark" or "regex"). `namespace` and `deferred` as on
     `FunctionTool`."""
 
@@ -300,23 +292,21 @@ class CustomTool:
         return ToolKey(self.name, self.namespace, "custom")
 
 
-@attrs.frozen
-class HostedTool:
+class HostedTool(Struct, frozen=True):
     """A tool that the server side runs: web_search, file_search, code_interpreter, mcp, computer, and what comes next.
 
     `kind` is the wire type; `config` is the rest of the tool's JSON object.
     """
 
     kind: str
-    config: Mapping[str, Any] = attrs.field(factory=dict)
+    config: Mapping[str, Any] = {}
     cache: Mapping[str, Any] | None = None
 
 
 Tool = FunctionTool | CustomTool | HostedTool
 
 
-@attrs.frozen
-class ToolChoice:
+class ToolChoice(Struct, frozen=True):
     """Which tools may or must be called. `names`: with mode "required" one of these must be, with "auto" only these may
     be; empty means all. `parallel` False allows at most one call; None leaves it to the model.
 
@@ -334,18 +324,15 @@ class ToolChoice:
 # --------------------------------------------------------------------------------------------------- response format
 
 
-@attrs.frozen
-class TextFormat:
+class TextFormat(Struct, frozen=True):
     """No constraint."""
 
 
-@attrs.frozen
-class JsonFormat:
+class JsonFormat(Struct, frozen=True):
     """Any JSON object."""
 
 
-@attrs.frozen
-class SchemaFormat:
+class SchemaFormat(Struct, frozen=True):
     """JSON that conforms to `schema`; `strict` makes the gateway hold the engine to it."""
 
     schema: Mapping[str, Any]
@@ -354,29 +341,25 @@ class SchemaFormat:
     strict: bool = True
 
 
-@attrs.frozen
-class RegexFormat:
+class RegexFormat(Struct, frozen=True):
     """Text that matches `pattern` as a whole."""
 
     pattern: str
 
 
-@attrs.frozen
-class GrammarFormat:
+class GrammarFormat(Struct, frozen=True):
     """Text of an EBNF (or Lark) grammar, passed to the engine as it is."""
 
     grammar: str
 
 
-@attrs.frozen
-class ChoiceFormat:
+class ChoiceFormat(Struct, frozen=True):
     """Exactly one of `choices`."""
 
     choices: tuple[str, ...]
 
 
-@attrs.frozen
-class StructuralTagFormat:
+class StructuralTagFormat(Struct, frozen=True):
     """An xgrammar structural tag as JSON text, passed to the engine as it is."""
 
     tag: str
@@ -390,8 +373,7 @@ ResponseFormat = (
 # --------------------------------------------------------------------------------------------------------- settings
 
 
-@attrs.frozen
-class Sampling:
+class Sampling(Struct, frozen=True):
     """How to draw tokens. None: not said. Units: `max_tokens` and `min_tokens` are tokens of output per choice.
 
     `logprobs` is how many alternatives to report per position (0: the sampled token alone); None reports nothing.
@@ -427,8 +409,7 @@ class Sampling:
     truncate_prompt: int | None = None
 
 
-@attrs.frozen
-class ReasoningSettings:
+class ReasoningSettings(Struct, frozen=True):
     """How much to think, and what of it the client gets.
 
     `effort` is the API's own word ("none", "minimal", "low", ...). `budget_tokens` is a ceiling in tokens, -1 for "as many as
@@ -447,8 +428,7 @@ class ReasoningSettings:
     between_tools: bool = False
 
 
-@attrs.frozen
-class HistoryRef:
+class HistoryRef(Struct, frozen=True):
     """What to load before and save after: a previous response or interaction, or a conversation. `store` None means that the
     client did not say: each API has its own default."""
 
@@ -457,15 +437,13 @@ class HistoryRef:
     store: bool | None = None
 
 
-@attrs.frozen
-class ClearReasoning:
+class ClearReasoning(Struct, frozen=True):
     """Leave the reasoning of all but the last `keep` assistant turns out of the prompt (Messages' clear_thinking)."""
 
     keep: int
 
 
-@attrs.frozen
-class ClearToolUses:
+class ClearToolUses(Struct, frozen=True):
     """Put one line in place of the oldest tool results once the prompt is long (Messages' clear_tool_uses).
 
     It happens when the prompt has more than `over_tokens` tokens or `over_uses` tool uses (None: no such bound). The last
@@ -484,8 +462,7 @@ class ClearToolUses:
 ContextEdit = ClearReasoning | ClearToolUses
 
 
-@attrs.frozen
-class CompactRequest:
+class CompactRequest(Struct, frozen=True):
     """Have the model sum up the conversation, and go on from the summary (Responses, Messages). `over_tokens` None: now, in
     place of a turn; a number: before the turn, when the prompt has more tokens than that. `instructions` say how."""
 
@@ -493,8 +470,7 @@ class CompactRequest:
     instructions: str | None = None
 
 
-@attrs.frozen
-class Origin:
+class Origin(Struct, frozen=True):
     """Which API the request came through, where an answer or a rule depends on it: `version` and `betas` of Messages' headers
     (anthropic-version, anthropic-beta), `revision` of Interactions' wire format."""
 
@@ -504,8 +480,7 @@ class Origin:
     revision: str | None = None
 
 
-@attrs.frozen
-class Caller:
+class Caller(Struct, frozen=True):
     """Who asks: `tenant` owns what is stored, sealed and cached; `principal` is the user or key within it. Both are "" where
     the gateway does not tell callers apart. Made by the server from the credentials, never from the body."""
 
@@ -513,8 +488,7 @@ class Caller:
     principal: str = ""
 
 
-@attrs.frozen
-class GenerationRequest:
+class GenerationRequest(Struct, frozen=True):
     """One request for generation, whatever API it came through.
 
     Exactly one of `messages` and `prompt` carries input: `prompt` is the Completions API's raw text or token ids, used
@@ -541,7 +515,7 @@ class GenerationRequest:
     stream: bool = False
     history: HistoryRef = HistoryRef()
     template: str | None = None
-    template_arguments: Mapping[str, Any] = attrs.field(factory=dict)
+    template_arguments: Mapping[str, Any] = {}
     documents: tuple[Mapping[str, Any], ...] = ()
     add_generation_prompt: bool = True
     continue_final_message: bool = False
@@ -550,9 +524,9 @@ class GenerationRequest:
     cache_salt: str | None = None
     priority: int = 0
     service_tier: str | None = None
-    metadata: Mapping[str, str] = attrs.field(factory=dict)
-    extra: Mapping[str, Any] = attrs.field(factory=dict)
-    headers: Mapping[str, str] = attrs.field(factory=dict)
+    metadata: Mapping[str, str] = {}
+    extra: Mapping[str, Any] = {}
+    headers: Mapping[str, str] = {}
     background: bool = False
     include: frozenset[str] = frozenset()
     truncation: Literal["disabled", "auto"] | None = None
@@ -571,8 +545,7 @@ PoolInput = str | Sequence[int] | tuple[Part, ...]
 """One text, the token ids of one, or text and media together."""
 
 
-@attrs.frozen
-class PoolRequest:
+class PoolRequest(Struct, frozen=True):
     """One request for pooled work: vectors or scores instead of text (embeddings, rerank, score, classify).
 
     `kind` says what is wanted: a vector of each of `inputs` ("embed"), the labels' probabilities of each ("classify"), or one
@@ -594,7 +567,7 @@ class PoolRequest:
     user: str | None = None
     cache_salt: str | None = None
     priority: int = 0
-    extra: Mapping[str, Any] = attrs.field(factory=dict)
-    headers: Mapping[str, str] = attrs.field(factory=dict)
+    extra: Mapping[str, Any] = {}
+    headers: Mapping[str, str] = {}
     origin: Origin | None = None
     caller: Caller = Caller()

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
+from msgspec.structs import replace
 from tests.core.pipeline.road import eventually
 from tests.core.pipeline.test_output import ids_of, tokenizer
 
@@ -125,7 +126,7 @@ def looking(request: GenerationRequest, terms: Terms, turns: list[Turn]) -> Flow
         assert call.complete
         said = Message("assistant", (Text(turn.output.text), ToolCall(call.id, call.name, call.arguments)))
         seen = Message("tool", (ToolResult(call.id, (Text(f"saw {call.arguments}"),)),))
-        request = attrs.evolve(request, messages=(*request.messages, said, seen))
+        request = replace(request, messages=(*request.messages, said, seen))
     yield from ask(Finish(turn))
 
 
@@ -212,8 +213,7 @@ async def test_a_worker_that_is_lost_in_the_second_turn_is_replaced_and_the_firs
 # --------------------------------------------------------------------------------------------------- a client that leaves
 
 
-@attrs.frozen
-class Save(Step[str]):
+class Save(Step[str], frozen=True):
     """Keep what there is of a conversation."""
 
     messages: tuple[Message, ...]
@@ -237,7 +237,7 @@ async def test_a_flow_whose_client_has_left_may_still_save_and_settle() -> None:
                 assert (yield from ask(Save(here.request.messages))) == "saved"
                 raise
 
-        driver = Driver({**here.gateway.performers(), Save: save})
+        driver = Driver({**here.gateway.performers.rows(), Save: save})
         driving = asyncio.ensure_future(driver.drive(flow(), here.run))
         await eventually(lambda: here.client.writes > 0 and here.trace.last(FirstToken) is not None)
         here.interruption = ClientGone("left")
@@ -305,4 +305,4 @@ async def test_the_gateway_makes_no_more_of_it_than_one_driver_and_its_performer
     """What a flow of one's own needs is public: a driver, or performers to make another of."""
     async with Gateway.simulated() as gateway:
         assert isinstance(gateway.driver, Driver)
-        assert {Prepare, Select, Stream, Finish} <= set(gateway.performers())
+        assert {Prepare, Select, Stream, Finish} <= set(gateway.performers.rows())

@@ -9,8 +9,8 @@ refuses is no candidate (pipeline.selecting). Below: reading, formats. Knows no 
 
 from typing import Any
 
-import attrs
 from msgspec import Struct
+from msgspec.structs import replace
 
 from smg_core.engines.base import EngineFacts, EngineRequest
 from smg_core.errors import NoWorker, SmgError, UnsupportedParameter
@@ -88,7 +88,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
     engine = EngineRequest(
         id=request.id,
         input_ids=prompted.ids,
-        sampling=sampling if facts.stop_strings or not sampling.stop else attrs.evolve(sampling, stop=()),
+        sampling=sampling if facts.stop_strings or not sampling.stop else replace(sampling, stop=()),
         stream=request.stream,
         constraint=reading.constraint or constraint_of(request.response_format, facts.constraints),
         cache_salt=request.cache_salt,
@@ -110,7 +110,7 @@ def _sampling(prompted: Prompted, facts: EngineFacts) -> tuple[Sampling, int]:
     if asked.n > 1 and not facts.greedy_n and changes.get("temperature", asked.temperature) == 0:
         copies = asked.n  # every choice would be the same: sampled once, given n times
         changes["n"] = 1
-    return (attrs.evolve(asked, **changes) if changes else asked), copies
+    return (replace(asked, **changes) if changes else asked), copies
 
 
 def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:

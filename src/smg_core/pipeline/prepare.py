@@ -69,19 +69,21 @@ def assemble(
     model: ServedModel,
     text: str,
     encoded: EncodeReport,
-    salt: str = "",
     items: Sequence[MediaItem] = (),
     media: PlacedMedia | None = None,
+    *,
+    salt: str | None = None,
 ) -> Prompted:
     """Check what can only be checked now, and put the record together. `encoded` has the ids that engines are sent: those of a
-    prompt with media are expanded, and `media` is what belongs to them."""
+    prompt with media are expanded, and `media` is what belongs to them. `salt` is `salt_of(request)`, for who has it."""
     if model.tokenizer is not None:
         _check_ids(request, model, len(encoded.ids))
     for place, tool in enumerate(request.tools):
         if not isinstance(tool, FunctionTool):
             raise UnsupportedParameter("Only function tools can be called here.", param=f"tools[{place}]")
     check = output_check(request.response_format)
-    return Prompted(request, model, text, encoded, encoded.ids, salt, check, tuple(items), media)
+    kept_apart_by = salt_of(request) if salt is None else salt
+    return Prompted(request, model, text, encoded, encoded.ids, kept_apart_by, check, tuple(items), media)
 
 
 def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> None:

@@ -78,7 +78,7 @@ class Preparing:
         if media is not None:
             trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
         text = prompt.text if isinstance(prompt, Prompt) else ""
-        trace.prompted = prompted = assemble(request, model, text, encoded, salt, items, media)
+        trace.prompted = prompted = assemble(request, model, text, encoded, items, media, salt=salt)
         return prompted
 
     async def _render(self, request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:

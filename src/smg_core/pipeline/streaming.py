@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-import attrs
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
@@ -150,7 +149,7 @@ class _Call:
         fit = self._fit
         if isinstance(fit, FitForChat):
             chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
-            return await chat.chat(attrs.evolve(fit.request, id=self.id), self.attempt, timeout=timeout)
+            return await chat.chat(replace(fit.request, id=self.id), self.attempt, timeout=timeout)
         engine: IdsEngine = self.engine  # type: ignore[assignment]
         return await engine.generate(await self._request(fit), self.attempt, timeout=timeout)
 
@@ -209,7 +208,7 @@ def _what_is_left(request: EngineRequest, ids: Sequence[int]) -> dict[str, Any]:
         changes["max_tokens"] = sampling.max_tokens - done
     if sampling.min_tokens:
         changes["min_tokens"] = max(0, sampling.min_tokens - done)
-    left = attrs.evolve(sampling, **changes) if changes else sampling
+    left = replace(sampling, **changes) if changes else sampling
     return {"input_ids": request.input_ids + type(request.input_ids)(ids), "sampling": left}
 
 

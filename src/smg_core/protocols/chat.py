@@ -13,8 +13,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-import attrs
 import msgspec
+from msgspec import Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.protocols.base import Incoming, RequestLimits
@@ -67,8 +67,7 @@ _TEMPLATE_OWNS = frozenset(
 )
 
 
-@attrs.frozen
-class ChatRequest:
+class ChatRequest(Struct, frozen=True):
     """One decoded request: what to generate, and what only the writer of the answer needs to know.
 
     `include_usage` puts a usage chunk at the end of a stream. `obfuscate` pads stream chunks so that their size says

@@ -6,6 +6,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 from tests.core.pipeline.test_prepare import asking, model, prompted
 
 from smg_core.engines.base import Constraint, EngineFacts
@@ -93,18 +94,18 @@ def test_equal_facts_are_fitted_once_and_a_refusal_is_raised_every_time(
             outcomes.append(refusal)
 
     assert outcomes[0] is outcomes[1]
-    assert list(prompt.fits) == [facts]
+    assert [known for known, _ in prompt.fits] == [facts]
 
 
 @given(facts)
 def test_fitting_is_pure(facts: EngineFacts) -> None:
     prompt = made(sampling=Sampling(stop=("END",)))
-    before = attrs.asdict(prompt.request.sampling)
+    before = asdict(prompt.request.sampling)
     first, second = for_ids(prompt, facts), for_ids(prompt, facts)
 
     assert first.request == second.request
     assert attrs.evolve(first.plan, make_parser=None) == attrs.evolve(second.plan, make_parser=None)
-    assert attrs.asdict(prompt.request.sampling) == before
+    assert asdict(prompt.request.sampling) == before
     assert not prompt.fits
 
 

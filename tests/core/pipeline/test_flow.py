@@ -21,7 +21,7 @@ from smg_core.tokens import TokenIds
 from smg_core.workers.worker import LocalBoard, Worker, WorkerSpec
 
 REQUEST = GenerationRequest(id="r", model="m")
-PROMPTED = Prompted(REQUEST, ServedModel("m", None), "", EncodeReport(TokenIds([1]), 0))
+PROMPTED = Prompted(REQUEST, ServedModel("m", None), "", EncodeReport(TokenIds([1]), 0), TokenIds([1]))
 
 
 @attrs.define

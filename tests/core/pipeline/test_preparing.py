@@ -3,8 +3,8 @@
 import asyncio
 import threading
 
-import attrs
 import pytest
+from msgspec.structs import replace
 from tests.core.pipeline.road import REQUEST, road
 
 from smg_core.errors import ModelNotFound, NoWorker
@@ -15,16 +15,16 @@ from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
 
-LONG = attrs.evolve(REQUEST, messages=(Message("user", (Text("word " * 3000),)),))
+LONG = replace(REQUEST, messages=(Message("user", (Text("word " * 3000),)),))
 
 
 async def test_a_model_that_nobody_has_is_told_from_one_that_is_still_loaded() -> None:
     async with road() as here:
         with pytest.raises(ModelNotFound):
-            await here.preparing.prepare(attrs.evolve(REQUEST, model="other"), here.trace)
+            await here.preparing.prepare(replace(REQUEST, model="other"), here.trace)
         here.registry.serve(here.worker, ("m", "other"))
         with pytest.raises(NoWorker):
-            await here.preparing.prepare(attrs.evolve(REQUEST, model="other"), here.trace)
+            await here.preparing.prepare(replace(REQUEST, model="other"), here.trace)
 
 
 async def test_a_long_prompt_is_rendered_and_encoded_in_the_pool_and_a_short_one_is_not() -> None:
@@ -75,7 +75,7 @@ async def test_each_moment_has_its_time() -> None:
 async def test_a_tenants_prompts_are_not_found_in_anothers_cache() -> None:
     async with road() as here:
         for tenant in ("a", "b", "b"):
-            await here.preparing.prepare(attrs.evolve(LONG, caller=Caller(tenant=tenant), id=tenant), here.trace)
+            await here.preparing.prepare(replace(LONG, caller=Caller(tenant=tenant), id=tenant), here.trace)
         known = [each.cached_characters > 0 for each in here.observer.of(EncodeDone)]
 
         assert known == [False, False, True]

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+from msgspec.structs import replace
 from tests.core.pipeline.road import REQUEST, Road, eventually, road
 from tests.core.pipeline.test_output import ids_of, tokenizer
 from tests.core.pipeline.test_prepare import model
@@ -146,7 +147,7 @@ async def test_what_an_engine_cannot_do_is_refused_before_it_is_asked() -> None:
         here.worker.facts = attrs.evolve(here.worker.facts, n=False)
 
         def forced() -> Flow[None]:
-            prompted = yield from ask(Prepare(attrs.evolve(REQUEST, sampling=Sampling(n=2))))
+            prompted = yield from ask(Prepare(replace(REQUEST, sampling=Sampling(n=2))))
             yield from ask(Stream(prompted, Chosen(here.worker)))
 
         with pytest.raises(SmgError) as caught:
@@ -269,7 +270,7 @@ async def test_a_turn_is_gone_on_with_on_another_worker_as_if_one_had_said_it(co
     async with road(engines=dies_after(count)) as here:
         if whole:
             here.whole()
-        asked = attrs.evolve(REQUEST, sampling=Sampling(max_tokens=40, min_tokens=3))
+        asked = replace(REQUEST, sampling=Sampling(max_tokens=40, min_tokens=3))
         turn = await here.drive(taking_over(asked, *map(Chosen, here.workers)))
         (first,), (second,) = here.engines[0].requests, here.engines[1].requests
         done = len(second.input_ids) - len(first.input_ids)
@@ -300,7 +301,7 @@ async def test_a_turn_that_was_not_kept_cannot_be_gone_on_with() -> None:
 
 async def test_a_turn_of_several_choices_cannot_be_gone_on_with() -> None:
     async with road(engines=dies_after(1)) as here:
-        asked = attrs.evolve(REQUEST, sampling=Sampling(n=2))
+        asked = replace(REQUEST, sampling=Sampling(n=2))
         with pytest.raises(WorkerGone):
             await here.drive(taking_over(asked, *map(Chosen, here.workers)))
 
@@ -375,7 +376,7 @@ class Pictures:
 def with_pictures(service: Pictures) -> Prompted:
     placed = PlacedMedia(TokenIds([5, 6]), None, [5, 6])
     served = model(media=service)
-    return Prompted(REQUEST, served, "", EncodeReport(placed.ids, 0), media=placed)
+    return Prompted(REQUEST, served, "", EncodeReport(placed.ids, 0), placed.ids, media=placed)
 
 
 @pytest.mark.parametrize("faults", [[None], [Fault("cut")], [Fault("error", after=1)]])
@@ -468,7 +469,7 @@ async def test_an_engine_that_speaks_chat_is_asked_at_its_own_door() -> None:
 async def test_an_engine_that_looks_for_no_stop_strings_is_told_when_one_was_found() -> None:
     async with road(engines=[ScriptedEngine(["so ", "END ", "and ", "on"], faults=[Fault("stall", after=4)])]) as here:
         here.worker.facts = attrs.evolve(here.worker.facts, stop_strings=False)
-        await here.drive(here.respond(attrs.evolve(REQUEST, sampling=Sampling(stop=("END",)))))
+        await here.drive(here.respond(replace(REQUEST, sampling=Sampling(stop=("END",)))))
 
         assert here.client.text == "<so >"
         assert ended(here) == [("w0", 1, "ok")]

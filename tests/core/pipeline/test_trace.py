@@ -47,7 +47,7 @@ def test_of_a_request_that_has_met_nothing_nothing_is_known() -> None:
 
     assert trace.phases() == []
     assert (trace.workers, trace.attempts) == ((), 0)
-    assert trace.first_seconds is None
+    assert trace.first is None
     assert trace.last(WorkerPicked) is None
     assert trace.prompted is None
 
@@ -63,7 +63,7 @@ def test_each_part_takes_the_time_since_the_one_before_it() -> None:
     )
 
     assert trace.phases() == [("render", 1.0), ("encode", 2.0), ("select", 0.5), ("first_token", 4.0)]
-    assert sum(seconds for _, seconds in trace.phases()) == trace.first_seconds
+    assert sum(seconds for _, seconds in trace.phases()) == trace.first.seconds
 
 
 def test_a_part_that_has_not_happened_is_absent() -> None:
@@ -94,7 +94,7 @@ def test_a_second_attempt_adds_to_the_parts_and_no_time_is_negative_or_lost() ->
         ("failed_attempts", 2.0),
         ("first_token", 4.0),
     ]
-    assert sum(seconds for _, seconds in trace.phases()) == trace.first_seconds
+    assert sum(seconds for _, seconds in trace.phases()) == trace.first.seconds
     assert trace.workers == ("a", "b")
     assert trace.attempts == 1
 

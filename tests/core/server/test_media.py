@@ -12,10 +12,14 @@ from tests.gateway.conftest import eventually
 from tests.gateway.vision_models import llava, picture, qwen2_audio, qwen2_vl
 
 from smg_core.config import MediaConfig
+from smg_core.engines.base import EngineFacts
+from smg_core.engines.dialects import DIALECTS, Dialect
+from smg_core.errors import UnsupportedParameter
 from smg_core.pipeline.media import MediaItem
 from smg_core.request import MediaSource
 from smg_core.server.media import GatewayMedia, ModelMedia
 from smg_core.tokenizer.loader import load_tokenizer
+from smg_core.tokens import TokenIds
 
 pytestmark = pytest.mark.anyio
 
@@ -27,9 +31,9 @@ async def media() -> AsyncIterator[GatewayMedia]:
     await shared.close()
 
 
-def service(media: GatewayMedia, folder: Path, dialect: str = "vllm", **more: Any) -> ModelMedia | None:
+def service(media: GatewayMedia, folder: Path) -> ModelMedia | None:
     config = json.loads((folder / "config.json").read_text())
-    return media.service("m", folder, config, load_tokenizer(folder).tokenizer, dialect, **more)
+    return media.service("m", folder, config, load_tokenizer(folder).tokenizer)
 
 
 def item(colour: str) -> MediaItem:
@@ -58,7 +62,9 @@ async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMe
     for model in models:
         assert model is not None
         model._preparer.features = watched(model._preparer.features)  # type: ignore[method-assign]
-        loads += [asyncio.ensure_future(model.load([item(colour)])) for colour in ("red", "green", "blue")]
+        loads += [
+            asyncio.ensure_future(model.load([item(colour)], normalizes=False)) for colour in ("red", "green", "blue")
+        ]
     await eventually(lambda: most == 2)
     go_on.set()
     loaded = await asyncio.gather(*loads)
@@ -67,15 +73,24 @@ async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMe
     assert [len(each.items) for each in loaded] == [1] * 6
 
 
-async def test_an_engine_that_says_what_it_takes_is_sent_nothing_else(media: GatewayMedia, tmp_path: Path) -> None:
-    folder, sound = qwen2_vl(tmp_path / "a"), qwen2_audio(tmp_path / "b")
-    taken = {
-        said: model.kinds if (model := service(media, folder, "neutral", said=said)) is not None else None
-        for said in (None, frozenset({"image"}), frozenset({"audio"}), frozenset[str]())
-    }
+async def test_a_model_takes_what_its_files_say(media: GatewayMedia, tmp_path: Path) -> None:
+    seen, heard = service(media, qwen2_vl(tmp_path / "a")), service(media, qwen2_audio(tmp_path / "b"))
 
-    assert list(taken.values()) == [{"image", "video"}, {"image"}, None, None]
-    heard = service(media, sound)
+    assert seen is not None
+    assert seen.kinds == {"image", "video"}
     assert heard is not None
     assert heard.kinds == {"audio"}
-    assert service(media, folder, "another dialect") is None
+
+
+async def test_an_engine_whose_dialect_carries_no_media_is_refused_by_name(
+    media: GatewayMedia, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DIALECTS, "words", Dialect(DIALECTS["vllm"].codec))
+    folder = qwen2_vl(tmp_path / "a")
+    model, picture_token = service(media, folder), load_tokenizer(folder).tokenizer.token_id("<|image_pad|>")
+    assert model is not None
+    loaded = await model.load([item("red")], normalizes=False)
+    placed = await model.place(TokenIds([1, picture_token, 2]), loaded)
+
+    with pytest.raises(UnsupportedParameter, match="words"):
+        await model.pack(placed.features, EngineFacts("words"))

@@ -5,9 +5,9 @@ field that is in neither table and is set to anything but its default is refused
 vocabulary gains later is refused, not dropped, until somebody writes it. Pure. Above: body, messages. Below: the vocabulary.
 """
 
-from typing import Any
-
 import attrs
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields
 
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import (
@@ -97,14 +97,14 @@ def refuse_unwritten(record: object, path: str) -> None:
             raise no_word(f"{path}.{name}" if path else name)
 
 
-def _unwritten(kind: type) -> tuple[tuple[str, object], ...]:
+def _unwritten(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
     """The fields of `kind` that are in neither table, each with its default."""
     known = WRITTEN[kind] | GATEWAYS_OWN.get(kind, frozenset())
-    return tuple((field.name, _default(field.default)) for field in attrs.fields(kind) if field.name not in known)
+    return tuple((field.name, _default(field)) for field in fields(kind) if field.name not in known)
 
 
-def _default(default: Any) -> object:
-    return default.factory() if hasattr(default, "factory") else default
+def _default(field: FieldInfo) -> object:
+    return field.default if field.default is not NODEFAULT else field.default_factory()
 
 
 _UNWRITTEN = {kind: _unwritten(kind) for kind in WRITTEN}

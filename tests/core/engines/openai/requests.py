@@ -181,7 +181,6 @@ def chat_requests(draw: st.DrawFn) -> GenerationRequest:
         sampling=draw(samplings),
         reasoning=draw(reasonings),
         stream=True,
-        template=draw(maybe(TEXTS)),
         template_arguments=draw(st.dictionaries(st.sampled_from(["enable_thinking", "verbosity"]), JSON)),
         documents=tuple(draw(st.lists(OBJECTS, max_size=2))),
         add_generation_prompt=not continues and draw(st.booleans()),
@@ -192,7 +191,4 @@ def chat_requests(draw: st.DrawFn) -> GenerationRequest:
         service_tier=draw(maybe(st.sampled_from(["auto", "flex"]))),
         origin=Origin("chat"),
         metadata=draw(st.dictionaries(NAMES, TEXTS, max_size=2)),
-        extra=draw(
-            st.dictionaries(st.sampled_from(["mirostat", "typical_p"]), JSON.filter(lambda value: value is not None))
-        ),
     )

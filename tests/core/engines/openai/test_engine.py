@@ -166,9 +166,9 @@ async def test_the_server_is_asked_by_its_own_name_and_says_what_it_is() -> None
 async def test_health_is_the_servers_own_word() -> None:
     async with far() as (house, engine):
         assert await engine.health()
-        house.gateway.draining = True
+        house.gateway.admission.draining = True
         assert not await engine.health()
-        house.gateway.draining = False
+        house.gateway.admission.draining = False
 
 
 async def test_what_such_a_server_has_no_word_for() -> None:
