@@ -77,7 +77,7 @@ class UnknownModelFamily(ParserError, LookupError):
 
 
 class InvalidOption(ParserError, ValueError):
-    """What a parser was told of a request cannot be: malformed `tools`, or a policy that there is not."""
+    """What a parser was told of a request cannot be: malformed `tools`."""
 
 
 class UnknownTool(ParserError, ValueError):
@@ -162,12 +162,6 @@ def _function(tool: Mapping[str, Any], place: str) -> tuple[str, Schema]:
     if parameters is not None and not isinstance(parameters, Mapping):
         raise InvalidOption(f"{place}.parameters must be a JSON schema, not {_shown(parameters)}")
     return name, parameters or {}
-
-
-def check_choice(setting: str, value: object, choices: Sequence[str]) -> None:
-    """Raise InvalidOption, which names the value, for one that a setting of a parser cannot have."""
-    if value not in choices:
-        raise InvalidOption(f"{setting} must be one of {', '.join(choices)}, not {_shown(value)}")
 
 
 def _shown(value: object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypedDict, Unpack, get_args
+from typing import Any, Final, TypedDict, Unpack
 
 from smg_parsers.base import (
     DONE,
@@ -25,7 +25,6 @@ from smg_parsers.base import (
     Sink,
     Text,
     UnknownTools,
-    check_choice,
     merge,
     tool_schemas,
 )
@@ -107,9 +106,8 @@ class Parser:
         are none, and then nothing is a call. `in_reasoning` says whether the output begins inside reasoning; `None`
         leaves it to what the family's template usually does. `call_id` makes ids where the model writes none and the
         family has no rule of its own; `calls_before` counts the conversation's earlier calls, for families whose ids
-        count on. Raises `InvalidOption`, a ValueError that names the value, for malformed `tools` and a policy that there is not.
+        count on.
         """
-        check_choice("unknown_tools", unknown_tools, get_args(UnknownTools))
         self.family = family
         schemas = None if tools is None else tool_schemas(tools)
         self._sink = Sink(schemas, unknown_tools, _numbering(family.ids, call_id, calls_before))

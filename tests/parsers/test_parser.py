@@ -336,8 +336,3 @@ def test_tools_that_are_no_functions_are_passed_over() -> None:
     assert [
         piece.name for piece in parser.parse('<tool_call>{"name": "a"}</tool_call>') if isinstance(piece, CallStart)
     ] == ["a"]
-
-
-def test_a_policy_that_there_is_not_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="unknown_tools must be one of forward, drop, error, not 'ignore'"):
-        Parser.for_family("qwen3", unknown_tools="ignore")  # type: ignore[arg-type]
