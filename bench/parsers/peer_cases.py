@@ -24,6 +24,8 @@ from smg_parsers import FAMILIES  # noqa: E402
 
 STEP = 4
 WAYS = ("whole", "by token", "4 characters")
+POLICIES = ("unknown_tools", "malformed_calls", "any_tool")
+"""What a transcript may ask of our parser besides the usual; there is nothing like it in a peer."""
 
 # Anything that looks like one marker; what a family's transcripts hold of these becomes a token each.
 MARKER = re.compile(r"</?[^<>\s\"=]{2,40}>|\[/?[A-Z_]{4,20}\]|\]<\]minimax\[>\[")
@@ -42,7 +44,7 @@ def cases(family: str) -> list[dict[str, Any]]:
 def wanted(case: dict[str, Any], reasons: bool) -> Heard | None:
     """Reasoning and calls that the corpus expects, or nothing where the case is not for this comparison."""
     calls = [entry["call"] for entry in case["expect"] if "call" in entry]
-    if case.get("unknown_tools") or case.get("malformed_calls") or any("arguments" not in call for call in calls):
+    if any(case.get(policy) for policy in POLICIES) or any("arguments" not in call for call in calls):
         return None
     reasoning = "".join(entry["reasoning"] for entry in case["expect"] if "reasoning" in entry)
     if reasoning and not reasons:
