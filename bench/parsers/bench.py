@@ -25,7 +25,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(Path(__file__).parent)]
 
-import peers as peers_alone  # noqa: E402
+import peer_cases  # noqa: E402
+import peers_sglang as sglang_alone  # noqa: E402
 import peers_vllm as vllm_alone  # noqa: E402
 
 from parsers.examples import EXAMPLES, WEATHER  # noqa: E402
@@ -101,7 +102,7 @@ def vllm_peer(family: str) -> Load:
         def run(chunks: Sequence[str]) -> None:
             text = "".join(chunks)
             if text not in cut:
-                cut[text] = peer.tokens(text)
+                cut[text] = peer_cases.tokens(peer.tokenizer, text)
             peer.feed([WEATHER], cut[text], reasons=text.startswith(peer.opens) and bool(peer.opens))
 
         return run
@@ -181,7 +182,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.add_argument("--rounds", type=int, default=5)
     chosen: Any = options.parse_args(argv)
     if chosen.peers_from:
-        peers_alone.install(chosen.peers_from)
+        sys.path.append(str(chosen.peers_from))
+        sglang_alone.install()
         chosen.peers = True
     logging.disable(logging.CRITICAL)
     missing: dict[str, str] = {}

@@ -1,163 +1,304 @@
-"""SGLang's tool parsers as a peer: loaded alone, without the engine around them, and asked what they make of the corpus.
+"""Other parsers on our corpus: makes docs/parsers/peers.md anew, in one command.
 
-    pip install --no-deps --target PEERS sglang partial_json_parser
-    python bench/parsers/peers.py PEERS
-    python bench/parsers/peers.py --vllm VENV/bin/python --tokenizer FOLDER     # vLLM instead: see `peers_vllm.py`
+    pip download --no-deps vllm sglang bfcl-eval      # and install or unpack: see "How this page is made" on the page
+    python bench/parsers/peers.py --python VENV/bin/python --sglang FOLDER --bfcl FOLDER --tokenizer FOLDER
 
-For every family that both know, the corpus's transcripts with calls are given to the peer whole and character by
-character. Counted is how often the calls (names and arguments) are those of the corpus, and how often both ways agree with
-each other. The peer parses calls only, so transcripts with reasoning are left out, and text is not compared.
+VENV is an environment in which vLLM's wheel and what its parsers import are installed; SGLang's and the leaderboard's wheels are
+only unpacked. Every difference must have a judgement in `judged.json`; those that have none are printed, and the status is 1.
+`--records FOLDER` keeps what the peers said, and takes it from there if it is there.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import logging
 import os
+import re
 import subprocess
 import sys
-import types
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-DETECTORS = {
-    "qwen3": ("qwen25_detector", "Qwen25Detector"),
-    "qwen3_coder": ("qwen3_coder_detector", "Qwen3CoderDetector"),
-    "mimo": ("mimo_detector", "MiMoDetector"),
-    "kimi_k2": ("kimik2_detector", "KimiK2Detector"),
-    "deepseek_v3": ("deepseekv3_detector", "DeepSeekV3Detector"),
-    "deepseek_v31": ("deepseekv31_detector", "DeepSeekV31Detector"),
-    "deepseek_v32": ("deepseekv32_detector", "DeepSeekV32Detector"),
-    "deepseek_v4": ("deepseekv4_detector", "DeepSeekV4Detector"),
-    "deepseek_v41": ("deepseekv41_detector", "DeepSeekV41Detector"),
-    "glm45": ("glm4_moe_detector", "Glm4MoeDetector"),
-    "glm47": ("glm47_moe_detector", "Glm47MoeDetector"),
-    "llama3": ("llama32_detector", "Llama32Detector"),
-    "mistral": ("mistral_detector", "MistralDetector"),
-    "mistral_v11": ("mistral_detector", "MistralDetector"),
-    "pythonic": ("pythonic_detector", "PythonicDetector"),
-    "lfm2": ("lfm2_detector", "Lfm2Detector"),
-    "minimax_m2": ("minimax_m2", "MinimaxM2Detector"),
-    "minimax_m3": ("minimax_m3", "MinimaxM3Detector"),
-    "step3": ("step3_detector", "Step3Detector"),
-    "gemma4": ("gemma4_detector", "Gemma4Detector"),
-    "hunyuan_v3": ("hunyuan_detector", "HunyuanDetector"),
-    "internlm2": ("internlm_detector", "InternlmDetector"),
-    "minicpm5": ("minicpm5_detector", "MiniCPM5Detector"),
-    "dots": ("dots_detector", "DotsToolDetector"),
-    "gigachat3": ("gigachat3_detector", "GigaChat3Detector"),
-    "apertus": ("apertus2509_detector", "Apertus2509Detector"),
-}
+import bfcl
+import peer_cases
+from peer_cases import ROOT, STEP, WAYS, Heard
+
+from smg_parsers import FAMILIES, CallArguments, CallStart, Parser, Reasoning
+
+HERE = Path(__file__).resolve().parent
+PAGE = ROOT / "docs" / "parsers" / "peers.md"
+PEERS = {"vllm": "vLLM", "sglang": "SGLang"}
+VERDICTS = {"theirs": "theirs", "rule": "a rule"}
+KEPT = "## Speed, side by side"
+NAMES_SHOWN = 3
 
 
-def install(folder: Path) -> None:
-    """Make the peer's parser modules importable without running its packages' own start-up, which wants a GPU stack."""
-    sys.path.insert(0, str(folder))
-    for name in ("sglang", "sglang.srt", "sglang.srt.function_call", "sglang.srt.entrypoints", "sglang.srt.entrypoints.openai",
-                 "sglang.srt.utils"):  # fmt: skip
-        module = types.ModuleType(name)
-        module.__path__ = [str(folder / name.replace(".", "/"))]
-        sys.modules[name] = module
-    small = types.ModuleType("sglang.utils")
-    small.convert_json_schema_to_str = str  # type: ignore[attr-defined]
-    sys.modules["sglang.utils"] = small
+@dataclass(slots=True)
+class Results:
+    """What one peer made of the corpus: by family and transcript, by way; and the families that it could not read at all."""
+
+    heard: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
-def detector(family: str) -> tuple[Any, Any]:
-    """The peer's class for a family, and its class of tools."""
-    module, name = DETECTORS[family]
-    kind = getattr(importlib.import_module(f"sglang.srt.function_call.{module}"), name)
-    return kind, importlib.import_module("sglang.srt.entrypoints.openai.protocol").Tool
-
-
-def whole(kind: Any, tools: list[Any], text: str) -> list[tuple[str, Any]]:
-    """The calls of a text given at once."""
-    return [(call.name, json.loads(call.parameters)) for call in kind().detect_and_parse(text, tools).calls]
-
-
-def streamed(kind: Any, tools: list[Any], text: str) -> list[tuple[str, Any]]:
-    """The calls of a text given one character at a time."""
-    parser = kind()
-    names: dict[int, str] = {}
-    arguments: dict[int, str] = {}
-    for char in text:
-        for item in parser.parse_streaming_increment(char, tools).calls:
-            if item.name:
-                names[item.tool_index] = item.name
-            arguments[item.tool_index] = arguments.get(item.tool_index, "") + (item.parameters or "")
-    return [(name, json.loads(arguments.get(index) or "{}")) for index, name in sorted(names.items())]
-
-
-def attempt(read: Any, *arguments: Any) -> Any:
-    """What a peer makes of a text, or how it failed: any failure at all is a result here."""
-    try:
-        return read(*arguments)
-    except Exception as error:  # noqa: BLE001 - a foreign parser may raise anything
-        return f"{type(error).__name__}"
-
-
-def compare(family: str) -> str:
-    """One line of the table."""
-    kind, tool = detector(family)
-    data = json.loads((ROOT / "tests" / "parsers" / "corpus" / f"{family}.json").read_text(encoding="utf-8"))
-    counts = [0, 0, 0, 0]
-    differing: list[str] = []
-    for case in data["cases"]:
-        entries = case["expect"]
-        calls = [entry["call"] for entry in entries if "call" in entry]
-        unfit = any("reasoning" in entry for entry in entries) or case.get("unknown_tools") or not case.get("tools")
-        if unfit or not calls or any("arguments" not in call for call in calls):
-            continue
-        tools = [tool(**entry) for entry in case["tools"]]
-        wanted = [(call["name"], call["arguments"]) for call in calls]
-        at_once, by_char = (attempt(read, kind, tools, case["text"]) for read in (whole, streamed))
-        counts = [
-            counts[0] + 1,
-            counts[1] + (at_once == wanted),
-            counts[2] + (by_char == wanted),
-            counts[3] + (at_once == by_char),
-        ]
-        if by_char != wanted:
-            differing.append(case["name"])
-    shown = "; ".join(differing[:4]) + (" …" if len(differing) > 4 else "")
-    return f"{family:<14}{counts[0]:>8}{counts[1]:>8}{counts[2]:>10}{counts[3]:>8}   {shown}"
-
-
-def sglang(folder: Path) -> None:
-    """Print SGLang's table."""
-    install(folder)
-    logging.disable(logging.CRITICAL)
-    print(f"{'family':<14}{'cases':>8}{'whole':>8}{'by char':>10}{'agree':>8}   differing by char")
-    for family in DETECTORS:
-        print(attempt(compare, family))
-
-
-def vllm(python: Path, tokenizer: Path, details: int) -> int:
-    """Print vLLM's table, made by its own interpreter; its engine and its accelerator libraries stay untouched."""
-    script = Path(__file__).with_name("peers_vllm.py")
-    command = [str(python), str(script), "--tokenizer", str(tokenizer), "--details", str(details)]
+def run(peer: str, options: argparse.Namespace) -> Results:
+    """The peer's results, from its own interpreter or from where an earlier run kept them."""
+    kept = options.records / f"{peer}.jsonl" if options.records else None
+    if kept is not None and kept.exists():
+        return read(kept.read_text(encoding="utf-8"))
+    command = [str(options.python), str(HERE / f"peers_{peer}.py"), "--tokenizer", str(options.tokenizer)]
+    if peer == "sglang":
+        command += ["--folder", str(options.sglang)]
     environment = {**os.environ, "VLLM_LOGGING_LEVEL": "ERROR", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(command, check=False, env=environment).returncode
+    told = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True).stdout
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(told, encoding="utf-8")
+    return read(told)
+
+
+def read(lines: str) -> Results:
+    """The records of one peer. What else its libraries printed is passed over."""
+    results = Results()
+    for line in lines.splitlines():
+        record = json.loads(line) if line.startswith("{") else {}
+        if "case" in record:
+            results.heard.setdefault((record["family"], record["case"]), {})[record["way"]] = record["got"]
+        elif "family" in record:
+            results.failed[record["family"]] = record["error"]
+    return results
+
+
+def ours(family: str, case: Mapping[str, Any], way: str) -> Heard:
+    """What our parser makes of a transcript; it sees no tokens, so `by token` is one character at a time."""
+    text = case["text"]
+    size = {"whole": max(len(text), 1), "by token": 1, "4 characters": STEP}[way]
+    parser = Parser.for_family(family, tools=case.get("tools"), in_reasoning=case.get("in_reasoning"))
+    pieces = [piece for at in range(0, len(text), size) for piece in parser.feed(text[at : at + size])]
+    pieces += parser.finish()
+    names, arguments = list[str](), defaultdict[int, str](str)
+    for piece in pieces:
+        if isinstance(piece, CallStart):
+            names.append(piece.name)
+        elif isinstance(piece, CallArguments):
+            arguments[piece.index] += piece.delta
+    reasoning = "".join(piece.text for piece in pieces if isinstance(piece, Reasoning))
+    try:
+        return reasoning.strip(), [(name, json.loads(arguments[at] or "{}")) for at, name in enumerate(names)]
+    except json.JSONDecodeError:
+        return reasoning.strip(), [(name, None) for name in names]
+
+
+def same(got: Any, want: Heard) -> bool:
+    """Whether a result is what was wanted; a failure is a text."""
+    return not isinstance(got, str) and bool(_plain(got) == _plain(want))
+
+
+def _plain(heard: Any) -> Any:
+    return [heard[0], [[name, arguments] for name, arguments in heard[1]]]
+
+
+class Comparison:
+    """The corpus, what everyone made of it, and what was judged of the differences."""
+
+    def __init__(self, results: Mapping[str, Results], judge: bfcl.Judge) -> None:
+        self.results = results
+        self.judge = judge
+        self.rules = json.loads((HERE / "judged.json").read_text(encoding="utf-8"))
+        self.cases = {(family, case["name"]): case for family in FAMILIES for case in peer_cases.cases(family)}
+
+    def table(self, peer: str) -> list[str]:
+        """Rows of a peer's table: by family, how often each way gives what the corpus says."""
+        families: dict[str, Counter[str]] = defaultdict(Counter)
+        differing: dict[str, list[str]] = defaultdict(list)
+        for (family, name), heard in self.results[peer].heard.items():
+            want = self.wanted(family, name)
+            families[family]["cases"] += 1
+            for way in WAYS:
+                families[family][way] += same(heard.get(way), want)
+            if not same(heard.get("by token"), want):
+                differing[family].append(name)
+        rows = []
+        for family, counts in families.items():
+            names = "; ".join(differing[family][:NAMES_SHOWN]) + (" …" if len(differing[family]) > NAMES_SHOWN else "")
+            cells = " | ".join(str(counts[key]) for key in ("cases", *WAYS))
+            rows.append(f"| `{family}` | {cells} | {names or '–'} |")
+        total = sum(families.values(), Counter[str]())
+        return [*rows, f"| all | {' | '.join(str(total[key]) for key in ('cases', *WAYS))} | |"]
+
+    def wanted(self, family: str, name: str) -> Heard:
+        """What the corpus says; every recorded transcript has it."""
+        want = peer_cases.wanted(self.cases[family, name], True)
+        if want is None:
+            raise ValueError(f"{family}: {name!r} is not for this comparison; make the records anew")
+        return want
+
+    def differences(self) -> tuple[list[str], list[str]]:
+        """Rows of judged differences, and those that nobody has judged; streamed in fours is left out, for it cuts markers."""
+        found: dict[str, dict[str, dict[str, set[str]]]] = defaultdict(
+            lambda: {peer: defaultdict(set) for peer in PEERS}
+        )
+        verdicts: dict[str, str] = {}
+        unjudged = []
+        for peer, results in self.results.items():
+            for (family, name), heard in results.heard.items():
+                ways = [way for way in WAYS[:2] if not same(heard.get(way), self.wanted(family, name))]
+                rule = self.rule(peer, family, name)
+                if ways and rule is None:
+                    unjudged.append(f"{peer}: {family}: {name}: {', '.join(ways)}")
+                elif ways and rule is not None:
+                    verdicts[rule["why"]] = VERDICTS[rule["verdict"]]
+                    found[rule["why"]][peer][family].add(name)
+        rows = [
+            f"| {_cell(why)} | {verdicts[why]} | {' | '.join(_families(by_peer[peer]) for peer in PEERS)} |"
+            for why, by_peer in sorted(found.items(), key=lambda item: -sum(map(_count, item[1].values())))
+        ]
+        return rows, unjudged
+
+    def rule(self, peer: str, family: str, name: str) -> dict[str, Any] | None:
+        """The first judgement that fits a difference."""
+        for rule in self.rules:
+            fits = (
+                rule.get("peer", peer) == peer,
+                re.fullmatch(rule.get("family", ".*"), family),
+                re.fullmatch(rule["case"], name),
+            )
+            if all(fits):
+                return dict(rule)
+        return None
+
+    def scores(self) -> tuple[list[str], Counter[str]]:
+        """Rows of the leaderboard's score by family, streamed by token, and the sums."""
+        judged = [key for key in self.cases if self._judged(key)]
+        total: Counter[str] = Counter()
+        rows = []
+        for family in dict.fromkeys(family for family, _ in judged):
+            keys = [key for key in judged if key[0] == family]
+            counts = {who: self._score(who, keys) for who in ("ours", *PEERS)}
+            rows.append(f"| `{family}` | {' | '.join(_share(*counts[who]) for who in counts)} |")
+            for who, (right, all_) in counts.items():
+                total.update({who: right, f"{who} of": all_})
+        whole = " | ".join(_share(total[who], total[f"{who} of"]) for who in ("ours", *PEERS))
+        return [*rows, f"| all | {whole} |"], total
+
+    def _judged(self, key: tuple[str, str]) -> bool:
+        want = peer_cases.wanted(self.cases[key], True)
+        tools = self.cases[key].get("tools")
+        return bool(tools) and want is not None and self.judge.accepts(tools or (), want[1], want[1])
+
+    def _score(self, who: str, keys: Sequence[tuple[str, str]]) -> tuple[int, int]:
+        right = all_ = 0
+        for family, name in keys:
+            case = self.cases[family, name]
+            if who == "ours":
+                got: Any = ours(family, case, "by token")
+            else:
+                heard = self.results[who].heard.get((family, name))
+                if heard is None:
+                    continue
+                got = heard["by token"]
+            all_ += 1
+            want = self.wanted(family, name)[1]
+            right += not isinstance(got, str) and self.judge.accepts(case["tools"], want, got[1])
+        return right, all_
+
+    def our_failures(self) -> list[str]:
+        """Where our own parser does not give what the corpus says: there should be none."""
+        return [
+            f"ours: {family}: {name}: {way}"
+            for (family, name), case in self.cases.items()
+            for way in WAYS
+            if (want := peer_cases.wanted(case, True)) is not None and not same(ours(family, case, way), want)
+        ]
+
+
+def _count(families: Mapping[str, set[str]]) -> int:
+    return sum(map(len, families.values()))
+
+
+def _families(found: Mapping[str, set[str]]) -> str:
+    if not found:
+        return "–"
+    names = [f"`{family}`" for family in found]
+    shown = ", ".join(names[:NAMES_SHOWN]) + (
+        f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    )
+    return f"{_count(found)}: {shown}"
+
+
+def _share(right: int, all_: int) -> str:
+    return f"{right} of {all_}" if all_ else "–"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def page(comparison: Comparison, versions: Mapping[str, str], kept: str) -> tuple[str, list[str]]:
+    """The page, and the differences that nobody has judged."""
+    rows, unjudged = comparison.differences()
+    scores, _ = comparison.scores()
+    failed = "; ".join(
+        f"{PEERS[peer]} `{family}` ({error.partition(':')[0]})"
+        for peer, results in comparison.results.items()
+        for family, error in results.failed.items()
+    )
+    tables = "\n\n".join(
+        f"## {name} {versions[peer]}\n\n| family | cases | {' | '.join(WAYS)} | differing by token |\n"
+        f"|---|---|---|---|---|---|\n" + "\n".join(comparison.table(peer))
+        for peer, name in PEERS.items()
+    )
+    text = (HERE / "peers_page.md").read_text(encoding="utf-8")
+    values = {
+        "vllm": versions["vllm"],
+        "sglang": versions["sglang"],
+        "bfcl": versions["bfcl"],
+        "tables": tables,
+        "differences": "| what differs | whose | "
+        + " | ".join(PEERS.values())
+        + " |\n|---|---|---|---|\n"
+        + "\n".join(rows),
+        "scores": "| family | ours | " + " | ".join(PEERS.values()) + " |\n|---|---|---|---|\n" + "\n".join(scores),
+        "failed": f" Not read at all: {failed}." if failed else "",
+        "judged": str(sum(1 for row in scores) - 1),
+    }
+    for key, value in values.items():
+        text = text.replace(f"{{{{{key}}}}}", value)
+    return text.rstrip() + "\n\n" + kept, unjudged
+
+
+def version(folder: Path, name: str) -> str:
+    """The version of a wheel that was installed or unpacked into this folder."""
+    found = sorted(folder.glob(f"**/{name}-*.dist-info"))
+    return found[0].name.removeprefix(f"{name}-").removesuffix(".dist-info") if found else ""
 
 
 def main() -> int:
-    """Print the tables asked for."""
+    """Make the page anew."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("peers", nargs="?", type=Path)
-    options.add_argument("--vllm", type=Path)
-    options.add_argument("--tokenizer", type=Path)
-    options.add_argument("--details", type=int, default=0)
+    options.add_argument("--python", type=Path, required=True, help="the interpreter that has vLLM")
+    options.add_argument("--sglang", type=Path, required=True, help="where SGLang's wheel was unpacked")
+    options.add_argument("--bfcl", type=Path, required=True, help="where the wheel of bfcl-eval was unpacked")
+    options.add_argument("--tokenizer", type=Path, required=True, help="any fast byte-level tokenizer")
+    options.add_argument("--records", type=Path, help="where to keep what the peers said, or take it from")
     chosen = options.parse_args()
-    if chosen.peers:
-        sglang(chosen.peers)
-    if chosen.vllm and chosen.tokenizer:
-        return vllm(chosen.vllm, chosen.tokenizer, chosen.details)
-    return 0
+    comparison = Comparison({peer: run(peer, chosen) for peer in PEERS}, bfcl.Judge(chosen.bfcl))
+    versions = {
+        "vllm": version(chosen.python.parent.parent / "lib", "vllm"),
+        "sglang": version(chosen.sglang, "sglang"),
+        "bfcl": version(chosen.bfcl, "bfcl_eval"),
+    }
+    before = PAGE.read_text(encoding="utf-8")
+    text, unjudged = page(comparison, versions, before[before.index(KEPT) :])
+    PAGE.write_text(text, encoding="utf-8")
+    wrong = [*comparison.our_failures(), *unjudged]
+    print("\n".join([*wrong, f"{PAGE.relative_to(ROOT)} is made; {len(wrong)} to look at"]))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """The command line: which parser reads a model's output, what it makes of a file, and whether parsers keep the law.
 
-    python -m smg_parsers explain MODEL [--template FILE]
-    python -m smg_parsers parse --family F FILE [--tools FILE] [--in-reasoning]
-    python -m smg_parsers lab [FAMILY …] [--transcript FILE] [--page FILE] [--no-linearity]
+    python -m smg_parsers explain [MODEL] [--template FILE]
+    python -m smg_parsers parse (--model MODEL | --family F) [--template FILE] FILE [--tools FILE] [--in-reasoning]
+    python -m smg_parsers lab [FAMILY …] [--model MODEL] [--template FILE] [--transcript FILE] [--tools FILE] [--page FILE]
+                              [--no-linearity]
 
-Decides: what is printed, and exit statuses: 0 well, 1 the law was broken, 2 there is no such family.
+Files are UTF-8 and are read as they are: no line ending is changed. `-` is standard input.
+
+Decides: what is printed, and exit statuses: 0 well, 1 the law was broken, 2 anything else, told in one line.
 Above: nothing. Below: the rest of the package.
 Does not know: anything about formats.
 """
@@ -13,44 +16,67 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NoReturn
 
 from smg_parsers import lab, models, transcripts
-from smg_parsers.base import Piece, UnknownModelFamily
+from smg_parsers.base import ParserError, Piece
 from smg_parsers.family import Family
 from smg_parsers.parser import Parser
+
+BROKEN, WRONG = 1, 2
+_LINE: Final = 400
+"""Longest message of an error, in characters."""
+
+
+class _Options(argparse.ArgumentParser):
+    """Tells what is wrong in one line, without the usage around it."""
+
+    def error(self, message: str) -> NoReturn:
+        """See `argparse.ArgumentParser.error`."""
+        raise ValueError(message)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
-    options: Any = _options().parse_args(argv)
-    command: Callable[[Any], int] = options.command
     try:
-        return command(options)
-    except UnknownModelFamily as error:
-        print(error, file=sys.stderr)
-        return 2
+        options: Any = _options().parse_args(argv)
+        command: Callable[[Any], int] = options.command
+        status = command(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has had enough. What is still buffered goes nowhere, or the interpreter would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (OSError, ValueError, ImportError, RecursionError, ParserError) as error:
+        told = " ".join(str(error).split())
+        print(f"smg_parsers: {told if len(told) <= _LINE else told[:_LINE] + '…'}", file=sys.stderr)
+        return WRONG
+    return status
 
 
 def _options() -> argparse.ArgumentParser:
-    options = argparse.ArgumentParser(prog="python -m smg_parsers", description="Read what language models write.")
-    commands = options.add_subparsers(required=True)
+    options = _Options(prog="python -m smg_parsers", description="Read what language models write.", allow_abbrev=False)
+    commands = options.add_subparsers(required=True, metavar="COMMAND")
     explain = commands.add_parser("explain", help="which parser reads this model's output, and why")
-    explain.add_argument("model")
-    explain.add_argument("--template", type=Path, help="a file with the model's chat template")
+    explain.add_argument("name", nargs="?", metavar="MODEL", help="the same as --model")
+    _add_model(explain)
     explain.set_defaults(command=_explain)
     parse = commands.add_parser("parse", help="read a file, `-` for standard input, and print one piece a line as JSON")
     parse.add_argument("file")
-    parse.add_argument("--family", required=True)
+    parse.add_argument("--family", help="a family by name, instead of a model")
+    _add_model(parse)
     parse.add_argument("--tools", type=Path, help="a JSON file with the request's tools")
     parse.add_argument("--in-reasoning", action="store_true", default=None, help="the output begins inside reasoning")
     parse.set_defaults(command=_parse)
     checked = commands.add_parser("lab", help="hold parsers to the law")
-    checked.add_argument("families", nargs="*")
-    checked.add_argument("--transcript", type=Path, action="append", default=[], help="a file with model output")
+    checked.add_argument("families", nargs="*", metavar="FAMILY")
+    _add_model(checked)
+    checked.add_argument("--transcript", action="append", default=[], metavar="FILE", help="a file with model output")
+    checked.add_argument("--tools", type=Path, help="a JSON file with the tools that the transcripts call")
     checked.add_argument("--page", type=Path, help="write an HTML page here")
     checked.add_argument(
         "--no-linearity", action="store_true", help="leave out the counted check, which is the slow one"
@@ -59,42 +85,98 @@ def _options() -> argparse.ArgumentParser:
     return options
 
 
+def _add_model(options: argparse.ArgumentParser) -> None:
+    options.add_argument("--model", help="a model's id or path, which finds the family")
+    options.add_argument("--template", type=Path, help="a file with the model's chat template, which outranks its name")
+
+
 def _explain(options: Any) -> int:
-    template = options.template.read_text(encoding="utf-8") if options.template else None
-    print(models.explain(options.model, template))
+    if options.name is not None and options.model is not None:
+        raise ValueError(f"one model, please: {options.name!r} or {options.model!r}")
+    model = options.model if options.name is None else options.name
+    if model is None and options.template is None:
+        raise ValueError("name a model, or give a file with --template")
+    print(models.explain(model or "", _template(options)))
     return 0
 
 
 def _parse(options: Any) -> int:
-    text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
-    tools = json.loads(options.tools.read_text(encoding="utf-8")) if options.tools else None
-    for piece in Parser.for_family(options.family, tools=tools, in_reasoning=options.in_reasoning).parse(text):
+    parser = Parser(_row(options), tools=_tools(options.tools), in_reasoning=options.in_reasoning)
+    for piece in parser.parse(_read(options.file)):
         print(_as_json(piece))
     return 0
 
 
+def _row(options: Any) -> Family:
+    """The family named, or the one that the model and its template lead to."""
+    if options.family is not None and options.model is not None:
+        raise ValueError("--family or --model, not both")
+    template = _template(options)
+    if options.family is not None:
+        return models.fitted(models.family(options.family), template)
+    if options.model is None and template is None:
+        raise ValueError("name a family with --family, or a model with --model, or give its --template")
+    return models.explain(options.model or "", template).family
+
+
+def _template(options: Any) -> str | None:
+    return _read(str(options.template)) if options.template else None
+
+
+def _read(name: str) -> str:
+    """A file's text with its own line endings."""
+    data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name} is not UTF-8: byte 0x{data[error.start]:02x} at {error.start}") from error
+
+
+def _tools(path: Path | None) -> Sequence[Mapping[str, Any]] | None:
+    if path is None:
+        return None
+    try:
+        tools: Any = json.loads(_read(str(path)))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if tools is None:
+        raise ValueError(f"{path}: tools must be a list, not None")
+    return tools  # type: ignore[no-any-return]  # what it is made of is the parser's to check
+
+
 def _as_json(piece: Piece) -> str:
     fields = {name: getattr(piece, name) for name in piece.__slots__}
-    return json.dumps({"piece": type(piece).__name__, **fields}, ensure_ascii=False)
+    # A terminal that is not UTF-8 gets escapes: the same JSON.
+    escaped = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    return json.dumps({"piece": type(piece).__name__, **fields}, ensure_ascii=escaped)
 
 
 def _lab(options: Any) -> int:
-    texts = [path.read_text(encoding="utf-8") for path in options.transcript]
-    rows = [models.family(name) for name in options.families or models.names()]
-    reports = []
-    for row in rows:
-        seen = texts or transcripts.of(row)
-        report = lab.examine(row.name, _maker(row), seen, family=row, linear=not options.no_linearity)
-        reports.append(report)
-        print(report)
+    texts = [_read(name) for name in options.transcript]
+    tools = _tools(options.tools) or transcripts.TOOLS
+    reports, shown = [], []
+    for row in _rows(options):
+        make = _maker(row, tools)
+        reports.append(
+            lab.examine(row.name, make, texts or transcripts.of(row), family=row, linear=not options.no_linearity)
+        )
+        print(reports[-1])
+        if options.page:
+            shown += [(row.name, lab.steps(make, text)) for text in texts or [transcripts.shown(row)]]
     if options.page:
-        shown = (texts or transcripts.of(rows[0]))[min(1, len(texts or transcripts.of(rows[0])) - 1)]
-        lab.write_page(reports, options.page, (rows[0].name, lab.steps(_maker(rows[0]), shown)))
-    return 0 if all(report.passed for report in reports) else 1
+        lab.write_page(reports, options.page, shown)
+    return 0 if all(report.passed for report in reports) else BROKEN
 
 
-def _maker(row: Family) -> Callable[[], Parser]:
-    return lambda: Parser(row, in_reasoning=False, call_id=lambda: "call")
+def _rows(options: Any) -> list[Family]:
+    rows = [models.family(name) for name in options.families]
+    if options.model is not None or options.template is not None:
+        rows.append(models.explain(options.model or "", _template(options)).family)
+    return rows or [models.family(name) for name in models.names()]
+
+
+def _maker(row: Family, tools: Sequence[Mapping[str, Any]]) -> Callable[[], Parser]:
+    return lambda: Parser(row, tools=tools, in_reasoning=False, call_id=lambda: "call")
 
 
 if __name__ == "__main__":

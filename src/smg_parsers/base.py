@@ -7,6 +7,7 @@ Does not know: any model, any marker, any syntax.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -75,6 +76,10 @@ class UnknownModelFamily(ParserError, LookupError):
     """No row of the table fits this model or this family name; name one explicitly."""
 
 
+class InvalidOption(ParserError, ValueError):
+    """What a parser was told of a request cannot be: malformed `tools`."""
+
+
 class UnknownTool(ParserError, ValueError):
     """The model called a tool that was not offered, and the policy is `error`.
 
@@ -128,16 +133,39 @@ def _settle(joined: list[Piece], parts: list[str]) -> None:
 
 
 def tool_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Schema]:
-    """Name to parameter schema, from OpenAI's form or the bare `{"name", "parameters"}` form."""
+    """Name to parameter schema, from OpenAI's form or the bare `{"name", "parameters"}` form.
+
+    Tools of other types than `function` are the server's own and are passed over. Raises InvalidOption, which names the
+    place and the value, for what is no tool.
+    """
+    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
+        raise InvalidOption(f"tools must be a list, not {_shown(tools)}")
     schemas: dict[str, Schema] = {}
-    for tool in tools:
-        function = tool.get("function")
-        body = function if isinstance(function, Mapping) else tool
-        name = body.get("name")
-        parameters = body.get("parameters")
-        if isinstance(name, str):
-            schemas[name] = parameters if isinstance(parameters, Mapping) else {}
+    for number, tool in enumerate(tools):
+        if not isinstance(tool, Mapping):
+            raise InvalidOption(f"tools[{number}] must be an object, not {_shown(tool)}")
+        if tool.get("type", "function") == "function":
+            name, schema = _function(tool, f"tools[{number}]")
+            schemas[name] = schema
     return schemas
+
+
+def _function(tool: Mapping[str, Any], place: str) -> tuple[str, Schema]:
+    body = tool
+    if "function" in tool:
+        body, place = tool["function"], f"{place}.function"
+        if not isinstance(body, Mapping):
+            raise InvalidOption(f"{place} must be an object, not {_shown(body)}")
+    name, parameters = body.get("name"), body.get("parameters")
+    if not isinstance(name, str):
+        raise InvalidOption(f"{place}.name must be a text, not {_shown(name)}")
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise InvalidOption(f"{place}.parameters must be a JSON schema, not {_shown(parameters)}")
+    return name, parameters or {}
+
+
+def _shown(value: object) -> str:
+    return reprlib.repr(value)
 
 
 class Sink:

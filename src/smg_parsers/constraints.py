@@ -11,6 +11,7 @@ stop there.
 """
 
 import json
+import reprlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -122,13 +123,19 @@ def _choose(
     tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any]
 ) -> tuple[Literal["none", "auto", "required"], list[_Tool], bool]:
     """The mode, the tools that may be called, and whether exactly one of them was named."""
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
+        raise ConstraintError(f"tools must be a list, not {reprlib.repr(tools)}")
     known = [tool for tool in map(_read_tool, tools) if tool is not None]
     if isinstance(choice, str):
         if choice not in ("none", "auto", "required"):
             raise ConstraintError(f"tool_choice {choice!r} is not known")
         return ("none" if choice == "none" else "auto" if choice == "auto" else "required"), known, False
+    if not isinstance(choice, Mapping):
+        raise ConstraintError(f"tool_choice must be a word or an object, not {reprlib.repr(choice)}")
     if choice.get("type") == "allowed_tools":
         allowed = choice.get("allowed_tools", choice)
+        if not isinstance(allowed, Mapping) or not isinstance(allowed.get("tools", ()), list | tuple):
+            raise ConstraintError(f"allowed_tools must be an object with a list of tools, not {reprlib.repr(allowed)}")
         names = [_choice_name(entry) for entry in allowed.get("tools", ())]
         mode = allowed.get("mode", "auto")
         if mode not in ("auto", "required"):
@@ -137,10 +144,11 @@ def _choose(
     return "required", [_find(known, _choice_name(choice))], True
 
 
-def _choice_name(entry: Mapping[str, Any]) -> str:
-    name = entry.get("function", entry).get("name")
+def _choice_name(entry: object) -> str:
+    function = entry.get("function", entry) if isinstance(entry, Mapping) else entry
+    name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(name, str):
-        raise ConstraintError("tool_choice names no function")
+        raise ConstraintError(f"tool_choice names no function: {reprlib.repr(entry)}")
     return name
 
 
@@ -151,14 +159,20 @@ def _find(known: Sequence[_Tool], name: str) -> _Tool:
     raise ConstraintError(f"tool_choice names {name!r}, which is not among the tools")
 
 
-def _read_tool(tool: Mapping[str, Any]) -> _Tool | None:
+def _read_tool(tool: object) -> _Tool | None:
+    if not isinstance(tool, Mapping):
+        raise ConstraintError(f"a tool must be an object, not {reprlib.repr(tool)}")
     if tool.get("type", "function") != "function":
         return None
     function = tool.get("function", tool)
+    if not isinstance(function, Mapping):
+        raise ConstraintError(f"a tool's function must be an object, not {reprlib.repr(function)}")
     name = function.get("name")
     if not isinstance(name, str) or not name or any(char in '"\\<>{}[]()' or char.isspace() for char in name):
         raise ConstraintError(f"a tool's name must be a word, not {name!r}")
     parameters = function.get("parameters") or {"type": "object"}
+    if not isinstance(parameters, Mapping):
+        raise ConstraintError(f"the parameters of {name!r} must be a JSON schema, not {reprlib.repr(parameters)}")
     return _Tool(name, dict(parameters), bool(function.get("strict", tool.get("strict", False))))
 
 

@@ -56,12 +56,13 @@ def _sets(
 class Family:
     """One output format.
 
-    `patterns` are substrings of lower-cased model ids, a `*` standing for anything; of all that occur in an id the
-    longest decides. `templates` are texts that give the family away in a chat template. `drops` are markers that mean
-    nothing to a reader. `ids` says how calls are numbered when the model does not: `random`, `mistral` (nine letters and
-    digits), `kimi` (`functions.name:index`) or `kimi_k3` (`name:index`). `special`: some markers are special tokens,
-    which the detokenizer must keep (`needs_special_tokens`). `suffixed` tags may carry one suffix per checkpoint.
-    `headed` output begins inside a message header that the prompt has opened. `source` is where the format was read.
+    `patterns` are words and version numbers of model names, a `*` standing for anything (`model_ids` says how they are
+    compared); of all that fit, the closest version, then the longest decides. `templates` are texts that give the family
+    away in a chat template. `drops` are markers that mean nothing to a reader. `ids` says how calls are numbered when the
+    model does not: `random`, `mistral` (nine letters and digits), `kimi` (`functions.name:index`) or `kimi_k3`
+    (`name:index`). `special`: some markers are special tokens, which the detokenizer must keep (`needs_special_tokens`).
+    `suffixed` tags may carry one suffix per checkpoint. `headed` output begins inside a message header that the prompt
+    has opened. `source` is where the format was read.
     """
 
     name: str

@@ -116,7 +116,7 @@ def _shown(piece: Piece) -> str:
     return repr(piece)
 
 
-def write_page(reports: Sequence[Report], path: Path, shown: tuple[str, Sequence[Step]] | None = None) -> None:
-    """One self-contained HTML page: parsers by law, and a step-through of one transcript."""
+def write_page(reports: Sequence[Report], path: Path, shown: Sequence[tuple[str, Sequence[Step]]] = ()) -> None:
+    """One self-contained HTML page: parsers by law, and a step-through of every transcript in `shown`, by its name."""
     rows = [(report.name, [report.verdict(law) for law in LAWS], str(report)) for report in reports]
-    path.write_text(page(LAWS, rows, shown), encoding="utf-8")
+    path.write_text(page(LAWS, rows, shown), encoding="utf-8", newline="")

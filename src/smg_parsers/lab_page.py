@@ -23,11 +23,20 @@ button { font: inherit; padding: .2rem .8rem; }
 .kept { color: #56d364; } .broken { color: #ff7b72; } .step.now { background: #3b2e00; } }
 """
 _SCRIPT: Final = """
-const rows = [...document.querySelectorAll('.step')]; let at = 0;
+const tables = [...document.querySelectorAll('.steps')], choice = document.querySelector('#choice'); let rows = [], at = 0;
 function show() { rows.forEach((row, n) => row.className = 'step ' + (n < at ? 'past' : n === at ? 'now' : '')); }
 function go(by) { at = Math.max(0, Math.min(rows.length - 1, at + by)); show(); }
-document.addEventListener('keydown', e => { if (e.key === 'ArrowRight') go(1); if (e.key === 'ArrowLeft') go(-1); });
-show();
+function all() { at = rows.length - 1; show(); }
+function choose() {
+  tables.forEach((table, n) => table.hidden = n !== choice.selectedIndex);
+  rows = [...tables[choice.selectedIndex].querySelectorAll('.step')]; at = 0; show();
+}
+choice.addEventListener('change', choose);
+document.addEventListener('keydown', e => {
+  if (e.target === choice) return;
+  if (e.key === 'ArrowRight') go(1); if (e.key === 'ArrowLeft') go(-1);
+});
+choose();
 """
 
 
@@ -42,16 +51,16 @@ class Step:
 def page(
     laws: Sequence[str],
     rows: Sequence[tuple[str, Sequence[str], str]],
-    shown: tuple[str, Sequence[Step]] | None,
+    shown: Sequence[tuple[str, Sequence[Step]]],
 ) -> str:
-    """The page's HTML. `rows` are name, verdict per law, and the report in full."""
+    """The page's HTML. `rows` are name, verdict per law, and the report in full; `shown` are names and their steps."""
     head = "".join(f"<th>{escape(law)}</th>" for law in laws)
     body = "".join(_row(*row) for row in rows)
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>Parser lab</title><style>{_STYLE}</style><h1>Parser lab</h1>"
         f"<table><thead><tr><th>parser</th>{head}</tr></thead><tbody>{body}</tbody></table>"
-        f"{_steps(*shown) if shown else ''}</html>\n"
+        f"{_steps(shown) if shown else ''}</html>\n"
     )
 
 
@@ -61,15 +70,23 @@ def _row(name: str, verdicts: Sequence[str], report: str) -> str:
     return f"<tr><td>{told}</td>{cells}</tr>"
 
 
-def _steps(name: str, steps: Sequence[Step]) -> str:
+def _steps(shown: Sequence[tuple[str, Sequence[Step]]]) -> str:
+    """One table of steps for each, of which the reader chooses one."""
+    options = "".join(f"<option>{escape(name)}</option>" for name, _ in shown)
+    tables = "".join(_table(steps) for _, steps in shown)
+    return (
+        f"<h2>Step by step</h2><p><select id=choice>{options}</select> <button onclick='go(-1)'>back</button> "
+        "<button onclick='go(1)'>on</button> or the arrow keys, <button onclick='all()'>to the end</button></p>"
+        f"{tables}<script>{_SCRIPT}</script>"
+    )
+
+
+def _table(steps: Sequence[Step]) -> str:
     rows = "".join(
         f"<tr class=step><td><code>{escape(repr(step.chunk) if step.chunk else 'finish()')}</code></td>"
         f"<td><code>{'<br>'.join(escape(piece) for piece in step.pieces) or '&mdash;'}</code></td></tr>"
         for step in steps
     )
     return (
-        f"<h2>Step by step: {escape(name)}</h2><p><button onclick='go(-1)'>back</button> "
-        "<button onclick='go(1)'>on</button> or the arrow keys</p>"
-        f"<table><thead><tr><th>fed</th><th>came out</th></tr></thead><tbody>{rows}</tbody></table>"
-        f"<script>{_SCRIPT}</script>"
+        f"<table class=steps hidden><thead><tr><th>fed</th><th>came out</th></tr></thead><tbody>{rows}</tbody></table>"
     )

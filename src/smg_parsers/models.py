@@ -2,8 +2,8 @@
 
 Decides: from a model id, a chat template or a name, one row of the table; never in silence, and never by guess: what fits
 no row is an error that says so. Third parties' rows come from entry points in the group `smg.parsers`, or `register`.
-Above: `families`, `parser`, the command line. Below: `table`.
-Does not know: how output is parsed.
+Above: `families`, `parser`, the command line. Below: `table`, `model_ids`.
+Does not know: how output is parsed, or how ids are spelled.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Final
 
+from smg_parsers import model_ids
 from smg_parsers.base import UnknownModelFamily
 from smg_parsers.family import Family
 from smg_parsers.reasoning import left_open
 from smg_parsers.table import FAMILIES, hunyuan_tagged
 
 ENTRY_POINTS: Final = "smg.parsers"
+SHARED_MARKS: Final = frozenset({"<tool_call>", "[TOOL_CALLS]"})
+"""Texts of chat templates that several formats share: they tell a family only where nothing else does."""
 _SUFFIX_LIMIT: Final = 64
 
 
@@ -61,13 +64,14 @@ def register(row: Family) -> None:
 def explain(model_id: str, chat_template: str | None = None) -> Explanation:
     """Which family reads this model's output, and why.
 
-    The id decides. A chat template decides where the id says nothing, or where it shows another family's calls and none
-    of those the id would lead to. Raises `UnknownModelFamily` when neither says anything.
+    A chat template outranks the id: where it shows calls that the id's family does not write, or reasoning in a family
+    that has none, it decides. The id decides where the template agrees or says nothing. Raises `UnknownModelFamily` when
+    neither says anything.
     """
     by_id = _by_id(model_id)
     by_template = _by_template(chat_template) if chat_template else None
     chosen = by_id
-    if by_template is not None and (by_id is None or not _fits(by_id.family, chat_template or "")):
+    if by_template is not None and chat_template and (by_id is None or not _agrees(by_id, by_template, chat_template)):
         chosen = by_template
     if chosen is None:
         raise UnknownModelFamily(
@@ -83,39 +87,56 @@ def reasoning_open(rendered_prompt: str, row: Family | str) -> bool:
     return left_open(rendered_prompt, (family(row) if isinstance(row, str) else row).thinking)
 
 
+def _rows() -> tuple[Family, ...]:
+    return tuple({**_plugins(), **FAMILIES}.values())
+
+
 def _by_id(model_id: str) -> Explanation | None:
-    lowered = model_id.lower()
-    best: tuple[int, str, Family] | None = None
-    for row in {**_plugins(), **FAMILIES}.values():
+    name = model_ids.name_of(model_id)
+    # A distilled model writes as the one that was taught, which is named first: Qwen3-8B-DeepSeek-V3.2-Distill is a Qwen.
+    distilled = model_ids.is_distilled(name)
+    best: tuple[tuple[int, ...], model_ids.Match, Family] | None = None
+    for row in _rows():
         for pattern in row.patterns:
-            if _occurs(pattern, lowered) and (best is None or len(pattern) > best[0]):
-                best = (len(pattern), pattern, row)
-    return None if best is None else Explanation(best[2], f"the model id contains {best[1]!r}")
+            found = model_ids.find(pattern, name)
+            if found is None:
+                continue
+            rank = (-found.start, *found.rank) if distilled else found.rank
+            if best is None or rank > best[0]:
+                best = (rank, found, row)
+    return None if best is None else Explanation(best[2], _told(best[1], name))
 
 
-def _occurs(pattern: str, text: str) -> bool:
-    """Whether the pattern's parts, split at `*`, occur in this order."""
-    at = 0
-    for part in pattern.split("*"):
-        at = text.find(part, at)
-        if at < 0:
-            return False
-        at += len(part)
-    return True
+def _told(found: model_ids.Match, name: str) -> str:
+    if found.version == model_ids.EARLIER_VERSION:
+        return f"the model id says {found.text!r}, and the latest version before it that is known is {found.pattern!r}"
+    if found.pattern in name:
+        return f"the model id contains {found.pattern!r}"
+    return f"the model id says {found.text!r}, which is {found.pattern!r}"
 
 
 def _by_template(chat_template: str) -> Explanation | None:
-    best: tuple[int, str, Family] | None = None
-    for row in {**_plugins(), **FAMILIES}.values():
+    """The row that the template's most telling text gives away: one that no other format shares, and of those the longest."""
+    best: tuple[tuple[bool, int], str, Family] | None = None
+    for row in _rows():
         for mark in row.templates:
-            if mark in chat_template and (best is None or len(mark) > best[0]):
-                best = (len(mark), mark, row)
+            rank = (mark not in SHARED_MARKS, len(mark))
+            if mark in chat_template and (best is None or rank > best[0]):
+                best = (rank, mark, row)
     return None if best is None else Explanation(best[2], f"the chat template contains {best[1]!r}")
 
 
-def _fits(row: Family, chat_template: str) -> bool:
-    marks = [mark for mark in (*row.templates, *row.tables.calls) if len(mark) > 1]
-    return not marks or any(mark in chat_template for mark in marks)
+def _agrees(by_id: Explanation, by_template: Explanation, chat_template: str) -> bool:
+    """Whether the id's row reads what the template shows: its own markers are there, or calls of the same shape."""
+    row, shown = by_id.family, by_template.family
+    if not row.thinking.opens and any(opening in chat_template for opening in shown.thinking.opens):
+        return False
+    own = {mark for mark in (*row.templates, *row.tables.calls) if len(mark) > 1} - SHARED_MARKS
+    return any(mark in chat_template for mark in own) or any(
+        type(mine) is type(theirs) and set(mine.opens) & set(theirs.opens)
+        for mine in row.calls
+        for theirs in shown.calls
+    )
 
 
 def fitted(row: Family, chat_template: str | None) -> Family:

@@ -70,6 +70,13 @@ NOTES: Final = "reference notes"
 PUBLIC: Final = "public parser"
 LIBRARY: Final = "mistral-common, the models' own library"
 
+# Ling and Ring are words of their own too, so what stands behind them has to be a version or a size of theirs.
+LING: Final = tuple(
+    f"{name}-{which}"
+    for name in ("ling", "ring")
+    for which in ("1t", "2.5", "3", "flash", "mini", "lite", "plus", "coder-lite")
+)
+
 _TABLE: Final = (
     Family("deepseek_r1", ("deepseek-r1",), THINK_OPEN, (DEEPSEEK,), special=True),
     Family("deepseek_v3", ("deepseek-v3",), NONE, (DEEPSEEK,), special=True),
@@ -224,14 +231,14 @@ _TABLE: Final = (
     Family("nemotron_nano_v2", ("nemotron-nano-9b-v2", "nemotron-nano-12b", "nemotron-nano*v2"), THINK, (TOOLCALL,)),
     Family(
         "nemotron_super",
-        ("llama*nemotron", "nemotron-super", "nemotron-ultra"),
+        ("llama*nemotron-nano", "nemotron-super", "nemotron-ultra"),
         THINK,
         (TOOLCALL,),
         templates=("<TOOLCALL>",),
     ),
     Family(
         "nemotron_v3",
-        ("nemotron-3-", "nemotron-nano-v3", "nemotron-super-v3", "nano-v3", "granite-4.2"),
+        ("nemotron-3-nano", "nemotron-3-super", "nemotron-3-ultra", "nemotron*v3", "granite-4.2"),
         THINK,
         (QWEN_XML,),
         source=NOTES,
@@ -286,7 +293,7 @@ _TABLE: Final = (
     ),
     Family(
         "hermes",
-        ("hermes-2", "hermes-3", "hermes-4", "nousresearch*hermes", "smollm3"),
+        ("hermes-2", "hermes-3", "hermes-4", "deephermes-3", "llama-3-groq", "smollm3"),
         THINK,
         (HERMES,),
         templates=("<tool_call>",),
@@ -412,7 +419,7 @@ _TABLE: Final = (
     ),
     Family("lfm2", ("lfm2",), NONE, (LFM2,), special=True, source=NOTES),
     Family("lfm25", ("lfm2.5", "lfm-2.5"), THINK, (LFM2,), special=True, templates=("<|tool_call_start|>",)),
-    Family("exaone4", ("exaone-4", "exaone4"), THINK, (HERMES,), special=True),
+    Family("exaone4", ("exaone-4", "k-exaone"), THINK, (HERMES,), special=True),
     Family("sarashina", ("sarashina",), NONE, SARASHINA, special=True, source=NOTES),
     Family(
         "minicpm5",
@@ -425,7 +432,7 @@ _TABLE: Final = (
     ),
     Family(
         "ling",
-        ("inclusionai/ling", "inclusionai/ring", "ling-", "ring-"),
+        LING,
         THINK,
         (replace(GLM, json=HERMES),),
         source=PUBLIC,

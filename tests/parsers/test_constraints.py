@@ -410,3 +410,22 @@ def test_a_schema_that_is_taken_apart_may_not_refer_to_its_whole(family: str) ->
     with pytest.raises(ConstraintUnsupported, match="refers to itself as a whole"):
         constrain(family, [tool("grow", tree)], "required")
     assert constrain("qwen3", [tool("grow", tree)], "required") is not None
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "told"),
+    [
+        ("weather", "required", "not 'weather'"),
+        ({"name": "weather"}, "required", "not {'name': 'weather'}"),
+        (["weather"], "required", "not 'weather'"),
+        ([{"type": "function", "function": 3}], "required", "not 3"),
+        ([{"name": "a", "parameters": [1]}], "required", r"not \[1\]"),
+        ([{"name": "a"}], 5, "not 5"),
+        ([{"name": "a"}], {"type": "function", "function": 5}, "5"),
+        ([{"name": "a"}], {"type": "allowed_tools", "allowed_tools": 5}, "not 5"),
+        ([{"name": "a"}], {"type": "allowed_tools", "tools": [5]}, "names no function: 5"),
+    ],
+)
+def test_malformed_tools_and_choices_are_value_errors_that_name_the_value(tools: Any, choice: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        constrain("qwen3", tools, choice)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from smg_parsers import FAMILIES, Family, Parser, Text, UnknownModelFamily, explain, reasoning_open, register
 from smg_parsers.models import family as family_named
@@ -27,7 +32,113 @@ def test_an_id_of_no_family_is_an_error_that_names_it(model_id: str) -> None:
 
 
 def test_the_table_of_ids_is_large() -> None:
-    assert len(KNOWN) >= 120
+    assert len(KNOWN) >= 500
+    assert {family for family in FAMILIES if FAMILIES[family].patterns} == set(KNOWN.values())
+
+
+@pytest.mark.parametrize("spelled", [lambda dot: "p", lambda dot: "_", lambda dot: "-"], ids=["p", "_", "-"])
+def test_a_version_may_be_spelled_in_every_way(spelled: Callable[[re.Match[str]], str]) -> None:
+    """`V3.2`, `v3p2`, `V3_2`, `K2-5`. A `p` or `-` before a size (`2.5-0.5B`, `1.6B`) would be another number."""
+    for model_id, family in KNOWN.items():
+        name = model_id.rpartition("/")[2]
+        changed = re.sub(r"(?<=\d)\.(?=\d(?![\dbB.]))", spelled, name)
+        assert explain(changed).family.name == family, changed
+
+
+@pytest.mark.parametrize(
+    ("model_id", "family"),
+    [
+        ("accounts/fireworks/models/deepseek-v3p2", "deepseek_v32"),
+        ("DeepSeek-V3_2-Exp", "deepseek_v31"),
+        ("qwen3p5-9b", "qwen35"),
+        ("qwen35_9b", "qwen35"),
+        ("Kimi_K2-5", "kimi_k25"),
+        ("gpt_oss_20b", "harmony"),
+        ("gptoss-20b", "harmony"),
+        ("minimaxm2", "minimax_m2"),
+        ("llama-v3p1-8b-instruct", "llama3"),
+        ("glm45-air", "glm45"),
+        ("qwen2:0.5b", "qwen25"),
+        ("qwen2-0.5b", "qwen25"),
+        ("qwen3:8b-q4_K_M", "qwen3"),
+        ("qwen3-4bit", "qwen3"),
+        ("Llama-3-8B-4-bit", "llama3"),
+    ],
+)
+def test_a_number_is_a_version_unless_it_counts_something(model_id: str, family: str) -> None:
+    assert explain(model_id).family.name == family
+
+
+@pytest.mark.parametrize(
+    "model_id", ["Starling-LM-7B", "bling-1b", "huggyllama/llama-30b", "spring-1T", "Acme-Qwen30B"]
+)
+def test_words_match_at_word_borders_only(model_id: str) -> None:
+    with pytest.raises(UnknownModelFamily):
+        explain(model_id)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/data/mistral-cluster/{}",
+        "/data/mistral/{}/",
+        "models--Qwen--{}/snapshots/9c925d64d72725edaf899c6cb9c377fd0709d9c5",
+        "/out/gemma-3/{}/checkpoint-1200",
+        "/models/{}/UD-Q4_K_XL",
+        "s3://llama-3/{}/FP8",
+        r"D:\llama-3\{}.gguf",
+        "hf.co/unsloth/{}-GGUF:Q4_K_M",
+    ],
+)
+def test_of_a_path_only_the_part_that_names_the_model_counts(path: str) -> None:
+    assert explain(path.format("Qwen3-8B")).family.name == "qwen3"
+
+
+@pytest.mark.parametrize(
+    ("model_id", "family"),
+    [
+        ("Team-ACE/ToolACE-2-Llama-3.1-8B", "pythonic"),
+        ("acme/Llama-3.1-8B-ToolACE", "pythonic"),
+        ("nvidia/Llama-3.1-Nemotron-70B-Instruct-HF", "llama3"),
+        ("nvidia/Llama-3_1-Nemotron-Ultra-253B-v1", "nemotron_super"),
+        ("NousResearch/Hermes-2-Pro-Mistral-7B", "hermes"),
+        ("deepseek-ai/DeepSeek-R1-0528-Qwen3-8B", "deepseek_r1"),
+    ],
+)
+def test_of_several_names_the_closest_version_then_the_longest_then_the_latest_decides(
+    model_id: str, family: str
+) -> None:
+    assert explain(model_id).family.name == family
+
+
+@pytest.mark.parametrize(
+    ("model_id", "family"),
+    [("Step-3.7-Flash", "step35"), ("Qwen3.9-Max", "qwen35"), ("Kimi-K2.9", "kimi_k25"), ("GLM-4.9", "glm47")],
+)
+def test_a_newer_minor_version_is_read_as_the_latest_before_it_and_says_so(model_id: str, family: str) -> None:
+    told = explain(model_id)
+    assert told.family.name == family
+    assert "the latest version before it that is known" in told.reason
+
+
+@pytest.mark.parametrize(
+    ("model_id", "family"),
+    [
+        ("TeichAI/Qwen3-8B-DeepSeek-v3.2-Speciale-Distill-GGUF", "qwen3"),
+        ("BasedBase/GLM-4.5-Air-GLM-4.6-Distill", "glm45"),
+        ("BasedBase/Qwen3-30B-A3B-Thinking-2507-Deepseek-v3.1-Distill", "qwen3_thinking"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "deepseek_r1"),
+    ],
+)
+def test_a_distilled_model_is_read_as_the_one_named_first(model_id: str, family: str) -> None:
+    """The base stands first, the teacher before `Distill`. DeepSeek's own distilled models carry DeepSeek's template."""
+    assert explain(model_id).family.name == family
+
+
+@given(st.text(max_size=80) | st.text("lingqwen3.5-_/:p bk", max_size=80), st.none() | st.text(max_size=20))
+def test_any_text_is_a_family_or_unknown(model_id: str, template: str | None) -> None:
+    with suppress(UnknownModelFamily):
+        assert explain(model_id, template).family.name in FAMILIES
 
 
 def test_the_reason_says_what_in_the_id_decided() -> None:
@@ -48,6 +159,31 @@ def test_a_template_that_shows_another_familys_calls_wins_over_the_id() -> None:
 
 def test_a_template_that_shows_the_ids_own_calls_leaves_the_id_in_charge() -> None:
     assert explain("Qwen/Qwen3-8B", "<tool_call>").family.name == "qwen3"
+
+
+@pytest.mark.parametrize(
+    ("model_id", "template", "family"),
+    [
+        ("acme/Qwen3-8B-agent", "<tool_call>\n<function=name>", "qwen35"),
+        ("acme/Qwen3-8B-agent", "<tool_call>{{ name }}<arg_key>", "glm47"),
+        ("Qwen/Qwen3-Coder-30B-A3B-Instruct", "<tool_call>\n<function=name>", "qwen3_coder"),
+        ("zai-org/GLM-4.5", "<tool_call>{{ name }}<arg_key>", "glm45"),
+        ("XiaomiMiMo/MiMo-V2-Flash", "<tool_call><function=name>", "mimo"),
+        ("inclusionAI/Ling-3.0-flash", "<tool_call>{{ name }}<arg_key>", "ling"),
+        ("acme/Mistral-7B-tuned", "<think> <tool_call>", "hermes"),
+        ("acme/Mistral-Small-3.2-think", "[THINK] [TOOL_CALLS]", "magistral"),
+        ("moonshotai/Kimi-VL-A3B-Instruct", "<tool_call>", "hermes"),
+        ("acme/qwen2.5-tuned", "<think> <tool_call>", "hermes"),
+        ("acme/unnamed", "[THINK] [TOOL_CALLS]", "magistral"),
+        ("acme/unnamed", "<tool_call> <function=", "qwen35"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "<｜tool▁calls▁begin｜> <think>", "deepseek_r1"),
+    ],
+)
+def test_a_chat_template_outranks_a_name_and_its_most_telling_text_decides(
+    model_id: str, template: str, family: str
+) -> None:
+    told = explain(model_id, template)
+    assert told.family.name == family
 
 
 def test_hunyuans_suffix_is_read_from_the_template() -> None:

@@ -311,3 +311,28 @@ def test_a_header_longer_than_its_limit_is_text() -> None:
 def test_arguments_longer_than_the_limit_still_stream() -> None:
     text = call("f", json.dumps({"a": "x" * 300}))
     assert isinstance(parse("qwen3", text, hold_limit=60)[-1], CallEnd)
+
+
+@pytest.mark.parametrize(
+    ("tools", "told"),
+    [
+        ("get_weather", "tools must be a list, not 'get_weather'"),
+        ({"name": "get_weather"}, "tools must be a list, not {'name': 'get_weather'}"),
+        (7, "tools must be a list, not 7"),
+        (["get_weather"], r"tools\[0\] must be an object, not 'get_weather'"),
+        ([{"name": "a"}, {"parameters": {}}], r"tools\[1\].name must be a text, not None"),
+        ([{"type": "function", "function": "a"}], r"tools\[0\].function must be an object, not 'a'"),
+        ([{"type": "function", "function": {"name": 3}}], r"tools\[0\].function.name must be a text, not 3"),
+        ([{"name": "a", "parameters": [1]}], r"tools\[0\].parameters must be a JSON schema, not \[1\]"),
+    ],
+)
+def test_malformed_tools_are_refused_by_place_and_value(tools: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Parser.for_family("qwen3", tools=tools)
+
+
+def test_tools_that_are_no_functions_are_passed_over() -> None:
+    parser = Parser.for_family("qwen3", tools=[{"type": "web_search"}, {"type": "function", "function": {"name": "a"}}])
+    assert [
+        piece.name for piece in parser.parse('<tool_call>{"name": "a"}</tool_call>') if isinstance(piece, CallStart)
+    ] == ["a"]
