@@ -104,9 +104,10 @@ class Onboarding:
     def _refuse_taken(self, worker: Worker, names: tuple[str, ...], info: ModelInfo, facts: EngineFacts) -> None:
         """Raise WorkerGone where other workers serve another model under one of `names`. Engines that speak chat say the name
         that they serve, not what lies behind it, so theirs is not compared; nor is it where the operator has named the model of
-        one of the two workers: then their tokenizers are (`_made`)."""
+        one of the two workers: then their tokenizers are (`_made`). What an engine served that cannot be reached holds no name:
+        a fleet that goes and comes back with another model would keep itself out for ever."""
         for name in names:
-            for each in self._others(name, worker):
+            for each in self._fellows(name, worker):
                 another = each.models[0] != names[0]
                 if not another and facts.door == each.facts.door == "ids" and each.info is not None:
                     another = each.info.model != info.model and not (worker.spec.model or each.spec.model)
@@ -119,6 +120,10 @@ class Onboarding:
     def _others(self, name: str, worker: Worker) -> list[Worker]:
         """The workers beside `worker` that answer to `name`, whatever their state."""
         return [each for each in self._registry.of(name) if each is not worker]
+
+    def _fellows(self, name: str, worker: Worker) -> list[Worker]:
+        """Those of the others whose engines are there."""
+        return [each for each in self._others(name, worker) if each.state != "unreachable"]
 
     def _enter(
         self, worker: Worker, names: tuple[str, ...], info: ModelInfo, facts: EngineFacts, made: "_Made | None"
@@ -134,9 +139,21 @@ class Onboarding:
         elif dropped:
             self._policies.worker_left(worker.name, dropped)
         worker.info, worker.facts, worker.models = info, self._known(facts), names
+        if made is not None:
+            self._displace(worker, names)
         self._forget_unserved(dropped, worker)
-        self._agree(names[0])
+        for name in {names[0], *dropped}:
+            self._agree(name)
         self._say_text_only(names[0], worker)
+
+    def _displace(self, worker: Worker, names: tuple[str, ...]) -> None:
+        """Workers that cannot be reached serve none of `names` any more, under which there is another model now: they join
+        anew, or stay out, when they come back."""
+        for each in {each for name in names for each in self._others(name, worker)}:
+            if each.state == "unreachable" and (each.facts.door == "ids" or each.models[0] != names[0]):
+                before, each.models = each.models, ()
+                self._policies.worker_left(each.name, before)
+                self._forget_unserved(frozenset(before), each)
 
     def _known(self, facts: EngineFacts) -> EngineFacts:
         """One object for all engines of a kind, after the operator's settings: a prompt is fitted once for each."""
@@ -147,8 +164,10 @@ class Onboarding:
         return next((each.facts for each in self._registry if each.facts == facts), facts)
 
     def _agree(self, name: str) -> None:
-        """Bring up to date what a model has from all its workers, whichever of them joined first: the longest context, the
-        smallest vocabulary, and the default sampling of the first worker in the registry whose engine says some."""
+        """Bring up to date what a model that is served has from all its workers, whichever of them joined first: the longest
+        context, the smallest vocabulary, and the default sampling of the first worker in the registry whose engine says some."""
+        if name not in self._models:
+            return
         model, workers = self._models[name], self._registry.of(name)
         contexts = [each.facts.context_length for each in workers]
         infos = [each.info for each in workers if each.info is not None]
@@ -176,7 +195,7 @@ class Onboarding:
     ) -> "_Made | None":
         """The model as it is to be served from now on; None where what is there serves. Raises WorkerGone for a tokenizer other
         than that of the other workers of the model."""
-        known, others = self._models.get(name), self._others(name, worker)
+        known, others, fellows = self._models.get(name), self._others(name, worker), self._fellows(name, worker)
         speaks_chat = facts.door == "chat" and not self._loader.has_folder
         if known is not None and others:
             joins_its_like = name not in worker.models and known.root == info.model
@@ -189,9 +208,9 @@ class Onboarding:
         self._pending[worker] = source
         if known is not None and known.tokenizer is not None:
             same = self._sources.get(name) == source
-            if same and (others or known.root == info.model):
+            if same and (fellows or known.root == info.model):
                 return None
-            if any(each.facts.door == "ids" for each in others):
+            if any(each.facts.door == "ids" for each in fellows):
                 raise WorkerGone(
                     "The engine has another tokenizer than others of its model have.",
                     detail=f"{worker.name} as {name!r}",
@@ -218,7 +237,7 @@ class Onboarding:
         """A worker was removed: what it alone served is served no more."""
         self._policies.worker_left(worker.name, worker.models)
         self._forget_unserved(frozenset(worker.models), worker)
-        if worker.models and worker.models[0] in self._models:
+        if worker.models:
             self._agree(worker.models[0])
 
     def _forget_unserved(self, names: frozenset[str], worker: Worker) -> None:

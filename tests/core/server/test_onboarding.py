@@ -562,3 +562,82 @@ async def test_a_gateway_may_be_started_again() -> None:
             async with gateway, gateway.http_client(httpx, base_url="http://gateway") as http:
                 answer = await http.post("/v1/chat/completions", json=body())
                 assert answer.status_code == 200
+
+
+# ------------------------------------------------------------------------------------------------- fleets that are replaced
+
+
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [
+        (ModelConfig(name="chat"), {}),
+        (ModelConfig(served_names=("chat",)), {}),
+        (ModelConfig(), {"model": "chat"}),
+    ],
+    ids=["the gateway names it", "an alias", "the workers name it"],
+)
+async def test_a_fleet_that_comes_back_with_another_model_under_the_name_it_had_is_served(
+    other_folder: str, model: ModelConfig, more: dict[str, Any]
+) -> None:
+    """Each of its workers comes back while the others are thought to serve what they served before."""
+    config = attrs.evolve(ALERT, model=model)
+    async with SimulatedEngine(SAYS) as one, SimulatedEngine(SAYS) as two:
+        specs = [WorkerSpec(each.target, name=name, **more) for each, name in ((one, "one"), (two, "two"))]
+        async with house_of(*specs, config=config) as house:
+            workers = [worker(house, "one"), worker(house, "two")]
+            await eventually(lambda: all(each.state == "ready" for each in workers))
+            for engine in (one, two):
+                await engine.stop()
+            await eventually(lambda: all(each.state == "unreachable" for each in workers))
+            other = attrs.evolve(SAYS, model="other", model_folder=other_folder)
+            async with SimulatedEngine(other, listen=one.target.removeprefix("grpc://")):
+                await eventually(lambda: workers[0].state == "ready")
+                alone = await models(house)
+                async with SimulatedEngine(other, listen=two.target.removeprefix("grpc://")):
+                    await eventually(lambda: workers[1].state == "ready")
+                    answers = [await house.chat("Hello there", model="chat") for _ in range(2)]
+            served = await models(house)
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json()["usage"]["prompt_tokens"] == answers[1].json()["usage"]["prompt_tokens"]
+    assert alone == served
+    assert "sim" not in served
+
+
+async def test_a_worker_that_comes_back_to_a_name_with_another_model_by_now_stays_out(other_folder: str) -> None:
+    async with SimulatedEngine(SAYS) as one, SimulatedEngine(SAYS) as two:
+        config = attrs.evolve(ALERT, model=ModelConfig(name="chat"))
+        specs = [WorkerSpec(one.target, name="one"), WorkerSpec(two.target, name="two")]
+        async with house_of(*specs, config=config) as house:
+            workers = [worker(house, "one"), worker(house, "two")]
+            await eventually(lambda: all(each.state == "ready" for each in workers))
+            for engine in (one, two):
+                await engine.stop()
+            await eventually(lambda: all(each.state == "unreachable" for each in workers))
+            other = attrs.evolve(SAYS, model="other", model_folder=other_folder)
+            async with SimulatedEngine(other, listen=one.target.removeprefix("grpc://")):
+                await eventually(lambda: workers[0].state == "ready")
+                async with SimulatedEngine(SAYS, listen=two.target.removeprefix("grpc://")):
+                    await asyncio.sleep(1.5)
+                    states = [each.state for each in workers]
+                    roots = house.gateway.models["chat"].root
+                    answer = await house.chat("Hello there", model="chat")
+
+    assert states == ["ready", "unreachable"]
+    assert roots == "other"
+    assert answer.status_code == 200
+
+
+async def test_a_model_that_a_worker_turned_away_from_is_what_its_other_workers_say() -> None:
+    small, large = SimulatorConfig(context_length=600), SimulatorConfig(context_length=3000)
+    async with SimulatedEngine(small) as one, SimulatedEngine(large) as two:
+        async with house_of(one.target, two.target) as house:
+            await eventually(lambda: all(each.state == "ready" for each in house.gateway.registry))
+            before = house.gateway.models["sim"].context_length
+            other = await replaced(house, two, attrs.evolve(large, model="other"))
+            await eventually(lambda: "other" in house.gateway.models)
+            after = {name: model.context_length for name, model in house.gateway.models.items()}
+            await other.stop()
+
+    assert before == 3000
+    assert after == {"sim": 600, "other": 3000}
