@@ -86,9 +86,9 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, exchange: Exchange) -> None:
-        if not self._gateway.started:
-            await self._gateway.start()
         try:
+            if not self._gateway.started:
+                await self._gateway.start()
             if self._origins:
                 self._allow_origin(exchange)
             endpoint = self._find(exchange)

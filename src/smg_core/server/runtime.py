@@ -76,21 +76,30 @@ class Runtime:
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
         self._reaching = Reaching(self.config.workers)
         self._stack = AsyncExitStack()
+        self._changing = asyncio.Lock()  # held while it starts and while it stops
 
     # --------------------------------------------------------------------------------------------------- life
 
     async def start(self) -> None:
-        """Begin to reach the workers; returns before they are. Calling it again does nothing.
+        """Begin to reach the workers; returns before they are. Calling it again does nothing; who calls it meanwhile waits.
 
         Raises ValueError for a worker's URL that is none and for a tokenizer folder that holds none, UnknownDialect and
-        UnknownPolicy for names that are none.
+        UnknownPolicy for names that are none; then nothing is left of it.
         """
-        if self.started:
-            return
+        async with self._changing:
+            if self.started:
+                return
+            try:
+                await self._start()
+            except BaseException:
+                await self._end()
+                raise
+            self.started = True
+
+    async def _start(self) -> None:
         for spec in self._specs:
             self._reaching.check(spec)
         self.policies.check()
-        self.started = True
         self.admission.draining = False
         self._loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
@@ -132,9 +141,12 @@ class Runtime:
 
     async def stop(self) -> None:
         """Let go of workers, threads and embedded engines. Whoever serves requests drains first."""
-        if not self.started:
-            return
-        self.started = False
+        async with self._changing:
+            if self.started:
+                self.started = False
+                await self._end()
+
+    async def _end(self) -> None:
         for worker in list(self.registry):
             self.registry.signal(worker, "removed")
             self.onboarding.left(worker)
@@ -214,9 +226,9 @@ def _policy_maker(policy: str | Policy | Callable[[], Policy]) -> Callable[[], P
     """What makes the policy of one more model and role. Raises UnknownPolicy when it is called for a name that is none."""
     if isinstance(policy, str):
         return lambda: policy_by_name(policy)
-    if callable(policy):
+    if callable(policy) and (isinstance(policy, type) or not hasattr(policy, "pick")):
         return policy
-    return lambda: policy
+    return lambda: policy  # type: ignore[return-value]  # what has a `pick` is no factory, even if it can be called
 
 
 def _spec(worker: str | WorkerSpec) -> WorkerSpec:

@@ -1,0 +1,88 @@
+"""Starting, stopping, and what a policy may be given as."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.gateway.conftest import CHAT, body
+from tests.gateway.fleet import Prefer
+
+from smg_core import Config, Gateway
+from smg_core.config import TokenizerConfig
+from smg_core.routing import Pick
+from smg_core.simulator.server import MODEL_FOLDER, SimulatedEngine
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_requests_that_come_while_a_mounted_gateway_starts_wait_for_that() -> None:
+    async with SimulatedEngine() as engine:
+        gateway = Gateway([engine.target], tokenizer=MODEL_FOLDER)
+        async with gateway.http_client(httpx, base_url="http://gateway") as http:
+            answers = await asyncio.gather(*(http.post(CHAT, json=body()) for _ in range(4)))
+        await gateway.stop()
+
+    assert {answer.status_code for answer in answers} <= {200, 503}
+    assert all(answer.headers.get("retry-after") for answer in answers if answer.status_code == 503)
+
+
+async def test_a_mounted_gateway_that_cannot_start_says_so_every_time_and_starts_once_it_can(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    async with SimulatedEngine() as engine:
+        gateway = Gateway([engine.target], config=Config(tokenizer=TokenizerConfig(path=str(folder))))
+        async with gateway.http_client(httpx, base_url="http://gateway") as http:
+            refused = [await http.post(CHAT, json=body()) for _ in range(2)]
+            started = gateway.started
+            folder.symlink_to(MODEL_FOLDER)
+            await http.get("/health")
+            await gateway.ready()
+            answer = await http.post(CHAT, json=body())
+        await gateway.stop()
+
+    assert [each.status_code for each in refused] == [500, 500]
+    assert all(set(each.json()) == {"error"} for each in refused)
+    assert not started
+    assert answer.status_code == 200
+
+
+class Called(Prefer):
+    """A policy that can be called too."""
+
+    def __call__(self) -> Any:
+        raise AssertionError("it is no factory")
+
+
+@pytest.mark.parametrize("given", [Prefer, Prefer(), lambda: Prefer(), Called(), "round_robin"])
+async def test_a_policy_is_a_name_a_class_a_factory_or_an_object(given: Any) -> None:
+    async with (
+        Gateway.simulated(policy=given) as gateway,
+        gateway.http_client(httpx, base_url="http://gateway") as http,
+    ):
+        answer = await http.post(CHAT, json=body())
+
+    assert answer.status_code == 200
+
+
+class Wrong(Prefer):
+    """A policy that answers what is none of the candidates."""
+
+    def pick(self, candidates: Any, context: Any) -> Any:
+        return [Pick(object()), candidates[0], None][self.turn]  # type: ignore[arg-type]
+
+    def __init__(self, turn: int) -> None:
+        super().__init__()
+        self.turn = turn
+
+
+@pytest.mark.parametrize("turn", range(3))
+async def test_a_policy_that_answers_no_pick_of_a_candidate_is_a_fault_of_ours(turn: int) -> None:
+    async with (
+        Gateway.simulated(policy=Wrong(turn)) as gateway,
+        gateway.http_client(httpx, base_url="http://gateway") as http,
+    ):
+        answer = await http.post(CHAT, json=body())
+
+    assert answer.status_code == 500
+    assert "object" not in answer.text
