@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import attrs
 import pytest
-from tests.gateway.conftest import House, eventually, settled
+from tests.gateway.conftest import House, body, eventually, over_http, settled
 from tests.gateway.fleet import CALM, Member, Prefer, Watching, fleet
 from tests.gateway.test_failures import taken_apart
 
-from smg_core.config import ObservabilityConfig, RoutingConfig
+from smg_core import Config
+from smg_core.config import LimitsConfig, ObservabilityConfig, RoutingConfig, ServerConfig
 from smg_core.hooks import AttemptEnded, FirstToken, RequestFinished, WorkerStateChanged
 from smg_core.protocols.explain import explanation_body
 from smg_core.simulator.clockwork import Timing
@@ -267,3 +269,47 @@ async def test_a_rehearsal_knows_prompt_and_worker_and_nothing_of_an_answer() ->
     assert told["token_ids"]
     assert not {"completion_tokens", "cached_tokens"} & set(told)
     assert {"tries", "first_token"}.isdisjoint(told["phases_ms"])
+
+
+# ---------------------------------------------------------------------------------------------------------- to a shutdown
+
+
+HURRIED = Config(server=ServerConfig(drain_s=0.2), limits=LimitsConfig(response_buffer_bytes=65536))
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+
+
+async def test_a_stream_that_a_shutdown_cut_before_a_client_that_does_not_read_is_not_counted_as_well() -> None:
+    endless = SimulatorConfig(rules=(Rule((), Reply(LONG * 5000)),))
+    asking = json.dumps(body(stream=True)).encode()
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        async with over_http(endless, config=HURRIED) as house:
+            client.connect(("127.0.0.1", int(house.url.rsplit(":", 1)[1])))
+            client.sendall(HEAD % len(asking) + asking)
+            await eventually(lambda: house.observer.of(FirstToken))
+            await asyncio.sleep(0.5)  # until nothing more fits between the two
+            house.server._asked_to_leave()
+            await eventually(lambda: house.server.should_exit)
+            await asyncio.sleep(1.5)  # uvicorn's patience
+            under_way = [task for task in asyncio.all_tasks() if "run_asgi" in repr(task)]
+            for task in under_way:
+                task.cancel()  # as the event loop's end does
+            await asyncio.gather(*under_way, return_exceptions=True)
+            ended = finished(house)
+
+    assert ended.outcome == "Draining"
+    assert ended.status == 503
+
+
+async def test_a_request_whose_body_a_shutdown_does_not_wait_for_is_counted() -> None:
+    async with over_http(config=HURRIED) as house:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(house.url.rsplit(":", 1)[1]))
+        writer.write(HEAD % 100 + b"{")
+        await asyncio.sleep(0.2)
+        house.server._asked_to_leave()
+        answer = await reader.read()
+        writer.close()
+        ended = finished(house)
+
+    assert answer.startswith(b"HTTP/1.1 503")
+    assert (ended.outcome, ended.status, ended.model) == ("Draining", 503, "")

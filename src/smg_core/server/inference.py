@@ -51,7 +51,9 @@ class Inference(Generic[D]):
             if not gateway.admission.draining:
                 raise
             _take_back_cancellation()
-            await self.refuse(exchange, gateway.admission.shut_down(), request_id)
+            refusal = gateway.admission.shut_down()
+            await self.refuse(exchange, refusal, request_id)
+            self._report(request_id, "", trace, None, refusal)
             return
         exchange.watch()
         gateway.admission.enter()
@@ -162,6 +164,8 @@ class Inference(Generic[D]):
         """Tell how the request ended; `model` is "" for one that was not admitted."""
         usage = answer.usage if answer is not None else None
         ended, first = trace.ended, trace.first
+        if failure is None and answer is not None:
+            failure = answer.failure  # cancelled while the client was told of it
         outcome, status = "ok", 200
         if failure is not None:
             outcome, status = type(failure).__name__, failure.status
