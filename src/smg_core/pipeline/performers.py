@@ -59,6 +59,6 @@ def performers(
     """The performers of one gateway. Arguments as of `Preparing`, `Selecting` and `Streaming`."""
     return Performers(
         Preparing(registry=registry, models=models, clock=clock, pool=pool),
-        Selecting(registry=registry, policies=policies, clock=clock),
+        Selecting(registry=registry, models=models, policies=policies, clock=clock),
         Streaming(clock=clock, request_timeout=request_timeout, on_outcome=on_outcome),
     )

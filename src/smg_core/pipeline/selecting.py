@@ -4,12 +4,15 @@ Candidates are the ready workers of the model and role whose engines can do what
 model and role names one. Waits for nothing today; a queue in front of full workers would wait here.
 """
 
+from collections.abc import Mapping
+
 from smg_core.clock import Clock
-from smg_core.errors import InternalError, SmgError
+from smg_core.errors import InternalError, NoWorker, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import fitted
 from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
 from smg_core.routing import Pick, Policies, RoutingContext
@@ -20,10 +23,13 @@ __all__ = ["Selecting", "able"]
 
 
 class Selecting:
-    """Chooses by the registry's workers and `policies`."""
+    """Chooses by the registry's workers and `policies`, for prompts of `models` as they are now."""
 
-    def __init__(self, *, registry: Registry, policies: Policies, clock: Clock) -> None:
+    def __init__(
+        self, *, registry: Registry, models: Mapping[str, ServedModel], policies: Policies, clock: Clock
+    ) -> None:
         self._registry = registry
+        self._models = models
         self._policies = policies
         self._clock = clock
 
@@ -40,6 +46,7 @@ class Selecting:
         prompted = step.prompted
         request = prompted.request
         candidates = self._registry.candidates(request.model, step.exclude, role)
+        self._refuse_outdated(prompted, candidates)
         try:
             if self._registry.uniform(request.model, role):
                 fitted(prompted, candidates[0].facts)  # one speaks for all
@@ -67,6 +74,15 @@ class Selecting:
         worker = pick.worker
         trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, self._clock.monotonic()))
         return Chosen(worker, role, pick.rank)
+
+    def _refuse_outdated(self, prompted: Prompted, candidates: tuple[Worker, ...]) -> None:
+        """Raise NoWorker for ids that are not of the tokenizer that the model has by now: its workers came back with another
+        model since the prompt was made."""
+        model = self._models.get(prompted.request.model)
+        if model is prompted.model or model is None or model.tokenizer is prompted.model.tokenizer:
+            return
+        if prompted.model.tokenizer is not None and any(each.facts.door == "ids" for each in candidates):
+            raise NoWorker(f"The model '{prompted.model.name}' was replaced meanwhile.", retry_after=1.0)
 
     def _refuse_for_now(self, prompted: Prompted, role: Role) -> None:
         """Raise NoWorker where a worker that cannot be reached now could do what those that are ready cannot."""

@@ -119,7 +119,7 @@ async def road(
         models = {"m": model(context_length=context_length)}
         preparing = Preparing(registry=registry, models=models, clock=clock, pool=pool, render_inline=render_inline)
         policies = Policies(lambda: policy("round_robin"))
-        selecting = Selecting(registry=registry, policies=policies, clock=clock)
+        selecting = Selecting(registry=registry, models=models, policies=policies, clock=clock)
 
         def on_outcome(worker: Worker, error: SmgError | None, seconds: float) -> None:
             assert seconds >= 0

@@ -1,6 +1,7 @@
 """Which worker: ready, able to do what is asked, not tried before, and the policy's pick among those."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, get_args
 
 import attrs
@@ -12,6 +13,7 @@ from smg_core.errors import InternalError, ModelNotFound, NoWorker, PromptTooLon
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.selecting import Selecting
+from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Select
 from smg_core.pipeline.trace import Trace
 from smg_core.request import Caller, Sampling
@@ -46,6 +48,7 @@ class Office:
     """A registry of workers without engines, and the policies that choose among them."""
 
     registry: Registry = attrs.field(factory=Registry)
+    models: dict[str, ServedModel] = attrs.field(factory=dict)
     made: list[Watching] = attrs.field(factory=list)
     observer: MemoryObserver = attrs.field(factory=MemoryObserver)
     policies: Policies = attrs.field(init=False)
@@ -57,7 +60,9 @@ class Office:
             return self.made[-1]
 
         self.policies = Policies(make)
-        self.selecting = Selecting(registry=self.registry, policies=self.policies, clock=FakeClock(now=7.0))
+        self.selecting = Selecting(
+            registry=self.registry, models=self.models, policies=self.policies, clock=FakeClock(now=7.0)
+        )
 
     def add(self, name: str, facts: EngineFacts = ABLE, role: Role = "regular") -> Worker:
         worker = self.registry.add(WorkerSpec(f"grpc://{name}", name=name, role=role))
@@ -188,3 +193,16 @@ def test_a_policy_that_answers_nonsense_is_a_fault_of_the_gateway(answer: Any) -
         office.choose()
 
     assert "watching" in str(caught.value.detail)
+
+
+def test_ids_of_a_tokenizer_that_the_model_has_no_longer_go_to_no_engine() -> None:
+    office, prompt = Office(), made()
+    office.add("a")
+    office.models["m"] = model()
+    assert office.models["m"].tokenizer is prompt.model.tokenizer
+    assert office.choose(prompt).last.worker.name == "a"
+
+    office.models["m"] = attrs.evolve(model(), tokenizer=copy(prompt.model.tokenizer))
+    with pytest.raises(NoWorker, match="replaced") as refusal:
+        office.choose(prompt)
+    assert refusal.value.retry_after
