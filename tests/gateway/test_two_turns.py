@@ -301,6 +301,34 @@ async def test_a_stream_moves_when_its_worker_dies_and_the_client_sees_one_text(
     assert here.client.ended == 1
 
 
+async def test_a_worker_lost_after_its_last_token_leaves_nothing_to_ask_another_one_for() -> None:
+    """An engine that says in a message of its own that it has finished may be lost before it."""
+    dying = SimulatorConfig(replies=(Reply(pieces=tuple(TOKENS)),), faults=(Fault("cut", after=4),))
+    async with table(dying, SimulatorConfig()) as here:
+        bounded = replace(here.request, sampling=replace(here.request.sampling, max_tokens=4))
+
+        def flow() -> Flow[Turn]:
+            prompted = yield from ask(Prepare(here.request))
+            placement = yield from ask(Select(prompted, frozenset({"simulator-1"})))
+            lost = yield from ask(Stream(prompted, placement.last, keep=True))
+            assert lost.error is not None
+            prompted = yield from ask(Prepare(bounded))
+            placement = yield from ask(Select(prompted, placement.names, 2))
+            turn = yield from ask(Stream(prompted, placement.last, 2, keep=True, continues=lost))
+            yield from ask(Finish(turn))
+            return turn
+
+        turn = await here.drive(flow())
+        asked = len(here.gateway.engines[1].requests)
+
+    assert turn.error is None
+    assert turn.output.text == "".join(TOKENS[:4])
+    assert [each.reason for each in turn.finishes] == ["length"]
+    assert turn.usage.completion_tokens == 4
+    assert asked == 0
+    assert here.client.ended == 1
+
+
 async def test_the_gateway_makes_no_more_of_it_than_one_driver_and_its_performers() -> None:
     """What a flow of one's own needs is public: a driver, or performers to make another of."""
     async with Gateway.simulated() as gateway:

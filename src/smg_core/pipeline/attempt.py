@@ -34,10 +34,12 @@ Pushed = TypeVar("Pushed", contravariant=True)
 
 class Reader(Protocol[Pushed]):
     """What turns an engine's pushes into events: the state of one turn. `done` once every choice has finished; `engine_done`
-    once the engine has said so itself; `finishes` the ends of the choices so far."""
+    once the engine has said so itself; `finishes` the ends of the choices so far; `rest` what came before the fault in a push
+    that could not be read to its end."""
 
     done: bool
     finishes: list[Finished]
+    rest: list[Event]
 
     @property
     def whole(self) -> bool:
@@ -125,19 +127,20 @@ class Attempt(Generic[Item]):
             return
         reader = self.reader
         try:
-            events = reader.feed(outputs)
+            events, failure = reader.feed(outputs), None
         except SmgError as error:
-            self.end(error)
-            return
-        if not events and not reader.done:
-            return
+            events, failure = reader.rest, error
         if events and self._on_first is not None:
             self._on_first()
             self._on_first = None
-        if reader.done:
+        if failure is not None:
+            if events:  # they are counted and, for who goes on with this reader, said already
+                self._receiver.take(events, False)
+            self.end(failure)
+        elif reader.done:
             self.state = "complete"
             self._receiver.take(events, True)
-        else:
+        elif events:
             self._receiver.take(events, False)
 
     events = outputs
@@ -175,8 +178,8 @@ class Attempt(Generic[Item]):
             self.state, self.error = "failed", error
             self._receiver.take((), True)
 
-    def reads_from(self, call: Call) -> None:
-        """State the call whose messages arrive here, to be paused and reset."""
+    def reads_from(self, call: Call | None) -> None:
+        """State the call whose messages arrive here, to be paused and reset; None where no engine had to be asked."""
         self._call = call
 
     def pause(self) -> None:

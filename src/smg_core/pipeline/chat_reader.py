@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from smg_core.errors import EngineGarbled
+from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import (
     Cancelled,
     Done,
@@ -41,6 +41,7 @@ class ChatReader:
     def __init__(self, choices: int, first_call: int = 0) -> None:
         self.done = False
         self.finishes: list[Finished] = []
+        self.rest: list[Event] = []
         self.kv_transfer: str | None = None
         self._first_call = first_call
         self._choices = choices
@@ -69,21 +70,25 @@ class ChatReader:
 
     def feed(self, outputs: Sequence[Event]) -> list[Event]:
         events: list[Event] = []
-        for event in outputs:
-            if isinstance(event, Started):
-                self._started = event
-            elif isinstance(event, Usage):
-                self._usage = event
-            elif isinstance(event, Failed):
-                raise event.error
-            elif isinstance(event, Cancelled):
-                raise EngineGarbled("The engine gave the request up.", detail=event.reason)
-            elif not isinstance(event, Done):
-                if not 0 <= event.index < self._choices or event.index in self._ended:
-                    raise EngineGarbled(
-                        f"The engine spoke for choice {event.index}, which has ended or was not asked for."
-                    )
-                events.append(self._passed(event))
+        try:
+            for event in outputs:
+                if isinstance(event, Started):
+                    self._started = event
+                elif isinstance(event, Usage):
+                    self._usage = event
+                elif isinstance(event, Failed):
+                    raise event.error
+                elif isinstance(event, Cancelled):
+                    raise EngineGarbled("The engine gave the request up.", detail=event.reason)
+                elif not isinstance(event, Done):
+                    if not 0 <= event.index < self._choices or event.index in self._ended:
+                        raise EngineGarbled(
+                            f"The engine spoke for choice {event.index}, which has ended or was not asked for."
+                        )
+                    events.append(self._passed(event))
+        except SmgError:
+            self.rest = events
+            raise
         if self._usage is not None and self.whole:
             self.done = True
         return events

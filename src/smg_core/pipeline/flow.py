@@ -15,7 +15,7 @@ from typing import Protocol
 import attrs
 from msgspec import Struct
 
-from smg_core.errors import SmgError
+from smg_core.errors import ClientGone, Draining, SmgError
 from smg_core.hooks import Observer, Retrying
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Stream, Wait, ask
 from smg_core.pipeline.turn import Turn
@@ -71,6 +71,8 @@ def generate(request: GenerationRequest, terms: Terms, *, ends: bool = True, kee
     for attempt in range(1, terms.retry.attempts + 1):
         try:
             placement = yield from ask(Select(prompted, tried, attempt))
+        except (ClientGone, Draining):
+            raise
         except SmgError:
             if failure is not None:  # nobody is left to try: what went wrong is why
                 raise failure from None

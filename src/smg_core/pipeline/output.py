@@ -14,7 +14,7 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.engines.base import EngineLogprob, EngineOutput
-from smg_core.errors import EngineFailed, EngineGarbled
+from smg_core.errors import EngineFailed, EngineGarbled, SmgError
 from smg_core.events import (
     Event,
     Finished,
@@ -119,9 +119,11 @@ class _Choice:
         text, matched = self.decoder.feed(ids), None
         if self.stopper is not None:
             text, matched = self.stopper.feed(text)
-        if output.finish is None and matched is None:
+        if matched is None and (output.finish is None or output.finish == "error"):
             if text:
                 self._emit(text, len(ids), events)
+            if output.finish is not None:
+                raise EngineFailed("The engine failed while generating.")
             return
         if matched is None:
             text, matched = self._flush(text)
@@ -216,8 +218,6 @@ class _Choice:
         self.close(events)
         self.finished = True
         reason: FinishReason = "stop" if matched is not None or output.finish is None else output.finish
-        if reason == "error":
-            raise EngineFailed("The engine failed while generating.")
         if reason == "stop" and self.plan.check is not None and not self.calls:
             fault = self.plan.check("".join(self.text))
             if fault is not None:
@@ -246,6 +246,7 @@ class OutputProcessor:
         "done",
         "finishes",
         "kv_transfer",
+        "rest",
     )
 
     def __init__(self, plan: OutputPlan, first_call: int = 0, *, keep_ids: bool = False) -> None:
@@ -260,6 +261,7 @@ class OutputProcessor:
         self._plain = self._choices[0] if plan.choices == 1 and self._choices[0].plain else None
         self._resumed = False
         self.finishes: list[Finished] = []
+        self.rest: list[Event] = []
         self.kv_transfer: str | None = None
         self.done = False
 
@@ -282,28 +284,33 @@ class OutputProcessor:
         self._resumed = True
 
     def feed(self, outputs: Sequence[EngineOutput]) -> list[Event]:
-        """The events that follow from `outputs`. Raises a WorkerError when the engine failed or broke its protocol."""
+        """The events that follow from `outputs`. Raises a WorkerError when the engine failed or broke its protocol; `rest` has
+        then what came before that."""
         events: list[Event] = []
-        for output in outputs:
-            if output.prompt_tokens or output.cached_tokens:
-                self._count_prompt(output)
-            if self._kept is not None:
-                self._kept += output.ids
-            plain = self._plain
-            if plain is not None and output.finish is None and not output.index and not plain.finished:
-                # Nearly every token of most answers comes this way.
-                plain.tokens += len(output.ids)
-                text = plain.decoder.feed(output.ids)
-                if text:
-                    plain.block = _TEXT
-                    events.append(TextDelta(0, text))
-                continue
-            if output.finish is not None:
-                self._engine_open -= 1
-                self.kv_transfer = output.kv_transfer or self.kv_transfer
-            first = output.index * self._plan.copies
-            for index in range(first, first + self._plan.copies):
-                self._feed_choice(index, output, events)
+        try:
+            for output in outputs:
+                if output.prompt_tokens or output.cached_tokens:
+                    self._count_prompt(output)
+                if self._kept is not None and not output.index:
+                    self._kept += output.ids
+                plain = self._plain
+                if plain is not None and output.finish is None and not output.index and not plain.finished:
+                    # Nearly every token of most answers comes this way.
+                    plain.tokens += len(output.ids)
+                    text = plain.decoder.feed(output.ids)
+                    if text:
+                        plain.block = _TEXT
+                        events.append(TextDelta(0, text))
+                    continue
+                if output.finish is not None:
+                    self._engine_open -= 1
+                    self.kv_transfer = output.kv_transfer or self.kv_transfer
+                first = output.index * self._plan.copies
+                for index in range(first, first + self._plan.copies):
+                    self._feed_choice(index, output, events)
+        except SmgError:
+            self.rest = events
+            raise
         return events
 
     @property

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
-from smg_core.engines.base import ChatEngine, Engine, EngineRequest, IdsEngine
+from smg_core.engines.base import Call, ChatEngine, Engine, EngineOutput, EngineRequest, IdsEngine
 from smg_core.errors import InternalError, SmgError
 from smg_core.events import Event, Finished
 from smg_core.hooks import AttemptEnded, FirstToken
-from smg_core.pipeline.attempt import Attempt, Receiver
+from smg_core.pipeline.attempt import Attempt, Reader, Receiver
 from smg_core.pipeline.chat_reader import ChatReader
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import FitForChat, FitForIds, fitted
@@ -144,12 +144,16 @@ class _Call:
         before = self.step.continues.transcript if self.step.continues is not None else None
         return Transcript() if before is None else before
 
-    async def start(self, timeout: float) -> Any:
-        """Open the call. Raises what kept the request from being sent."""
+    async def start(self, timeout: float) -> Call | None:
+        """Open the call; None where nothing is left to ask an engine for. Raises what kept the request from being sent."""
         fit = self._fit
         if isinstance(fit, FitForChat):
             chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
             return await chat.chat(replace(fit.request, id=self.id), self.attempt, timeout=timeout)
+        if self.step.continues is not None and _left(fit.request, self.attempt.reader) == 0:
+            # The engine was lost between its last token and saying so: there is nothing to ask another one for.
+            self.attempt.outputs([EngineOutput(ids=(), finish="length")])
+            return None
         engine: IdsEngine = self.engine  # type: ignore[assignment]
         return await engine.generate(await self._request(fit), self.attempt, timeout=timeout)
 
@@ -198,6 +202,12 @@ class _Call:
             reader=reader if resumable else None,
             transcript=self.transcript,
         )
+
+
+def _left(request: EngineRequest, reader: Reader[Any]) -> int | None:
+    """How many tokens may follow those that `reader` has; None where there is no bound."""
+    most = request.sampling.max_tokens
+    return None if most is None else max(0, most - len(reader.kept_ids))
 
 
 def _what_is_left(request: EngineRequest, ids: Sequence[int]) -> dict[str, Any]:

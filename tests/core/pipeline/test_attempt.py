@@ -239,3 +239,23 @@ def test_an_attempt_that_goes_on_with_anothers_reader_says_what_is_missing() -> 
     assert taken.text == "one two"
     assert second.state == "complete"
     assert second.reader.finishes == [Finished(0, "stop")]
+
+
+@pytest.mark.parametrize(
+    "fault", [EngineOutput(ids=(), finish="error"), EngineOutput(index=7, ids=ids_of("x"))], ids=["gives up", "garbled"]
+)
+def test_what_a_push_says_before_its_fault_is_passed_on_and_is_not_lost_to_who_goes_on(fault: EngineOutput) -> None:
+    """The ids are counted and kept, so that another engine is asked for what is behind them."""
+    reader, taken = OutputProcessor(plan(), keep_ids=True), Taken()
+    first: Attempt[EngineOutput] = Attempt(reader, taken)
+    first.outputs(says("one"))
+    first.outputs([*says(" two"), fault])
+    assert first.state == "failed"
+    second: Attempt[EngineOutput] = Attempt(reader, taken)
+    reader.resume()
+    second.outputs(says(" three", "stop"))
+
+    assert second.state == "complete"
+    assert reader.kept_ids == ids_of("one") + ids_of(" two") + ids_of(" three")
+    assert taken.text == "one two three"
+    assert taken.ends == 2

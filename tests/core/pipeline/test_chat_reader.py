@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.event_grammar import check
 
-from smg_core.errors import EngineFailed, EngineGarbled, SmgError
+from smg_core.errors import EngineFailed, EngineGarbled, SmgError, WorkerGone
 from smg_core.events import (
     NO_USAGE,
     Annotation,
@@ -144,3 +144,12 @@ def test_a_turn_that_is_broken_off_closes_what_is_open_once(opened: list[Event],
 
     assert reader.cut() == closed
     assert reader.cut() == []
+
+
+def test_what_a_push_says_before_it_fails_is_kept() -> None:
+    reader = ChatReader(1)
+    with pytest.raises(WorkerGone):
+        reader.feed([TextDelta(0, "one"), Failed(WorkerGone("lost"))])
+
+    assert reader.rest == [TextDelta(0, "one")]
+    assert reader.cut() == [TextEnd(0)]

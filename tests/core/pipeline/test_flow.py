@@ -7,7 +7,16 @@ from typing import Any
 import attrs
 import pytest
 
-from smg_core.errors import ClientGone, EngineFailed, InvalidRequest, NoWorker, SmgError, WorkerBusy, WorkerGone
+from smg_core.errors import (
+    ClientGone,
+    Draining,
+    EngineFailed,
+    InvalidRequest,
+    NoWorker,
+    SmgError,
+    WorkerBusy,
+    WorkerGone,
+)
 from smg_core.events import Finished, Usage
 from smg_core.hooks import Moment, Retrying
 from smg_core.pipeline.flow import RetryPolicy, Terms, generate, respond
@@ -176,6 +185,14 @@ def test_when_nobody_else_is_left_the_client_hears_of_the_first_failure() -> Non
 def test_a_refusal_by_those_who_are_left_is_not_what_the_client_hears_either() -> None:
     with pytest.raises(WorkerGone, match="lost"):
         play([PROMPTED, on("a"), turn(WorkerGone("lost")), InvalidRequest("not here")])
+
+
+@pytest.mark.parametrize("interruption", [ClientGone("left"), Draining("shutting down")])
+def test_a_client_that_leaves_while_another_worker_is_sought_is_not_taken_for_there_being_none(
+    interruption: SmgError,
+) -> None:
+    with pytest.raises(type(interruption)):
+        play([PROMPTED, on("a"), turn(WorkerGone("lost")), interruption])
 
 
 def test_no_worker_at_all_is_said_as_it_is() -> None:

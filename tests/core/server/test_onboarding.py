@@ -630,14 +630,13 @@ async def test_a_worker_that_comes_back_to_a_name_with_another_model_by_now_stay
 
 async def test_a_model_that_a_worker_turned_away_from_is_what_its_other_workers_say() -> None:
     small, large = SimulatorConfig(context_length=600), SimulatorConfig(context_length=3000)
-    async with SimulatedEngine(small) as one, SimulatedEngine(large) as two:
-        async with house_of(one.target, two.target) as house:
-            await eventually(lambda: all(each.state == "ready" for each in house.gateway.registry))
-            before = house.gateway.models["sim"].context_length
-            other = await replaced(house, two, attrs.evolve(large, model="other"))
-            await eventually(lambda: "other" in house.gateway.models)
-            after = {name: model.context_length for name, model in house.gateway.models.items()}
-            await other.stop()
+    async with SimulatedEngine(small) as one, SimulatedEngine(large) as two, house_of(one.target, two.target) as house:
+        await eventually(lambda: all(each.state == "ready" for each in house.gateway.registry))
+        before = house.gateway.models["sim"].context_length
+        other = await replaced(house, two, attrs.evolve(large, model="other"))
+        await eventually(lambda: "other" in house.gateway.models)
+        after = {name: model.context_length for name, model in house.gateway.models.items()}
+        await other.stop()
 
     assert before == 3000
     assert after == {"sim": 600, "other": 3000}
