@@ -180,7 +180,8 @@ class Monitor:
         alarm.clear()
 
     async def _watch_health(self, worker: Worker, engine: Engine) -> None:
-        """Returns when the worker answers again after it was unreachable, be it in another dialect."""
+        """Returns when the worker answers again after it was unreachable, be it in another dialect, and when it says something
+        else of its model than when it joined: an engine may be replaced between two probes."""
         tracker, alarm = HealthTracker(self._settings.health), self._alarms[worker.name]
         while True:
             pause = self._settings.health_interval
@@ -198,6 +199,17 @@ class Monitor:
                 return
             if verdict is not None:
                 self.signal(worker, verdict, reason)
+            if outcome == "ok" and worker.state == "ready" and await self._is_another(worker, engine):
+                self.signal(worker, "failing", "serves something else than when it joined")
+                return
+
+    async def _is_another(self, worker: Worker, engine: Engine) -> bool:
+        """Whether the engine says something else of its model than when the worker joined."""
+        try:
+            info, _ = await engine.describe()
+        except SmgError:
+            return False  # the next probe says what is the matter
+        return worker.info is not None and info != worker.info
 
     async def _probe(self, engine: Engine) -> tuple[Outcome | Literal["unknown"], str]:
         """How a probe ended, and what is to be said of it; "unknown" when whoever is there does not know the question."""

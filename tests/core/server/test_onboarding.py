@@ -18,7 +18,7 @@ from tests.gateway.fleet import ALERT, Member, Watching, fleet, joined
 from tokenizers import AddedToken, Tokenizer
 
 from smg_core import Config, Gateway
-from smg_core.config import MediaConfig, ModelConfig
+from smg_core.config import MediaConfig, ModelConfig, WorkersConfig
 from smg_core.engines.base import EngineFacts
 from smg_core.engines.client import EngineClient
 from smg_core.errors import WorkerGone
@@ -640,3 +640,23 @@ async def test_a_model_that_a_worker_turned_away_from_is_what_its_other_workers_
 
     assert before == 3000
     assert after == {"sim": 600, "other": 3000}
+
+
+async def test_an_engine_that_is_replaced_between_two_probes_is_served_with_its_own_tokenizer(
+    other_folder: str,
+) -> None:
+    """It was never seen to be away: nobody asked meanwhile."""
+    config = Config(workers=WorkersConfig(health_interval_s=1.0))
+    async with SimulatedEngine(SAYS) as one, house_of(WorkerSpec(one.target, name="one"), config=config) as house:
+        await eventually(lambda: worker(house, "one").state == "ready")
+        before = house.gateway.models["sim"].tokenizer
+        await one.stop()
+        other = attrs.evolve(SAYS, model_folder=other_folder)
+        async with SimulatedEngine(other, listen=one.target.removeprefix("grpc://")) as two:
+            await eventually(lambda: house.gateway.models["sim"].tokenizer is not before, 30)
+            await eventually(lambda: worker(house, "one").state == "ready")
+            answer = await house.chat("Hello there")
+            (asked,) = two.requests
+
+    assert answer.status_code == 200
+    assert answer.json()["usage"]["prompt_tokens"] == len(asked.input_ids)
