@@ -1,6 +1,6 @@
 """What a parser gives out, and what a grammar may ask of the parser around it.
 
-Decides: the five pieces, the errors, how calls are numbered, named and refused (`Sink`), and what a grammar is.
+Decides: the pieces, the errors, how calls are numbered, named and refused (`Sink`), and what a grammar is.
 Above: every other module of this package. Below: nothing.
 Does not know: any model, any marker, any syntax.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 UnknownTools: TypeAlias = Literal["forward", "drop", "error"]
+MalformedCalls: TypeAlias = Literal["repair", "text", "error"]
 Schema: TypeAlias = Mapping[str, Any]
 
 MORE: Final = 0
@@ -59,9 +60,14 @@ class CallArguments:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """The promise that the deltas of call `index` are complete, valid JSON. A call that was cut off has none."""
+    """The promise that the deltas of call `index` are complete, valid JSON. A call that was cut off has none.
+
+    `repaired`: the model left out or misspelt a marker, and where one of the values ends was told by what follows it. The
+    arguments are valid JSON all the same, but whoever runs calls may want to refuse this one.
+    """
 
     index: int
+    repaired: bool = False
 
 
 Piece: TypeAlias = Reasoning | Text | CallStart | CallArguments | CallEnd
@@ -83,6 +89,18 @@ class UnknownTool(ParserError, ValueError):
 
     def __init__(self, name: str, pieces: Sequence[Piece] = ()) -> None:
         super().__init__(f"the model called {name!r}, which is not among the tools of this request")
+        self.name = name
+        self.pieces = tuple(pieces)
+
+
+class MalformedCall(ParserError, ValueError):
+    """A call could be read only by a repair, and the policy is `error`.
+
+    `name` is the tool it calls; `pieces` are those of the same `feed` up to where the repair would be.
+    """
+
+    def __init__(self, name: str, pieces: Sequence[Piece] = ()) -> None:
+        super().__init__(f"the call of {name!r} lacks a marker or has a misspelt one")
         self.name = name
         self.pieces = tuple(pieces)
 
@@ -141,19 +159,34 @@ def tool_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Schema]:
 
 
 class Sink:
-    """Where grammars put calls: numbers them, gives them ids, applies the policy for unknown tools.
+    """Where grammars put calls: numbers them, gives them ids, applies the policies for unknown tools and malformed calls.
 
     `touched` tells the parser that what was just consumed belongs to a call; `open` that a call is under way;
     `reasoning` whether the text around is the model's own.
     """
 
-    __slots__ = ("_id", "_index", "_muted", "_policy", "count", "open", "out", "reasoning", "schemas", "touched")
+    __slots__ = (
+        "_id",
+        "_index",
+        "_malformed",
+        "_muted",
+        "_name",
+        "_policy",
+        "_repaired",
+        "count",
+        "open",
+        "out",
+        "reasoning",
+        "schemas",
+        "touched",
+    )
 
     def __init__(
         self,
         schemas: Mapping[str, Schema] | None,
         policy: UnknownTools,
         call_id: Callable[[str, int], str],
+        malformed: MalformedCalls = "repair",
     ) -> None:
         self.out: list[Piece] = []
         self.schemas = schemas
@@ -162,6 +195,9 @@ class Sink:
         self.reasoning = False
         self.count = 0
         self._policy = policy
+        self._malformed = malformed
+        self._name = ""
+        self._repaired = False
         self._id = call_id
         self._index = 0
         self._muted = False
@@ -181,6 +217,8 @@ class Sink:
             return False
         self.count += 1
         self.open = self.touched = True
+        self._name = name
+        self._repaired = False
         self._muted = not known and self._policy == "drop"
         if not known and self._policy == "error":
             raise UnknownTool(name, self.out)
@@ -194,10 +232,17 @@ class Sink:
         if delta and not self._muted:
             self.out.append(CallArguments(self._index, delta))
 
+    def repair(self) -> bool:
+        """The open call can go on only by a guess about a marker; false when the policy is not to make one."""
+        if self._malformed == "error" and not self._muted:
+            raise MalformedCall(self._name, self.out)
+        self._repaired = True
+        return self._malformed == "repair"
+
     def end(self) -> None:
         """The arguments are complete."""
         if not self._muted:
-            self.out.append(CallEnd(self._index))
+            self.out.append(CallEnd(self._index, self._repaired))
         self.abandon()
 
     def abandon(self) -> None:

@@ -34,9 +34,9 @@ QWEN_EITHER: Final = replace(QWEN_XML, json=HERMES)
 QWEN_INLINE: Final = replace(QWEN_XML, newline=False)
 GLM: Final = XmlCalls(
     opens=("<tool_call>",),
-    call=Tag("<tool_call>", ends=("\n",), stops=("<arg_key>", "</tool_call>")),
+    call=Tag("<tool_call>", ends=(), stops=("<arg_key>", "</tool_call>")),
     close="</tool_call>",
-    param=Tag("<arg_key>", ends=("</arg_key>",), loose=True),
+    param=Tag("<arg_key>", ends=("</arg_key>",), stops=("<arg_value>",), loose=True),
     value="<arg_value>",
     value_end="</arg_value>",
 )
@@ -92,12 +92,12 @@ def invokes(opens: str, closes: str, space: str = "") -> XmlCalls:
     )
 
 
-def pairs(prefix: str, closing: str, *, stops: tuple[str, ...] = ()) -> XmlCalls:
+def pairs(prefix: str, closing: str) -> XmlCalls:
     """GLM's shape inside tags of another name."""
     return replace(
         GLM,
         opens=(prefix,),
-        call=Tag(prefix, ends=("\n", *stops), stops=("<arg_key>", closing)),
+        call=Tag(prefix, ends=(), stops=("<arg_key>", closing)),
         close=closing,
     )
 
@@ -107,9 +107,9 @@ def hunyuan(separators: tuple[str, ...], suffix: str = "") -> XmlCalls:
     return XmlCalls(
         opens=(f"<{calls}", f"<{call}"),
         closes=(f"</{calls}",),
-        call=Tag(f"<{call}", ends=(*separators, "\n"), stops=(f"<{key}", f"</{call}")),
+        call=Tag(f"<{call}", ends=separators, stops=(f"<{key}", f"</{call}")),
         close=f"</{call}",
-        param=Tag(f"<{key}", ends=(f"</{key}",), loose=True),
+        param=Tag(f"<{key}", ends=(f"</{key}",), stops=(f"<{value}",), loose=True),
         value=f"<{value}",
         value_end=f"</{value}",
     )
@@ -125,9 +125,9 @@ def horizon() -> XmlCalls:
     return XmlCalls(
         opens=(tag("tool_calls"), tag("tool_call")),
         closes=(end("tool_calls"),),
-        call=Tag(tag("tool_call"), ends=("\n",), stops=(tag("arg_key"), end("tool_call"))),
+        call=Tag(tag("tool_call"), ends=(), stops=(tag("arg_key"), end("tool_call"))),
         close=end("tool_call"),
-        param=Tag(tag("arg_key"), ends=(end("arg_key"),), loose=True),
+        param=Tag(tag("arg_key"), ends=(end("arg_key"),), stops=(tag("arg_type"), tag("arg_value")), loose=True),
         kind=(tag("arg_type"), end("arg_type")),
         value=tag("arg_value"),
         value_end=end("arg_value"),
@@ -160,6 +160,7 @@ STEP3: Final = XmlCalls(
     value_end="</steptml:parameter>",
     fillers=("<｜tool_call_begin｜>", "<｜tool_sep｜>", "<｜tool_call_end｜>"),
     words=True,
+    inline=True,
 )
 KIMI_K3: Final = XmlCalls(
     opens=("<|open|>tools<|sep|>",),
@@ -170,6 +171,7 @@ KIMI_K3: Final = XmlCalls(
     value_end="<|close|>argument<|sep|>",
     kind_attribute="type",
     body=('<|open|>json type="object"<|sep|>', "<|close|>json<|sep|>"),
+    inline=True,
 )
 MINICPM5: Final = XmlCalls(
     opens=("<function ",),
@@ -178,15 +180,16 @@ MINICPM5: Final = XmlCalls(
     param=Tag("<param", attribute="name"),
     value_end="</param>",
     cdata=True,
+    inline=True,
 )
 DOTS: Final = replace(
     invokes("<dots_function_call>", "</dots_function_call>"), json=replace(HERMES, closes=("</dots_function_call>",))
 )
 LONGCAT: Final = XmlCalls(
     opens=("<longcat_tool_call>",),
-    call=Tag("<longcat_tool_call>", ends=("\n",), stops=("<longcat_arg_key>", "</longcat_tool_call>")),
+    call=Tag("<longcat_tool_call>", ends=(), stops=("<longcat_arg_key>", "</longcat_tool_call>")),
     close="</longcat_tool_call>",
-    param=Tag("<longcat_arg_key>", ends=("</longcat_arg_key>",), loose=True),
+    param=Tag("<longcat_arg_key>", ends=("</longcat_arg_key>",), stops=("<longcat_arg_value>",), loose=True),
     value="<longcat_arg_value>",
     value_end="</longcat_arg_value>",
     json=replace(HERMES, closes=("</longcat_tool_call>",)),

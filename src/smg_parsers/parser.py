@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack, get_args
 
 from smg_parsers.base import (
     DONE,
@@ -20,6 +20,7 @@ from smg_parsers.base import (
     SPACE,
     SWITCH,
     Grammar,
+    MalformedCalls,
     Piece,
     Reasoning,
     Sink,
@@ -58,6 +59,11 @@ def _numbering(style: str, call_id: Callable[[], str] | None, before: int) -> Ca
     return lambda name, index: source()
 
 
+def _one_of(option: str, value: str, allowed: object) -> None:
+    if value not in get_args(allowed):
+        raise ValueError(f"{option} is {value!r}, which is none of {', '.join(get_args(allowed))}")
+
+
 class Options(TypedDict, total=False):
     """What `Parser` may be told about one request; see there."""
 
@@ -65,6 +71,7 @@ class Options(TypedDict, total=False):
     in_reasoning: bool | None
     call_id: Callable[[], str] | None
     unknown_tools: UnknownTools
+    malformed_calls: MalformedCalls
     calls_before: int
     hold_limit: int
 
@@ -97,6 +104,7 @@ class Parser:
         in_reasoning: bool | None = None,
         call_id: Callable[[], str] | None = None,
         unknown_tools: UnknownTools = "forward",
+        malformed_calls: MalformedCalls = "repair",
         calls_before: int = 0,
         hold_limit: int = HOLD_LIMIT,
     ) -> None:
@@ -106,11 +114,14 @@ class Parser:
         are none, and then nothing is a call. `in_reasoning` says whether the output begins inside reasoning; `None`
         leaves it to what the family's template usually does. `call_id` makes ids where the model writes none and the
         family has no rule of its own; `calls_before` counts the conversation's earlier calls, for families whose ids
-        count on.
+        count on. `malformed_calls` says what becomes of a call of which a marker is missing or misspelt: `repair` reads it
+        all the same and marks its end, `text` breaks it off there, `error` raises `MalformedCall`.
         """
+        _one_of("unknown_tools", unknown_tools, UnknownTools)
+        _one_of("malformed_calls", malformed_calls, MalformedCalls)
         self.family = family
         schemas = None if tools is None else tool_schemas(tools)
-        self._sink = Sink(schemas, unknown_tools, _numbering(family.ids, call_id, calls_before))
+        self._sink = Sink(schemas, unknown_tools, _numbering(family.ids, call_id, calls_before), malformed_calls)
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
         self._limit = hold_limit

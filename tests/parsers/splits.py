@@ -57,6 +57,8 @@ def outline(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
             calls[piece.index]["raw"] += piece.delta
         elif isinstance(piece, CallEnd):
             calls[piece.index]["complete"] = True
+            if piece.repaired:
+                calls[piece.index]["repaired"] = True
     for call in calls.values():
         raw = call.pop("raw")
         if call["complete"]:

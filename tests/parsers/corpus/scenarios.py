@@ -322,9 +322,37 @@ def cut_off(form: Format, name: str, made: Sequence[Call]) -> dict[str, Any]:
     return full | {"truncated": True}
 
 
+def careless_cases(form: Format) -> Iterator[dict[str, Any]]:
+    """Tagged calls of which a marker is missing or misspelt: each stays a call of its own, and says that it was repaired."""
+    if form.value_kind not in ("schema", "marked", "nested") or form.value_end is None:
+        return
+    for end, what in (("", "no end tag"), ("1", "a misspelt end tag"), ("/", "an end tag with a slash")):
+        first = [Call("get_weather", {"city": "Paris", "days": 2}), ROME]
+        yield careless(form, f"{what} before the next parameter", first, "Paris", end)
+        last = [Call("run_python", {"code": "print('one')\nprint('two')"}), Call("run_python", {"code": "rm -rf x"})]
+        yield careless(form, f"{what} at the end of a call", last, "print('two')", end)
+
+
+def careless(form: Format, name: str, made: Sequence[Call], value: str, wrong: str) -> dict[str, Any]:
+    """A case in which the end tag behind `value` is left out, or has something too much before its last character."""
+    spoilt = case(form, name, [calls(*made)])
+    tag = form.value_end or ""
+    if form.family == "minimax_m3":
+        tag = f"{tag}</{next(key for key, given in made[0].arguments.items() if value in str(given))}>"
+    begin = spoilt["text"].index(tag, spoilt["text"].index(value))
+    other = tag[:-1] + wrong + tag[-1:] if wrong else ""
+    rest = spoilt["text"][begin + len(tag) :]
+    if not wrong and spoilt["text"][begin - 1] == "\n":
+        rest = rest.removeprefix("\n")
+    spoilt["text"] = spoilt["text"][:begin] + other + rest
+    next(piece for piece in spoilt["expect"] if "call" in piece)["call"]["repaired"] = True
+    return spoilt
+
+
 SCENARIOS: tuple[Callable[[Format], Iterator[dict[str, Any]]], ...] = (
     plain_cases,
     value_cases,
     thinking_cases,
     edge_cases,
+    careless_cases,
 )

@@ -1,0 +1,121 @@
+"""What models write carelessly is read as they meant it, marked, and never as more than they meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from smg_parsers import CallEnd, CallStart, MalformedCall, Parser, Piece, Text
+
+from .examples import WEATHER
+from .splits import cuts, fixed_ids, outline, run
+
+BASH = {
+    "name": "bash",
+    "parameters": {
+        "type": "object",
+        "properties": {"command": {"type": "string"}, "timeout": {"type": "integer"}},
+        "required": ["command"],
+    },
+}
+TAGGED = "<tool_call>\n<function=bash>\n<parameter=command>\n{}\n</parameter>\n</function>\n</tool_call>"
+
+
+def parse(family: str, text: str, **options: Any) -> list[Piece]:
+    """The pieces of a text, found the same at every split."""
+    results = [
+        run(Parser.for_family(family, call_id=fixed_ids(), **options), chunks) for chunks in cuts(text, random_cuts=10)
+    ]
+    assert all(result == results[0] for result in results)
+    return results[0]
+
+
+def bash(text: str, **options: Any) -> list[dict[str, Any]]:
+    """The outline of a Qwen3-Coder text, ids left out."""
+    found = outline(parse("qwen3_coder", text, tools=[BASH], **options))
+    for entry in found:
+        entry.get("call", {}).pop("id", None)
+    return found
+
+
+def one(command: str, **extra: Any) -> dict[str, Any]:
+    return {"call": {"name": "bash", "arguments": {"command": command}, **extra}}
+
+
+class TestACallNeverSwallowsTheNextOne:
+    @pytest.mark.parametrize("end", ["", "</parameter/>\n", "</parameter1>\n", "</parameter\n"])
+    def test_a_missing_or_misspelt_end_tag_leaves_two_calls(self, end: str) -> None:
+        text = TAGGED.format("ls").replace("</parameter>\n", end) + "\n" + TAGGED.format("rm -rf /tmp/x")
+        assert bash(text) == [one("ls", repaired=True), one("rm -rf /tmp/x")]
+
+    @pytest.mark.parametrize("lost", ["\n</parameter>\n</function>", "\n</parameter>\n</function>\n</tool_call>"])
+    def test_several_missing_end_tags_leave_two_calls(self, lost: str) -> None:
+        text = TAGGED.format("ls").replace(lost, "") + "\n" + TAGGED.format("pwd")
+        assert bash(text) == [one("ls", repaired=True), one("pwd")]
+
+    def test_a_missing_end_of_the_call_leaves_two_calls(self) -> None:
+        text = TAGGED.format("ls").replace("\n</function>\n</tool_call>", "") + "\n" + TAGGED.format("pwd")
+        assert bash(text) == [one("ls", repaired=True), one("pwd")]
+
+    def test_a_known_parameter_at_the_beginning_of_a_line_ends_the_value_before(self) -> None:
+        text = TAGGED.format("ls\n<parameter=timeout>\n3")
+        assert bash(text) == [
+            {"call": {"name": "bash", "arguments": {"command": "ls", "timeout": 3}, "repaired": True}}
+        ]
+
+    @pytest.mark.parametrize(
+        "quoted",
+        [
+            "echo '<parameter=timeout>'",
+            "cat <<E\n<parameter=other>\nE",
+            "echo '</parameter>' '</function>'",
+            "cat <<E\n<parameter=command>\nE",
+            "cat <<E\n<tool_call>\n<function=other>\nE",
+            "if [ 1 </dev/null ]; then echo </tool_call>; fi",
+        ],
+    )
+    def test_what_a_value_quotes_stays_in_it(self, quoted: str) -> None:
+        assert bash(TAGGED.format(quoted)) == [one(quoted)]
+
+    @pytest.mark.parametrize("mark", ['"', "'"])
+    def test_names_in_quotes_are_read(self, mark: str) -> None:
+        text = TAGGED.format("ls").replace("=bash", f"={mark}bash{mark}").replace("=command", f"={mark}command{mark}")
+        assert bash(text) == [one("ls")]
+
+    def test_an_unfinished_key_is_a_key(self) -> None:
+        text = "<tool_call>get_weather\n<arg_key>city\n<arg_value>Paris</arg_value>\n</tool_call>"
+        assert outline(parse("glm45", text, tools=[WEATHER]))[0]["call"] == {
+            "name": "get_weather", "id": "call_0", "arguments": {"city": "Paris"}, "repaired": True,
+        }  # fmt: skip
+
+    def test_a_call_cut_off_in_its_closing_tags_keeps_them_out_of_its_value(self) -> None:
+        whole = TAGGED.format("ls")
+        for size in range(whole.index("</parameter>") + len("</parameter>"), len(whole)):
+            found = parse("qwen3_coder", whole[:size], tools=[BASH])
+            assert all("</" not in getattr(piece, "delta", "") for piece in found)
+
+
+class TestThePolicyForMalformedCalls:
+    text = "Hi.\n" + TAGGED.format("ls").replace("</parameter>\n", "") + "\n" + TAGGED.format("pwd")
+
+    def test_a_repair_is_marked(self) -> None:
+        ends = [piece for piece in parse("qwen3_coder", self.text, tools=[BASH]) if isinstance(piece, CallEnd)]
+        assert ends == [CallEnd(0, repaired=True), CallEnd(1)]
+
+    def test_text_breaks_the_call_off_and_gives_back_the_rest(self) -> None:
+        found = bash(self.text, malformed_calls="text")
+        assert found[1]["call"] == {"name": "bash", "complete": False, "arguments_text": '{"command":"ls'}
+        assert found[2:] == [{"text": "</function>\n</tool_call>\n"}, one("pwd")]
+
+    def test_error_names_the_tool_and_carries_what_came_before(self) -> None:
+        parser = Parser.for_family("qwen3_coder", tools=[BASH], call_id=fixed_ids(), malformed_calls="error")
+        with pytest.raises(MalformedCall, match="'bash'") as caught:
+            parser.feed(self.text)
+        assert caught.value.pieces[:2] == (Text("Hi.\n"), CallStart(0, "call_0", "bash"))
+
+    def test_an_unknown_policy_is_named(self) -> None:
+        with pytest.raises(ValueError, match="'perhaps'"):
+            Parser.for_family("qwen3", malformed_calls="perhaps")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="'sometimes'"):
+            Parser.for_family("qwen3", unknown_tools="sometimes")  # type: ignore[arg-type]
