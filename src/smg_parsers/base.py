@@ -166,6 +166,7 @@ class Sink:
     """
 
     __slots__ = (
+        "_any_tool",
         "_id",
         "_index",
         "_malformed",
@@ -187,6 +188,8 @@ class Sink:
         policy: UnknownTools,
         call_id: Callable[[str, int], str],
         malformed: MalformedCalls = "repair",
+        *,
+        any_tool: bool = False,
     ) -> None:
         self.out: list[Piece] = []
         self.schemas = schemas
@@ -196,6 +199,7 @@ class Sink:
         self.count = 0
         self._policy = policy
         self._malformed = malformed
+        self._any_tool = any_tool
         self._name = ""
         self._repaired = False
         self._id = call_id
@@ -205,6 +209,10 @@ class Sink:
     def known(self, name: str) -> bool:
         """Whether the request offers this tool; true when it did not say what it offers."""
         return self.schemas is None or name in self.schemas
+
+    def offered(self, name: str) -> bool:
+        """Whether this is a tool's name beyond doubt, as it has to be where no marker says that a call begins."""
+        return self._any_tool if self.schemas is None else name in self.schemas
 
     def schema(self, name: str) -> Schema:
         """The tool's parameter schema, empty when there is none."""

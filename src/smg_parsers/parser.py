@@ -73,6 +73,7 @@ class Options(TypedDict, total=False):
     unknown_tools: UnknownTools
     malformed_calls: MalformedCalls
     calls_before: int
+    any_tool: bool
     hold_limit: int
 
 
@@ -106,6 +107,7 @@ class Parser:
         unknown_tools: UnknownTools = "forward",
         malformed_calls: MalformedCalls = "repair",
         calls_before: int = 0,
+        any_tool: bool = False,
         hold_limit: int = HOLD_LIMIT,
     ) -> None:
         """A parser for one output.
@@ -115,13 +117,16 @@ class Parser:
         leaves it to what the family's template usually does. `call_id` makes ids where the model writes none and the
         family has no rule of its own; `calls_before` counts the conversation's earlier calls, for families whose ids
         count on. `malformed_calls` says what becomes of a call of which a marker is missing or misspelt: `repair` reads it
-        all the same and marks its end, `text` breaks it off there, `error` raises `MalformedCall`.
+        all the same and marks its end, `text` breaks it off there, `error` raises `MalformedCall`. Where no marker opens a
+        call, only the name of a known tool makes one; `any_tool` lets any name do when the tools are not known.
         """
         _one_of("unknown_tools", unknown_tools, UnknownTools)
         _one_of("malformed_calls", malformed_calls, MalformedCalls)
         self.family = family
         schemas = None if tools is None else tool_schemas(tools)
-        self._sink = Sink(schemas, unknown_tools, _numbering(family.ids, call_id, calls_before), malformed_calls)
+        self._sink = Sink(
+            schemas, unknown_tools, _numbering(family.ids, call_id, calls_before), malformed_calls, any_tool=any_tool
+        )
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
         self._limit = hold_limit

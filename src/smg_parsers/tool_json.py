@@ -30,8 +30,8 @@ class JsonCalls:
     """JSON calls of one family.
 
     `opens` begin a region (a lone `{` or `[` is part of the JSON itself), `closes` end it where there is one. With
-    `strict`, an object with a key that no call has is not a call, and a name without arguments must be a known tool: for
-    JSON that stands in the text without any marker. `keyed` calls are `{"name": arguments}`; `python` ones are written as
+    `strict`, an object with a key that no call has is not a call, and the first name must be a known tool's: for JSON that
+    stands in the text without any marker. `keyed` calls are `{"name": arguments}`; `python` ones are written as
     Python literals.
     """
 
@@ -65,6 +65,7 @@ class JsonEnvelope:
     """Reads the JSON around the arguments, and passes the arguments on."""
 
     __slots__ = (
+        "_begun",
         "_early",
         "_given",
         "_key",
@@ -95,6 +96,7 @@ class JsonEnvelope:
         self._given = ""
         self._nested = 0
         self._spent = False  # this object's call is over, whatever else it holds
+        self._begun = not spec.strict  # there is no doubt that this is a call, or a list of them
         self._early: str | None = None  # arguments that came before the name
 
     def prime(self, char: str) -> None:
@@ -223,7 +225,7 @@ class JsonEnvelope:
 
     def _arguments_begin(self, char: str, pos: int) -> int:
         if char == '"':
-            if self._name and not self._sink.start(self._name, self._given):
+            if self._name and not self._begin_call():
                 return self.fail(pos)
             return self._string(_QUOTED, pos)
         if char == "n":
@@ -231,9 +233,13 @@ class JsonEnvelope:
             self._state, self._early = _SKIP, "{}"
             return pos
         self._state = _ARGUMENTS
-        if self._name and not self._sink.start(self._name, self._given):
+        if self._name and not self._begin_call():
             return self.fail(pos)
         return pos
+
+    def _begin_call(self) -> bool:
+        self._begun = (self._begun or self._sink.offered(self._name)) and self._sink.start(self._name, self._given)
+        return self._begun
 
     def _read_name(self, buf: str, pos: int, final: bool) -> int:
         end = self._literal(buf, pos, NAME_LIMIT)
@@ -241,7 +247,9 @@ class JsonEnvelope:
             return end
         self._name = self._take_literal()
         self._state = _AFTER
-        return self._late(end) if self._name else self.fail(end)
+        if not self._name or not (self._begun or self._sink.offered(self._name)):
+            return self.fail(end)
+        return self._late(end)
 
     def _read_id(self, buf: str, pos: int, final: bool) -> int:
         end = self._literal(buf, pos, NAME_LIMIT)
@@ -287,7 +295,7 @@ class JsonEnvelope:
         """Pass on arguments that were held back, once the name is known too."""
         if self._early is None or not self._name or self._spent:
             return pos
-        if not self._sink.open and not self._sink.start(self._name, self._given):
+        if not self._sink.open and not self._begin_call():
             return self.fail(pos)
         self._sink.arguments(self._early)
         self._call_over()
@@ -319,8 +327,7 @@ class JsonEnvelope:
             self._state = _AFTER
             return pos + 1
         if not self._spent:
-            bare = self._early is None and self._spec.strict
-            if not self._name or (bare and (self._sink.schemas is None or not self._sink.known(self._name))):
+            if not self._name:
                 return self.fail(pos + 1)
             self._early = self._early or "{}"
             self._late(pos)

@@ -20,7 +20,8 @@ from smg_parsers.tool_json import JsonCalls
 
 @dataclass(frozen=True, slots=True)
 class PythonCalls:
-    """Calls with keyword arguments, in a list or (`bare` false) also one after another inside markers.
+    """Calls with keyword arguments, in a list or (`bare` false) also one after another inside markers. A `bare` list has no
+    marker, so the first name in it must be a known tool's.
 
     With `json`, the region may hold JSON calls instead. `method` is taken off the end of names.
     """
@@ -74,6 +75,7 @@ class PythonReader:
     __slots__ = (
         "_bare",
         "_begin",
+        "_begun",
         "_buffered",
         "_closes",
         "_dialect",
@@ -118,6 +120,7 @@ class PythonReader:
         self._dialect = dialect
         self._listed = listed
         self._bare = bare
+        self._begun = False  # a call has been read: what follows it in the list is one too
         self._state = _NAME if listed else _OPEN
         self._name = ""
         self._key = ""
@@ -200,9 +203,15 @@ class PythonReader:
         if at == pos or buf[at : at + 1] != self._begin:
             return self._fail(at)
         self._name = buf[pos:at].removesuffix(self.method) or buf[pos:at]
+        if self._bare and not self._begun and not self._sink.offered(self._name):
+            return self._fail(at)
         self._first = True
         self._state = _ARGUMENT
         return at + 1
+
+    def _start(self) -> bool:
+        self._begun = self._sink.start(self._name)
+        return self._begun
 
     def _argument(self, buf: str, pos: int, final: bool) -> int:
         """A name of an argument, or the end of them."""
@@ -234,7 +243,7 @@ class PythonReader:
     def _equals_sign(self, buf: str, pos: int, final: bool) -> int:
         if buf[pos] != self._equals:
             return self._fail(pos)
-        if self._first and not self._sink.start(self._name):
+        if self._first and not self._start():
             return self._fail(pos)
         if self._first:
             self._root = self._sink.schema(self._name)
@@ -275,10 +284,8 @@ class PythonReader:
         return self._call_over(at) if buf[at] == self._end else self._fail(at)
 
     def _call_over(self, pos: int) -> int:
-        if self._first:
-            unsure = self._bare and self._sink.schemas is not None and not self._sink.known(self._name)
-            if unsure or not self._sink.start(self._name):
-                return self._fail(pos)
+        if self._first and not self._start():
+            return self._fail(pos)
         self._sink.arguments("{}" if self._first else "}")
         self._sink.end()
         self._state = _AFTER_CALL

@@ -119,3 +119,22 @@ class TestThePolicyForMalformedCalls:
             Parser.for_family("qwen3", malformed_calls="perhaps")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="'sometimes'"):
             Parser.for_family("qwen3", unknown_tools="sometimes")  # type: ignore[arg-type]
+
+
+class TestProseIsNotACall:
+    @pytest.mark.parametrize("family", ["llama4", "gemma3", "pythonic", "json", "xlam", "llama3"])
+    @pytest.mark.parametrize("tools", [None, [], [WEATHER]])
+    def test_a_name_that_no_tool_has_is_text_where_no_marker_opens_a_call(
+        self, family: str, tools: list[dict[str, Any]] | None
+    ) -> None:
+        for text in ("Use `df[df.apply(axis=1)]`", "[P(X=2)]", '{"name": "P", "arguments": {"X": 2}}', "[f()]"):
+            assert parse(family, text, tools=tools) == [Text(text)]
+
+    def test_what_stands_beside_a_known_tool_in_one_list_is_a_call_of_an_unknown_one(self) -> None:
+        found = outline(parse("pythonic", "[get_weather(city='Paris'), other(x=1)]", tools=[WEATHER]))
+        assert [entry["call"]["name"] for entry in found] == ["get_weather", "other"]
+
+    def test_a_known_tool_behind_prose_of_the_same_shape_is_called(self) -> None:
+        found = outline(parse("pythonic", "With [P(X=2)]: [get_weather(city='Paris')]", tools=[WEATHER]))
+        assert found[0] == {"text": "With [P(X=2)]: "}
+        assert found[1]["call"]["arguments"] == {"city": "Paris"}

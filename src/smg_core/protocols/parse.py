@@ -68,7 +68,9 @@ def parse_reasoning(body: bytes, limits: RequestLimits, family_of: FamilyOf) -> 
 
 def _read(wire: _Body, family_of: FamilyOf, tools: list[dict[str, Any]] | None) -> tuple[Family, list[Piece]]:
     family = _family(wire, family_of)
-    return family, Parser(family, tools=tools, in_reasoning=wire.in_reasoning).parse(wire.text)
+    # Who asks for the calls of a text and names no tools wants all of them.
+    parser = Parser(family, tools=tools, any_tool=tools is None, in_reasoning=wire.in_reasoning)
+    return family, parser.parse(wire.text)
 
 
 def _family(wire: _Body, family_of: FamilyOf) -> Family:

@@ -48,6 +48,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "book_trip": TRIP,
     "store": STORE,
     "run_python": {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]},
+    "f2_0": {"type": "object", "properties": {"zone": {"type": "string"}}},
     "now": {"type": "object", "properties": {}},
     "get-time": {"type": "object", "properties": {"zone": {"type": "string"}}},
 }
@@ -189,7 +190,10 @@ def value_cases(form: Format) -> Iterator[dict[str, Any]]:
         [calls(Call("get_weather", {"city": "<b>&lt;Paris&gt;</b> & {x: [1]}"}))],
     )
     yield case(form, "the call's own markers in a string", [calls(Call("run_python", {"code": marker_string(form)}))])
-    yield case(form, "an unknown tool is forwarded", [calls(Call("mystery", {"topic": "alpha"}))])
+    unknown = case(form, "an unknown tool is forwarded", [calls(Call("mystery", {"topic": "alpha"}))])
+    yield unknown if not form.alone else unknown | {
+        "name": "an unknown tool is text where no marker opens a call", "expect": [{"text": unknown["text"]}],
+    }  # fmt: skip
     if form.parallel:
         dropped = case(
             form,
@@ -290,11 +294,31 @@ def edge_cases(form: Format) -> Iterator[dict[str, Any]]:
     """Prose that looks like a call, and output cut off."""
     likeness = LOOKALIKES.get(form.family, f"The marker {form.opener} begins a call; nothing follows here.")
     yield case(form, "prose that looks like a call", [text(likeness)])
+    if form.alone:
+        yield from bare_cases(form)
     partial = form.opener[: max(1, len(form.opener) - 1)]
     if type(form) is Format and not form.tail and not any(form.answer):
         yield case(form, "text that ends with half a marker", [text("See " + partial)])
     whole = form.render([calls(PARIS)])
     yield from truncated_cases(form, whole)
+
+
+BARE_PROSE = (
+    "Use `df[df.apply(axis=1)]` and `[P(X=2)]`, then [f(x=1), g()] and [mystery(topic='alpha')].",
+    'Send {"name": "mystery", "arguments": {}} or [{"name": "x", "parameters": {"a": [1]}}] as the body.',
+    "[mystery()]",
+    '{"name": "mystery", "parameters": {"topic": "alpha"}}',
+)
+
+
+def bare_cases(form: Format) -> Iterator[dict[str, Any]]:
+    """Prose with the shape of a call and the name of no tool, and a call where no tools are declared."""
+    for number, likeness in enumerate(BARE_PROSE, start=1):
+        yield case(form, f"prose with the shape of a call, {number}", [text(likeness)])
+    undeclared = case(form, "a call where no tools are declared", [calls(PARIS)])
+    yield undeclared | {"tools": None, "expect": [{"text": undeclared["text"]}]}
+    asked = case(form, "a call where any name will do", [calls(PARIS)])
+    yield asked | {"tools": None, "any_tool": True}
 
 
 def truncated_cases(form: Format, whole: str) -> Iterator[dict[str, Any]]:
