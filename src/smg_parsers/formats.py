@@ -196,15 +196,15 @@ LONGCAT: Final = XmlCalls(
 )
 PLAMO3: Final = BlockCalls(
     opens=(plamo("tool_requests", "begin"),),
-    header=Tag(
-        plamo("tool_request", "begin") + plamo("tool_name", "begin"),
-        ends=(
-            plamo("tool_name", "end") + plamo("tool_arguments", "begin") + "<|plamo:constrain|>json<|plamo:msg|>",
-            plamo("tool_name", "end") + plamo("tool_arguments", "begin"),
-        ),
-    ),
-    close=plamo("tool_arguments", "end") + plamo("tool_request", "end"),
+    header=Tag(plamo("tool_name", "begin"), ends=(plamo("tool_name", "end"),)),
+    close=plamo("tool_arguments", "end"),
     section_ends=(plamo("tool_requests", "end"),),
+    fillers=(
+        plamo("tool_request", "begin"),
+        plamo("tool_arguments", "begin"),
+        "<|plamo:constrain|>json<|plamo:msg|>",
+        plamo("tool_request", "end"),
+    ),
 )
 HORIZON: Final = horizon()
 SARASHINA: Final = (

@@ -78,7 +78,8 @@ class BlockCalls:
 
     `header` is a call's opening tag; `identity` says that what it names is an id, `functions.name:index`. `sections` and
     `section_ends` wrap several calls. With `line`, a header may be a mere type, and the name a line of its own before a
-    fenced block. With `json`, the opening marker may be followed by JSON calls instead.
+    fenced block. With `json`, the opening marker may be followed by JSON calls instead. `fillers` are markers that may stand
+    before a header, before arguments and behind a block.
     """
 
     opens: tuple[str, ...]
@@ -89,6 +90,7 @@ class BlockCalls:
     line: bool = False
     json: JsonCalls | None = None
     at_start: bool = False
+    fillers: tuple[str, ...] = ()
 
     @property
     def headers(self) -> bool:
@@ -153,11 +155,14 @@ class BlockReader(_Reader):
 
     def _between(self, buf: str, pos: int, final: bool) -> int:
         ends = self._spec.section_ends
-        found = match(buf, pos, (*ends, self._spec.header.begin), final)
+        fillers = self._spec.fillers
+        found = match(buf, pos, (*ends, self._spec.header.begin, *fillers), final)
         if found == -1:
             return ~pos
         if found == -2:
             return self._fail(pos)
+        if found > len(ends):
+            return pos + len(fillers[found - len(ends) - 1])
         if found < len(ends):
             self.status = DONE
             return pos + len(ends[found])
@@ -208,14 +213,15 @@ class BlockReader(_Reader):
 
     def _arguments(self, buf: str, pos: int, final: bool) -> int:
         """Just before the arguments: there may be none, or a fence around them."""
-        found = match(buf, pos, (self._spec.close, "```json", "```") if self._spec.close else ("```json", "```"), final)
+        options = (*filter(None, (self._spec.close,)), "```json", "```", *self._spec.fillers)
+        found = match(buf, pos, options, final)
         if found == -1:
             return ~pos
         if found == 0 and self._spec.close:
             self._state = _CLOSE
             return self._nothing(pos)
         if found >= 0:
-            return pos + (3 if buf[pos + 3 : pos + 7] != "json" else 7)
+            return pos + len(options[found])
         self._state = _JSON
         return pos
 
@@ -256,12 +262,15 @@ class BlockReader(_Reader):
             at += 1
         if at == len(buf) and not final:
             return ~pos
-        found = match(buf, at, (self._spec.header.begin, *self._spec.section_ends), final)
+        fillers = self._spec.fillers
+        found = match(buf, at, (*fillers, self._spec.header.begin, *self._spec.section_ends), final)
         if found == -1:
             return ~pos
         if found == -2:
             self.status = DONE
             return pos
+        if found < len(fillers):
+            return at + len(fillers[found])
         self._state = _BETWEEN
         return at
 
@@ -345,7 +354,7 @@ class HarmonyReader(_Reader):
             self._opening = False
         limit = min(len(buf), pos + HEADER_LIMIT - self._size)
         at = pos
-        while at < limit and buf[at] not in "<\n":
+        while at < limit and buf[at] not in "<\r\n":
             at += 1
         if at > pos:
             return self._keep(buf, pos, at)
@@ -353,6 +362,9 @@ class HarmonyReader(_Reader):
             return ~at
         if self._size >= HEADER_LIMIT:
             return self._fail(at)
+        if buf[at] in SPACE:
+            after = _line_break(buf, at, beside=not self._size or self._header[-1].endswith(">"))
+            return after if after < 0 else self._keep(buf, at, after) if after > at else self._fail(at)
         found = match(buf, at, (_CHANNEL, _CONSTRAIN, HARMONY_MESSAGE), final)
         if found == -1:
             return ~at
@@ -395,6 +407,17 @@ class HarmonyReader(_Reader):
             return self._nothing(pos)
         self._state = 2
         return pos
+
+
+def _line_break(buf: str, at: int, *, beside: bool) -> int:
+    """Behind white space with a line break in a header: it may stand beside a marker. `at` where it does not."""
+    after = at
+    limit = min(len(buf), at + LOOKAHEAD)
+    while after < limit and buf[after] in SPACE:
+        after += 1
+    if after == len(buf):
+        return ~at
+    return after if beside or buf[after] == "<" else at
 
 
 def _recipient(header: str) -> str:
@@ -445,13 +468,17 @@ class TypedReader(_Reader):
             return reached
         limit = min(len(buf), pos + NAME_LIMIT - self._size)
         at = pos
-        while at < limit and buf[at] not in "<\n":
+        while at < limit and buf[at] not in "<\r\n":
             at += 1
         if at > pos:
             self._size += at - pos
             return at
         if at == len(buf):
             return ~at
+        if buf[at] in SPACE:
+            after = _line_break(buf, at, beside=not self._size)
+            self._size += max(after - at, 0)
+            return after if after != at else self._fail(at)
         found = match(buf, at, (self._spec.text, self._spec.reasoning, self._spec.call), final)
         if found == -1:
             return ~at

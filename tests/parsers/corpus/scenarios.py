@@ -373,10 +373,40 @@ def careless(form: Format, name: str, made: Sequence[Call], value: str, wrong: s
     return spoilt
 
 
+HEADER_MARKERS = (
+    "<|tool_call_argument_begin|>",
+    "<｜tool▁sep｜>",
+    "[ARGS]",
+    "<arg_key>",
+    "<longcat_arg_key>",
+    "<ifm|arg_key>",
+    "<tool_sep>",
+    "<|constrain|>",
+    "<|message|>",
+    "<|content_invoke_tool_json|>",
+    "<|plamo:end_tool_name:plamo|>",
+    "<|plamo:begin_tool_arguments:plamo|>",
+)
+
+
+def spaced_cases(form: Format) -> Iterator[dict[str, Any]]:
+    """White space before the markers of a call's header belongs to the header."""
+    whole = form.render([calls(PARIS)])
+    found = [marked for marked in HEADER_MARKERS if marked in whole]
+    if not found:
+        return
+    for name, space in (("newlines", "\n"), ("tabs", "\t"), ("carriage returns", "\r\n"), ("blanks", "  ")):
+        spaced = case(form, f"{name} before the header's markers", [calls(PARIS)])
+        for marked in found:
+            spaced["text"] = spaced["text"].replace(marked, space + marked)
+        yield spaced
+
+
 SCENARIOS: tuple[Callable[[Format], Iterator[dict[str, Any]]], ...] = (
     plain_cases,
     value_cases,
     thinking_cases,
     edge_cases,
     careless_cases,
+    spaced_cases,
 )
