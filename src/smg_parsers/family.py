@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from smg_parsers.base import CallSpec
 from smg_parsers.markers import MarkerSet
 from smg_parsers.reasoning import NONE, Thinking
 
 OPEN, CLOSE, DROP = range(3)
+CODE_FENCE: Final = "```"
 
 
 class Tables:
     """What the parser looks up while it reads, computed once per family.
 
     `sets` holds one marker set per situation: text before anything was written (where a stray end of reasoning is
-    dropped), text, reasoning that has just been entered, reasoning. `quiet` is the same without calls, for requests
+    dropped), text, reasoning that has just been entered, reasoning, text right behind a call. `quiet` is the same without calls, for requests
     without tools.
     """
 
@@ -43,12 +45,15 @@ class Tables:
 
 def _sets(
     thinking: Thinking, dropped: Sequence[str], early: Sequence[str], late: Sequence[str]
-) -> tuple[MarkerSet, MarkerSet, MarkerSet, MarkerSet]:
+) -> tuple[MarkerSet, ...]:
+    fences = (CODE_FENCE,) if thinking.opens and not thinking.interleaved else ()
+    text = MarkerSet((*thinking.opens, *fences, *dropped, *late))
     return (
-        MarkerSet((*thinking.opens, *thinking.closes, *dropped, *early)),
-        MarkerSet((*thinking.opens, *dropped, *late)),
+        MarkerSet((*thinking.opens, *fences, *thinking.closes, *dropped, *early)),
+        text,
         MarkerSet((*thinking.opens, *thinking.closes, *dropped, *late)),
         MarkerSet((*thinking.closes, *dropped, *late)),
+        text,
     )
 
 

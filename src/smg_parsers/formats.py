@@ -225,5 +225,5 @@ INKLING: Final = TypedBlocks(
 )
 
 
-def think(opens: str, closes: str, *breaks: str) -> Thinking:
-    return Thinking(opens=(opens,), closes=(closes,), breaks=breaks)
+def think(opens: str, closes: str, *breaks: str, interleaved: bool = False) -> Thinking:
+    return Thinking(opens=(opens,), closes=(closes,), breaks=breaks, interleaved=interleaved)

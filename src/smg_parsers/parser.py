@@ -29,7 +29,7 @@ from smg_parsers.base import (
     merge,
     tool_schemas,
 )
-from smg_parsers.family import OPEN, Family
+from smg_parsers.family import CODE_FENCE, OPEN, Family
 from smg_parsers.models import explain, fitted
 from smg_parsers.models import family as family_named
 
@@ -37,7 +37,9 @@ HOLD_LIMIT: Final = 8192
 """Default for `hold_limit`: longest header, in characters, that may be held back until it proves to be a call."""
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_START, _TEXT, _ENTERED, _REASONING = range(4)
+_START, _TEXT, _ENTERED, _REASONING, _AFTER = range(5)
+_FRESH: Final = (_START, _ENTERED, _AFTER)
+_QUOTES: Final = "`'\"“‘«"
 
 
 def random_call_id() -> str:
@@ -83,9 +85,11 @@ class Parser:
     __slots__ = (
         "_before",
         "_fast",
+        "_fenced",
         "_gap",
         "_grammar",
         "_held",
+        "_last",
         "_limit",
         "_markers",
         "_places",
@@ -94,6 +98,7 @@ class Parser:
         "_sets",
         "_sink",
         "_situation",
+        "_thought",
         "family",
     )
 
@@ -139,6 +144,9 @@ class Parser:
         self._before = 0
         inside = family.thinking.opens_in_prompt if in_reasoning is None else in_reasoning
         self._sink.reasoning = inside
+        self._thought = inside  # reasoning has begun at least once
+        self._fenced = False  # a code fence is open in the answer
+        self._last = ""  # the text or reasoning given out last
         self._situation = _START
         self._markers = self._sets[0]
         self._enter(_ENTERED if inside else _START)
@@ -215,9 +223,10 @@ class Parser:
         if not text:
             return
         sink = self._sink
+        self._last = text
         sink.out.append(Reasoning(text) if sink.reasoning else Text(text))
-        if self._situation in (_START, _ENTERED) and not text.isspace():
-            self._enter(_TEXT if self._situation == _START else _REASONING)
+        if self._situation in _FRESH and not text.isspace():
+            self._enter(_REASONING if self._situation == _ENTERED else _TEXT)
 
     def _enter(self, situation: int) -> None:
         self._situation = situation
@@ -240,7 +249,13 @@ class Parser:
         spec = self.family.tables.calls.get(marker)
         if spec is None:
             self._close_gap()
-            self._turn(marker)
+            if marker == CODE_FENCE:
+                self._fenced = not self._fenced
+                self._emit(marker)
+            elif self._quoted(marker):
+                self._emit(marker)
+            else:
+                self._turn(marker)
         else:
             self._raw = [self._gap or "", marker]
             self._raw_size = 0
@@ -264,6 +279,13 @@ class Parser:
             self._emit(self._gap)
             self._gap = None
 
+    def _quoted(self, marker: str) -> bool:
+        """Whether an opening marker of reasoning is only spoken of: in code or quotes, or within a line of the answer."""
+        if self._situation != _TEXT or self.family.tables.roles[marker] != OPEN or self.family.thinking.interleaved:
+            return False
+        before = self._last[-1]
+        return self._fenced or before in _QUOTES or (self._thought and before != "\n")
+
     def _turn(self, marker: str) -> None:
         """Enter or leave reasoning, as the marker says."""
         sink = self._sink
@@ -273,7 +295,8 @@ class Parser:
             if not opens and marker in self.family.drops:
                 return
             sink.reasoning = opens
-            self._enter(_REASONING if opens else _START)
+            self._thought = self._thought or opens
+            self._enter(_ENTERED if opens else _START)
 
     def _inside(self, buf: str, pos: int, final: bool) -> int:
         """A region of calls: its grammar reads on, and what it turns out not to want is text after all."""
@@ -312,7 +335,8 @@ class Parser:
         self._grammar = None
         self._raw.clear()
         if status == SWITCH:
+            self._thought = self._thought or self._sink.reasoning
             self._enter(_REASONING if self._sink.reasoning else _START)
         else:
             self._gap = ""
-            self._enter(_REASONING if self._sink.reasoning else _START if self._situation == _START else _TEXT)
+            self._enter(_REASONING if self._sink.reasoning else _START if self._situation == _START else _AFTER)

@@ -136,13 +136,13 @@ _TABLE: Final = (
     Family(
         "kimi_k3",
         ("kimi-k3", "kimi_k3"),
-        think("<|open|>think<|sep|>", "<|close|>think<|sep|>", *KIMI_K3_CHANNELS),
+        think("<|open|>think<|sep|>", "<|close|>think<|sep|>", *KIMI_K3_CHANNELS, interleaved=True),
         (KIMI_K3,),
         ids="kimi_k3",
         special=True,
         templates=("<|open|>",),
     ),
-    Family("kimi_vl", ("kimi-vl", "kimi-dev"), think("◁think▷", "◁/think▷"), source=NOTES),
+    Family("kimi_vl", ("kimi-vl", "kimi-dev"), think("◁think▷", "◁/think▷", interleaved=True), source=NOTES),
     Family("glm45", ("glm-4.5", "glm-4p5", "glm4.5", "glm45"), THINK, (GLM,), special=True),
     Family("glm46", ("glm-4.6", "glm-4p6", "glm4.6", "glm46"), THINK, (GLM,), special=True),
     Family(
@@ -208,7 +208,7 @@ _TABLE: Final = (
     Family(
         "command_r",
         ("command-r",),
-        think("<|START_THINKING|>", "<|END_THINKING|>", *RESPONSES),
+        think("<|START_THINKING|>", "<|END_THINKING|>", *RESPONSES, interleaved=True),
         (ACTION, JsonCalls(opens=("Action: ```json", "Action:```json"), closes=("```",))),
         special=True,
         source=NOTES,
@@ -216,7 +216,7 @@ _TABLE: Final = (
     Family(
         "command_a",
         ("command-a", "command-r7b"),
-        think("<|START_THINKING|>", "<|END_THINKING|>", *RESPONSES),
+        think("<|START_THINKING|>", "<|END_THINKING|>", *RESPONSES, interleaved=True),
         (ACTION,),
         special=True,
         templates=("<|START_ACTION|>",),
@@ -277,6 +277,7 @@ _TABLE: Final = (
         Thinking(
             opens=("<|content_thinking|>",),
             breaks=("<|end_message|>", "<|content_text|>", "<|content_model_end_sampling|>"),
+            interleaved=True,
         ),
         (INKLING,),
         drops=("<|endoftext|>",),
@@ -341,7 +342,7 @@ _TABLE: Final = (
     Family(
         "gemma4",
         ("gemma-4", "gemma4"),
-        Thinking(opens=("<|channel>thought\n", "<|channel>thought"), closes=("<channel|>",)),
+        Thinking(opens=("<|channel>thought\n", "<|channel>thought"), closes=("<channel|>",), interleaved=True),
         (RecordCalls(opens=("<|tool_call>",), closes=("<tool_call|>",), mark='<|"|>'),),
         special=True,
         templates=("<|tool_call>",),
@@ -444,7 +445,7 @@ _TABLE: Final = (
     Family(
         "apertus",
         ("apertus",),
-        think("<|inner_prefix|>", "<|inner_suffix|>"),
+        think("<|inner_prefix|>", "<|inner_suffix|>", interleaved=True),
         (JsonCalls(opens=("<|tools_prefix|>",), closes=("<|tools_suffix|>",), keyed=True),),
         special=True,
         templates=("<|tools_prefix|>",),
@@ -469,7 +470,7 @@ _TABLE: Final = (
     Family(
         "plamo3",
         ("plamo-3", "plamo3"),
-        think(plamo("think", "begin"), plamo("think", "end"), "<|plamo:tag|>"),
+        think(plamo("think", "begin"), plamo("think", "end"), "<|plamo:tag|>", interleaved=True),
         (PLAMO3,),
         special=True,
         templates=("<|plamo:begin_tool",),
@@ -481,6 +482,7 @@ _TABLE: Final = (
         Thinking(
             opens=("<ifm|think>", "<ifm|think_fast>", "<ifm|think_faster>"),
             closes=("</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"),
+            interleaved=True,
         ),
         (HORIZON,),
         special=True,

@@ -215,6 +215,9 @@ def marker_string(form: Format) -> str:
     return "print('" + " ".join(safe) + "') # )] ]} 'end'"
 
 
+PLAIN_TAGS = ("<think>", "<seed:think>", "<mm:think>", "<longcat_think>")
+
+
 def thinking_cases(form: Format) -> Iterator[dict[str, Any]]:
     """Reasoning before, around and without the rest."""
     if form.think is None:
@@ -233,6 +236,11 @@ def thinking_cases(form: Format) -> Iterator[dict[str, Any]]:
         yield case(
             form, "reasoning, text and a call", [reasoning(WHY), text("I will look."), calls(PARIS)], in_reasoning=start
         )
+    if form.think[0].strip() in PLAIN_TAGS and not form.alone:
+        tag = form.think[0].strip()
+        for number, answer in enumerate((f"Write `{tag}` first.", f"The tag {tag} opens it."), start=1):
+            spoken = [reasoning(WHY), text(answer)]
+            yield case(form, f"an opening tag that the answer speaks of, {number}", spoken, in_reasoning=start)
     if type(form) is not Format:
         return
     yield case(form, "the prompt opened the reasoning", [reasoning(WHY), text("Mild.")], in_reasoning=True)
