@@ -19,6 +19,8 @@ MORE: Final = 0
 DONE: Final = 1
 FAIL: Final = 2
 SWITCH: Final = 3
+RESUME: Final = 4
+SPILL: Final = 5
 
 SPACE: Final = " \t\r\n"
 NAME_LIMIT: Final = 256
@@ -70,7 +72,17 @@ class CallEnd:
     repaired: bool = False
 
 
-Piece: TypeAlias = Reasoning | Text | CallStart | CallArguments | CallEnd
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Words of the answer come from sources. `start` and `end` are positions in it (all `Text` so far, joined), in characters;
+    `sources` are names as the model writes them: a document's (`3`), or a call's and a result's (`0:2`)."""
+
+    start: int
+    end: int
+    sources: tuple[str, ...]
+
+
+Piece: TypeAlias = Reasoning | Text | Citation | CallStart | CallArguments | CallEnd
 
 
 class ParserError(Exception):
@@ -167,6 +179,7 @@ class Sink:
 
     __slots__ = (
         "_any_tool",
+        "_cited",
         "_id",
         "_index",
         "_malformed",
@@ -179,6 +192,7 @@ class Sink:
         "out",
         "reasoning",
         "schemas",
+        "spoken",
         "touched",
     )
 
@@ -197,6 +211,8 @@ class Sink:
         self.touched = False
         self.reasoning = False
         self.count = 0
+        self.spoken = 0  # characters of the answer so far, counted where the family has citations
+        self._cited: tuple[int, tuple[str, ...]] | None = None  # where cited words began, and their sources
         self._policy = policy
         self._malformed = malformed
         self._any_tool = any_tool
@@ -225,6 +241,7 @@ class Sink:
             return False
         self.count += 1
         self.open = self.touched = True
+        self._cited = None
         self._name = name
         self._repaired = False
         self._muted = not known and self._policy == "drop"
@@ -239,6 +256,22 @@ class Sink:
         self.touched = True
         if delta and not self._muted:
             self.out.append(CallArguments(self._index, delta))
+
+    def cite_begin(self, sources: tuple[str, ...]) -> bool:
+        """Cited words begin here; false when this is no answer."""
+        if not self.reasoning:
+            self._cited = (self.spoken, sources)
+        return not self.reasoning
+
+    def cite_end(self, sources: tuple[str, ...]) -> bool:
+        """Cited words end here; false when none have begun."""
+        cited, self._cited = self._cited, None
+        if cited is None or self.reasoning:
+            return False
+        begin, named = cited
+        if self.spoken > begin:
+            self.out.append(Citation(begin, self.spoken, sources or named))
+        return True
 
     def repair(self) -> bool:
         """The open call can go on only by a guess about a marker; false when the policy is not to make one."""
@@ -265,8 +298,9 @@ class Grammar(Protocol):
     """A resumable reader of one region of calls, from just after its opening marker."""
 
     status: int
-    """`MORE`, `DONE` (the region is over), `FAIL` (this is no call, or no longer one) or `SWITCH` (the region was a
-    header, and `Sink.reasoning` now says what the text behind it is)."""
+    """`MORE`, `DONE` (the region is over), `FAIL` (this is no call, or no longer one), `SWITCH` (the region was a
+    header, and `Sink.reasoning` now says what the text behind it is), `RESUME` (the region was a mark that is dropped, and
+    what is around it goes on) or `SPILL` (what was read since the last call is text, and the region goes on)."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Make one transition at `pos`.

@@ -1,7 +1,7 @@
 """What a row of the table is, and what the parser looks up in it while it reads.
 
 Decides: the fields of a family and the marker sets that follow from them.
-Above: `table`, `parser`. Below: `markers`, `reasoning`, the grammars' specs.
+Above: `table`, `parser`. Below: `markers`, `reasoning`, `citations`, the grammars' specs.
 Does not know: any particular family.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from smg_parsers.base import CallSpec
+from smg_parsers.citations import CitationMarks
 from smg_parsers.markers import MarkerSet
 from smg_parsers.reasoning import NONE, Thinking
 
@@ -23,8 +24,8 @@ class Tables:
     """What the parser looks up while it reads, computed once per family.
 
     `sets` holds one marker set per situation: text before anything was written (where a stray end of reasoning is
-    dropped), text, reasoning that has just been entered, reasoning, text right behind a call. `quiet` is the same without calls, for requests
-    without tools.
+    dropped), text, reasoning that has just been entered, reasoning, text right behind a call. `quiet` is the same without
+    calls, for requests without tools.
     """
 
     __slots__ = ("calls", "quiet", "roles", "sets")
@@ -84,6 +85,11 @@ class Family:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", Tables(self))
+
+    @property
+    def cites(self) -> bool:
+        """Whether the answer may hold citations."""
+        return any(isinstance(spec, CitationMarks) for spec in self.calls)
 
     @property
     def needs_special_tokens(self) -> bool:

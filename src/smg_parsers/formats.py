@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from smg_parsers.citations import CitationMarks
 from smg_parsers.reasoning import Thinking
 from smg_parsers.tool_blocks import BlockCalls, TypedBlocks
 from smg_parsers.tool_json import JsonCalls
@@ -48,10 +49,10 @@ DEEPSEEK: Final = BlockCalls(
     line=True,
 )
 KIMI_K2: Final = BlockCalls(
-    opens=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
+    opens=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>", "<|tool_call_begin|>"),
     header=Tag("<|tool_call_begin|>", ends=("<|tool_call_argument_begin|>",)),
     close="<|tool_call_end|>",
-    section_ends=("<|tool_calls_section_end|>",),
+    section_ends=("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
     identity=True,
 )
 MISTRAL: Final = BlockCalls(
@@ -148,6 +149,12 @@ KIMI_K3_CHANNELS: Final = (
 )
 GIGACHAT_CALL: Final = "function call<|role_sep|>\n"
 RESPONSES: Final = ("<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>")
+COHERE_CITES: Final = CitationMarks(
+    begins=("<co>", "<co:"), ends=("</co>", "</co:"), listing=(("<co:", "", ">"), ("</co:", "", ">"))
+)
+GRANITE_CITES: Final = CitationMarks(
+    begins=("<|start_of_cite|>",), ends=("<|end_of_cite|>",), listing=(("<|start_of_cite|>", "{", "}"),)
+)
 ACTION: Final = JsonCalls(opens=("<|START_ACTION|>",), closes=("<|END_ACTION|>",))
 
 

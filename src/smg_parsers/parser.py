@@ -17,7 +17,9 @@ from smg_parsers.base import (
     FAIL,
     LOOKAHEAD,
     MORE,
+    RESUME,
     SPACE,
+    SPILL,
     SWITCH,
     Grammar,
     MalformedCalls,
@@ -29,6 +31,7 @@ from smg_parsers.base import (
     merge,
     tool_schemas,
 )
+from smg_parsers.citations import CitationMarks
 from smg_parsers.family import CODE_FENCE, OPEN, Family
 from smg_parsers.models import explain, fitted
 from smg_parsers.models import family as family_named
@@ -84,6 +87,7 @@ class Parser:
 
     __slots__ = (
         "_before",
+        "_cites",
         "_fast",
         "_fenced",
         "_gap",
@@ -135,6 +139,7 @@ class Parser:
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
         self._limit = hold_limit
+        self._cites = family.cites
         self._held = ""
         self._gap: str | None = None
         self._places: dict[str, int] = {}
@@ -224,6 +229,8 @@ class Parser:
             return
         sink = self._sink
         self._last = text
+        if self._cites and not sink.reasoning:
+            sink.spoken += len(text)
         sink.out.append(Reasoning(text) if sink.reasoning else Text(text))
         if self._situation in _FRESH and not text.isspace():
             self._enter(_REASONING if self._situation == _ENTERED else _TEXT)
@@ -257,6 +264,8 @@ class Parser:
             else:
                 self._turn(marker)
         else:
+            if self._cites and isinstance(spec, CitationMarks):
+                self._close_gap()
             self._raw = [self._gap or "", marker]
             self._raw_size = 0
             self._gap = None
@@ -318,6 +327,13 @@ class Parser:
         status = grammar.status
         if status == MORE:
             return reached
+        if status == SPILL:
+            grammar.status = MORE
+            text = "".join(self._raw)
+            self._raw.clear()
+            self._raw_size = 0
+            self._emit(text)
+            return at
         if status == FAIL or (status == DONE and sink.count == self._before):
             return self._give_up(buf, at, at)
         self._leave(status)
@@ -334,6 +350,8 @@ class Parser:
     def _leave(self, status: int) -> None:
         self._grammar = None
         self._raw.clear()
+        if status == RESUME:
+            return
         if status == SWITCH:
             self._thought = self._thought or self._sink.reasoning
             self._enter(_REASONING if self._sink.reasoning else _START)

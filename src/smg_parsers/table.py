@@ -10,14 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from smg_parsers.channels import NamedChannels
 from smg_parsers.family import Family
 from smg_parsers.formats import (
     ACTION,
     ANY_JSON,
+    COHERE_CITES,
     DEEPSEEK,
     DOTS,
     GIGACHAT_CALL,
     GLM,
+    GRANITE_CITES,
     HERMES,
     HORIZON,
     INKLING,
@@ -209,7 +212,7 @@ _TABLE: Final = (
         "command_r",
         ("command-r",),
         think("<|START_THINKING|>", "<|END_THINKING|>", *RESPONSES, interleaved=True),
-        (ACTION, JsonCalls(opens=("Action: ```json", "Action:```json"), closes=("```",))),
+        (ACTION, JsonCalls(opens=("Action: ```json", "Action:```json"), closes=("```",)), COHERE_CITES),
         special=True,
         source=NOTES,
     ),
@@ -217,7 +220,7 @@ _TABLE: Final = (
         "command_a",
         ("command-a", "command-r7b"),
         think("<|START_THINKING|>", "<|END_THINKING|>", *RESPONSES, interleaved=True),
-        (ACTION,),
+        (ACTION, COHERE_CITES),
         special=True,
         templates=("<|START_ACTION|>",),
     ),
@@ -241,7 +244,7 @@ _TABLE: Final = (
         "minimax_m1",
         ("minimax-m1", "minimax-text"),
         THINK,
-        (JsonCalls(opens=("<tool_calls>",), closes=("</tool_calls>",)),),
+        (JsonCalls(opens=("<tool_calls>",), closes=("</tool_calls>",), lines=True),),
     ),
     Family(
         "minimax_m2",
@@ -302,7 +305,7 @@ _TABLE: Final = (
             closes=("Here is my response:", "Here's my response:", "</think>"),
             breaks=("<response>", "</response>"),
         ),
-        (JsonCalls(opens=("<|tool_call|>", "<tool_call>")),),
+        (JsonCalls(opens=("<|tool_call|>", "<tool_call>")), GRANITE_CITES),
         special=True,
         source=NOTES,
     ),
@@ -343,7 +346,11 @@ _TABLE: Final = (
         "gemma4",
         ("gemma-4", "gemma4"),
         Thinking(opens=("<|channel>thought\n", "<|channel>thought"), closes=("<channel|>",), interleaved=True),
-        (RecordCalls(opens=("<|tool_call>",), closes=("<tool_call|>",), mark='<|"|>'),),
+        (
+            NamedChannels(opens=("<|channel>",)),
+            RecordCalls(opens=("<|tool_call>",), closes=("<tool_call|>",), mark='<|"|>'),
+            RecordCalls(opens=("call:",), closes=("<tool_call|>",), mark='<|"|>', at_start=True),
+        ),
         special=True,
         templates=("<|tool_call>",),
     ),

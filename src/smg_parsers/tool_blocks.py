@@ -17,6 +17,7 @@ from smg_parsers.base import (
     LOOKAHEAD,
     MORE,
     NAME_LIMIT,
+    RESUME,
     SPACE,
     SWITCH,
     Grammar,
@@ -108,11 +109,12 @@ class BlockCalls:
 class BlockReader(_Reader):
     """Reads one region of such calls."""
 
-    __slots__ = ("_given", "_inner", "_name", "_spec", "_state")
+    __slots__ = ("_before", "_given", "_inner", "_name", "_spec", "_state")
 
     def __init__(self, spec: BlockCalls, sink: Sink, in_header: bool) -> None:
         super().__init__(sink)
         self._spec = spec
+        self._before = sink.count
         self._state = _BETWEEN
         if in_header:
             self._state = _OPEN if spec.json is not None else _HEADER
@@ -138,6 +140,10 @@ class BlockReader(_Reader):
             super().finish(rest)
 
     def _open(self, buf: str, pos: int, final: bool) -> int:
+        # Some models write the marker twice.
+        again = match(buf, pos, (self._spec.header.begin,), final)
+        if again != -2:
+            return ~pos if again == -1 else pos + len(self._spec.header.begin)
         if buf[pos] in "{[" and self._spec.json is not None:
             self._inner = self._spec.json.begin(" ", self._sink)
             self._state = _REGION
@@ -164,7 +170,8 @@ class BlockReader(_Reader):
         if found > len(ends):
             return pos + len(fillers[found - len(ends) - 1])
         if found < len(ends):
-            self.status = DONE
+            # A section that holds nothing is nothing.
+            self.status = RESUME if self._sink.count == self._before else DONE
             return pos + len(ends[found])
         self._state = _HEADER
         return pos + len(self._spec.header.begin)

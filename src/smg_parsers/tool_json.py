@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, Grammar, Sink, match, skip_space
+from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, SPILL, Grammar, Sink, match, skip_space
 from smg_parsers.literals import PYTHON, LiteralReader
 from smg_parsers.partial_json import JsonScanner
 
@@ -32,7 +32,7 @@ class JsonCalls:
     `opens` begin a region (a lone `{` or `[` is part of the JSON itself), `closes` end it where there is one. With
     `strict`, an object with a key that no call has is not a call, and the first name must be a known tool's: for JSON that
     stands in the text without any marker. `keyed` calls are `{"name": arguments}`; `python` ones are written as
-    Python literals.
+    Python literals. With `lines`, every call is a line of its own, and one that is none is text while the next may be one.
     """
 
     opens: tuple[str, ...]
@@ -41,6 +41,7 @@ class JsonCalls:
     strict: bool = False
     keyed: bool = False
     python: bool = False
+    lines: bool = False
 
     @property
     def headers(self) -> bool:
@@ -58,13 +59,29 @@ class JsonCalls:
         return envelope
 
 
-(_START, _KEY, _COLON, _VALUE, _AFTER, _BETWEEN, _TAIL, _KEY_TEXT, _NAME, _ID, _ARGUMENTS, _QUOTED, _SKIP) = range(13)
+(
+    _START,
+    _KEY,
+    _COLON,
+    _VALUE,
+    _AFTER,
+    _BETWEEN,
+    _TAIL,
+    _KEY_TEXT,
+    _NAME,
+    _ID,
+    _ARGUMENTS,
+    _QUOTED,
+    _SKIP,
+    _BAD_LINE,
+) = range(14)
 
 
 class JsonEnvelope:
     """Reads the JSON around the arguments, and passes the arguments on."""
 
     __slots__ = (
+        "_astray",
         "_begun",
         "_early",
         "_given",
@@ -72,6 +89,7 @@ class JsonEnvelope:
         "_listed",
         "_name",
         "_nested",
+        "_objects",
         "_scanner",
         "_sink",
         "_size",
@@ -88,6 +106,8 @@ class JsonEnvelope:
         self._sink = sink
         self._state = _START
         self._listed = False
+        self._objects = False  # an object has begun
+        self._astray = False  # a line that is not even an object stands behind the last call
         self._scanner = JsonScanner()
         self._text: list[str] = []
         self._size = 0
@@ -129,10 +149,26 @@ class JsonEnvelope:
         """This is no call, or no longer one."""
         if self._sink.open:
             self._sink.abandon()
-        self.status = FAIL
+        if self._spec.lines and not self._listed and self._objects:
+            self._state, self.status = _BAD_LINE, SPILL
+        else:
+            self.status = FAIL
         return pos
 
+    def _bad_line(self, buf: str, pos: int, final: bool) -> int:
+        """A line that is no call is text, up to the next one."""
+        end = buf.find("\n", pos)
+        if end < 0 and not final:
+            self.status = SPILL if len(buf) > pos else MORE
+            return len(buf) if len(buf) > pos else ~pos
+        if end < 0:
+            self.status = FAIL
+            return pos
+        self.status, self._state = SPILL, _TAIL
+        return end
+
     def _next_call(self) -> None:
+        self._astray = False
         self._name = self._given = ""
         self._nested = 0
         self._spent = False
@@ -144,6 +180,7 @@ class JsonEnvelope:
             self._listed = True
         elif buf[pos] == "{":
             self._state = _KEY
+            self._objects = True
         else:
             return self.fail(pos)
         return pos + 1
@@ -333,12 +370,14 @@ class JsonEnvelope:
             self._late(pos)
             if self.status == FAIL:
                 return pos + 1
+        self._sink.touched = True  # the braces around a call are no text, whatever follows
         self._state = _BETWEEN if self._listed else _TAIL
         return pos + 1
 
     def _between(self, buf: str, pos: int, final: bool) -> int:
         """After an item of the list: another one or the list's end."""
         if buf[pos] == ",":
+            self._sink.touched = True
             self._next_call()
             return pos + 1
         self._state = _TAIL
@@ -360,6 +399,15 @@ class JsonEnvelope:
         if found >= 0:
             self.status = DONE
             return at + len(closes[found])
+        if (
+            self._spec.lines
+            and not self._listed
+            and not self._astray
+            and "\n" in buf[pos:at]
+            and buf[at : at + 1] != "{"
+        ):
+            self._astray, self._state, self.status = True, _BAD_LINE, SPILL
+            return at
         again = buf[at : at + 1]
         if again == ";" or (closes and not self._listed and again == "{"):
             self._next_call()
@@ -382,6 +430,7 @@ _STATES: Final[tuple[Callable[[JsonEnvelope, str, int, bool], int], ...]] = (
     JsonEnvelope._arguments,
     JsonEnvelope._quoted,
     JsonEnvelope._skip,
+    JsonEnvelope._bad_line,
 )
 
 

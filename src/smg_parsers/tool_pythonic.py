@@ -48,7 +48,7 @@ class PythonCalls:
 
 @dataclass(frozen=True, slots=True)
 class RecordCalls:
-    """`call:name{key:value,…}` with strings between `mark`s."""
+    """`call:name{key:value,…}` with strings between `mark`s. Where `call:` itself opens it, the name must be a known tool's."""
 
     opens: tuple[str, ...]
     closes: tuple[str, ...]
@@ -63,9 +63,11 @@ class RecordCalls:
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
         dialect = Dialect(marks=(self.mark,), escapes=False, loose=True)
-        return PythonReader(self.closes, sink, "{", "}", ":", dialect, listed=False, bare=False)
+        bare = marker == _RECORD
+        return PythonReader(self.closes, sink, "{", "}", ":", dialect, listed=False, bare=bare)
 
 
+_RECORD: Final = "call:"
 (_OPEN, _NAME, _ARGUMENT, _EQUALS, _VALUE, _AFTER, _AFTER_CALL, _TAIL) = range(8)
 
 
@@ -121,7 +123,7 @@ class PythonReader:
         self._listed = listed
         self._bare = bare
         self._begun = False  # a call has been read: what follows it in the list is one too
-        self._state = _NAME if listed else _OPEN
+        self._state = _NAME if listed or bare else _OPEN
         self._name = ""
         self._key = ""
         self._first = True
@@ -168,11 +170,12 @@ class PythonReader:
     def _open(self, buf: str, pos: int, final: bool) -> int:
         self._state = _NAME
         if self._equals == ":":
-            found = match(buf, pos, ("call:",), final)
+            options = (_RECORD, ":")
+            found = match(buf, pos, options, final)
             if found == -1:
                 self._state = _OPEN
                 return ~pos
-            return self._fail(pos) if found == -2 else pos + len("call:")
+            return self._fail(pos) if found == -2 else pos + len(options[found])
         if self.json is not None and buf[pos] in "{[":
             # A list holds JSON when an object comes first in it, and Python calls when a name does.
             at = pos if buf[pos] == "{" else skip_space(buf, pos + 1)
