@@ -173,7 +173,7 @@ def tool_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Schema]:
 class Sink:
     """Where grammars put calls: numbers them, gives them ids, applies the policies for unknown tools and malformed calls.
 
-    `touched` tells the parser that what was just consumed belongs to a call; `open` that a call is under way;
+    `touched` tells the parser that what was consumed so far has come out as part of a call; `open` that one is under way;
     `reasoning` whether the text around is the model's own.
     """
 
@@ -188,6 +188,7 @@ class Sink:
         "_policy",
         "_repaired",
         "count",
+        "ended",
         "open",
         "out",
         "reasoning",
@@ -208,6 +209,7 @@ class Sink:
         self.out: list[Piece] = []
         self.schemas = schemas
         self.open = False
+        self.ended = False  # the last call is complete
         self.touched = False
         self.reasoning = False
         self.count = 0
@@ -241,6 +243,7 @@ class Sink:
             return False
         self.count += 1
         self.open = self.touched = True
+        self.ended = False
         self._cited = None
         self._name = name
         self._repaired = False
@@ -253,9 +256,10 @@ class Sink:
 
     def arguments(self, delta: str) -> None:
         """Pass on the next part of the arguments."""
-        self.touched = True
-        if delta and not self._muted:
-            self.out.append(CallArguments(self._index, delta))
+        if delta:
+            self.touched = True
+            if not self._muted:
+                self.out.append(CallArguments(self._index, delta))
 
     def cite_begin(self, sources: tuple[str, ...]) -> bool:
         """Cited words begin here; false when this is no answer."""
@@ -285,13 +289,13 @@ class Sink:
         if not self._muted:
             self.out.append(CallEnd(self._index, self._repaired))
         self.abandon()
+        self.touched = self.ended = True
 
     def abandon(self) -> None:
         """The call stops here without having ended."""
         if not self._muted:
             self._index += 1
         self.open = self._muted = False
-        self.touched = True
 
 
 class Grammar(Protocol):
@@ -317,7 +321,12 @@ class Grammar(Protocol):
 
 
 class CallSpec(Protocol):
-    """How one family's calls are recognised; frozen, shared by every parser of the family."""
+    """How one family's calls are recognised; frozen, shared by every parser of the family.
+
+    A spec may also have `closers`: markers that close its calls. One that comes late behind a finished call, or that the
+    output's end cuts off, never reaches the reader. Behind one of its `ends` (all of them, where it has no such field) none
+    is waited for.
+    """
 
     @property
     def opens(self) -> tuple[str, ...]:

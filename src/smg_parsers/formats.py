@@ -165,7 +165,8 @@ STEP3: Final = XmlCalls(
     close="</steptml:invoke>",
     param=Tag("<steptml:parameter", attribute="name"),
     value_end="</steptml:parameter>",
-    fillers=("<｜tool_call_begin｜>", "<｜tool_sep｜>", "<｜tool_call_end｜>"),
+    fillers=("<｜tool_call_begin｜>", "<｜tool_sep｜>"),
+    behind=("<｜tool_call_end｜>",),
     words=True,
     inline=True,
 )
@@ -210,8 +211,8 @@ PLAMO3: Final = BlockCalls(
         plamo("tool_request", "begin"),
         plamo("tool_arguments", "begin"),
         "<|plamo:constrain|>json<|plamo:msg|>",
-        plamo("tool_request", "end"),
     ),
+    behind=(plamo("tool_request", "end"),),
 )
 HORIZON: Final = horizon()
 SARASHINA: Final = (

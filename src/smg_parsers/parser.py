@@ -21,6 +21,7 @@ from smg_parsers.base import (
     SPACE,
     SPILL,
     SWITCH,
+    CallSpec,
     Grammar,
     MalformedCalls,
     Piece,
@@ -40,8 +41,11 @@ HOLD_LIMIT: Final = 8192
 """Default for `hold_limit`: longest header, in characters, that may be held back until it proves to be a call."""
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_START, _TEXT, _ENTERED, _REASONING, _AFTER = range(5)
+_START, _TEXT, _ENTERED, _REASONING, _AFTER, _OWED, _OWED_EARLY = range(7)
+_OWED_LIMIT: Final = 256
+"""How far behind a finished call its closing markers are still looked for, in characters."""
 _FRESH: Final = (_START, _ENTERED, _AFTER)
+_AROUND_CALLS: Final = SPACE + "`}])"
 _QUOTES: Final = "`'\"“‘«"
 
 
@@ -96,12 +100,15 @@ class Parser:
         "_last",
         "_limit",
         "_markers",
+        "_owed",
+        "_owing",
         "_places",
         "_raw",
         "_raw_size",
         "_sets",
         "_sink",
         "_situation",
+        "_spec",
         "_thought",
         "family",
     )
@@ -151,12 +158,16 @@ class Parser:
         self._sink.reasoning = inside
         self._thought = inside  # reasoning has begun at least once
         self._fenced = False  # a code fence is open in the answer
+        self._spec: CallSpec | None = None  # the calls that were read last,
+        self._owing: tuple[str, ...] = ()  # those of their closing markers that are still to come,
+        self._owed = 0  # and how many characters more one may be late
         self._last = ""  # the text or reasoning given out last
         self._situation = _START
         self._markers = self._sets[0]
         self._enter(_ENTERED if inside else _START)
         if family.headed and not inside:
-            self._grammar = family.calls[0].begin("", self._sink)
+            self._spec = family.calls[0]
+            self._grammar = self._spec.begin("", self._sink)
         self._fast = self._grammar is None
 
     @classmethod
@@ -194,6 +205,8 @@ class Parser:
         out: list[Piece] = []
         self._sink.out = out
         held, self._held = self._held, ""
+        if self._cut_in_closing(held):
+            return out
         self._run(held, True)
         rest, self._held = self._held, ""
         grammar = self._grammar
@@ -201,11 +214,32 @@ class Parser:
             self._emit((self._gap or "") + rest)
         elif self._sink.open:
             grammar.finish(rest)
-        elif self._sink.count == self._before or ("".join(self._raw) + rest).strip(SPACE):
+        else:
             self._emit("".join(self._raw) + rest)
         self._grammar, self._gap = None, None
         self._raw.clear()
         return out
+
+    def _told(self) -> bool:
+        """Whether this region has had calls, and the last of them is complete."""
+        return self._sink.ended and self._sink.count > self._before
+
+    def _cut_in_closing(self, held: str) -> bool:
+        """Whether the output ends within the closing markers of a call that is complete."""
+        if self._grammar is None:
+            return bool(held) and self._situation >= _OWED and not self._last.strip() and self._closes(held)
+        return self._told() and self._closes("".join(self._raw) + held)
+
+    def _closes(self, rest: str) -> bool:
+        """Whether the output ends in the closing markers of a finished call, the last of which may be cut off."""
+        closers = self.family.tables.closers
+        for around in (SPACE, _AROUND_CALLS):
+            left = rest.strip(around)
+            while left.startswith(closers):
+                left = left.removeprefix(next(marker for marker in closers if left.startswith(marker))).strip(around)
+            if any(marker.startswith(left) for marker in closers) or not left:
+                return True
+        return False
 
     def parse(self, text: str) -> list[Piece]:
         """A whole output at once: `feed` and `finish`, adjacent pieces of a kind merged."""
@@ -232,7 +266,13 @@ class Parser:
         if self._cites and not sink.reasoning:
             sink.spoken += len(text)
         sink.out.append(Reasoning(text) if sink.reasoning else Text(text))
-        if self._situation in _FRESH and not text.isspace():
+        if self._situation >= _OWED:
+            self._owed -= len(text)
+            if self._owed <= 0:
+                self._enter(_TEXT)
+            elif not text.isspace():
+                self._enter(_OWED)
+        elif self._situation in _FRESH and not text.isspace():
             self._enter(_REASONING if self._situation == _ENTERED else _TEXT)
 
     def _enter(self, situation: int) -> None:
@@ -254,7 +294,13 @@ class Parser:
         if not marker:
             return ~at if at < len(buf) else at
         spec = self.family.tables.calls.get(marker)
-        if spec is None:
+        if self._situation >= _OWED and marker in self.family.tables.closers:
+            if marker not in self._owing:
+                self._close_gap()
+                self._emit(marker)
+            elif self._gap is not None:
+                self._gap = ""
+        elif spec is None:
             self._close_gap()
             if marker == CODE_FENCE:
                 self._fenced = not self._fenced
@@ -270,6 +316,7 @@ class Parser:
             self._raw_size = 0
             self._gap = None
             self._before = self._sink.count
+            self._spec = spec
             self._grammar = spec.begin(marker, self._sink)
         return at + len(marker)
 
@@ -290,9 +337,13 @@ class Parser:
 
     def _quoted(self, marker: str) -> bool:
         """Whether an opening marker of reasoning is only spoken of: in code or quotes, or within a line of the answer."""
-        if self._situation != _TEXT or self.family.tables.roles[marker] != OPEN or self.family.thinking.interleaved:
+        if (
+            self._situation not in (_TEXT, _OWED)
+            or self.family.tables.roles[marker] != OPEN
+            or self.family.thinking.interleaved
+        ):
             return False
-        before = self._last[-1]
+        before = self._last[-1:] or "\n"
         return self._fenced or before in _QUOTES or (self._thought and before != "\n")
 
     def _turn(self, marker: str) -> None:
@@ -319,8 +370,8 @@ class Parser:
             sink.touched = False
             self._raw.clear()
             self._raw_size = 0
-        elif at > pos and not sink.open:
-            if self._raw_size + at - pos > self._limit:
+        elif at > pos:
+            if not sink.open and self._raw_size + at - pos > self._limit:
                 return self._give_up(buf, pos, pos + self._limit - self._raw_size)
             self._raw.append(buf[pos:at])
             self._raw_size += at - pos
@@ -341,20 +392,39 @@ class Parser:
 
     def _give_up(self, buf: str, pos: int, at: int) -> int:
         """No call, or no longer one: what was read since the last call is text, and reading goes on at `at`."""
-        text = "".join(self._raw) + buf[pos:at]
+        behind = "".join(self._raw)
+        text = behind + buf[pos:at]
+        if self._told():
+            self._last = ""
+            self._enter(self._behind_a_call(behind))
         self._grammar = None
         self._raw.clear()
         self._emit(text)
         return at
 
+    def _behind_a_call(self, behind: str) -> int:
+        """The situation after a region of calls, of which `behind` came after the last call's arguments."""
+        if self._sink.reasoning:
+            return _REASONING
+        closers = getattr(self._spec, "closers", ())
+        closed = any(marker in behind for marker in getattr(self._spec, "ends", closers))
+        owing = () if closed else (marker for marker in closers if marker not in behind and marker != CODE_FENCE)
+        self._owing = tuple(owing)
+        self._owed = _OWED_LIMIT
+        if self._situation in (_START, _OWED_EARLY):
+            return _OWED_EARLY if self._owing else _START
+        return _OWED if self._owing else _AFTER
+
     def _leave(self, status: int) -> None:
         self._grammar = None
+        behind = "".join(self._raw)
         self._raw.clear()
         if status == RESUME:
             return
+        self._last = ""
         if status == SWITCH:
             self._thought = self._thought or self._sink.reasoning
             self._enter(_REASONING if self._sink.reasoning else _START)
         else:
             self._gap = ""
-            self._enter(_REASONING if self._sink.reasoning else _START if self._situation == _START else _AFTER)
+            self._enter(self._behind_a_call(behind))

@@ -80,7 +80,7 @@ class BlockCalls:
     `header` is a call's opening tag; `identity` says that what it names is an id, `functions.name:index`. `sections` and
     `section_ends` wrap several calls. With `line`, a header may be a mere type, and the name a line of its own before a
     fenced block. With `json`, the opening marker may be followed by JSON calls instead. `fillers` are markers that may stand
-    before a header, before arguments and behind a block.
+    before a header and before arguments, those `behind` may stand behind a block.
     """
 
     opens: tuple[str, ...]
@@ -92,11 +92,22 @@ class BlockCalls:
     json: JsonCalls | None = None
     at_start: bool = False
     fillers: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
 
     @property
     def headers(self) -> bool:
         """See `CallSpec.headers`."""
         return False
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return (*filter(None, (self.close,)), *self.section_ends, *self.behind)
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.section_ends or self.closers
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
@@ -269,7 +280,7 @@ class BlockReader(_Reader):
             at += 1
         if at == len(buf) and not final:
             return ~pos
-        fillers = self._spec.fillers
+        fillers = (*self._spec.fillers, *self._spec.behind)
         found = match(buf, at, (*fillers, self._spec.header.begin, *self._spec.section_ends), final)
         if found == -1:
             return ~pos
@@ -322,6 +333,11 @@ class HarmonyCalls:
     def headers(self) -> bool:
         """See `CallSpec.headers`."""
         return True
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return ("<|call|>",)
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`. An empty marker is the output's very beginning: the prompt has opened the header."""
@@ -449,6 +465,16 @@ class TypedBlocks:
     def headers(self) -> bool:
         """See `CallSpec.headers`."""
         return True
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.json.closes
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """See `CallSpec`: the message's end may be followed by the turn's."""
+        return self.json.closes[-1:]
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""

@@ -48,6 +48,11 @@ class JsonCalls:
         """See `CallSpec.headers`."""
         return False
 
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.closes
+
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
         envelope = JsonEnvelope(self, sink)

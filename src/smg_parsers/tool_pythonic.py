@@ -38,6 +38,11 @@ class PythonCalls:
         """See `CallSpec.headers`."""
         return False
 
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.closes
+
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
         reader = PythonReader(self.closes, sink, "(", ")", "=", PYTHON, listed=marker == "[", bare=self.bare)
@@ -59,6 +64,11 @@ class RecordCalls:
     def headers(self) -> bool:
         """See `CallSpec.headers`."""
         return False
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.closes
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
@@ -268,8 +278,6 @@ class PythonReader:
         if not self._buffered:
             self._sink.arguments(reader.tail())
         if reader.bad:
-            if self._buffered:
-                self._sink.arguments(reader.tail())
             return self._fail(~reached if reached < 0 else reached)
         if reader.done:
             if self._buffered:

@@ -32,8 +32,8 @@ class XmlCalls:
     """Tagged calls of one family.
 
     `opens` and `closes` are the wrapper around calls; where one of `opens` is the call's own tag there is none. A call is
-    `call … close`, a parameter `param … value … value_end`. `fillers` may stand between the calls of a wrapper.
-    `newline` takes one newline off each side of a value. `cdata` values may be wrapped so. `space` is MiniMax M3's prefix
+    `call … close`, a parameter `param … value … value_end`. `fillers` may stand between the calls of a wrapper,
+    those `behind` close one of them. `newline` takes one newline off each side of a value. `cdata` values may be wrapped so. `space` is MiniMax M3's prefix
     of every tag, under which values nest as elements. `body` lets a call's body be JSON between two markers (perhaps empty
     ones), and `json` a whole region or a whole call. With `words`, a word may stand where a filler may. `inline` parameters
     follow one another on one line.
@@ -50,6 +50,7 @@ class XmlCalls:
     kind: tuple[str, str] = ("", "")
     kind_attribute: str = ""
     fillers: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
     newline: bool = False
     cdata: bool = False
     body: tuple[str, str] | None = None
@@ -60,7 +61,7 @@ class XmlCalls:
     bounds: Bounds = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        fillers = (*self.fillers, *filter(None, (self.body[1] if self.body else "",)))
+        fillers = (*self.fillers, *self.behind, *filter(None, (self.body[1] if self.body else "",)))
         bounds = Bounds(
             self.opens,
             self.call,
@@ -80,6 +81,16 @@ class XmlCalls:
     def headers(self) -> bool:
         """See `CallSpec.headers`."""
         return False
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return (*filter(None, (self.close,)), *self.closes, *self.behind)
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.closes or self.closers
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
@@ -147,7 +158,7 @@ class XmlReader:
         self._nesting = 0
         self._scanner = JsonScanner()
         self._inner: Grammar | None = None
-        fillers = (*spec.fillers, *filter(None, (spec.close, spec.body[1] if spec.body else "")))
+        fillers = (*spec.fillers, *spec.behind, *filter(None, (spec.close, spec.body[1] if spec.body else "")))
         self._between_options = (*spec.closes, *fillers, spec.call.begin)
 
     def step(self, buf: str, pos: int, final: bool) -> int:
@@ -430,7 +441,7 @@ class XmlReader:
         if found == OPEN_QUESTION:
             return ~(at - newline)
         if found != ENDS and not self._sink.repair():
-            return self._fail(at)
+            return self._fail(at - newline)
         self._value_over()
         return at if found == MISSING else stop
 

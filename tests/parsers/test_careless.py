@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from smg_parsers import CallEnd, CallStart, MalformedCall, Parser, Piece, Text
+from smg_parsers import FAMILIES, CallEnd, CallStart, MalformedCall, Parser, Piece, Text
 
-from .examples import WEATHER
+from .examples import EXAMPLES, WEATHER
 from .splits import cuts, fixed_ids, outline, run
 
 BASH = {
@@ -106,7 +106,7 @@ class TestThePolicyForMalformedCalls:
     def test_text_breaks_the_call_off_and_gives_back_the_rest(self) -> None:
         found = bash(self.text, malformed_calls="text")
         assert found[1]["call"] == {"name": "bash", "complete": False, "arguments_text": '{"command":"ls'}
-        assert found[2:] == [{"text": "</function>\n</tool_call>\n"}, one("pwd")]
+        assert found[2:] == [{"text": "\n</function>\n</tool_call>\n"}, one("pwd")]
 
     def test_error_names_the_tool_and_carries_what_came_before(self) -> None:
         parser = Parser.for_family("qwen3_coder", tools=[BASH], call_id=fixed_ids(), malformed_calls="error")
@@ -138,3 +138,44 @@ class TestProseIsNotACall:
         found = outline(parse("pythonic", "With [P(X=2)]: [get_weather(city='Paris')]", tools=[WEATHER]))
         assert found[0] == {"text": "With [P(X=2)]: "}
         assert found[1]["call"]["arguments"] == {"city": "Paris"}
+
+
+class TestCutsAndJunk:
+    @pytest.mark.parametrize("family", EXAMPLES)
+    def test_the_closing_markers_of_a_finished_call_never_reach_the_reader(self, family: str) -> None:
+        whole = EXAMPLES[family][1]
+        for size in range(len(whole) + 1):
+            found = Parser.for_family(family, tools=[WEATHER], in_reasoning=False).parse(whole[:size])
+            if any(isinstance(piece, CallEnd) for piece in found):
+                assert not [piece for piece in found if isinstance(piece, Text)], whole[:size]
+
+    @pytest.mark.parametrize("family", sorted(name for name in EXAMPLES if FAMILIES[name].tables.closers))
+    def test_nor_do_they_behind_junk(self, family: str) -> None:
+        closers = FAMILIES[family].tables.closers
+        whole = EXAMPLES[family][1]
+        sizes = [size for size in range(len(whole)) if _ends(family, whole[:size])]
+        end = min(sizes, default=0)
+        if not whole[end:].strip():
+            return
+        found = parse(family, whole[:end] + " oops " + whole[end:], tools=[WEATHER], in_reasoning=False)
+        spoken = "".join(piece.text for piece in found if isinstance(piece, Text))
+        assert "oops" in spoken
+        assert not any(marker in spoken for marker in closers)
+
+    def test_a_tagged_call_that_breaks_off_gives_back_all_that_it_did_not_say(self) -> None:
+        text = "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</parameter>\n<parameter=<city>>\nParis"
+        found = parse("qwen3_coder", text, tools=[BASH])
+        assert found[-1] == Text("\n<parameter=<city>>\nParis")
+
+    def test_an_unfinished_key_that_breaks_off_is_given_back(self) -> None:
+        text = "<tool_call>get_weather\n<arg_key>city\nParis</arg_value>"
+        assert parse("glm45", text, tools=[WEATHER])[-1] == Text("<arg_key>city\nParis</arg_value>")
+
+    def test_a_marker_spoken_of_behind_a_closed_call_is_text(self) -> None:
+        found = parse("qwen3", EXAMPLES["qwen3"][1] + " It ends with </tool_call>.", tools=[WEATHER])
+        assert found[-1] == Text(" It ends with </tool_call>.")
+
+
+def _ends(family: str, text: str) -> bool:
+    pieces = Parser.for_family(family, tools=[WEATHER], in_reasoning=False).feed(text)
+    return any(isinstance(piece, CallEnd) for piece in pieces)
