@@ -187,6 +187,7 @@ class Sink:
         "_name",
         "_policy",
         "_repaired",
+        "_silent",
         "count",
         "ended",
         "open",
@@ -205,6 +206,7 @@ class Sink:
         malformed: MalformedCalls = "repair",
         *,
         any_tool: bool = False,
+        silent: bool = False,
     ) -> None:
         self.out: list[Piece] = []
         self.schemas = schemas
@@ -218,6 +220,7 @@ class Sink:
         self._policy = policy
         self._malformed = malformed
         self._any_tool = any_tool
+        self._silent = silent
         self._name = ""
         self._repaired = False
         self._id = call_id
@@ -247,7 +250,7 @@ class Sink:
         self._cited = None
         self._name = name
         self._repaired = False
-        self._muted = not known and self._policy == "drop"
+        self._muted = self._silent or (not known and self._policy == "drop")
         if not known and self._policy == "error":
             raise UnknownTool(name, self.out)
         if not self._muted:

@@ -233,5 +233,5 @@ INKLING: Final = TypedBlocks(
 )
 
 
-def think(opens: str, closes: str, *breaks: str, interleaved: bool = False) -> Thinking:
-    return Thinking(opens=(opens,), closes=(closes,), breaks=breaks, interleaved=interleaved)
+def think(opens: str, closes: str, *breaks: str, interleaved: bool = False, opened: bool = False) -> Thinking:
+    return Thinking((opens,), (closes,), breaks, opens_in_prompt=opened, interleaved=interleaved)

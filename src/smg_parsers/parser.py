@@ -83,6 +83,7 @@ class Options(TypedDict, total=False):
     malformed_calls: MalformedCalls
     calls_before: int
     any_tool: bool
+    keep_calls: bool
     hold_limit: int
 
 
@@ -97,6 +98,7 @@ class Parser:
         "_gap",
         "_grammar",
         "_held",
+        "_keeps",
         "_last",
         "_limit",
         "_markers",
@@ -124,6 +126,7 @@ class Parser:
         malformed_calls: MalformedCalls = "repair",
         calls_before: int = 0,
         any_tool: bool = False,
+        keep_calls: bool = False,
         hold_limit: int = HOLD_LIMIT,
     ) -> None:
         """A parser for one output.
@@ -135,18 +138,25 @@ class Parser:
         count on. `malformed_calls` says what becomes of a call of which a marker is missing or misspelt: `repair` reads it
         all the same and marks its end, `text` breaks it off there, `error` raises `MalformedCall`. Where no marker opens a
         call, only the name of a known tool makes one; `any_tool` lets any name do when the tools are not known.
+        With `keep_calls`, calls are found but passed on as text, verbatim: what is left is reasoning taken apart.
         """
         _one_of("unknown_tools", unknown_tools, UnknownTools)
         _one_of("malformed_calls", malformed_calls, MalformedCalls)
         self.family = family
         schemas = None if tools is None else tool_schemas(tools)
         self._sink = Sink(
-            schemas, unknown_tools, _numbering(family.ids, call_id, calls_before), malformed_calls, any_tool=any_tool
+            schemas,
+            unknown_tools,
+            _numbering(family.ids, call_id, calls_before),
+            malformed_calls,
+            any_tool=any_tool,
+            silent=keep_calls,
         )
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
         self._limit = hold_limit
         self._cites = family.cites
+        self._keeps = keep_calls
         self._held = ""
         self._gap: str | None = None
         self._places: dict[str, int] = {}
@@ -205,13 +215,15 @@ class Parser:
         out: list[Piece] = []
         self._sink.out = out
         held, self._held = self._held, ""
-        if self._cut_in_closing(held):
+        if not self._keeps and self._cut_in_closing(held):
             return out
         self._run(held, True)
         rest, self._held = self._held, ""
         grammar = self._grammar
         if grammar is None:
             self._emit((self._gap or "") + rest)
+        elif self._keeps and self._sink.count > self._before:
+            self._keep(rest)
         elif self._sink.open:
             grammar.finish(rest)
         else:
@@ -223,6 +235,11 @@ class Parser:
     def _told(self) -> bool:
         """Whether this region has had calls, and the last of them is complete."""
         return self._sink.ended and self._sink.count > self._before
+
+    def _keep(self, text: str) -> None:
+        """Pass on a part of a call as it is written: it is never reasoning."""
+        if text:
+            self._sink.out.append(Text(text))
 
     def _cut_in_closing(self, held: str) -> bool:
         """Whether the output ends within the closing markers of a call that is complete."""
@@ -295,7 +312,7 @@ class Parser:
             return ~at if at < len(buf) else at
         spec = self.family.tables.calls.get(marker)
         if self._situation >= _OWED and marker in self.family.tables.closers:
-            if marker not in self._owing:
+            if marker not in self._owing or self._keeps:
                 self._close_gap()
                 self._emit(marker)
             elif self._gap is not None:
@@ -366,7 +383,11 @@ class Parser:
             return pos
         reached = grammar.step(buf, pos, final)
         at = reached if reached >= 0 else ~reached
-        if sink.touched:
+        if self._keeps and sink.count > self._before:
+            self._keep("".join(self._raw) + buf[pos:at])
+            sink.touched = False
+            self._raw.clear()
+        elif sink.touched:
             sink.touched = False
             self._raw.clear()
             self._raw_size = 0

@@ -60,7 +60,7 @@ def hunyuan_tagged(name: str, patterns: tuple[str, ...] = (), suffix: str = "") 
     return Family(
         name,
         patterns,
-        think(f"<think{suffix}>", f"</think{suffix}>"),
+        think(f"<think{suffix}>", f"</think{suffix}>", opened=name == "hunyuan_v4"),
         (hunyuan(separators, suffix),),
         special=name == "hunyuan_v4",
         suffixed=True,
@@ -118,7 +118,7 @@ _TABLE: Final = (
     Family(
         "qwen35",
         ("qwen3.5", "qwen3.6", "qwen3-5", "qwen3_5"),
-        THINK,
+        THINK_OPEN,
         (QWEN_XML,),
         templates=("<function=",),
         source=NOTES,
@@ -134,12 +134,18 @@ _TABLE: Final = (
         templates=("<|tool_calls_section_begin|>",),
     ),
     Family(
-        "kimi_k25", ("kimi-k2.5", "kimi-k2.6", "kimi-k2p5"), THINK, (KIMI_K2,), ids="kimi", special=True, source=NOTES
+        "kimi_k25",
+        ("kimi-k2.5", "kimi-k2.6", "kimi-k2p5"),
+        THINK_OPEN,
+        (KIMI_K2,),
+        ids="kimi",
+        special=True,
+        source=NOTES,
     ),
     Family(
         "kimi_k3",
         ("kimi-k3", "kimi_k3"),
-        think("<|open|>think<|sep|>", "<|close|>think<|sep|>", *KIMI_K3_CHANNELS, interleaved=True),
+        think("<|open|>think<|sep|>", "<|close|>think<|sep|>", *KIMI_K3_CHANNELS, interleaved=True, opened=True),
         (KIMI_K3,),
         ids="kimi_k3",
         special=True,
@@ -151,13 +157,13 @@ _TABLE: Final = (
     Family(
         "glm47",
         ("glm-4.7", "glm-4p7", "glm4.7", "glm47"),
-        THINK,
+        THINK_OPEN,
         (GLM,),
         special=True,
         templates=("<arg_key>",),
         source=NOTES,
     ),
-    Family("glm5", ("glm-5", "glm5"), THINK, (GLM,), special=True, source=NOTES),
+    Family("glm5", ("glm-5", "glm5"), THINK_OPEN, (GLM,), special=True, source=NOTES),
     Family(
         "llama3",
         ("llama-3", "llama3", "llama_3"),
@@ -224,7 +230,7 @@ _TABLE: Final = (
         special=True,
         templates=("<|START_ACTION|>",),
     ),
-    Family("nemotron_nano_v2", ("nemotron-nano-9b-v2", "nemotron-nano-12b", "nemotron-nano*v2"), THINK, (TOOLCALL,)),
+    Family("nemotron_nano_v2", ("nemotron-nano-9b-v2", "nemotron-nano-12b", "nemotron-nano*v2"), THINK_OPEN, (TOOLCALL,)),
     Family(
         "nemotron_super",
         ("llama*nemotron", "nemotron-super", "nemotron-ultra"),
@@ -235,7 +241,7 @@ _TABLE: Final = (
     Family(
         "nemotron_v3",
         ("nemotron-3-", "nemotron-nano-v3", "nemotron-super-v3", "nano-v3", "granite-4.2"),
-        THINK,
+        THINK_OPEN,
         (QWEN_XML,),
         source=NOTES,
         special=True,
@@ -477,7 +483,7 @@ _TABLE: Final = (
     Family(
         "plamo3",
         ("plamo-3", "plamo3"),
-        think(plamo("think", "begin"), plamo("think", "end"), "<|plamo:tag|>", interleaved=True),
+        think(plamo("think", "begin"), plamo("think", "end"), "<|plamo:tag|>", interleaved=True, opened=True),
         (PLAMO3,),
         special=True,
         templates=("<|plamo:begin_tool",),
@@ -489,6 +495,7 @@ _TABLE: Final = (
         Thinking(
             opens=("<ifm|think>", "<ifm|think_fast>", "<ifm|think_faster>"),
             closes=("</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"),
+            opens_in_prompt=True,
             interleaved=True,
         ),
         (HORIZON,),
@@ -499,7 +506,7 @@ _TABLE: Final = (
     Family(
         "iquest",
         ("iquest",),
-        THINK,
+        THINK_OPEN,
         (
             pairs("<iquestcoder_tool_call>", "</iquestcoder_tool_call>"),
             pairs("<iquest_tool_call>", "</iquest_tool_call>"),

@@ -32,11 +32,11 @@ class XmlCalls:
     """Tagged calls of one family.
 
     `opens` and `closes` are the wrapper around calls; where one of `opens` is the call's own tag there is none. A call is
-    `call … close`, a parameter `param … value … value_end`. `fillers` may stand between the calls of a wrapper,
-    those `behind` close one of them. `newline` takes one newline off each side of a value. `cdata` values may be wrapped so. `space` is MiniMax M3's prefix
-    of every tag, under which values nest as elements. `body` lets a call's body be JSON between two markers (perhaps empty
-    ones), and `json` a whole region or a whole call. With `words`, a word may stand where a filler may. `inline` parameters
-    follow one another on one line.
+    `call … close`, a parameter `param … value … value_end`. `fillers` may stand between the calls of a wrapper, those
+    `behind` close one of them. `newline` takes one newline off each side of a value. `cdata` values may be wrapped so.
+    `space` is MiniMax M3's prefix of every tag, under which values nest as elements. `body` lets a call's body be JSON
+    between two markers (perhaps empty ones), and `json` a whole region or a whole call. With `words`, a word may stand where
+    a filler may. `inline` parameters follow one another on one line.
     """
 
     opens: tuple[str, ...]
