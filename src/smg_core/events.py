@@ -177,11 +177,14 @@ class ToolCallDelta(Struct, frozen=True):
 
 
 class ToolCallEnd(Struct, frozen=True):
-    """Nothing more of this call. `valid` False: the arguments are not the JSON that they should be, or were cut off."""
+    """Nothing more of this call. `valid` False: the arguments are not the JSON that they should be, or were cut off.
+    `repaired`: they are, but the model left out or misspelt a marker, and where one of the values ends was told by what
+    follows it; whoever runs calls by itself may refuse such a one."""
 
     index: int
     call: int
     valid: bool = True
+    repaired: bool = False
 
 
 class HostedStart(Struct, frozen=True):

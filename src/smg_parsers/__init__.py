@@ -4,7 +4,7 @@
 
     parser = Parser.for_model("Qwen/Qwen3-Coder-30B-A3B-Instruct", tools=tools, in_reasoning=False)
     for piece in [*parser.feed("some text"), *parser.finish()]:
-        ...  # Reasoning | Text | CallStart | CallArguments | CallEnd, in the order the model wrote them
+        ...  # Reasoning | Text | Citation | CallStart | CallArguments | CallEnd, in the order the model wrote them
 
 Above: `smg_core`, or any program. Below: the standard library.
 """
@@ -13,6 +13,9 @@ from smg_parsers.base import (
     CallArguments,
     CallEnd,
     CallStart,
+    Citation,
+    MalformedCall,
+    MalformedCalls,
     ParserError,
     Piece,
     Reasoning,
@@ -33,8 +36,11 @@ __all__ = [
     "CallArguments",
     "CallEnd",
     "CallStart",
+    "Citation",
     "Explanation",
     "Family",
+    "MalformedCall",
+    "MalformedCalls",
     "Parser",
     "ParserError",
     "Piece",

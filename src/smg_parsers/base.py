@@ -1,6 +1,6 @@
 """What a parser gives out, and what a grammar may ask of the parser around it.
 
-Decides: the five pieces, the errors, how calls are numbered, named and refused (`Sink`), and what a grammar is.
+Decides: the pieces, the errors, how calls are numbered, named and refused (`Sink`), and what a grammar is.
 Above: every other module of this package. Below: nothing.
 Does not know: any model, any marker, any syntax.
 """
@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 UnknownTools: TypeAlias = Literal["forward", "drop", "error"]
+MalformedCalls: TypeAlias = Literal["repair", "text", "error"]
 Schema: TypeAlias = Mapping[str, Any]
 
 MORE: Final = 0
 DONE: Final = 1
 FAIL: Final = 2
 SWITCH: Final = 3
+RESUME: Final = 4
+SPILL: Final = 5
 
 SPACE: Final = " \t\r\n"
 NAME_LIMIT: Final = 256
@@ -60,12 +63,27 @@ class CallArguments:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """The promise that the deltas of call `index` are complete, valid JSON. A call that was cut off has none."""
+    """The promise that the deltas of call `index` are complete, valid JSON. A call that was cut off has none.
+
+    `repaired`: the model left out or misspelt a marker, and where one of the values ends was told by what follows it. The
+    arguments are valid JSON all the same, but whoever runs calls may want to refuse this one.
+    """
 
     index: int
+    repaired: bool = False
 
 
-Piece: TypeAlias = Reasoning | Text | CallStart | CallArguments | CallEnd
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Words of the answer come from sources. `start` and `end` are positions in it (all `Text` so far, joined), in characters;
+    `sources` are names as the model writes them: a document's (`3`), or a call's and a result's (`0:2`)."""
+
+    start: int
+    end: int
+    sources: tuple[str, ...]
+
+
+Piece: TypeAlias = Reasoning | Text | Citation | CallStart | CallArguments | CallEnd
 
 
 class ParserError(Exception):
@@ -88,6 +106,18 @@ class UnknownTool(ParserError, ValueError):
 
     def __init__(self, name: str, pieces: Sequence[Piece] = ()) -> None:
         super().__init__(f"the model called {name!r}, which is not among the tools of this request")
+        self.name = name
+        self.pieces = tuple(pieces)
+
+
+class MalformedCall(ParserError, ValueError):
+    """A call could be read only by a repair, and the policy is `error`.
+
+    `name` is the tool it calls; `pieces` are those of the same `feed` up to where the repair would be.
+    """
+
+    def __init__(self, name: str, pieces: Sequence[Piece] = ()) -> None:
+        super().__init__(f"the call of {name!r} lacks a marker or has a misspelt one")
         self.name = name
         self.pieces = tuple(pieces)
 
@@ -169,27 +199,58 @@ def _shown(value: object) -> str:
 
 
 class Sink:
-    """Where grammars put calls: numbers them, gives them ids, applies the policy for unknown tools.
+    """Where grammars put calls: numbers them, gives them ids, applies the policies for unknown tools and malformed calls.
 
-    `touched` tells the parser that what was just consumed belongs to a call; `open` that a call is under way;
+    `touched` tells the parser that what was consumed so far has come out as part of a call; `open` that one is under way;
     `reasoning` whether the text around is the model's own.
     """
 
-    __slots__ = ("_id", "_index", "_muted", "_policy", "count", "open", "out", "reasoning", "schemas", "touched")
+    __slots__ = (
+        "_any_tool",
+        "_cited",
+        "_id",
+        "_index",
+        "_malformed",
+        "_muted",
+        "_name",
+        "_policy",
+        "_repaired",
+        "_silent",
+        "count",
+        "ended",
+        "open",
+        "out",
+        "reasoning",
+        "schemas",
+        "spoken",
+        "touched",
+    )
 
     def __init__(
         self,
         schemas: Mapping[str, Schema] | None,
         policy: UnknownTools,
         call_id: Callable[[str, int], str],
+        malformed: MalformedCalls = "repair",
+        *,
+        any_tool: bool = False,
+        silent: bool = False,
     ) -> None:
         self.out: list[Piece] = []
         self.schemas = schemas
         self.open = False
+        self.ended = False  # the last call is complete
         self.touched = False
         self.reasoning = False
         self.count = 0
+        self.spoken = 0  # characters of the answer so far, counted where the family has citations
+        self._cited: tuple[int, tuple[str, ...]] | None = None  # where cited words began, and their sources
         self._policy = policy
+        self._malformed = malformed
+        self._any_tool = any_tool
+        self._silent = silent
+        self._name = ""
+        self._repaired = False
         self._id = call_id
         self._index = 0
         self._muted = False
@@ -197,6 +258,10 @@ class Sink:
     def known(self, name: str) -> bool:
         """Whether the request offers this tool; true when it did not say what it offers."""
         return self.schemas is None or name in self.schemas
+
+    def offered(self, name: str) -> bool:
+        """Whether this is a tool's name beyond doubt, as it has to be where no marker says that a call begins."""
+        return self._any_tool if self.schemas is None else name in self.schemas
 
     def schema(self, name: str) -> Schema:
         """The tool's parameter schema, empty when there is none."""
@@ -209,7 +274,11 @@ class Sink:
             return False
         self.count += 1
         self.open = self.touched = True
-        self._muted = not known and self._policy == "drop"
+        self.ended = False
+        self._cited = None
+        self._name = name
+        self._repaired = False
+        self._muted = self._silent or (not known and self._policy == "drop")
         if not known and self._policy == "error":
             raise UnknownTool(name, self.out)
         if not self._muted:
@@ -218,30 +287,55 @@ class Sink:
 
     def arguments(self, delta: str) -> None:
         """Pass on the next part of the arguments."""
-        self.touched = True
-        if delta and not self._muted:
-            self.out.append(CallArguments(self._index, delta))
+        if delta:
+            self.touched = True
+            if not self._muted:
+                self.out.append(CallArguments(self._index, delta))
+
+    def cite_begin(self, sources: tuple[str, ...]) -> bool:
+        """Cited words begin here; false when this is no answer."""
+        if not self.reasoning:
+            self._cited = (self.spoken, sources)
+        return not self.reasoning
+
+    def cite_end(self, sources: tuple[str, ...]) -> bool:
+        """Cited words end here; false when none have begun."""
+        cited, self._cited = self._cited, None
+        if cited is None or self.reasoning:
+            return False
+        begin, named = cited
+        if self.spoken > begin:
+            self.out.append(Citation(begin, self.spoken, sources or named))
+        return True
+
+    def repair(self) -> bool:
+        """The open call can go on only by a guess about a marker; false when the policy is not to make one."""
+        if self._malformed == "error" and not self._muted:
+            raise MalformedCall(self._name, self.out)
+        self._repaired = True
+        return self._malformed == "repair"
 
     def end(self) -> None:
         """The arguments are complete."""
         if not self._muted:
-            self.out.append(CallEnd(self._index))
+            self.out.append(CallEnd(self._index, self._repaired))
         self.abandon()
+        self.touched = self.ended = True
 
     def abandon(self) -> None:
         """The call stops here without having ended."""
         if not self._muted:
             self._index += 1
         self.open = self._muted = False
-        self.touched = True
 
 
 class Grammar(Protocol):
     """A resumable reader of one region of calls, from just after its opening marker."""
 
     status: int
-    """`MORE`, `DONE` (the region is over), `FAIL` (this is no call, or no longer one) or `SWITCH` (the region was a
-    header, and `Sink.reasoning` now says what the text behind it is)."""
+    """`MORE`, `DONE` (the region is over), `FAIL` (this is no call, or no longer one), `SWITCH` (the region was a
+    header, and `Sink.reasoning` now says what the text behind it is), `RESUME` (the region was a mark that is dropped, and
+    what is around it goes on) or `SPILL` (what was read since the last call is text, and the region goes on)."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Make one transition at `pos`.
@@ -258,7 +352,12 @@ class Grammar(Protocol):
 
 
 class CallSpec(Protocol):
-    """How one family's calls are recognised; frozen, shared by every parser of the family."""
+    """How one family's calls are recognised; frozen, shared by every parser of the family.
+
+    A spec may also have `closers`: markers that close its calls. One that comes late behind a finished call, or that the
+    output's end cuts off, never reaches the reader. Behind one of its `ends` (all of them, where it has no such field) none
+    is waited for.
+    """
 
     @property
     def opens(self) -> tuple[str, ...]:

@@ -48,6 +48,12 @@ def property_schema(schema: Schema, name: str) -> Schema:
     return extra if isinstance(extra, Mapping) else {}
 
 
+def property_names(schema: Schema) -> frozenset[str] | None:
+    """The names of a tool's arguments; None when its schema does not list them."""
+    listed = [part["properties"] for part in _unfold(schema, schema) if isinstance(part.get("properties"), Mapping)]
+    return frozenset(name for properties in listed for name in properties) if listed else None
+
+
 def item_schema(schema: Schema, root: Schema) -> Schema:
     """The schema of a list's items; empty when it is not given."""
     for part in _unfold(schema, root):

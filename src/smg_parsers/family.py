@@ -1,7 +1,7 @@
 """What a row of the table is, and what the parser looks up in it while it reads.
 
 Decides: the fields of a family and the marker sets that follow from them.
-Above: `table`, `parser`. Below: `markers`, `reasoning`, the grammars' specs.
+Above: `table`, `parser`. Below: `markers`, `reasoning`, `citations`, the grammars' specs.
 Does not know: any particular family.
 """
 
@@ -9,23 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from smg_parsers.base import CallSpec
+from smg_parsers.citations import CitationMarks
 from smg_parsers.markers import MarkerSet
 from smg_parsers.reasoning import NONE, Thinking
 
 OPEN, CLOSE, DROP = range(3)
+CODE_FENCE: Final = "```"
 
 
 class Tables:
     """What the parser looks up while it reads, computed once per family.
 
     `sets` holds one marker set per situation: text before anything was written (where a stray end of reasoning is
-    dropped), text, reasoning that has just been entered, reasoning. `quiet` is the same without calls, for requests
-    without tools.
+    dropped), text, reasoning that has just been entered, reasoning, text right behind a call, text behind a call that has
+    not been closed, and the same where no text came before it. `quiet` is the same without calls, for requests without
+    tools.
     """
 
-    __slots__ = ("calls", "quiet", "roles", "sets")
+    __slots__ = ("calls", "closers", "quiet", "roles", "sets")
 
     def __init__(self, family: Family) -> None:
         thinking = family.thinking
@@ -33,22 +37,30 @@ class Tables:
         self.roles.update(dict.fromkeys(thinking.closes, CLOSE))
         self.roles.update(dict.fromkeys((*thinking.breaks, *family.drops), DROP))
         self.calls: dict[str, CallSpec] = {marker: spec for spec in family.calls for marker in spec.opens}
+        # A fence closes calls too, but behind them it more often opens a block of code.
+        closers = [marker for spec in family.calls for marker in getattr(spec, "closers", ()) if marker != CODE_FENCE]
+        self.closers = tuple(dict.fromkeys(closers))
         early = [marker for spec in family.calls for marker in spec.opens]
         late = [marker for spec in family.calls if not spec.at_start for marker in spec.opens]
         dropped = (*thinking.breaks, *family.drops)
-        self.sets = _sets(thinking, dropped, early, late)
+        self.sets = _sets(thinking, dropped, early, late, self.closers)
         headers = [marker for marker in early if self.calls[marker].headers]
-        self.quiet = _sets(thinking, dropped, headers, headers)
+        self.quiet = _sets(thinking, dropped, headers, headers, ())
 
 
 def _sets(
-    thinking: Thinking, dropped: Sequence[str], early: Sequence[str], late: Sequence[str]
-) -> tuple[MarkerSet, MarkerSet, MarkerSet, MarkerSet]:
+    thinking: Thinking, dropped: Sequence[str], early: Sequence[str], late: Sequence[str], closers: Sequence[str]
+) -> tuple[MarkerSet, ...]:
+    fences = (CODE_FENCE,) if thinking.opens and not thinking.interleaved else ()
+    text = MarkerSet((*thinking.opens, *fences, *dropped, *late))
     return (
-        MarkerSet((*thinking.opens, *thinking.closes, *dropped, *early)),
-        MarkerSet((*thinking.opens, *dropped, *late)),
+        MarkerSet((*thinking.opens, *fences, *thinking.closes, *dropped, *early)),
+        text,
         MarkerSet((*thinking.opens, *thinking.closes, *dropped, *late)),
         MarkerSet((*thinking.closes, *dropped, *late)),
+        text,
+        MarkerSet((*thinking.opens, *fences, *thinking.closes, *dropped, *late, *closers)),
+        MarkerSet((*thinking.opens, *fences, *thinking.closes, *dropped, *early, *closers)),
     )
 
 
@@ -80,6 +92,11 @@ class Family:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", Tables(self))
+
+    @property
+    def cites(self) -> bool:
+        """Whether the answer may hold citations."""
+        return any(isinstance(spec, CitationMarks) for spec in self.calls)
 
     @property
     def needs_special_tokens(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from smg_parsers.citations import CitationMarks
 from smg_parsers.reasoning import Thinking
 from smg_parsers.tool_blocks import BlockCalls, TypedBlocks
 from smg_parsers.tool_json import JsonCalls
@@ -34,9 +35,9 @@ QWEN_EITHER: Final = replace(QWEN_XML, json=HERMES)
 QWEN_INLINE: Final = replace(QWEN_XML, newline=False)
 GLM: Final = XmlCalls(
     opens=("<tool_call>",),
-    call=Tag("<tool_call>", ends=("\n",), stops=("<arg_key>", "</tool_call>")),
+    call=Tag("<tool_call>", ends=(), stops=("<arg_key>", "</tool_call>")),
     close="</tool_call>",
-    param=Tag("<arg_key>", ends=("</arg_key>",), loose=True),
+    param=Tag("<arg_key>", ends=("</arg_key>",), stops=("<arg_value>",), loose=True),
     value="<arg_value>",
     value_end="</arg_value>",
 )
@@ -48,10 +49,10 @@ DEEPSEEK: Final = BlockCalls(
     line=True,
 )
 KIMI_K2: Final = BlockCalls(
-    opens=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
+    opens=("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>", "<|tool_call_begin|>"),
     header=Tag("<|tool_call_begin|>", ends=("<|tool_call_argument_begin|>",)),
     close="<|tool_call_end|>",
-    section_ends=("<|tool_calls_section_end|>",),
+    section_ends=("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
     identity=True,
 )
 MISTRAL: Final = BlockCalls(
@@ -92,12 +93,12 @@ def invokes(opens: str, closes: str, space: str = "") -> XmlCalls:
     )
 
 
-def pairs(prefix: str, closing: str, *, stops: tuple[str, ...] = ()) -> XmlCalls:
+def pairs(prefix: str, closing: str) -> XmlCalls:
     """GLM's shape inside tags of another name."""
     return replace(
         GLM,
         opens=(prefix,),
-        call=Tag(prefix, ends=("\n", *stops), stops=("<arg_key>", closing)),
+        call=Tag(prefix, ends=(), stops=("<arg_key>", closing)),
         close=closing,
     )
 
@@ -107,9 +108,9 @@ def hunyuan(separators: tuple[str, ...], suffix: str = "") -> XmlCalls:
     return XmlCalls(
         opens=(f"<{calls}", f"<{call}"),
         closes=(f"</{calls}",),
-        call=Tag(f"<{call}", ends=(*separators, "\n"), stops=(f"<{key}", f"</{call}")),
+        call=Tag(f"<{call}", ends=separators, stops=(f"<{key}", f"</{call}")),
         close=f"</{call}",
-        param=Tag(f"<{key}", ends=(f"</{key}",), loose=True),
+        param=Tag(f"<{key}", ends=(f"</{key}",), stops=(f"<{value}",), loose=True),
         value=f"<{value}",
         value_end=f"</{value}",
     )
@@ -125,9 +126,9 @@ def horizon() -> XmlCalls:
     return XmlCalls(
         opens=(tag("tool_calls"), tag("tool_call")),
         closes=(end("tool_calls"),),
-        call=Tag(tag("tool_call"), ends=("\n",), stops=(tag("arg_key"), end("tool_call"))),
+        call=Tag(tag("tool_call"), ends=(), stops=(tag("arg_key"), end("tool_call"))),
         close=end("tool_call"),
-        param=Tag(tag("arg_key"), ends=(end("arg_key"),), loose=True),
+        param=Tag(tag("arg_key"), ends=(end("arg_key"),), stops=(tag("arg_type"), tag("arg_value")), loose=True),
         kind=(tag("arg_type"), end("arg_type")),
         value=tag("arg_value"),
         value_end=end("arg_value"),
@@ -148,6 +149,12 @@ KIMI_K3_CHANNELS: Final = (
 )
 GIGACHAT_CALL: Final = "function call<|role_sep|>\n"
 RESPONSES: Final = ("<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>")
+COHERE_CITES: Final = CitationMarks(
+    begins=("<co>", "<co:"), ends=("</co>", "</co:"), listing=(("<co:", "", ">"), ("</co:", "", ">"))
+)
+GRANITE_CITES: Final = CitationMarks(
+    begins=("<|start_of_cite|>",), ends=("<|end_of_cite|>",), listing=(("<|start_of_cite|>", "{", "}"),)
+)
 ACTION: Final = JsonCalls(opens=("<|START_ACTION|>",), closes=("<|END_ACTION|>",))
 
 
@@ -158,8 +165,10 @@ STEP3: Final = XmlCalls(
     close="</steptml:invoke>",
     param=Tag("<steptml:parameter", attribute="name"),
     value_end="</steptml:parameter>",
-    fillers=("<｜tool_call_begin｜>", "<｜tool_sep｜>", "<｜tool_call_end｜>"),
+    fillers=("<｜tool_call_begin｜>", "<｜tool_sep｜>"),
+    behind=("<｜tool_call_end｜>",),
     words=True,
+    inline=True,
 )
 KIMI_K3: Final = XmlCalls(
     opens=("<|open|>tools<|sep|>",),
@@ -170,6 +179,7 @@ KIMI_K3: Final = XmlCalls(
     value_end="<|close|>argument<|sep|>",
     kind_attribute="type",
     body=('<|open|>json type="object"<|sep|>', "<|close|>json<|sep|>"),
+    inline=True,
 )
 MINICPM5: Final = XmlCalls(
     opens=("<function ",),
@@ -178,30 +188,31 @@ MINICPM5: Final = XmlCalls(
     param=Tag("<param", attribute="name"),
     value_end="</param>",
     cdata=True,
+    inline=True,
 )
 DOTS: Final = replace(
     invokes("<dots_function_call>", "</dots_function_call>"), json=replace(HERMES, closes=("</dots_function_call>",))
 )
 LONGCAT: Final = XmlCalls(
     opens=("<longcat_tool_call>",),
-    call=Tag("<longcat_tool_call>", ends=("\n",), stops=("<longcat_arg_key>", "</longcat_tool_call>")),
+    call=Tag("<longcat_tool_call>", ends=(), stops=("<longcat_arg_key>", "</longcat_tool_call>")),
     close="</longcat_tool_call>",
-    param=Tag("<longcat_arg_key>", ends=("</longcat_arg_key>",), loose=True),
+    param=Tag("<longcat_arg_key>", ends=("</longcat_arg_key>",), stops=("<longcat_arg_value>",), loose=True),
     value="<longcat_arg_value>",
     value_end="</longcat_arg_value>",
     json=replace(HERMES, closes=("</longcat_tool_call>",)),
 )
 PLAMO3: Final = BlockCalls(
     opens=(plamo("tool_requests", "begin"),),
-    header=Tag(
-        plamo("tool_request", "begin") + plamo("tool_name", "begin"),
-        ends=(
-            plamo("tool_name", "end") + plamo("tool_arguments", "begin") + "<|plamo:constrain|>json<|plamo:msg|>",
-            plamo("tool_name", "end") + plamo("tool_arguments", "begin"),
-        ),
-    ),
-    close=plamo("tool_arguments", "end") + plamo("tool_request", "end"),
+    header=Tag(plamo("tool_name", "begin"), ends=(plamo("tool_name", "end"),)),
+    close=plamo("tool_arguments", "end"),
     section_ends=(plamo("tool_requests", "end"),),
+    fillers=(
+        plamo("tool_request", "begin"),
+        plamo("tool_arguments", "begin"),
+        "<|plamo:constrain|>json<|plamo:msg|>",
+    ),
+    behind=(plamo("tool_request", "end"),),
 )
 HORIZON: Final = horizon()
 SARASHINA: Final = (
@@ -222,5 +233,5 @@ INKLING: Final = TypedBlocks(
 )
 
 
-def think(opens: str, closes: str, *breaks: str) -> Thinking:
-    return Thinking(opens=(opens,), closes=(closes,), breaks=breaks)
+def think(opens: str, closes: str, *breaks: str, interleaved: bool = False, opened: bool = False) -> Thinking:
+    return Thinking((opens,), (closes,), breaks, opens_in_prompt=opened, interleaved=interleaved)

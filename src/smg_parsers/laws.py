@@ -9,10 +9,12 @@ Does not know: any particular family.
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from types import FrameType
 from typing import Any, Final, Protocol, SupportsIndex, TypeAlias
 
@@ -109,19 +111,91 @@ def order(make: Make, text: str) -> list[Breach]:
 def conservation(make: Make, text: str, family: Family) -> list[Breach]:
     """What does not come out as text or reasoning must be a marker of the family, or begin with one that opens calls.
 
-    The output's text is aligned with the input by dynamic programming, so this is for texts of a few hundred characters.
+    Of a call that breaks off, every word has to come out, in its arguments or behind it. The output's text is aligned with
+    the input by dynamic programming, so this is for texts of a few hundred characters.
     """
     pieces = read(make, [text])
     spoken = "".join(piece.text for piece in pieces if isinstance(piece, Text | Reasoning))
     headers = any(spec.headers for spec in family.calls)
     spans = headers or any(isinstance(piece, CallStart) for piece in pieces)
-    if _aligned(text, spoken, family, spans):
-        return []
-    return [Breach("conservation", text, f"{spoken!r} is not the text less its markers and calls: {pieces}")]
+    if not _aligned(text, spoken, family, spans):
+        return [Breach("conservation", text, f"{spoken!r} is not the text less its markers and calls: {pieces}")]
+    lost = _lost_words(make, text, family)
+    return [Breach("conservation", text, f"a call that broke off lost {sorted(lost)}: {pieces}")] if lost else []
+
+
+_ESCAPE: Final = re.compile(r"\\(?:x..|u....|U.{8}|.)", re.DOTALL)
+_WORD: Final = re.compile(r"\b[a-z_]\w+")
+_PART: Final = re.compile(r"\w+$")
+_LITERALS: Final = frozenset(("true", "false", "null", "none", "string", "json", "amp", "quot", "cdata"))
+_KEYS: Final = frozenset(
+    ("name", "tool_name", "function", "arguments", "parameters", "args", "id", "tool_call_id", "type")
+)
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(_ESCAPE.sub(" ", text).lower()))
+
+
+def _lost_words(make: Make, text: str, family: Family) -> set[str]:
+    """The words of calls that broke off which came out nowhere, those of the family's own tags left out."""
+    parser = make()
+    timed = [(at, piece) for at, char in enumerate(text) for piece in parser.feed(char)]
+    timed += [(len(text), piece) for piece in parser.finish()]
+    own = _LITERALS | _KEYS | _words(" ".join(_strings(family.calls)))
+    lost: set[str] = set()
+    for place, (begun, start) in enumerate(timed):
+        if not isinstance(start, CallStart):
+            continue
+        behind = timed[place + 1 :]
+        arguments = list(itertools.takewhile(lambda each: isinstance(each[1], CallArguments | CallEnd), behind))
+        rest = behind[len(arguments) :]
+        if not rest or any(isinstance(piece, CallEnd) for _, piece in arguments):
+            continue
+        # Where arguments and text meet in the middle of a word, it may be whole in the text alone, or only over both.
+        said = _words("".join(_said(piece) for _, piece in behind)) | _words("".join(_said(piece) for _, piece in rest))
+        lost |= _words(_PART.sub("", text[begun + 1 : rest[0][0] + 1])) - said - own
+    return lost
+
+
+def _said(piece: Piece) -> str:
+    if isinstance(piece, CallStart):
+        return f" {piece.name} {piece.id} "
+    return (
+        piece.delta if isinstance(piece, CallArguments) else piece.text if isinstance(piece, Text | Reasoning) else ""
+    )
+
+
+def _strings(value: object) -> Iterator[str]:
+    """All strings in a spec, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _strings(item)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for each in fields(value):
+            yield from _strings(getattr(value, each.name))
+
+
+def breakage(text: str, count: int, seed: int = 0) -> Iterator[str]:
+    """The text broken in so many ways, as models break it: parts left out, written twice, cut off, or with junk between."""
+    source = random.Random(seed)
+    for number in range(count if text else 0):
+        at = source.randrange(len(text))
+        size = source.choice((1, 1, 2, 4, 8, 16))
+        yield (
+            text[:at] + text[at + size :],
+            text[:at] + text[at : at + size] + text[at:],
+            f"{text[:at]} oops{number} {text[at:]}",
+            text[:at] + source.choice("<>\"'{}[]()/\\\n ") + text[at + 1 :],
+            text[:at],
+            f"{text[:at]}\n{text[size:]}",
+        )[number % 6]
 
 
 def _aligned(text: str, spoken: str, family: Family, spans: bool) -> bool:
-    markers = tuple(family.tables.roles)
+    markers = (*family.tables.roles, *(family.tables.closers if spans else ()))
     openers = tuple(family.tables.calls)
     # The places in `spoken` that may have been reached, for every place in `text`.
     reached: list[set[int]] = [set() for _ in range(len(text) + 1)]

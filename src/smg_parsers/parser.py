@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack, get_args
 
 from smg_parsers.base import (
     DONE,
     FAIL,
     LOOKAHEAD,
     MORE,
+    RESUME,
     SPACE,
+    SPILL,
     SWITCH,
+    CallSpec,
     Grammar,
+    MalformedCalls,
     Piece,
     Reasoning,
     Sink,
@@ -28,7 +32,8 @@ from smg_parsers.base import (
     merge,
     tool_schemas,
 )
-from smg_parsers.family import OPEN, Family
+from smg_parsers.citations import CitationMarks
+from smg_parsers.family import CODE_FENCE, OPEN, Family
 from smg_parsers.models import explain, fitted
 from smg_parsers.models import family as family_named
 
@@ -36,7 +41,12 @@ HOLD_LIMIT: Final = 8192
 """Default for `hold_limit`: longest header, in characters, that may be held back until it proves to be a call."""
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_START, _TEXT, _ENTERED, _REASONING = range(4)
+_START, _TEXT, _ENTERED, _REASONING, _AFTER, _OWED, _OWED_EARLY = range(7)
+_OWED_LIMIT: Final = 256
+"""How far behind a finished call its closing markers are still looked for, in characters."""
+_FRESH: Final = (_START, _ENTERED, _AFTER)
+_AROUND_CALLS: Final = SPACE + "`}])"
+_QUOTES: Final = "`'\"“‘«"
 
 
 def random_call_id() -> str:
@@ -58,6 +68,11 @@ def _numbering(style: str, call_id: Callable[[], str] | None, before: int) -> Ca
     return lambda name, index: source()
 
 
+def _one_of(option: str, value: str, allowed: object) -> None:
+    if value not in get_args(allowed):
+        raise ValueError(f"{option} is {value!r}, which is none of {', '.join(get_args(allowed))}")
+
+
 class Options(TypedDict, total=False):
     """What `Parser` may be told about one request; see there."""
 
@@ -65,7 +80,10 @@ class Options(TypedDict, total=False):
     in_reasoning: bool | None
     call_id: Callable[[], str] | None
     unknown_tools: UnknownTools
+    malformed_calls: MalformedCalls
     calls_before: int
+    any_tool: bool
+    keep_calls: bool
     hold_limit: int
 
 
@@ -74,18 +92,26 @@ class Parser:
 
     __slots__ = (
         "_before",
+        "_cites",
         "_fast",
+        "_fenced",
         "_gap",
         "_grammar",
         "_held",
+        "_keeps",
+        "_last",
         "_limit",
         "_markers",
+        "_owed",
+        "_owing",
         "_places",
         "_raw",
         "_raw_size",
         "_sets",
         "_sink",
         "_situation",
+        "_spec",
+        "_thought",
         "family",
     )
 
@@ -97,7 +123,10 @@ class Parser:
         in_reasoning: bool | None = None,
         call_id: Callable[[], str] | None = None,
         unknown_tools: UnknownTools = "forward",
+        malformed_calls: MalformedCalls = "repair",
         calls_before: int = 0,
+        any_tool: bool = False,
+        keep_calls: bool = False,
         hold_limit: int = HOLD_LIMIT,
     ) -> None:
         """A parser for one output.
@@ -106,14 +135,28 @@ class Parser:
         are none, and then nothing is a call. `in_reasoning` says whether the output begins inside reasoning; `None`
         leaves it to what the family's template usually does. `call_id` makes ids where the model writes none and the
         family has no rule of its own; `calls_before` counts the conversation's earlier calls, for families whose ids
-        count on.
+        count on. `malformed_calls` says what becomes of a call of which a marker is missing or misspelt: `repair` reads it
+        all the same and marks its end, `text` breaks it off there, `error` raises `MalformedCall`. Where no marker opens a
+        call, only the name of a known tool makes one; `any_tool` lets any name do when the tools are not known.
+        With `keep_calls`, calls are found but passed on as text, verbatim: what is left is reasoning taken apart.
         """
+        _one_of("unknown_tools", unknown_tools, UnknownTools)
+        _one_of("malformed_calls", malformed_calls, MalformedCalls)
         self.family = family
         schemas = None if tools is None else tool_schemas(tools)
-        self._sink = Sink(schemas, unknown_tools, _numbering(family.ids, call_id, calls_before))
+        self._sink = Sink(
+            schemas,
+            unknown_tools,
+            _numbering(family.ids, call_id, calls_before),
+            malformed_calls,
+            any_tool=any_tool,
+            silent=keep_calls,
+        )
         tables = family.tables
         self._sets = tables.quiet if schemas is not None and not schemas else tables.sets
         self._limit = hold_limit
+        self._cites = family.cites
+        self._keeps = keep_calls
         self._held = ""
         self._gap: str | None = None
         self._places: dict[str, int] = {}
@@ -123,11 +166,18 @@ class Parser:
         self._before = 0
         inside = family.thinking.opens_in_prompt if in_reasoning is None else in_reasoning
         self._sink.reasoning = inside
+        self._thought = inside  # reasoning has begun at least once
+        self._fenced = False  # a code fence is open in the answer
+        self._spec: CallSpec | None = None  # the calls that were read last,
+        self._owing: tuple[str, ...] = ()  # those of their closing markers that are still to come,
+        self._owed = 0  # and how many characters more one may be late
+        self._last = ""  # the text or reasoning given out last
         self._situation = _START
         self._markers = self._sets[0]
         self._enter(_ENTERED if inside else _START)
         if family.headed and not inside:
-            self._grammar = family.calls[0].begin("", self._sink)
+            self._spec = family.calls[0]
+            self._grammar = self._spec.begin("", self._sink)
         self._fast = self._grammar is None
 
     @classmethod
@@ -165,18 +215,48 @@ class Parser:
         out: list[Piece] = []
         self._sink.out = out
         held, self._held = self._held, ""
+        if not self._keeps and self._cut_in_closing(held):
+            return out
         self._run(held, True)
         rest, self._held = self._held, ""
         grammar = self._grammar
         if grammar is None:
             self._emit((self._gap or "") + rest)
+        elif self._keeps and self._sink.count > self._before:
+            self._keep(rest)
         elif self._sink.open:
             grammar.finish(rest)
-        elif self._sink.count == self._before or ("".join(self._raw) + rest).strip(SPACE):
+        else:
             self._emit("".join(self._raw) + rest)
         self._grammar, self._gap = None, None
         self._raw.clear()
         return out
+
+    def _told(self) -> bool:
+        """Whether this region has had calls, and the last of them is complete."""
+        return self._sink.ended and self._sink.count > self._before
+
+    def _keep(self, text: str) -> None:
+        """Pass on a part of a call as it is written: it is never reasoning."""
+        if text:
+            self._sink.out.append(Text(text))
+
+    def _cut_in_closing(self, held: str) -> bool:
+        """Whether the output ends within the closing markers of a call that is complete."""
+        if self._grammar is None:
+            return bool(held) and self._situation >= _OWED and not self._last.strip() and self._closes(held)
+        return self._told() and self._closes("".join(self._raw) + held)
+
+    def _closes(self, rest: str) -> bool:
+        """Whether the output ends in the closing markers of a finished call, the last of which may be cut off."""
+        closers = self.family.tables.closers
+        for around in (SPACE, _AROUND_CALLS):
+            left = rest.strip(around)
+            while left.startswith(closers):
+                left = left.removeprefix(next(marker for marker in closers if left.startswith(marker))).strip(around)
+            if any(marker.startswith(left) for marker in closers) or not left:
+                return True
+        return False
 
     def parse(self, text: str) -> list[Piece]:
         """A whole output at once: `feed` and `finish`, adjacent pieces of a kind merged."""
@@ -199,9 +279,18 @@ class Parser:
         if not text:
             return
         sink = self._sink
+        self._last = text
+        if self._cites and not sink.reasoning:
+            sink.spoken += len(text)
         sink.out.append(Reasoning(text) if sink.reasoning else Text(text))
-        if self._situation in (_START, _ENTERED) and not text.isspace():
-            self._enter(_TEXT if self._situation == _START else _REASONING)
+        if self._situation >= _OWED:
+            self._owed -= len(text)
+            if self._owed <= 0:
+                self._enter(_TEXT)
+            elif not text.isspace():
+                self._enter(_OWED)
+        elif self._situation in _FRESH and not text.isspace():
+            self._enter(_REASONING if self._situation == _ENTERED else _TEXT)
 
     def _enter(self, situation: int) -> None:
         self._situation = situation
@@ -222,14 +311,29 @@ class Parser:
         if not marker:
             return ~at if at < len(buf) else at
         spec = self.family.tables.calls.get(marker)
-        if spec is None:
+        if self._situation >= _OWED and marker in self.family.tables.closers:
+            if marker not in self._owing or self._keeps:
+                self._close_gap()
+                self._emit(marker)
+            elif self._gap is not None:
+                self._gap = ""
+        elif spec is None:
             self._close_gap()
-            self._turn(marker)
+            if marker == CODE_FENCE:
+                self._fenced = not self._fenced
+                self._emit(marker)
+            elif self._quoted(marker):
+                self._emit(marker)
+            else:
+                self._turn(marker)
         else:
+            if self._cites and isinstance(spec, CitationMarks):
+                self._close_gap()
             self._raw = [self._gap or "", marker]
             self._raw_size = 0
             self._gap = None
             self._before = self._sink.count
+            self._spec = spec
             self._grammar = spec.begin(marker, self._sink)
         return at + len(marker)
 
@@ -248,6 +352,17 @@ class Parser:
             self._emit(self._gap)
             self._gap = None
 
+    def _quoted(self, marker: str) -> bool:
+        """Whether an opening marker of reasoning is only spoken of: in code or quotes, or within a line of the answer."""
+        if (
+            self._situation not in (_TEXT, _OWED)
+            or self.family.tables.roles[marker] != OPEN
+            or self.family.thinking.interleaved
+        ):
+            return False
+        before = self._last[-1:] or "\n"
+        return self._fenced or before in _QUOTES or (self._thought and before != "\n")
+
     def _turn(self, marker: str) -> None:
         """Enter or leave reasoning, as the marker says."""
         sink = self._sink
@@ -257,7 +372,8 @@ class Parser:
             if not opens and marker in self.family.drops:
                 return
             sink.reasoning = opens
-            self._enter(_REASONING if opens else _START)
+            self._thought = self._thought or opens
+            self._enter(_ENTERED if opens else _START)
 
     def _inside(self, buf: str, pos: int, final: bool) -> int:
         """A region of calls: its grammar reads on, and what it turns out not to want is text after all."""
@@ -267,18 +383,29 @@ class Parser:
             return pos
         reached = grammar.step(buf, pos, final)
         at = reached if reached >= 0 else ~reached
-        if sink.touched:
+        if self._keeps and sink.count > self._before:
+            self._keep("".join(self._raw) + buf[pos:at])
+            sink.touched = False
+            self._raw.clear()
+        elif sink.touched:
             sink.touched = False
             self._raw.clear()
             self._raw_size = 0
-        elif at > pos and not sink.open:
-            if self._raw_size + at - pos > self._limit:
+        elif at > pos:
+            if not sink.open and self._raw_size + at - pos > self._limit:
                 return self._give_up(buf, pos, pos + self._limit - self._raw_size)
             self._raw.append(buf[pos:at])
             self._raw_size += at - pos
         status = grammar.status
         if status == MORE:
             return reached
+        if status == SPILL:
+            grammar.status = MORE
+            text = "".join(self._raw)
+            self._raw.clear()
+            self._raw_size = 0
+            self._emit(text)
+            return at
         if status == FAIL or (status == DONE and sink.count == self._before):
             return self._give_up(buf, at, at)
         self._leave(status)
@@ -286,17 +413,39 @@ class Parser:
 
     def _give_up(self, buf: str, pos: int, at: int) -> int:
         """No call, or no longer one: what was read since the last call is text, and reading goes on at `at`."""
-        text = "".join(self._raw) + buf[pos:at]
+        behind = "".join(self._raw)
+        text = behind + buf[pos:at]
+        if self._told():
+            self._last = ""
+            self._enter(self._behind_a_call(behind))
         self._grammar = None
         self._raw.clear()
         self._emit(text)
         return at
 
+    def _behind_a_call(self, behind: str) -> int:
+        """The situation after a region of calls, of which `behind` came after the last call's arguments."""
+        if self._sink.reasoning:
+            return _REASONING
+        closers = getattr(self._spec, "closers", ())
+        closed = any(marker in behind for marker in getattr(self._spec, "ends", closers))
+        owing = () if closed else (marker for marker in closers if marker not in behind and marker != CODE_FENCE)
+        self._owing = tuple(owing)
+        self._owed = _OWED_LIMIT
+        if self._situation in (_START, _OWED_EARLY):
+            return _OWED_EARLY if self._owing else _START
+        return _OWED if self._owing else _AFTER
+
     def _leave(self, status: int) -> None:
         self._grammar = None
+        behind = "".join(self._raw)
         self._raw.clear()
+        if status == RESUME:
+            return
+        self._last = ""
         if status == SWITCH:
+            self._thought = self._thought or self._sink.reasoning
             self._enter(_REASONING if self._sink.reasoning else _START)
         else:
             self._gap = ""
-            self._enter(_REASONING if self._sink.reasoning else _START if self._situation == _START else _TEXT)
+            self._enter(self._behind_a_call(behind))

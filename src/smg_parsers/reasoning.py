@@ -40,13 +40,15 @@ class Thinking:
     """The markers of one family's reasoning.
 
     `breaks` end it as well as `closes` do, and are dropped wherever they stand. `opens_in_prompt` is what the usual chat
-    template does, for callers who do not have the rendered prompt.
+    template does, for callers who do not have the rendered prompt. Where reasoning is `interleaved`, an opening marker
+    counts anywhere in the answer; it is a special token, which an answer does not quote.
     """
 
     opens: tuple[str, ...] = ()
     closes: tuple[str, ...] = ()
     breaks: tuple[str, ...] = ()
     opens_in_prompt: bool = False
+    interleaved: bool = False
 
 
 THINK: Final = Thinking(opens=("<think>",), closes=("</think>",))

@@ -10,14 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from smg_parsers.channels import NamedChannels
 from smg_parsers.family import Family
 from smg_parsers.formats import (
     ACTION,
     ANY_JSON,
+    COHERE_CITES,
     DEEPSEEK,
     DOTS,
     GIGACHAT_CALL,
     GLM,
+    GRANITE_CITES,
     HERMES,
     HORIZON,
     INKLING,
@@ -57,7 +60,7 @@ def hunyuan_tagged(name: str, patterns: tuple[str, ...] = (), suffix: str = "") 
     return Family(
         name,
         patterns,
-        think(f"<think{suffix}>", f"</think{suffix}>"),
+        think(f"<think{suffix}>", f"</think{suffix}>", opened=name == "hunyuan_v4"),
         (hunyuan(separators, suffix),),
         special=name == "hunyuan_v4",
         suffixed=True,
@@ -122,7 +125,7 @@ _TABLE: Final = (
     Family(
         "qwen35",
         ("qwen3.5", "qwen3.6", "qwen3-5", "qwen3_5"),
-        THINK,
+        THINK_OPEN,
         (QWEN_XML,),
         templates=("<function=",),
         source=NOTES,
@@ -138,30 +141,36 @@ _TABLE: Final = (
         templates=("<|tool_calls_section_begin|>",),
     ),
     Family(
-        "kimi_k25", ("kimi-k2.5", "kimi-k2.6", "kimi-k2p5"), THINK, (KIMI_K2,), ids="kimi", special=True, source=NOTES
+        "kimi_k25",
+        ("kimi-k2.5", "kimi-k2.6", "kimi-k2p5"),
+        THINK_OPEN,
+        (KIMI_K2,),
+        ids="kimi",
+        special=True,
+        source=NOTES,
     ),
     Family(
         "kimi_k3",
         ("kimi-k3", "kimi_k3"),
-        think("<|open|>think<|sep|>", "<|close|>think<|sep|>", *KIMI_K3_CHANNELS),
+        think("<|open|>think<|sep|>", "<|close|>think<|sep|>", *KIMI_K3_CHANNELS, interleaved=True, opened=True),
         (KIMI_K3,),
         ids="kimi_k3",
         special=True,
         templates=("<|open|>",),
     ),
-    Family("kimi_vl", ("kimi-vl", "kimi-dev"), think("◁think▷", "◁/think▷"), source=NOTES),
+    Family("kimi_vl", ("kimi-vl", "kimi-dev"), think("◁think▷", "◁/think▷", interleaved=True), source=NOTES),
     Family("glm45", ("glm-4.5", "glm-4p5", "glm4.5", "glm45"), THINK, (GLM,), special=True),
     Family("glm46", ("glm-4.6", "glm-4p6", "glm4.6", "glm46"), THINK, (GLM,), special=True),
     Family(
         "glm47",
         ("glm-4.7", "glm-4p7", "glm4.7", "glm47"),
-        THINK,
+        THINK_OPEN,
         (GLM,),
         special=True,
         templates=("<arg_key>",),
         source=NOTES,
     ),
-    Family("glm5", ("glm-5", "glm5"), THINK, (GLM,), special=True, source=NOTES),
+    Family("glm5", ("glm-5", "glm5"), THINK_OPEN, (GLM,), special=True, source=NOTES),
     Family(
         "llama3",
         ("llama-3", "llama3", "llama_3"),
@@ -215,20 +224,20 @@ _TABLE: Final = (
     Family(
         "command_r",
         ("command-r",),
-        think("<|START_THINKING|>", "<|END_THINKING|>", *RESPONSES),
-        (ACTION, JsonCalls(opens=("Action: ```json", "Action:```json"), closes=("```",))),
+        think("<|START_THINKING|>", "<|END_THINKING|>", *RESPONSES, interleaved=True),
+        (ACTION, JsonCalls(opens=("Action: ```json", "Action:```json"), closes=("```",)), COHERE_CITES),
         special=True,
         source=NOTES,
     ),
     Family(
         "command_a",
         ("command-a", "command-r7b"),
-        think("<|START_THINKING|>", "<|END_THINKING|>", *RESPONSES),
-        (ACTION,),
+        think("<|START_THINKING|>", "<|END_THINKING|>", *RESPONSES, interleaved=True),
+        (ACTION, COHERE_CITES),
         special=True,
         templates=("<|START_ACTION|>",),
     ),
-    Family("nemotron_nano_v2", ("nemotron-nano-9b-v2", "nemotron-nano-12b", "nemotron-nano*v2"), THINK, (TOOLCALL,)),
+    Family("nemotron_nano_v2", ("nemotron-nano-9b-v2", "nemotron-nano-12b", "nemotron-nano*v2"), THINK_OPEN, (TOOLCALL,)),
     Family(
         "nemotron_super",
         ("llama*nemotron-nano", "nemotron-super", "nemotron-ultra"),
@@ -239,7 +248,7 @@ _TABLE: Final = (
     Family(
         "nemotron_v3",
         ("nemotron-3-nano", "nemotron-3-super", "nemotron-3-ultra", "nemotron*v3", "granite-4.2"),
-        THINK,
+        THINK_OPEN,
         (QWEN_XML,),
         source=NOTES,
         special=True,
@@ -248,7 +257,7 @@ _TABLE: Final = (
         "minimax_m1",
         ("minimax-m1", "minimax-text"),
         THINK,
-        (JsonCalls(opens=("<tool_calls>",), closes=("</tool_calls>",)),),
+        (JsonCalls(opens=("<tool_calls>",), closes=("</tool_calls>",), lines=True),),
     ),
     Family(
         "minimax_m2",
@@ -284,6 +293,7 @@ _TABLE: Final = (
         Thinking(
             opens=("<|content_thinking|>",),
             breaks=("<|end_message|>", "<|content_text|>", "<|content_model_end_sampling|>"),
+            interleaved=True,
         ),
         (INKLING,),
         drops=("<|endoftext|>",),
@@ -308,7 +318,7 @@ _TABLE: Final = (
             closes=("Here is my response:", "Here's my response:", "</think>"),
             breaks=("<response>", "</response>"),
         ),
-        (JsonCalls(opens=("<|tool_call|>", "<tool_call>")),),
+        (JsonCalls(opens=("<|tool_call|>", "<tool_call>")), GRANITE_CITES),
         special=True,
         source=NOTES,
     ),
@@ -348,8 +358,12 @@ _TABLE: Final = (
     Family(
         "gemma4",
         ("gemma-4", "gemma4"),
-        Thinking(opens=("<|channel>thought\n", "<|channel>thought"), closes=("<channel|>",)),
-        (RecordCalls(opens=("<|tool_call>",), closes=("<tool_call|>",), mark='<|"|>'),),
+        Thinking(opens=("<|channel>thought\n", "<|channel>thought"), closes=("<channel|>",), interleaved=True),
+        (
+            NamedChannels(opens=("<|channel>",)),
+            RecordCalls(opens=("<|tool_call>",), closes=("<tool_call|>",), mark='<|"|>'),
+            RecordCalls(opens=("call:",), closes=("<tool_call|>",), mark='<|"|>', at_start=True),
+        ),
         special=True,
         templates=("<|tool_call>",),
     ),
@@ -451,7 +465,7 @@ _TABLE: Final = (
     Family(
         "apertus",
         ("apertus",),
-        think("<|inner_prefix|>", "<|inner_suffix|>"),
+        think("<|inner_prefix|>", "<|inner_suffix|>", interleaved=True),
         (JsonCalls(opens=("<|tools_prefix|>",), closes=("<|tools_suffix|>",), keyed=True),),
         special=True,
         templates=("<|tools_prefix|>",),
@@ -476,7 +490,7 @@ _TABLE: Final = (
     Family(
         "plamo3",
         ("plamo-3", "plamo3"),
-        think(plamo("think", "begin"), plamo("think", "end"), "<|plamo:tag|>"),
+        think(plamo("think", "begin"), plamo("think", "end"), "<|plamo:tag|>", interleaved=True, opened=True),
         (PLAMO3,),
         special=True,
         templates=("<|plamo:begin_tool",),
@@ -488,6 +502,8 @@ _TABLE: Final = (
         Thinking(
             opens=("<ifm|think>", "<ifm|think_fast>", "<ifm|think_faster>"),
             closes=("</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"),
+            opens_in_prompt=True,
+            interleaved=True,
         ),
         (HORIZON,),
         special=True,
@@ -497,7 +513,7 @@ _TABLE: Final = (
     Family(
         "iquest",
         ("iquest",),
-        THINK,
+        THINK_OPEN,
         (
             pairs("<iquestcoder_tool_call>", "</iquestcoder_tool_call>"),
             pairs("<iquest_tool_call>", "</iquest_tool_call>"),

@@ -17,6 +17,7 @@ from smg_parsers.base import (
     LOOKAHEAD,
     MORE,
     NAME_LIMIT,
+    RESUME,
     SPACE,
     SWITCH,
     Grammar,
@@ -78,7 +79,8 @@ class BlockCalls:
 
     `header` is a call's opening tag; `identity` says that what it names is an id, `functions.name:index`. `sections` and
     `section_ends` wrap several calls. With `line`, a header may be a mere type, and the name a line of its own before a
-    fenced block. With `json`, the opening marker may be followed by JSON calls instead.
+    fenced block. With `json`, the opening marker may be followed by JSON calls instead. `fillers` are markers that may stand
+    before a header and before arguments, those `behind` may stand behind a block.
     """
 
     opens: tuple[str, ...]
@@ -89,11 +91,23 @@ class BlockCalls:
     line: bool = False
     json: JsonCalls | None = None
     at_start: bool = False
+    fillers: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
 
     @property
     def headers(self) -> bool:
         """See `CallSpec.headers`."""
         return False
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return (*filter(None, (self.close,)), *self.section_ends, *self.behind)
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.section_ends or self.closers
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
@@ -106,11 +120,12 @@ class BlockCalls:
 class BlockReader(_Reader):
     """Reads one region of such calls."""
 
-    __slots__ = ("_given", "_inner", "_name", "_spec", "_state")
+    __slots__ = ("_before", "_given", "_inner", "_name", "_spec", "_state")
 
     def __init__(self, spec: BlockCalls, sink: Sink, in_header: bool) -> None:
         super().__init__(sink)
         self._spec = spec
+        self._before = sink.count
         self._state = _BETWEEN
         if in_header:
             self._state = _OPEN if spec.json is not None else _HEADER
@@ -136,6 +151,10 @@ class BlockReader(_Reader):
             super().finish(rest)
 
     def _open(self, buf: str, pos: int, final: bool) -> int:
+        # Some models write the marker twice.
+        again = match(buf, pos, (self._spec.header.begin,), final)
+        if again != -2:
+            return ~pos if again == -1 else pos + len(self._spec.header.begin)
         if buf[pos] in "{[" and self._spec.json is not None:
             self._inner = self._spec.json.begin(" ", self._sink)
             self._state = _REGION
@@ -153,13 +172,17 @@ class BlockReader(_Reader):
 
     def _between(self, buf: str, pos: int, final: bool) -> int:
         ends = self._spec.section_ends
-        found = match(buf, pos, (*ends, self._spec.header.begin), final)
+        fillers = self._spec.fillers
+        found = match(buf, pos, (*ends, self._spec.header.begin, *fillers), final)
         if found == -1:
             return ~pos
         if found == -2:
             return self._fail(pos)
+        if found > len(ends):
+            return pos + len(fillers[found - len(ends) - 1])
         if found < len(ends):
-            self.status = DONE
+            # A section that holds nothing is nothing.
+            self.status = RESUME if self._sink.count == self._before else DONE
             return pos + len(ends[found])
         self._state = _HEADER
         return pos + len(self._spec.header.begin)
@@ -208,14 +231,15 @@ class BlockReader(_Reader):
 
     def _arguments(self, buf: str, pos: int, final: bool) -> int:
         """Just before the arguments: there may be none, or a fence around them."""
-        found = match(buf, pos, (self._spec.close, "```json", "```") if self._spec.close else ("```json", "```"), final)
+        options = (*filter(None, (self._spec.close,)), "```json", "```", *self._spec.fillers)
+        found = match(buf, pos, options, final)
         if found == -1:
             return ~pos
         if found == 0 and self._spec.close:
             self._state = _CLOSE
             return self._nothing(pos)
         if found >= 0:
-            return pos + (3 if buf[pos + 3 : pos + 7] != "json" else 7)
+            return pos + len(options[found])
         self._state = _JSON
         return pos
 
@@ -256,12 +280,15 @@ class BlockReader(_Reader):
             at += 1
         if at == len(buf) and not final:
             return ~pos
-        found = match(buf, at, (self._spec.header.begin, *self._spec.section_ends), final)
+        fillers = (*self._spec.fillers, *self._spec.behind)
+        found = match(buf, at, (*fillers, self._spec.header.begin, *self._spec.section_ends), final)
         if found == -1:
             return ~pos
         if found == -2:
             self.status = DONE
             return pos
+        if found < len(fillers):
+            return at + len(fillers[found])
         self._state = _BETWEEN
         return at
 
@@ -307,6 +334,11 @@ class HarmonyCalls:
         """See `CallSpec.headers`."""
         return True
 
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return ("<|call|>",)
+
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`. An empty marker is the output's very beginning: the prompt has opened the header."""
         return HarmonyReader(sink, marker)
@@ -345,7 +377,7 @@ class HarmonyReader(_Reader):
             self._opening = False
         limit = min(len(buf), pos + HEADER_LIMIT - self._size)
         at = pos
-        while at < limit and buf[at] not in "<\n":
+        while at < limit and buf[at] not in "<\r\n":
             at += 1
         if at > pos:
             return self._keep(buf, pos, at)
@@ -353,6 +385,9 @@ class HarmonyReader(_Reader):
             return ~at
         if self._size >= HEADER_LIMIT:
             return self._fail(at)
+        if buf[at] in SPACE:
+            after = _line_break(buf, at, beside=not self._size or self._header[-1].endswith(">"))
+            return after if after < 0 else self._keep(buf, at, after) if after > at else self._fail(at)
         found = match(buf, at, (_CHANNEL, _CONSTRAIN, HARMONY_MESSAGE), final)
         if found == -1:
             return ~at
@@ -397,6 +432,17 @@ class HarmonyReader(_Reader):
         return pos
 
 
+def _line_break(buf: str, at: int, *, beside: bool) -> int:
+    """Behind white space with a line break in a header: it may stand beside a marker. `at` where it does not."""
+    after = at
+    limit = min(len(buf), at + LOOKAHEAD)
+    while after < limit and buf[after] in SPACE:
+        after += 1
+    if after == len(buf):
+        return ~at
+    return after if beside or buf[after] == "<" else at
+
+
 def _recipient(header: str) -> str:
     for word in header.replace(_CHANNEL, " ").replace(_CONSTRAIN, " ").split():
         if word.startswith("to="):
@@ -419,6 +465,16 @@ class TypedBlocks:
     def headers(self) -> bool:
         """See `CallSpec.headers`."""
         return True
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.json.closes
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """See `CallSpec`: the message's end may be followed by the turn's."""
+        return self.json.closes[-1:]
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
@@ -445,13 +501,17 @@ class TypedReader(_Reader):
             return reached
         limit = min(len(buf), pos + NAME_LIMIT - self._size)
         at = pos
-        while at < limit and buf[at] not in "<\n":
+        while at < limit and buf[at] not in "<\r\n":
             at += 1
         if at > pos:
             self._size += at - pos
             return at
         if at == len(buf):
             return ~at
+        if buf[at] in SPACE:
+            after = _line_break(buf, at, beside=not self._size)
+            self._size += max(after - at, 0)
+            return after if after != at else self._fail(at)
         found = match(buf, at, (self._spec.text, self._spec.reasoning, self._spec.call), final)
         if found == -1:
             return ~at

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, Grammar, Sink, match, skip_space
+from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, SPILL, Grammar, Sink, match, skip_space
 from smg_parsers.literals import PYTHON, LiteralReader
 from smg_parsers.partial_json import JsonScanner
 
@@ -30,9 +30,9 @@ class JsonCalls:
     """JSON calls of one family.
 
     `opens` begin a region (a lone `{` or `[` is part of the JSON itself), `closes` end it where there is one. With
-    `strict`, an object with a key that no call has is not a call, and a name without arguments must be a known tool: for
-    JSON that stands in the text without any marker. `keyed` calls are `{"name": arguments}`; `python` ones are written as
-    Python literals.
+    `strict`, an object with a key that no call has is not a call, and the first name must be a known tool's: for JSON that
+    stands in the text without any marker. `keyed` calls are `{"name": arguments}`; `python` ones are written as
+    Python literals. With `lines`, every call is a line of its own, and one that is none is text while the next may be one.
     """
 
     opens: tuple[str, ...]
@@ -41,11 +41,17 @@ class JsonCalls:
     strict: bool = False
     keyed: bool = False
     python: bool = False
+    lines: bool = False
 
     @property
     def headers(self) -> bool:
         """See `CallSpec.headers`."""
         return False
+
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.closes
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
@@ -58,19 +64,37 @@ class JsonCalls:
         return envelope
 
 
-(_START, _KEY, _COLON, _VALUE, _AFTER, _BETWEEN, _TAIL, _KEY_TEXT, _NAME, _ID, _ARGUMENTS, _QUOTED, _SKIP) = range(13)
+(
+    _START,
+    _KEY,
+    _COLON,
+    _VALUE,
+    _AFTER,
+    _BETWEEN,
+    _TAIL,
+    _KEY_TEXT,
+    _NAME,
+    _ID,
+    _ARGUMENTS,
+    _QUOTED,
+    _SKIP,
+    _BAD_LINE,
+) = range(14)
 
 
 class JsonEnvelope:
     """Reads the JSON around the arguments, and passes the arguments on."""
 
     __slots__ = (
+        "_astray",
+        "_begun",
         "_early",
         "_given",
         "_key",
         "_listed",
         "_name",
         "_nested",
+        "_objects",
         "_scanner",
         "_sink",
         "_size",
@@ -87,6 +111,8 @@ class JsonEnvelope:
         self._sink = sink
         self._state = _START
         self._listed = False
+        self._objects = False  # an object has begun
+        self._astray = False  # a line that is not even an object stands behind the last call
         self._scanner = JsonScanner()
         self._text: list[str] = []
         self._size = 0
@@ -95,6 +121,7 @@ class JsonEnvelope:
         self._given = ""
         self._nested = 0
         self._spent = False  # this object's call is over, whatever else it holds
+        self._begun = not spec.strict  # there is no doubt that this is a call, or a list of them
         self._early: str | None = None  # arguments that came before the name
 
     def prime(self, char: str) -> None:
@@ -127,10 +154,26 @@ class JsonEnvelope:
         """This is no call, or no longer one."""
         if self._sink.open:
             self._sink.abandon()
-        self.status = FAIL
+        if self._spec.lines and not self._listed and self._objects:
+            self._state, self.status = _BAD_LINE, SPILL
+        else:
+            self.status = FAIL
         return pos
 
+    def _bad_line(self, buf: str, pos: int, final: bool) -> int:
+        """A line that is no call is text, up to the next one."""
+        end = buf.find("\n", pos)
+        if end < 0 and not final:
+            self.status = SPILL if len(buf) > pos else MORE
+            return len(buf) if len(buf) > pos else ~pos
+        if end < 0:
+            self.status = FAIL
+            return pos
+        self.status, self._state = SPILL, _TAIL
+        return end
+
     def _next_call(self) -> None:
+        self._astray = False
         self._name = self._given = ""
         self._nested = 0
         self._spent = False
@@ -142,6 +185,7 @@ class JsonEnvelope:
             self._listed = True
         elif buf[pos] == "{":
             self._state = _KEY
+            self._objects = True
         else:
             return self.fail(pos)
         return pos + 1
@@ -223,7 +267,7 @@ class JsonEnvelope:
 
     def _arguments_begin(self, char: str, pos: int) -> int:
         if char == '"':
-            if self._name and not self._sink.start(self._name, self._given):
+            if self._name and not self._begin_call():
                 return self.fail(pos)
             return self._string(_QUOTED, pos)
         if char == "n":
@@ -231,9 +275,13 @@ class JsonEnvelope:
             self._state, self._early = _SKIP, "{}"
             return pos
         self._state = _ARGUMENTS
-        if self._name and not self._sink.start(self._name, self._given):
+        if self._name and not self._begin_call():
             return self.fail(pos)
         return pos
+
+    def _begin_call(self) -> bool:
+        self._begun = (self._begun or self._sink.offered(self._name)) and self._sink.start(self._name, self._given)
+        return self._begun
 
     def _read_name(self, buf: str, pos: int, final: bool) -> int:
         end = self._literal(buf, pos, NAME_LIMIT)
@@ -241,7 +289,9 @@ class JsonEnvelope:
             return end
         self._name = self._take_literal()
         self._state = _AFTER
-        return self._late(end) if self._name else self.fail(end)
+        if not self._name or not (self._begun or self._sink.offered(self._name)):
+            return self.fail(end)
+        return self._late(end)
 
     def _read_id(self, buf: str, pos: int, final: bool) -> int:
         end = self._literal(buf, pos, NAME_LIMIT)
@@ -287,7 +337,7 @@ class JsonEnvelope:
         """Pass on arguments that were held back, once the name is known too."""
         if self._early is None or not self._name or self._spent:
             return pos
-        if not self._sink.open and not self._sink.start(self._name, self._given):
+        if not self._sink.open and not self._begin_call():
             return self.fail(pos)
         self._sink.arguments(self._early)
         self._call_over()
@@ -319,19 +369,20 @@ class JsonEnvelope:
             self._state = _AFTER
             return pos + 1
         if not self._spent:
-            bare = self._early is None and self._spec.strict
-            if not self._name or (bare and (self._sink.schemas is None or not self._sink.known(self._name))):
+            if not self._name:
                 return self.fail(pos + 1)
             self._early = self._early or "{}"
             self._late(pos)
             if self.status == FAIL:
                 return pos + 1
+        self._sink.touched = True  # the braces around a call are no text, whatever follows
         self._state = _BETWEEN if self._listed else _TAIL
         return pos + 1
 
     def _between(self, buf: str, pos: int, final: bool) -> int:
         """After an item of the list: another one or the list's end."""
         if buf[pos] == ",":
+            self._sink.touched = True
             self._next_call()
             return pos + 1
         self._state = _TAIL
@@ -353,6 +404,15 @@ class JsonEnvelope:
         if found >= 0:
             self.status = DONE
             return at + len(closes[found])
+        if (
+            self._spec.lines
+            and not self._listed
+            and not self._astray
+            and "\n" in buf[pos:at]
+            and buf[at : at + 1] != "{"
+        ):
+            self._astray, self._state, self.status = True, _BAD_LINE, SPILL
+            return at
         again = buf[at : at + 1]
         if again == ";" or (closes and not self._listed and again == "{"):
             self._next_call()
@@ -375,6 +435,7 @@ _STATES: Final[tuple[Callable[[JsonEnvelope, str, int, bool], int], ...]] = (
     JsonEnvelope._arguments,
     JsonEnvelope._quoted,
     JsonEnvelope._skip,
+    JsonEnvelope._bad_line,
 )
 
 

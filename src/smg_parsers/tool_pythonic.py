@@ -20,7 +20,8 @@ from smg_parsers.tool_json import JsonCalls
 
 @dataclass(frozen=True, slots=True)
 class PythonCalls:
-    """Calls with keyword arguments, in a list or (`bare` false) also one after another inside markers.
+    """Calls with keyword arguments, in a list or (`bare` false) also one after another inside markers. A `bare` list has no
+    marker, so the first name in it must be a known tool's.
 
     With `json`, the region may hold JSON calls instead. `method` is taken off the end of names.
     """
@@ -37,6 +38,11 @@ class PythonCalls:
         """See `CallSpec.headers`."""
         return False
 
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.closes
+
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
         reader = PythonReader(self.closes, sink, "(", ")", "=", PYTHON, listed=marker == "[", bare=self.bare)
@@ -47,7 +53,7 @@ class PythonCalls:
 
 @dataclass(frozen=True, slots=True)
 class RecordCalls:
-    """`call:name{key:value,…}` with strings between `mark`s."""
+    """`call:name{key:value,…}` with strings between `mark`s. Where `call:` itself opens it, the name must be a known tool's."""
 
     opens: tuple[str, ...]
     closes: tuple[str, ...]
@@ -59,12 +65,19 @@ class RecordCalls:
         """See `CallSpec.headers`."""
         return False
 
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.closes
+
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
         dialect = Dialect(marks=(self.mark,), escapes=False, loose=True)
-        return PythonReader(self.closes, sink, "{", "}", ":", dialect, listed=False, bare=False)
+        bare = marker == _RECORD
+        return PythonReader(self.closes, sink, "{", "}", ":", dialect, listed=False, bare=bare)
 
 
+_RECORD: Final = "call:"
 (_OPEN, _NAME, _ARGUMENT, _EQUALS, _VALUE, _AFTER, _AFTER_CALL, _TAIL) = range(8)
 
 
@@ -74,6 +87,7 @@ class PythonReader:
     __slots__ = (
         "_bare",
         "_begin",
+        "_begun",
         "_buffered",
         "_closes",
         "_dialect",
@@ -118,7 +132,8 @@ class PythonReader:
         self._dialect = dialect
         self._listed = listed
         self._bare = bare
-        self._state = _NAME if listed else _OPEN
+        self._begun = False  # a call has been read: what follows it in the list is one too
+        self._state = _NAME if listed or bare else _OPEN
         self._name = ""
         self._key = ""
         self._first = True
@@ -165,11 +180,12 @@ class PythonReader:
     def _open(self, buf: str, pos: int, final: bool) -> int:
         self._state = _NAME
         if self._equals == ":":
-            found = match(buf, pos, ("call:",), final)
+            options = (_RECORD, ":")
+            found = match(buf, pos, options, final)
             if found == -1:
                 self._state = _OPEN
                 return ~pos
-            return self._fail(pos) if found == -2 else pos + len("call:")
+            return self._fail(pos) if found == -2 else pos + len(options[found])
         if self.json is not None and buf[pos] in "{[":
             # A list holds JSON when an object comes first in it, and Python calls when a name does.
             at = pos if buf[pos] == "{" else skip_space(buf, pos + 1)
@@ -200,9 +216,15 @@ class PythonReader:
         if at == pos or buf[at : at + 1] != self._begin:
             return self._fail(at)
         self._name = buf[pos:at].removesuffix(self.method) or buf[pos:at]
+        if self._bare and not self._begun and not self._sink.offered(self._name):
+            return self._fail(at)
         self._first = True
         self._state = _ARGUMENT
         return at + 1
+
+    def _start(self) -> bool:
+        self._begun = self._sink.start(self._name)
+        return self._begun
 
     def _argument(self, buf: str, pos: int, final: bool) -> int:
         """A name of an argument, or the end of them."""
@@ -234,7 +256,7 @@ class PythonReader:
     def _equals_sign(self, buf: str, pos: int, final: bool) -> int:
         if buf[pos] != self._equals:
             return self._fail(pos)
-        if self._first and not self._sink.start(self._name):
+        if self._first and not self._start():
             return self._fail(pos)
         if self._first:
             self._root = self._sink.schema(self._name)
@@ -256,8 +278,6 @@ class PythonReader:
         if not self._buffered:
             self._sink.arguments(reader.tail())
         if reader.bad:
-            if self._buffered:
-                self._sink.arguments(reader.tail())
             return self._fail(~reached if reached < 0 else reached)
         if reader.done:
             if self._buffered:
@@ -275,10 +295,8 @@ class PythonReader:
         return self._call_over(at) if buf[at] == self._end else self._fail(at)
 
     def _call_over(self, pos: int) -> int:
-        if self._first:
-            unsure = self._bare and self._sink.schemas is not None and not self._sink.known(self._name)
-            if unsure or not self._sink.start(self._name):
-                return self._fail(pos)
+        if self._first and not self._start():
+            return self._fail(pos)
         self._sink.arguments("{}" if self._first else "}")
         self._sink.end()
         self._state = _AFTER_CALL

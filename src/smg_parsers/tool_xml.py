@@ -2,25 +2,29 @@
 
 Decides: where a call, a parameter and a value begin and end, and how values become JSON. A string streams as it is
 written; any other value is held until it is whole, because its type can only be told then.
-Above: `table`. Below: `base`, `coerce`, `literals`, `tool_json` (a region may hold JSON instead), `tool_xml_tags`.
+Above: `table`. Below: `base`, `coerce`, `literals`, `tool_json` (a region may hold JSON instead), `tool_xml_ends`,
+`tool_xml_tags`.
 Does not know: which model writes which tags; that is `XmlCalls`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, Grammar, Schema, Sink, match, skip_space
-from smg_parsers.coerce import coerce, is_text, partial, property_schema
+from smg_parsers.coerce import coerce, is_text, partial, property_names, property_schema, types_of
 from smg_parsers.literals import escape, quote
 from smg_parsers.partial_json import JsonScanner
 from smg_parsers.tool_json import JsonCalls
-from smg_parsers.tool_xml_tags import Tag, elements_to_json, read_tag
+from smg_parsers.tool_xml_ends import ENDS, MISSING, OPEN_QUESTION, QUOTED, YES, Bounds
+from smg_parsers.tool_xml_tags import SELF_CLOSED, Tag, elements_to_json, read_tag
 
 VALUE_LIMIT: Final = 1 << 20
 """Longest value that is held until it is whole, in characters; a longer one is taken for a string and streamed."""
+_NAME: Final = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +32,11 @@ class XmlCalls:
     """Tagged calls of one family.
 
     `opens` and `closes` are the wrapper around calls; where one of `opens` is the call's own tag there is none. A call is
-    `call … close`, a parameter `param … value … value_end`. `fillers` may stand between the calls of a wrapper.
-    `newline` takes one newline off each side of a value. `cdata` values may be wrapped so. `space` is MiniMax M3's prefix
-    of every tag, under which values nest as elements. `body` lets a call's body be JSON between two markers (perhaps empty
-    ones), and `json` a whole region or a whole call. With `words`, a word may stand where a filler may.
+    `call … close`, a parameter `param … value … value_end`. `fillers` may stand between the calls of a wrapper, those
+    `behind` close one of them. `newline` takes one newline off each side of a value. `cdata` values may be wrapped so.
+    `space` is MiniMax M3's prefix of every tag, under which values nest as elements. `body` lets a call's body be JSON
+    between two markers (perhaps empty ones), and `json` a whole region or a whole call. With `words`, a word may stand where
+    a filler may. `inline` parameters follow one another on one line.
     """
 
     opens: tuple[str, ...]
@@ -45,24 +50,56 @@ class XmlCalls:
     kind: tuple[str, str] = ("", "")
     kind_attribute: str = ""
     fillers: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
     newline: bool = False
     cdata: bool = False
     body: tuple[str, str] | None = None
     words: bool = False
     json: JsonCalls | None = None
     space: str = ""
+    inline: bool = False
+    bounds: Bounds = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        fillers = (*self.fillers, *self.behind, *filter(None, (self.body[1] if self.body else "",)))
+        bounds = Bounds(
+            self.opens,
+            self.call,
+            self.close,
+            self.closes,
+            self.param,
+            self.value,
+            fillers,
+            self.words,
+            self.json is not None,
+            bool(self.space),
+            self.inline,
+        )
+        object.__setattr__(self, "bounds", bounds)
 
     @property
     def headers(self) -> bool:
         """See `CallSpec.headers`."""
         return False
 
+    @property
+    def closers(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return (*filter(None, (self.close,)), *self.closes, *self.behind)
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """See `CallSpec`."""
+        return self.closes or self.closers
+
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
         return XmlReader(self, sink, marker == self.call.begin)
 
 
-(_OPEN, _BETWEEN, _BODY, _BEFORE_VALUE, _AFTER_CALL, _TAG, _PARAM, _KIND, _VALUE, _JSON, _CDATA, _REGION) = range(12)
+(_OPEN, _BETWEEN, _BODY, _BEFORE_VALUE, _AFTER_CALL, _TAG, _PARAM, _KIND, _VALUE, _JSON, _CDATA, _REGION, _CLOSE) = (
+    range(13)
+)
 
 
 class XmlReader:
@@ -76,7 +113,9 @@ class XmlReader:
         "_held",
         "_in_tag",
         "_inner",
+        "_keys",
         "_kind",
+        "_line",
         "_nesting",
         "_options",
         "_parameter",
@@ -89,6 +128,8 @@ class XmlReader:
         "_spec",
         "_started",
         "_state",
+        "_tags",
+        "_written",
         "status",
     )
 
@@ -103,6 +144,10 @@ class XmlReader:
         self._root: Schema = {}
         self._schema: Schema = {}
         self._parameter = ""
+        self._keys: frozenset[str] | None = None  # the arguments that the tool has, where that is known
+        self._written: set[str] = set()  # those that this call has so far
+        self._tags = spec.bounds.tags
+        self._line = True  # the value so far ends at the beginning of a line
         self._kind = ""
         self._first = True  # no parameter of this call has been written yet
         self._started = False  # the value's first character has been seen
@@ -113,7 +158,7 @@ class XmlReader:
         self._nesting = 0
         self._scanner = JsonScanner()
         self._inner: Grammar | None = None
-        fillers = (*spec.fillers, *filter(None, (spec.close, spec.body[1] if spec.body else "")))
+        fillers = (*spec.fillers, *spec.behind, *filter(None, (spec.close, spec.body[1] if spec.body else "")))
         self._between_options = (*spec.closes, *fillers, spec.call.begin)
 
     def step(self, buf: str, pos: int, final: bool) -> int:
@@ -200,15 +245,30 @@ class XmlReader:
                 self._resumes = True
                 self._begin_json()
                 return at
-        reached, name, _ = read_tag(self._spec.call, buf, pos, final)
+        reached, name, attributes = read_tag(self._spec.call, buf, pos, final)
         if not name:
             return reached if reached < 0 else self._fail(reached)
         if not self._sink.start(name):
             return self._fail(reached)
         self._root = self._sink.schema(name)
+        self._keys = property_names(self._root)
+        self._written.clear()
         self._first = True
         self._state = _BODY
+        if SELF_CLOSED in attributes:
+            self._sink.arguments("{}")
+            self._sink.end()
+            self._state = _AFTER_CALL
         return reached
+
+    def _is_tool(self, name: str) -> bool:
+        """Whether a name in the middle of a value may be the next call's."""
+        return self._sink.known(name) and _NAME.fullmatch(name) is not None
+
+    def _is_next(self, key: str) -> bool:
+        """Whether a name in the middle of a value may be the next parameter's."""
+        known = _NAME.fullmatch(key) is not None if self._keys is None else key in self._keys
+        return known and key not in self._written
 
     def _body(self, buf: str, pos: int, final: bool) -> int:
         """Inside a call, between its parameters."""
@@ -226,20 +286,34 @@ class XmlReader:
         if found == -1:
             return ~pos
         if found == -2:
-            return ~pos if pos == len(buf) else self._fail(pos)
+            return self._unexpected(buf, pos, final)
         if found == len(self._options) - 1:
             self._state = _PARAM
             return pos + len(spec.param.begin)
-        self._sink.arguments("{}" if self._first else "}")
-        return self._call_over(pos, found)
-
-    def _call_over(self, pos: int, found: int) -> int:
-        self._sink.end()
-        self._state = _AFTER_CALL
-        if self._spec.close and found == 0:
-            return pos + len(self._spec.close)
-        # The call's own end tag is missing: the wrapper's is read again as such.
+        # Where the call's own end tag is missing, the wrapper's is read again as such.
+        self._call_over(_CLOSE if spec.close and found == 0 else _AFTER_CALL)
         return pos
+
+    def _unexpected(self, buf: str, pos: int, final: bool) -> int:
+        """Neither a parameter nor the call's end: another call, if that is what it is, or text."""
+        if pos == len(buf):
+            return ~pos
+        told = self._spec.bounds.calls_again(buf, pos, final, self._is_tool)
+        if told == -1:
+            return ~pos
+        if told != YES or not self._sink.repair():
+            return self._fail(pos)
+        self._call_over(_AFTER_CALL)
+        return pos
+
+    def _call_over(self, state: int) -> None:
+        self._sink.arguments("{}" if self._first else "}")
+        self._sink.end()
+        self._state = state
+
+    def _close(self, buf: str, pos: int, final: bool) -> int:
+        self._state = _AFTER_CALL
+        return pos + len(self._spec.close)
 
     def _after_call(self, buf: str, pos: int, final: bool) -> int:
         """After a call: the wrapper's end, another call, or, if it is neither, ordinary text again."""
@@ -267,18 +341,27 @@ class XmlReader:
         reached, name, attributes = read_tag(spec.param, buf, pos, final)
         if not name:
             return reached if reached < 0 else self._fail(reached)
+        unclosed = bool(spec.param.stops) and not buf.endswith(spec.param.ends, pos, reached)
+        if unclosed and not self._sink.repair():
+            return self._fail(pos)
         self._parameter = name
+        self._written.add(name)
         self._kind = _kind_of(attributes.get(spec.kind_attribute, "")) if spec.kind_attribute else ""
         self._end = spec.value_end or f"{spec.space}</{name}>"
         self._sink.arguments(("{" if self._first else ",") + quote(name) + ":")
         self._first = False
         self._state = _BEFORE_VALUE if spec.value else self._value_begins()
+        if SELF_CLOSED in attributes:
+            if not self._buffered:
+                self._sink.arguments('"')
+            self._value_over()
         return reached
 
     def _value_begins(self) -> int:
         self._schema = property_schema(self._root, self._parameter)
         self._buffered = self._kind != "string" and not is_text(self._schema, self._root)
         self._started = False
+        self._line = True
         self._nesting = 0
         self._size = 0
         self._held.clear()
@@ -328,24 +411,39 @@ class XmlReader:
                 return pos + 1
         if spec.space and self._buffered:
             return self._nested_value(buf, pos, final)
-        end = buf.find(self._end, pos)
-        if end < 0:
-            return self._more_value(buf, pos, final)
-        return self._perhaps_over(buf, pos, end, final)
+        at = buf.find(self._end[0], pos)
+        while at >= 0:
+            found, stop = self._bound(buf, at, pos, final)
+            if found != QUOTED:
+                return self._at_bound(buf, pos, at, found, stop)
+            at = buf.find(self._end[0], at + 1)
+        return self._more_value(buf, pos, final)
 
-    def _perhaps_over(self, buf: str, pos: int, end: int, final: bool) -> int:
-        """An end tag at `end`, if it is one: text may quote it."""
-        closes = self._closes(buf, end, final)
-        if closes == -2:
-            stop = end + len(self._end)
-            self._pass(buf[pos:stop])
-            return stop
-        stop = end - 1 if self._spec.newline and end > pos and buf[end - 1] == "\n" else end
-        self._pass(buf[pos:stop])
-        if closes == -1:
-            return ~stop
+    def _bound(self, buf: str, at: int, pos: int, final: bool) -> tuple[int, int]:
+        """What stands at `at` in a value that is passed on up to `pos`: nearly always nothing but text."""
+        tags = self._tags
+        if not buf.startswith(tags, at) and not buf.startswith(self._end[:-1], at):
+            left = len(buf) - at
+            rest = buf[at : at + NAME_LIMIT]
+            if final or not any(left < len(tag) and tag.startswith(rest) for tag in (self._end, *tags)):
+                return QUOTED, at
+        before = at
+        while before > pos and buf[before - 1] in " \t":
+            before -= 1
+        line = self._line if before == pos else buf[before - 1] == "\n"
+        return self._spec.bounds.at(buf, at, self._end, final, line, self._is_tool, self._is_next)
+
+    def _at_bound(self, buf: str, pos: int, at: int, found: int, stop: int) -> int:
+        """Pass on the value up to `at`, where it ends, or where that cannot be told yet."""
+        spec = self._spec
+        newline = at > pos and buf[at - 1] == "\n" and (spec.newline or found != ENDS)
+        self._pass(buf[pos : at - newline])
+        if found == OPEN_QUESTION:
+            return ~(at - newline)
+        if found != ENDS and not self._sink.repair():
+            return self._fail(at - newline)
         self._value_over()
-        return end + len(self._end)
+        return at if found == MISSING else stop
 
     def _nested_value(self, buf: str, pos: int, final: bool) -> int:
         """A value that may hold elements: from one tag to the next, so that inner ones of the same name are counted."""
@@ -355,43 +453,47 @@ class XmlReader:
             return self._more_value(buf, pos, final)
         opening = f"{space}<{self._parameter}>"
         found = match(buf, at, (self._end, opening), final)
-        if found == -1:
-            self._pass(buf[pos:at])
-            return ~at
-        if found == 0 and not self._nesting:
-            return self._perhaps_over(buf, pos, at, final)
+        if found == -1 or (found == 0 and not self._nesting) or found == -2:
+            bound, stop = self._element_bound(buf, at, final)
+            if bound != QUOTED:
+                return self._at_bound(buf, pos, at, bound, stop)
         self._nesting += (0, -1, 1)[found + 1] if found >= 0 else 0
         stop = at + (len(space) if found < 0 else len((self._end, opening)[found]))
         self._pass(buf[pos:stop])
         return stop
 
+    def _element_bound(self, buf: str, at: int, final: bool) -> tuple[int, int]:
+        """The same as `_bound` among elements: one with another argument's name may belong to the value."""
+        holds = types_of(self._schema, self._root) & {"object", "array"}
+        nests = holds or not self._schema
+        is_next = _never if nests else self._is_next
+        return self._spec.bounds.at(buf, at, self._end, final, False, self._is_tool, is_next)
+
     def _more_value(self, buf: str, pos: int, final: bool) -> int:
-        """No end in sight: pass on all that cannot be the beginning of one."""
+        """No end in sight: pass on all of it, but for a newline that may belong to an end tag."""
         if final:
             return ~pos
-        size = len(buf)
-        at = buf.find(self._end[0], max(pos, size - len(self._end) + 1))
-        while at >= 0 and not self._end.startswith(buf[at:]):
-            at = buf.find(self._end[0], at + 1)
-        stop = size if at < 0 else at
-        if self._spec.newline and stop > pos and buf[stop - 1] == "\n":
+        stop = len(buf)
+        if self._spec.space and self._buffered:
+            stop = self._before_prefix(buf, pos)
+        if stop > pos and buf[stop - 1] == "\n":
             stop -= 1
         self._pass(buf[pos:stop])
         return ~stop
 
-    def _closes(self, buf: str, end: int, final: bool) -> int:
-        """Whether another tag follows, as behind a real end tag. See `match`."""
-        at = end + len(self._end)
-        limit = min(len(buf), at + LOOKAHEAD)
-        while at < limit and buf[at] in SPACE:
-            at += 1
-        if at == len(buf):
-            return 0 if final else -1
-        return match(buf, at, self._options, final)
+    def _before_prefix(self, buf: str, pos: int) -> int:
+        """Where what may become the prefix of a tag begins, at the end of the text."""
+        space = self._spec.space
+        at = buf.find(space[0], max(pos, len(buf) - len(space) + 1))
+        while at >= 0 and not space.startswith(buf[at:]):
+            at = buf.find(space[0], at + 1)
+        return len(buf) if at < 0 else at
 
     def _pass(self, text: str) -> None:
         if not text:
             return
+        cut = text.rfind("\n")
+        self._line = (cut >= 0 or self._line) and not text[cut + 1 :].strip(" \t")
         if not self._buffered:
             self._sink.arguments(escape(text))
             return
@@ -440,6 +542,10 @@ _KINDS: Final = {
 }
 
 
+def _never(key: str) -> bool:
+    return False
+
+
 def _kind_of(written: str) -> str:
     """What an attribute such as `string="false"` or `type="number"` says about the value."""
     word = written.partition("[")[0].strip().lower()
@@ -459,4 +565,5 @@ _STATES: Final[tuple[Callable[[XmlReader, str, int, bool], int], ...]] = (
     XmlReader._json_body,
     XmlReader._cdata,
     XmlReader._region,
+    XmlReader._close,
 )

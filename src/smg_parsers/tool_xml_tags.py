@@ -20,7 +20,9 @@ TAG_LIMIT: Final = NAME_LIMIT
 ELEMENT_DEPTH: Final = 32
 _ATTRIBUTE_LIMIT: Final = 64
 
+SELF_CLOSED: Final = "/"
 _NOT_IN_NAMES: Final = "<>{}\"'\n\r\t"
+_PLAIN_END: Final = (">",)
 _NAME: Final = re.compile(f"[^ {_NOT_IN_NAMES}]*")
 _LOOSE_NAME: Final = re.compile(f"[^{_NOT_IN_NAMES}]*")
 
@@ -30,7 +32,8 @@ class Tag:
     """An opening tag: `begin`, then a name, then one of `ends`, or one of `stops`, which is not part of the tag.
 
     With `attribute`, the name is that attribute's value. `entities` says that attribute values write quotes and
-    ampersands as entities. A `loose` name may hold spaces.
+    ampersands as entities. A `loose` name may hold spaces. White space around the name belongs to the tag. A name before
+    a `>` may stand in quotes, and a slash before the `>` (`SELF_CLOSED` among the attributes) closes the tag itself.
     """
 
     begin: str
@@ -49,6 +52,8 @@ def read_tag(tag: Tag, buf: str, pos: int, final: bool) -> tuple[int, str, dict[
     """
     if not tag.attribute:
         reached, name = _named(tag, buf, pos, final)
+        if name[-1:] == "/" and tag.ends == _PLAIN_END:
+            return reached, name[:-1].rstrip(), {SELF_CLOSED: name[-1]}
         return reached, name, {}
     attributes: dict[str, str] = {}
     window = buf[pos : pos + TAG_LIMIT]
@@ -66,9 +71,15 @@ def _named(tag: Tag, buf: str, pos: int, final: bool) -> tuple[int, str]:
     limit = min(len(buf), pos + NAME_LIMIT)
     window = buf[pos:limit]
     begin = limit - len(window.lstrip(SPACE))
-    at = _name_end(tag, buf, begin, limit)
-    name = buf[begin:at].rstrip(" ")
-    stop = limit - len(buf[at:limit].lstrip(" "))
+    quoted = tag.ends == _PLAIN_END and buf[begin : begin + 1] in ("'", '"')
+    at = _name_end(tag, buf, begin + quoted, limit)
+    name = buf[begin + quoted : at].rstrip(" ")
+    at += quoted and buf[at : at + 1] == buf[begin]
+    stop = limit - len(buf[at:limit].lstrip(SPACE))
+    if "\n" in tag.ends and name:
+        line = buf.find("\n", at, stop)
+        if line >= 0:
+            return line + 1, name
     if stop >= pos + NAME_LIMIT:
         return pos + NAME_LIMIT, ""
     if stop == len(buf):
@@ -106,6 +117,10 @@ def _attributes(tag: Tag, buf: str, final: bool, found: dict[str, str]) -> int:
         end = match(buf, at, tag.ends, final)
         if end >= 0:
             return at + len(tag.ends[end])
+        if buf[at] == "/":
+            found[SELF_CLOSED] = "/"
+            at += 1
+            continue
         equals = at
         while equals < len(buf) and equals - at < _ATTRIBUTE_LIMIT and (buf[equals].isalnum() or buf[equals] in "_-:."):
             equals += 1
@@ -130,7 +145,7 @@ def _attribute_value(tag: Tag, buf: str, at: int, name: str, found: dict[str, st
         found[name] = buf[at + 1 : end]
         return end + 1 if end >= 0 else -1
     end = at
-    while end < len(buf) and buf[end] not in SPACE and not _at(buf, end, tag.ends):
+    while end < len(buf) and buf[end] not in SPACE and not _at(buf, end, tag.ends) and not buf.startswith("/>", end):
         end += 1
     found[name] = buf[at:end]
     return end if end < len(buf) else -1

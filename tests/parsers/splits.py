@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from smg_parsers import CallArguments, CallEnd, CallStart, Parser, Piece, Reasoning, Text, merge
+from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Parser, Piece, Reasoning, Text, merge
 
 
 def cuts(text: str, seed: int = 0, random_cuts: int = 100) -> Iterator[list[str]]:
@@ -48,6 +48,8 @@ def outline(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
             entries.append({"text": piece.text})
         elif isinstance(piece, Reasoning):
             entries.append({"reasoning": piece.text})
+        elif isinstance(piece, Citation):
+            entries.append({"citation": [piece.start, piece.end, *piece.sources]})
         elif isinstance(piece, CallStart):
             assert piece.index == len(calls)
             calls[piece.index] = {"name": piece.name, "id": piece.id, "raw": "", "complete": False}
@@ -57,6 +59,8 @@ def outline(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
             calls[piece.index]["raw"] += piece.delta
         elif isinstance(piece, CallEnd):
             calls[piece.index]["complete"] = True
+            if piece.repaired:
+                calls[piece.index]["repaired"] = True
     for call in calls.values():
         raw = call.pop("raw")
         if call["complete"]:

@@ -32,6 +32,7 @@ def test_a_transcript_gives_what_it_says_for_every_split(family: str, case: dict
             in_reasoning=case.get("in_reasoning"),
             call_id=fixed_ids(),
             unknown_tools=case.get("unknown_tools", "forward"),
+            any_tool=case.get("any_tool", False),
         )
         pieces = run(parser, chunks)
         if first is None:

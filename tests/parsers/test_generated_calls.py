@@ -25,10 +25,14 @@ MARKS = [
 
 
 def words(form: Any) -> st.SearchStrategy[str]:
-    """Strings with quotes, newlines and markers in them; a raw value cannot hold the marker that ends it."""
+    """Strings with quotes, newlines and markers in them; a raw value cannot hold what ends it or its call."""
     mixed = st.lists(st.one_of(st.sampled_from(MARKS), st.text(max_size=6)), max_size=4).map("".join)
     clean = mixed.filter(lambda word: not any(0xD800 <= ord(char) <= 0xDFFF for char in word))
-    return clean if form.value_end is None else clean.filter(lambda word: form.value_end not in word)
+    if form.value_end is None:
+        return clean
+    return clean.filter(
+        lambda word: form.value_end not in word and "</function></tool_call>" not in "".join(word.split())
+    )
 
 
 def values(form: Any) -> st.SearchStrategy[Any]:

@@ -87,6 +87,19 @@ def test_arbitrary_bytes_raise_nothing_and_lose_nothing(name: str, raw: bytes) -
     assert not law.conservation(make, text, FAMILIES[name])
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_broken_calls_are_read_alike_however_they_are_cut_and_lose_nothing(name: str) -> None:
+    (opens, closes), call = EXAMPLES[name]
+    make = maker(name, [WEATHER], False)
+    breaches = []
+    for text in law.breakage(f"{opens}why{closes}{call}\n{call} Done.", 48):
+        breaches += [*law.order(make, text), *law.conservation(make, text, FAMILIES[name])]
+        whole = law.read(make, [text])
+        assert law.read(make, list(text)) == whole, text
+        assert law.read(make, [text[at : at + 3] for at in range(0, len(text), 3)]) == whole, text
+    assert not breaches, "\n".join(map(str, breaches))
+
+
 EVERY_GRAMMAR = ("qwen35", "kimi_k2", "harmony", "gemma4", "pythonic", "glm45", "xlam", "minimax_m3")
 
 
@@ -146,6 +159,32 @@ def test_the_law_catches_a_parser_whose_result_depends_on_the_cut() -> None:
 def test_the_law_catches_a_parser_that_loses_text() -> None:
     assert law.conservation(Forgetful, "a<", FAMILIES["plain"])
     assert not law.conservation(maker("plain", None, False), "a<", FAMILIES["plain"])
+
+
+class Swallows:
+    """Begins a call at the first `<tool_call>`, says its name, and drops the next twenty characters for good."""
+
+    def __init__(self) -> None:
+        self.seen = ""
+        self.begun = self.given = False
+
+    def feed(self, text: str) -> list[Piece]:
+        self.seen += text
+        if not self.begun and "<tool_call>" in self.seen:
+            self.begun, self.seen = True, ""
+            return [CallStart(0, "call", "f")]
+        if self.begun and not self.given and len(self.seen) > 20:
+            self.given, text = True, self.seen[20:]
+            return [Text(text)]
+        return [Text(text)] if self.given else []
+
+    def finish(self) -> list[Piece]:
+        return []
+
+
+def test_the_law_catches_a_broken_call_that_vanishes() -> None:
+    text = "<tool_call>\n<parameter=city>Paris is gone, and the rest is here"
+    assert "city" in law.conservation(Swallows, text, FAMILIES["qwen35"])[0].detail
 
 
 def test_merged_pieces_have_no_neighbours_of_a_kind() -> None:

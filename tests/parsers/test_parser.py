@@ -160,7 +160,7 @@ def test_indentation_and_blank_lines_of_a_value_survive() -> None:
 
 def test_an_unescaped_quote_in_a_python_string_does_not_end_it() -> None:
     text = "[say(text='it's fine', n=1)]"
-    assert outline(parse("pythonic", text))[0]["call"]["arguments"] == {"text": "it's fine", "n": 1}
+    assert outline(parse("pythonic", text, any_tool=True))[0]["call"]["arguments"] == {"text": "it's fine", "n": 1}
 
 
 def test_markdown_links_and_footnotes_are_text() -> None:
@@ -213,8 +213,37 @@ class TestReasoning:
         assert parse("qwen3", "Hi <think>a</think>b") == [Text("Hi "), Reasoning("a"), Text("b")]
 
     def test_it_may_open_again(self) -> None:
-        pieces = parse("qwen3", "<think>a</think>b<think>c</think>d")
-        assert pieces == [Reasoning("a"), Text("b"), Reasoning("c"), Text("d")]
+        pieces = parse("qwen3", "<think>a</think>b\n<think>c</think>d")
+        assert pieces == [Reasoning("a"), Text("b\n"), Reasoning("c"), Text("d")]
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            "The tag <think> opens it, </think> closes it.",
+            "b<think>c</think>d",
+            "Write `<think>` first.",
+            'It is called "<think>".',
+            "Like so:\n```\n<think>\nwhy\n</think>\n```\nDone.",
+        ],
+    )
+    def test_an_opening_tag_that_the_answer_speaks_of_stays_in_the_answer(self, answer: str) -> None:
+        assert parse("qwen3", "<think>a</think>" + answer) == [Reasoning("a"), Text(answer)]
+        assert parse("deepseek_r1", "a</think>" + answer) == [Reasoning("a"), Text(answer)]
+
+    @pytest.mark.parametrize("answer", ["Write `<think>` first.", "```\n<think>\n```"])
+    def test_a_quoted_tag_opens_nothing_where_the_model_did_not_reason(self, answer: str) -> None:
+        assert parse("qwen3", answer) == [Text(answer)]
+
+    def test_behind_a_closed_code_fence_it_may_open_again(self) -> None:
+        pieces = parse("qwen3", "<think>a</think>```\nx\n```\n<think>c</think>d")
+        assert pieces == [Reasoning("a"), Text("```\nx\n```\n"), Reasoning("c"), Text("d")]
+
+    def test_a_family_that_interleaves_opens_it_within_a_line(self) -> None:
+        text = "<|inner_prefix|>a<|inner_suffix|>b <|inner_prefix|>c<|inner_suffix|>d"
+        assert parse("apertus", text) == [Reasoning("a"), Text("b "), Reasoning("c"), Text("d")]
+
+    def test_a_doubled_opening_tag_is_one(self) -> None:
+        assert parse("qwen3", "<think>\n<think>a</think>b") == [Reasoning("\na"), Text("b")]
 
     def test_an_open_block_needs_no_opener_and_drops_one_at_its_start(self) -> None:
         for text in ("a</think>b", "<think>a</think>b"):

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from smg_core.engines.base import EngineLogprob, EngineOutput
 from smg_core.errors import EngineFailed, EngineGarbled, SmgError
 from smg_core.events import (
+    Annotation,
     Event,
     Finished,
     FinishReason,
@@ -32,7 +33,7 @@ from smg_core.events import (
 )
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.stream import StopMatcher
-from smg_parsers import CallArguments, CallEnd, CallStart, Piece, Reasoning, Text
+from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
 
 __all__ = ["OutputParser", "OutputPlan", "OutputProcessor"]
 
@@ -85,8 +86,10 @@ class _Choice:
         "plain",
         "plan",
         "reasoning_tokens",
+        "spoken",
         "stopper",
         "text",
+        "text_begins",
         "tokens",
     )
 
@@ -104,6 +107,8 @@ class _Choice:
         self.reasoning_tokens = 0
         self.calls = 0
         self.finished = False
+        self.spoken = 0  # characters of text that the parser has given out, and
+        self.text_begins = 0  # how many of them came before the open block: citations count from the answer's start
         self.logprobs: list[TokenLogprob] = []
         self.text: list[str] = []
         self.ending = Finished(index, "error")  # what `_finish` replaces
@@ -151,7 +156,7 @@ class _Choice:
         self.close(events)
         self.block = block
 
-    def close(self, events: list[Event], *, valid: bool = False) -> None:
+    def close(self, events: list[Event], *, valid: bool = False, repaired: bool = False) -> None:
         """End the block that is open, if one is. A call that is closed without `valid` was cut off."""
         block, self.block = self.block, None
         if block is None:
@@ -161,11 +166,12 @@ class _Choice:
         elif block == _REASONING:
             events.append(ReasoningEnd(self.index))
         else:
-            events.append(ToolCallEnd(self.index, block, valid))
+            events.append(ToolCallEnd(self.index, block, valid, repaired))
 
     def _visible(self, text: str, events: list[Event]) -> None:
         if self.block != _TEXT:
             self._open(_TEXT, events)
+            self.text_begins = self.spoken
         if self.plan.check is not None:
             self.text.append(text)
         if self.logprobs:
@@ -180,18 +186,27 @@ class _Choice:
             if isinstance(piece, Text):
                 other += len(piece.text)
                 self._visible(piece.text, events)
+                self.spoken += len(piece.text)
             elif isinstance(piece, Reasoning):
                 thought += len(piece.text)
                 self.logprobs.clear()
                 if self.block != _REASONING:
                     self._open(_REASONING, events)
                 events.append(ReasoningDelta(self.index, piece.text))
+            elif isinstance(piece, Citation):
+                self._cite(piece, events)
             else:
                 other += 1
                 self._call_piece(piece, events)
         if thought:
             # A feed that ends the reasoning also brings what follows: its tokens are shared out by length.
             self.reasoning_tokens += round(tokens * thought / (thought + other))
+
+    def _cite(self, citation: Citation, events: list[Event]) -> None:
+        """One annotation for each source of words that the open text holds."""
+        start, end = citation.start - self.text_begins, citation.end - self.text_begins
+        if self.block == _TEXT and start >= 0:
+            events.extend(Annotation(self.index, "document", start, end, source) for source in citation.sources)
 
     def _call_piece(self, piece: CallStart | CallArguments | CallEnd, events: list[Event]) -> None:
         self.logprobs.clear()
@@ -205,7 +220,7 @@ class _Choice:
         elif isinstance(piece, CallArguments):
             events.append(ToolCallDelta(self.index, call, piece.delta))
         else:
-            self.close(events, valid=True)
+            self.close(events, valid=True, repaired=piece.repaired)
 
     def _note_logprobs(self, logprobs: Sequence[EngineLogprob]) -> None:
         for each in logprobs:

@@ -53,22 +53,39 @@ _BODIES = WireDecoder(_Body, {})
 def parse_function_call(body: bytes, limits: RequestLimits, family_of: FamilyOf) -> bytes:
     """`{"remaining_text", "reasoning_text", "tool_calls", "family", "success"}`. Raises InvalidRequest."""
     wire = _BODIES.strict(body, limits)
-    if len(wire.tools) > limits.tools:
-        raise too_many("tools", len(wire.tools), limits.tools, "tools")
-    tools = [{"name": tool.function.name, "parameters": tool.function.parameters or {}} for tool in wire.tools]
-    family, pieces = _read(wire, family_of, tools or None)
+    family, tools = _family(wire, family_of), _tools(wire, limits)
+    # Who asks for the calls of a text and names no tools wants all of them.
+    parser = Parser(family, tools=tools, any_tool=tools is None, in_reasoning=_begins_inside(wire, family))
+    pieces = parser.parse(wire.text)
     return _answer(family, {"remaining_text": _text(pieces), "tool_calls": _calls(pieces)}, pieces)
 
 
 def parse_reasoning(body: bytes, limits: RequestLimits, family_of: FamilyOf) -> bytes:
-    """`{"normal_text", "reasoning_text", "family", "success"}`; calls stay in the text. Raises InvalidRequest."""
-    family, pieces = _read(_BODIES.strict(body, limits), family_of, [])
+    """`{"normal_text", "reasoning_text", "family", "success"}`; calls stay in the text, also those that come before the end of
+    the reasoning, so that `/parse/function_call` finds them there. Raises InvalidRequest."""
+    wire = _BODIES.strict(body, limits)
+    family = _family(wire, family_of)
+    parser = Parser(family, tools=_tools(wire, limits), in_reasoning=wire.in_reasoning, keep_calls=True)
+    pieces = parser.parse(wire.text)
     return _answer(family, {"normal_text": _text(pieces)}, pieces)
 
 
-def _read(wire: _Body, family_of: FamilyOf, tools: list[dict[str, Any]] | None) -> tuple[Family, list[Piece]]:
-    family = _family(wire, family_of)
-    return family, Parser(family, tools=tools, in_reasoning=wire.in_reasoning).parse(wire.text)
+def _tools(wire: _Body, limits: RequestLimits) -> list[dict[str, Any]] | None:
+    """The tools in the parser's form; None where the request names none."""
+    if len(wire.tools) > limits.tools:
+        raise too_many("tools", len(wire.tools), limits.tools, "tools")
+    tools = [{"name": tool.function.name, "parameters": tool.function.parameters or {}} for tool in wire.tools]
+    return tools or None
+
+
+def _begins_inside(wire: _Body, family: Family) -> bool:
+    """Whether a text that is to have its calls found begins inside reasoning. Where the request does not say: only if it shows
+    where that reasoning ends, since reasoning has mostly been taken from such a text already."""
+    thinking = family.thinking
+    if wire.in_reasoning is not None or not thinking.opens_in_prompt:
+        return bool(wire.in_reasoning)
+    ends = min((at for at in map(wire.text.find, thinking.closes) if at >= 0), default=-1)
+    return ends >= 0 and not any(opening in wire.text[:ends] for opening in thinking.opens)
 
 
 def _family(wire: _Body, family_of: FamilyOf) -> Family:

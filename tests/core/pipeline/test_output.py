@@ -13,6 +13,7 @@ import smg_core.simulator
 from smg_core.engines.base import EngineLogprob, EngineOutput
 from smg_core.errors import EngineFailed, EngineGarbled
 from smg_core.events import (
+    Annotation,
     Event,
     Finished,
     FinishReason,
@@ -223,6 +224,33 @@ def test_reasoning_text_and_calls_come_in_order_however_the_ids_are_batched(cuts
     assert "".join(event.arguments for event in events if isinstance(event, ToolCallDelta)) == '{"x": 1}'
     assert kinds.index(ReasoningDelta) < kinds.index(TextDelta) < kinds.index(ToolCallStart) < kinds.index(ToolCallEnd)
     assert events[-2] == Finished(0, "tool_calls")
+
+
+def cohere() -> OutputParser:
+    return Parser.for_family("command_a", tools=[], in_reasoning=False)
+
+
+CITED = "One.<|START_THINKING|>hm<|END_THINKING|>It is <co>18 degrees</co: 0:[1,2]> there."
+
+
+@given(st.lists(st.integers(0, 200), max_size=8))
+def test_citations_are_annotations_that_count_from_the_beginning_of_their_own_block(cuts: list[int]) -> None:
+    outputs = [EngineOutput(ids=piece) for piece in split(ids_of(CITED), cuts)] + [EngineOutput(finish="stop")]
+    events = run(plan(parser=cohere), outputs)
+    notes = [event for event in events if isinstance(event, Annotation)]
+
+    assert text_of(events) == "One.It is 18 degrees there."
+    assert notes == [Annotation(0, "document", 6, 16, "0:1"), Annotation(0, "document", 6, 16, "0:2")]
+
+
+def test_a_call_that_the_parser_had_to_repair_says_so() -> None:
+    def coder() -> OutputParser:
+        return Parser.for_family("qwen3_coder", tools=[{"name": "add", "parameters": {}}])
+
+    lost = "<tool_call>\n<function=add>\n<parameter=x>\n1\n</function>\n</tool_call>"
+    events = run(plan(parser=coder), [EngineOutput(ids=ids_of(lost)), EngineOutput(finish="stop")])
+
+    assert [event for event in events if isinstance(event, ToolCallEnd)] == [ToolCallEnd(0, 0, True, True)]
 
 
 def test_reasoning_tokens_are_counted() -> None:

@@ -48,6 +48,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "book_trip": TRIP,
     "store": STORE,
     "run_python": {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]},
+    "f2_0": {"type": "object", "properties": {"zone": {"type": "string"}}},
     "now": {"type": "object", "properties": {}},
     "get-time": {"type": "object", "properties": {"zone": {"type": "string"}}},
 }
@@ -189,7 +190,10 @@ def value_cases(form: Format) -> Iterator[dict[str, Any]]:
         [calls(Call("get_weather", {"city": "<b>&lt;Paris&gt;</b> & {x: [1]}"}))],
     )
     yield case(form, "the call's own markers in a string", [calls(Call("run_python", {"code": marker_string(form)}))])
-    yield case(form, "an unknown tool is forwarded", [calls(Call("mystery", {"topic": "alpha"}))])
+    unknown = case(form, "an unknown tool is forwarded", [calls(Call("mystery", {"topic": "alpha"}))])
+    yield unknown if not form.alone else unknown | {
+        "name": "an unknown tool is text where no marker opens a call", "expect": [{"text": unknown["text"]}],
+    }  # fmt: skip
     if form.parallel:
         dropped = case(
             form,
@@ -211,6 +215,9 @@ def marker_string(form: Format) -> str:
     return "print('" + " ".join(safe) + "') # )] ]} 'end'"
 
 
+PLAIN_TAGS = ("<think>", "<seed:think>", "<mm:think>", "<longcat_think>")
+
+
 def thinking_cases(form: Format) -> Iterator[dict[str, Any]]:
     """Reasoning before, around and without the rest."""
     if form.think is None:
@@ -229,6 +236,11 @@ def thinking_cases(form: Format) -> Iterator[dict[str, Any]]:
         yield case(
             form, "reasoning, text and a call", [reasoning(WHY), text("I will look."), calls(PARIS)], in_reasoning=start
         )
+    if form.think[0].strip() in PLAIN_TAGS and not form.alone:
+        tag = form.think[0].strip()
+        for number, answer in enumerate((f"Write `{tag}` first.", f"The tag {tag} opens it."), start=1):
+            spoken = [reasoning(WHY), text(answer)]
+            yield case(form, f"an opening tag that the answer speaks of, {number}", spoken, in_reasoning=start)
     if type(form) is not Format:
         return
     yield case(form, "the prompt opened the reasoning", [reasoning(WHY), text("Mild.")], in_reasoning=True)
@@ -290,11 +302,31 @@ def edge_cases(form: Format) -> Iterator[dict[str, Any]]:
     """Prose that looks like a call, and output cut off."""
     likeness = LOOKALIKES.get(form.family, f"The marker {form.opener} begins a call; nothing follows here.")
     yield case(form, "prose that looks like a call", [text(likeness)])
+    if form.alone:
+        yield from bare_cases(form)
     partial = form.opener[: max(1, len(form.opener) - 1)]
     if type(form) is Format and not form.tail and not any(form.answer):
         yield case(form, "text that ends with half a marker", [text("See " + partial)])
     whole = form.render([calls(PARIS)])
     yield from truncated_cases(form, whole)
+
+
+BARE_PROSE = (
+    "Use `df[df.apply(axis=1)]` and `[P(X=2)]`, then [f(x=1), g()] and [mystery(topic='alpha')].",
+    'Send {"name": "mystery", "arguments": {}} or [{"name": "x", "parameters": {"a": [1]}}] as the body.',
+    "[mystery()]",
+    '{"name": "mystery", "parameters": {"topic": "alpha"}}',
+)
+
+
+def bare_cases(form: Format) -> Iterator[dict[str, Any]]:
+    """Prose with the shape of a call and the name of no tool, and a call where no tools are declared."""
+    for number, likeness in enumerate(BARE_PROSE, start=1):
+        yield case(form, f"prose with the shape of a call, {number}", [text(likeness)])
+    undeclared = case(form, "a call where no tools are declared", [calls(PARIS)])
+    yield undeclared | {"tools": None, "expect": [{"text": undeclared["text"]}]}
+    asked = case(form, "a call where any name will do", [calls(PARIS)])
+    yield asked | {"tools": None, "any_tool": True}
 
 
 def truncated_cases(form: Format, whole: str) -> Iterator[dict[str, Any]]:
@@ -322,9 +354,67 @@ def cut_off(form: Format, name: str, made: Sequence[Call]) -> dict[str, Any]:
     return full | {"truncated": True}
 
 
+def careless_cases(form: Format) -> Iterator[dict[str, Any]]:
+    """Tagged calls of which a marker is missing or misspelt: each stays a call of its own, and says that it was repaired."""
+    if form.value_kind not in ("schema", "marked", "nested") or form.value_end is None:
+        return
+    for end, what in (("", "no end tag"), ("1", "a misspelt end tag"), ("/", "an end tag with a slash")):
+        first = [Call("get_weather", {"city": "Paris", "days": 2}), ROME]
+        yield careless(form, f"{what} before the next parameter", first, "Paris", end)
+        last = [Call("run_python", {"code": "print('one')\nprint('two')"}), Call("run_python", {"code": "rm -rf x"})]
+        yield careless(form, f"{what} at the end of a call", last, "print('two')", end)
+
+
+def careless(form: Format, name: str, made: Sequence[Call], value: str, wrong: str) -> dict[str, Any]:
+    """A case in which the end tag behind `value` is left out, or has something too much before its last character."""
+    spoilt = case(form, name, [calls(*made)])
+    tag = form.value_end or ""
+    if form.family == "minimax_m3":
+        tag = f"{tag}</{next(key for key, given in made[0].arguments.items() if value in str(given))}>"
+    begin = spoilt["text"].index(tag, spoilt["text"].index(value))
+    other = tag[:-1] + wrong + tag[-1:] if wrong else ""
+    rest = spoilt["text"][begin + len(tag) :]
+    if not wrong and spoilt["text"][begin - 1] == "\n":
+        rest = rest.removeprefix("\n")
+    spoilt["text"] = spoilt["text"][:begin] + other + rest
+    next(piece for piece in spoilt["expect"] if "call" in piece)["call"]["repaired"] = True
+    return spoilt
+
+
+HEADER_MARKERS = (
+    "<|tool_call_argument_begin|>",
+    "<｜tool▁sep｜>",
+    "[ARGS]",
+    "<arg_key>",
+    "<longcat_arg_key>",
+    "<ifm|arg_key>",
+    "<tool_sep>",
+    "<|constrain|>",
+    "<|message|>",
+    "<|content_invoke_tool_json|>",
+    "<|plamo:end_tool_name:plamo|>",
+    "<|plamo:begin_tool_arguments:plamo|>",
+)
+
+
+def spaced_cases(form: Format) -> Iterator[dict[str, Any]]:
+    """White space before the markers of a call's header belongs to the header."""
+    whole = form.render([calls(PARIS)])
+    found = [marked for marked in HEADER_MARKERS if marked in whole]
+    if not found:
+        return
+    for name, space in (("newlines", "\n"), ("tabs", "\t"), ("carriage returns", "\r\n"), ("blanks", "  ")):
+        spaced = case(form, f"{name} before the header's markers", [calls(PARIS)])
+        for marked in found:
+            spaced["text"] = spaced["text"].replace(marked, space + marked)
+        yield spaced
+
+
 SCENARIOS: tuple[Callable[[Format], Iterator[dict[str, Any]]], ...] = (
     plain_cases,
     value_cases,
     thinking_cases,
     edge_cases,
+    careless_cases,
+    spaced_cases,
 )

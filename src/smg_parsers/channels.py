@@ -1,0 +1,58 @@
+"""Gemma's channels: what follows `<|channel>` when it is not the name that the template writes.
+
+Decides: what a channel's name is, and whether the channel is reasoning or the answer.
+Above: `table`. Below: `base`.
+Does not know: where a channel ends; its closing marker is one of reasoning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from smg_parsers.base import MORE, NAME_LIMIT, SWITCH, Grammar, Sink
+
+_ANSWERS: Final = ("final", "answer", "response")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedChannels:
+    """`<|channel>name⏎`. Without a name, or with one that is not known, it is a channel of reasoning."""
+
+    opens: tuple[str, ...]
+    at_start: bool = False
+
+    @property
+    def headers(self) -> bool:
+        """See `CallSpec.headers`."""
+        return True
+
+    def begin(self, marker: str, sink: Sink) -> Grammar:
+        """See `CallSpec.begin`."""
+        return ChannelReader(sink)
+
+
+class ChannelReader:
+    """Reads a name that a line of its own holds, or none."""
+
+    __slots__ = ("_sink", "status")
+
+    def __init__(self, sink: Sink) -> None:
+        self.status = MORE
+        self._sink = sink
+
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        """See `Grammar.step`."""
+        at = pos
+        limit = min(len(buf), pos + NAME_LIMIT)
+        while at < limit and (buf[at].isalnum() or buf[at] == "_"):
+            at += 1
+        if at == len(buf) and not final:
+            return ~pos
+        named = buf[at : at + 1] == "\n"
+        self._sink.reasoning = not (named and buf[pos:at] in _ANSWERS)
+        self.status = SWITCH
+        return at + 1 if named else pos
+
+    def finish(self, rest: str) -> None:
+        """Nothing to do: no call is open here."""

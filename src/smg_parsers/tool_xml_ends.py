@@ -1,0 +1,216 @@
+"""Where a value of a tagged call ends, and where the next call begins, also when markers are missing or misspelt.
+
+Decides: whether the tag at a place in a value is the value's end tag, a misspelling of it, the next parameter, the call's
+closing sequence, the next call, or text that the value quotes. It looks ahead at most a few tags and `LOOKAHEAD` white
+spaces, so what a reader holds back stays bounded.
+Above: `tool_xml`. Below: `base`, `tool_xml_tags`.
+Does not know: what a value becomes, or what is done about a missing marker.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from smg_parsers.base import LOOKAHEAD, NAME_LIMIT, SPACE, match
+from smg_parsers.tool_xml_tags import Tag, read_tag
+
+Knows = Callable[[str], bool]
+
+YES: Final = 0
+LATER: Final = -1
+NO: Final = -2
+"""What `base.match` says too: yes, not to be told yet, no."""
+
+QUOTED, OPEN_QUESTION, ENDS, MISSPELT, MISSING = range(5)
+"""What stands at a place in a value: text, something that more input will tell, its end tag, a misspelt end tag, or what
+can only come after it."""
+
+_MISSPELLING: Final = 16
+"""Characters that a misspelt end tag may have too many."""
+_CLOSING_TAGS: Final = 4
+_JSON_CALL: Final = re.compile(r'\{\s{0,64}"name"\s{0,64}:\s{0,64}"([^"]*)"')
+_JSON_BEGUN: Final = re.compile(r'\{\s{0,64}("(n(a(m(e("\s{0,64}(:\s{0,64}("[^"]*)?)?)?)?)?)?)?)?')
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The tags of one family that can stand around a value. The fields are those of `XmlCalls`."""
+
+    opens: tuple[str, ...]
+    call: Tag
+    close: str
+    closes: tuple[str, ...]
+    param: Tag
+    value: str
+    fillers: tuple[str, ...]
+    words: bool
+    json: bool
+    nests: bool
+    inline: bool
+
+    @property
+    def _closing(self) -> tuple[str, ...]:
+        return (*filter(None, (self.close,)), *self.closes)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What a value can be bounded by, its own end tag left out."""
+        return (*self._closing, self.param.begin, *self.opens, self.call.begin)
+
+    def at(self, buf: str, at: int, end: str, final: bool, line: bool, tool: Knows, key: Knows) -> tuple[int, int]:
+        """What stands at `at` in a value that `end` closes, and where it ends.
+
+        `line` says whether a line begins here; `tool` and `key` whether a name is a tool of the request, or an argument
+        that this call does not have yet.
+        """
+        if buf.startswith(end, at):
+            told = self.follows(buf, at + len(end), final, tool)
+            if told != NO:
+                return (ENDS, at + len(end)) if told == YES else (OPEN_QUESTION, at)
+        found, stop = self._misspelt(buf, at, end, final, tool)
+        if found != QUOTED:
+            return found, stop
+        told = self._after_the_value(buf, at, final, line, tool, key)
+        if told == NO and not final:
+            rest = buf[at : at + NAME_LIMIT]
+            told = LATER if any(tag.startswith(rest) for tag in (end, *self.tags)) else NO
+        return ((MISSING, at) if told == YES else (OPEN_QUESTION, at)) if told != NO else (QUOTED, at)
+
+    def _misspelt(self, buf: str, at: int, end: str, final: bool, tool: Knows) -> tuple[int, int]:
+        """An end tag with something too much before its `>`, or with none, at the end of a line."""
+        stem = end.removesuffix(">")
+        if stem == end or not buf.startswith(stem, at):
+            return QUOTED, at
+        stop = at + len(stem)
+        limit = min(len(buf), stop + _MISSPELLING)
+        while stop < limit and buf[stop] not in "<>\n":
+            stop += 1
+        if stop == len(buf) and not final:
+            return OPEN_QUESTION, at
+        if buf[stop : stop + 1] not in (">", "\n"):
+            return QUOTED, at
+        stop += buf[stop] == ">"
+        told = self.follows(buf, stop, final, tool)
+        return {YES: MISSPELT, LATER: OPEN_QUESTION}.get(told, QUOTED), stop if told == YES else at
+
+    def _after_the_value(self, buf: str, at: int, final: bool, line: bool, tool: Knows, key: Knows) -> int:
+        if buf.startswith(self._closing, at):
+            told = self._closing_sequence(buf, at, final, tool)
+            if told != NO:
+                return told
+        if buf.startswith(self.param.begin, at) and (line or self.inline or self.value or self.nests):
+            told = self._parameter(buf, at, final, key)
+            if told != NO:
+                return told
+        return self.calls_again(buf, at, final, tool) if line or self.nests else NO
+
+    def follows(self, buf: str, at: int, final: bool, tool: Knows) -> int:
+        """Whether what follows a closing tag is another tag, as behind a real one, or the output's end."""
+        at = _past_space(buf, at)
+        if at == len(buf):
+            return YES if final else LATER
+        options = (*self._closing, self.param.begin)
+        found = match(buf, at, options, final)
+        if found == LATER or (found == NO and final and _cut_off(buf, at, options)):
+            return YES if final else LATER
+        return YES if found >= 0 else self.calls_again(buf, at, final, tool)
+
+    def _parameter(self, buf: str, at: int, final: bool, key: Knows) -> int:
+        reached, name, _ = read_tag(self.param, buf, at + len(self.param.begin), final)
+        if not name:
+            return LATER if reached < 0 and not final else NO
+        if not key(name):
+            return NO
+        if not self.value:
+            return YES
+        at = _past_space(buf, reached)
+        if at == len(buf):
+            return NO if final else LATER
+        return min(match(buf, at, (self.value,), final), YES)
+
+    def _closing_sequence(self, buf: str, at: int, final: bool, tool: Knows) -> int:
+        """Whether a call is over here: two closing tags in a row, or one before another call or at the output's end."""
+        seen: set[str] = set()
+        tags = (*self._closing, *self.fillers)
+        for _ in range(_CLOSING_TAGS):
+            at = _past_space(buf, at)
+            if at == len(buf):
+                return YES if final else LATER
+            found = match(buf, at, tags, final)
+            if found == LATER:
+                return LATER
+            if found == NO:
+                break
+            seen.add(tags[found])
+            at += len(tags[found])
+            if len(seen) > 1:
+                return YES
+        if final and _cut_off(buf, at, tags):
+            return YES
+        return self.calls_again(buf, at, final, tool)
+
+    def calls_again(self, buf: str, at: int, final: bool, tool: Knows) -> int:
+        """Whether another call begins at `at`: its opening markers, and a name that is a tool's."""
+        openers = (*self.opens, self.call.begin)
+        found = match(buf, at, openers, final)
+        if found < 0:
+            return found
+        at += len(openers[found])
+        if self.json or openers[found] != self.call.begin:
+            told, at = self._to_the_name(buf, at, final, tool, named=openers[found] == self.call.begin)
+            if told != YES or at < 0:
+                return told
+        reached, name, _ = read_tag(self.call, buf, at, final)
+        if not name:
+            return LATER if reached < 0 and not final else NO
+        return YES if tool(name) else NO
+
+    def _to_the_name(self, buf: str, at: int, final: bool, tool: Knows, *, named: bool) -> tuple[int, int]:
+        """From an opening marker to the call's name: where it begins, or -1 when JSON has named the tool."""
+        for _ in range(_CLOSING_TAGS):
+            at = _past_space(buf, at)
+            if at == len(buf):
+                return (NO if final else LATER), -1
+            if self.json and buf[at] == "{":
+                return _json_name(buf, at, final, tool), -1
+            if named:
+                return YES, at
+            options = (self.call.begin, *self.fillers)
+            found = match(buf, at, options, final)
+            if found == LATER:
+                return LATER, -1
+            if found == 0:
+                return YES, at + len(self.call.begin)
+            if found > 0:
+                at += len(options[found])
+                continue
+            word = at
+            while self.words and at < min(len(buf), word + LOOKAHEAD) and buf[at].isalnum():
+                at += 1
+            if at == word:
+                return NO, -1
+        return NO, -1
+
+
+def _past_space(buf: str, at: int) -> int:
+    limit = min(len(buf), at + LOOKAHEAD)
+    while at < limit and buf[at] in SPACE:
+        at += 1
+    return at
+
+
+def _cut_off(buf: str, at: int, tags: tuple[str, ...]) -> bool:
+    """Whether the output ends inside one of the tags."""
+    rest = buf[at : at + NAME_LIMIT]
+    return any(tag.startswith(rest) for tag in tags)
+
+
+def _json_name(buf: str, at: int, final: bool, tool: Knows) -> int:
+    window = buf[at : at + NAME_LIMIT]
+    found = _JSON_CALL.match(window)
+    if found is not None:
+        return YES if tool(found[1]) else NO
+    return LATER if not final and len(window) < NAME_LIMIT and _JSON_BEGUN.fullmatch(window) else NO
