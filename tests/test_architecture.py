@@ -82,6 +82,7 @@ EDGES: dict[str, frozenset[str]] = {
     "demo": frozenset({"cli"}),
     "__main__": frozenset(),
     "smg_multimodal.fetch": frozenset({"server.media"}),
+    "smg_multimodal.places": frozenset({"server.media"}),
     "smg_multimodal.shm": frozenset({"server.media"}),
 }
 WIRING = frozenset({"server.gateway", "server.runtime", "server.onboarding", "server.reaching", "server.simulated"})
