@@ -53,7 +53,9 @@ class Allotment:
         """Hold `claim` now, or queue it: `claim.held` says which. Raises MediaTooLarge for more than there is at all, MediaBusy
         where the queue is full."""
         if claim.amount > self.total:
-            raise MediaTooLarge(f"this takes {claim.amount} bytes of memory to decode; there are {self.total} for all media")
+            raise MediaTooLarge(
+                f"the media take {claim.amount} bytes of memory; there are {self.total} for those of all requests"
+            )
         if len(self._queue) >= self._most_waiting:
             raise MediaBusy("too many media wait to be processed")
         self._queue.append(claim)

@@ -24,6 +24,8 @@ from typing import TypeVar
 import httpx
 
 from smg_multimodal.budget import ByteCount, Claim
+from smg_multimodal.costs import Cost
+from smg_multimodal.decoders import Decoders
 from smg_multimodal.egress import EgressRules, Target, data_url, site_of
 from smg_multimodal.errors import MediaBusy, MediaForbidden, MediaTooLarge, MediaUnavailable
 from smg_multimodal.expand import ReadyItem
@@ -31,7 +33,7 @@ from smg_multimodal.places import Places
 from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.types import Modality
 
-__all__ = ["FetchLimits", "Fetcher", "MediaLoader", "Source", "resolve"]
+__all__ = ["ByteCount", "FetchLimits", "Fetcher", "MediaLoader", "Source", "resolve", "together"]
 
 Result = TypeVar("Result")
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -39,6 +41,9 @@ Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _DECODED_HERE = 1024 * 1024
 """Data URLs up to this length are decoded on the event loop: a fraction of a millisecond."""
+
+_WALKED_HERE = 64 * 1024
+"""Files up to this length have their headers read on the event loop."""
 
 _HEADERS = {"accept": "image/*,video/*,audio/*;q=0.9,*/*;q=0.1", "accept-encoding": "identity"}
 
@@ -135,12 +140,16 @@ class Fetcher:
     async def close(self) -> None:
         """Nothing is kept between fetches, so there is nothing to close; those under way belong to who waits for them."""
 
+    def count(self) -> ByteCount:
+        """For the files of one request together."""
+        return ByteCount(self.limits.max_request_bytes)
+
     async def fetch(self, url: str, *, tenant: str = "", count: ByteCount | None = None) -> bytes:
         """The bytes at `url`. Raises `MediaForbidden`, `MediaUnavailable`, `MediaTooLarge`, `MediaBusy` or `BadMedia`.
 
         `tenant` is who asks, for a fair share of the places. `count` is that of the request, if it has other items.
         """
-        count = ByteCount(self.limits.max_request_bytes) if count is None else count
+        count = self.count() if count is None else count
         scheme = url[:8].partition(":")[0].lower()
         if scheme == "data":
             return await self._inline(url, count)
@@ -269,7 +278,7 @@ def _shared_places(total: int) -> Places:
     return Places(total, (max(1, total * 3 // 4), max(1, total // 2)))
 
 
-async def _together(work: Sequence[Coroutine[object, object, Result]]) -> list[Result]:
+async def together(work: Sequence[Coroutine[object, object, Result]]) -> list[Result]:
     """All results in order; on the first fault the rest is cancelled and the fault raised as it is."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
@@ -279,19 +288,38 @@ async def _together(work: Sequence[Coroutine[object, object, Result]]) -> list[R
             task.cancel()
 
 
+@dataclass(eq=False, slots=True)
+class _Making:
+    """An item on its way: who makes it, whether its turn has come, and how many requests wait for it."""
+
+    task: "asyncio.Future[ReadyItem]"
+    begun: "asyncio.Future[None]"
+    waiting: int = 0
+
+
 class MediaLoader:
     """Fetches, recognises and processes the items of a request, several at once, each distinct item once.
 
-    One loader serves one model's `preparer`. Items are processed in `pool`, which several loaders may share and whoever made
-    it closes; without one, in `threads` of its own.
+    One loader serves one model's `preparer`. Items are processed where `decoders` say, which several loaders share and whoever
+    made them closes; or in `pool`, which may be shared too; without either, in `threads` of its own.
     """
 
-    def __init__(self, preparer: Preparer, fetcher: Fetcher, *, pool: Executor | None = None, threads: int = 4) -> None:
+    def __init__(
+        self,
+        preparer: Preparer,
+        fetcher: Fetcher,
+        *,
+        pool: Executor | None = None,
+        threads: int = 4,
+        decoders: Decoders | None = None,
+    ) -> None:
         self._preparer = preparer
         self._fetcher = fetcher
-        self._pool = pool if pool is not None else ThreadPoolExecutor(threads, "media")
-        self._owns_pool = pool is None
-        self._running: dict[bytes, asyncio.Future[ReadyItem]] = {}
+        self._decoders = decoders
+        self._owns_pool = pool is None and decoders is None
+        shared = decoders.pool if decoders is not None else pool
+        self._pool = shared if shared is not None else ThreadPoolExecutor(threads, "media")
+        self._running: dict[bytes, _Making] = {}
 
     def close(self) -> None:
         """Let running items finish and take no more; a pool that was handed in is left as it is."""
@@ -309,11 +337,20 @@ class MediaLoader:
     async def load(self, sources: Sequence[Source], *, tenant: str = "") -> tuple[list[Media], list[ReadyItem]]:
         """The bytes and the finished items of `sources`, in their order; the first fault is raised."""
         self._preparer.check_count(len(sources))
-        count = ByteCount(self._fetcher.limits.max_request_bytes)
-        media = self._preparer.grouped(await _together([self._media(source, tenant, count) for source in sources]))
-        return media, await _together([self._item(each) for each in media])
+        count = self._fetcher.count()
+        media = self._preparer.grouped(await together([self._media(source, tenant, count) for source in sources]))
+        costs = await together([self.cost(each) for each in media])
+        made = [self.item(each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
+        return media, await together(made)
 
-    async def _item(self, media: Media) -> ReadyItem:
+    async def cost(self, media: Media) -> Cost:
+        """`Preparer.cost`; for long files, whose markers take a while to walk, off the event loop."""
+        if len(media.data) <= _WALKED_HERE:
+            return self._preparer.cost(media)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._preparer.cost, media)
+
+    async def item(self, media: Media, cost: Cost, *, tenant: str = "") -> ReadyItem:
+        """The item of `media`, remembered, being made for somebody else, or made now when it is its turn."""
         key = self._preparer.known_key(media)
         if key is None:
             loop = asyncio.get_running_loop()
@@ -322,27 +359,55 @@ class MediaLoader:
         found = self._preparer.remembered(key)
         if found is not None:
             return found
-        running = self._running.get(key)
-        if running is None:
-            running = asyncio.ensure_future(self._made(key, media))
-            self._running[key] = running
-            running.add_done_callback(partial(self._finished, key))
+        making = self._running.get(key) or self._begun(key, media, cost, tenant)
+        making.waiting += 1
+        try:
+            await asyncio.shield(making.begun)
+            return await self._finished(making)
+        finally:
+            making.waiting -= 1
+            if not making.waiting and not making.begun.done():
+                making.task.cancel()  # nobody wants it any more, and it has only waited
+
+    async def _finished(self, making: _Making) -> ReadyItem:
         seconds = self._fetcher.limits.process_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await asyncio.shield(running)
+                return await asyncio.shield(making.task)
         except TimeoutError as error:
             raise MediaTooLarge(f"the media took more than {seconds:g} s to process") from error
 
-    def _finished(self, key: bytes, future: "asyncio.Future[ReadyItem]") -> None:
-        self._running.pop(key, None)
-        if not future.cancelled():
-            future.exception()  # seen here, in case every request that waited for it has gone
+    def _begun(self, key: bytes, media: Media, cost: Cost, tenant: str) -> _Making:
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(self._made(key, media, cost, tenant, begun))
+        making = self._running[key] = _Making(task, begun)
+        task.add_done_callback(partial(self._ended, key, making))
+        return making
 
-    async def _made(self, key: bytes, media: Media) -> ReadyItem:
-        loop = asyncio.get_running_loop()
-        features = await loop.run_in_executor(self._pool, self._preparer.features, media)
+    def _ended(self, key: bytes, making: _Making, task: "asyncio.Future[ReadyItem]") -> None:
+        if self._running.get(key) is making:
+            del self._running[key]
+        if not making.begun.done():
+            making.begun.set_result(None)
+        if not task.cancelled():
+            task.exception()  # seen here, in case every request that waited for it has gone
+
+    async def _made(
+        self, key: bytes, media: Media, cost: Cost, tenant: str, begun: "asyncio.Future[None]"
+    ) -> ReadyItem:
+        async with self._place(cost, tenant) as pool:
+            begun.set_result(None)
+            loop = asyncio.get_running_loop()
+            features = await loop.run_in_executor(pool, self._preparer.features, media)
         return self._preparer.remember(key, features)
+
+    @contextlib.asynccontextmanager
+    async def _place(self, cost: Cost, tenant: str) -> AsyncIterator[Executor]:
+        if self._decoders is None:
+            yield self._pool
+            return
+        async with self._decoders.place(cost, tenant) as pool:
+            yield pool
 
     async def prepare(self, ids: Sequence[int], sources: Sequence[Source]) -> Prepared:
         """`Preparer.prepare` for sources that have to be fetched."""

@@ -33,9 +33,11 @@ def test_addresses_that_lead_inward_are_refused(address: str) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["93.184.216.34", "168.63.129.17", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "2a00:1450:4001::200e"]
-    + ["64:ff9b::5db8:d822", "::ffff:93.184.216.34", "::ffff:0:5db8:d822"],
-)
+    [
+        "93.184.216.34", "168.63.129.17", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "2a00:1450:4001::200e",
+        "64:ff9b::5db8:d822", "::ffff:93.184.216.34", "::ffff:0:5db8:d822",
+    ],
+)  # fmt: skip
 def test_public_addresses_are_connected_to(address: str) -> None:
     assert EgressRules().address("pictures.example", [address]) == address
 
@@ -90,7 +92,8 @@ def test_private_addresses_are_reached_only_for_the_hosts_named() -> None:
         "http://pictures.example/a.png", "ftp://pictures.example/a", "gopher://x/", "//pictures.example/a", "a.png", "",
         "https://", "https:///a", "https://user:secret@pictures.example/", "https://user@pictures.example/",
         "https://pictures.example:22/", "https://pictures.example:99999/", "https://[::1/", "https://a b/",
-        "https://a..b/", "https://.a/", "https://" + "a" * 64 + ".example/", "https://pictures.example/\r\nHost: other", "https://pictures.example\\@other/", "https://" + "a" * 9000,
+        "https://a..b/", "https://.a/", "https://" + "a" * 64 + ".example/",
+        "https://pictures.example/\r\nHost: other", "https://pictures.example\\@other/", "https://" + "a" * 9000,
     ],
 )  # fmt: skip
 def test_addresses_that_are_malformed_or_not_https_are_refused(url: str) -> None:

@@ -177,7 +177,14 @@ async def test_a_redirect_inward_is_refused_and_not_followed() -> None:
 
 @pytest.mark.parametrize(
     "location",
-    ["file:///etc/hosts", "ftp://pictures.test/", "http://u:p@pictures.test/", "data:,x", "http://[oops", "http://a..b/"],
+    [
+        "file:///etc/hosts",
+        "ftp://pictures.test/",
+        "http://u:p@pictures.test/",
+        "data:,x",
+        "http://[oops",
+        "http://a..b/",
+    ],
 )
 async def test_a_redirect_to_anything_but_an_allowed_address_is_refused(location: str) -> None:
     async with visiting(serving(a=reply(b"", "307 Temporary Redirect", [f"location: {location}"]))) as get:
@@ -341,8 +348,7 @@ async def test_waiting_for_a_place_is_inside_the_time_out_and_no_fault_of_the_cl
             urls = [f"http://{HOST}:{there.port}/{name}" for name in ("held", "a", "b")]
             first, *others = await asyncio.gather(*map(fetcher.fetch, urls), return_exceptions=True)
             assert type(first) is MediaUnavailable
-            assert {type(each) for each in others} <= {MediaBusy, bytes}
-            assert MediaBusy in {type(each) for each in others}
+            assert {type(each) for each in others} <= {MediaBusy, MediaUnavailable}  # none waits for longer than that
             release.set()
             assert await fetcher.fetch(urls[1]) == b"picture"  # every place was given back
     assert MediaBusy("x").status == 503

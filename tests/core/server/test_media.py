@@ -7,15 +7,20 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from tests.gateway.conftest import eventually
 from tests.gateway.vision_models import llava, picture, qwen2_audio, qwen2_vl
 
 from smg_core.config import MediaConfig
-from smg_core.pipeline.media import MediaItem
+from smg_core.engines.base import EngineFacts
+from smg_core.engines.dialects import DIALECTS
+from smg_core.errors import UnsupportedParameter
+from smg_core.pipeline.media import MediaItem, refuse_unless_taken
 from smg_core.request import MediaSource
 from smg_core.server.media import GatewayMedia, ModelMedia
 from smg_core.tokenizer.loader import load_tokenizer
+from smg_core.tokens import TokenIds
 
 pytestmark = pytest.mark.anyio
 
@@ -27,13 +32,15 @@ async def media() -> AsyncIterator[GatewayMedia]:
     await shared.close()
 
 
-def service(media: GatewayMedia, folder: Path, dialect: str = "vllm", **more: Any) -> ModelMedia | None:
+def service(media: GatewayMedia, folder: Path) -> ModelMedia:
     config = json.loads((folder / "config.json").read_text())
-    return media.service("m", folder, config, load_tokenizer(folder).tokenizer, dialect, **more)
+    made = media.service("m", folder, config, load_tokenizer(folder).tokenizer)
+    assert made is not None
+    return made
 
 
 def item(colour: str) -> MediaItem:
-    return MediaItem("image", MediaSource(data=picture(56, 56, colour)), "messages[0].content[0]")
+    return MediaItem("image", MediaSource(data=picture(56, 56, colour)), "messages[0].parts[0]")
 
 
 async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMedia, tmp_path: Path) -> None:
@@ -56,9 +63,10 @@ async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMe
     models = [service(media, qwen2_vl(tmp_path / "a")), service(media, llava(tmp_path / "b"))]
     loads = []
     for model in models:
-        assert model is not None
         model._preparer.features = watched(model._preparer.features)  # type: ignore[method-assign]
-        loads += [asyncio.ensure_future(model.load([item(colour)])) for colour in ("red", "green", "blue")]
+        loads += [
+            asyncio.ensure_future(model.load([item(colour)], normalizes=False)) for colour in ("red", "green", "blue")
+        ]
     await eventually(lambda: most == 2)
     go_on.set()
     loaded = await asyncio.gather(*loads)
@@ -67,15 +75,22 @@ async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMe
     assert [len(each.items) for each in loaded] == [1] * 6
 
 
-async def test_an_engine_that_says_what_it_takes_is_sent_nothing_else(media: GatewayMedia, tmp_path: Path) -> None:
-    folder, sound = qwen2_vl(tmp_path / "a"), qwen2_audio(tmp_path / "b")
-    taken = {
-        said: model.kinds if (model := service(media, folder, "neutral", said=said)) is not None else None
-        for said in (None, frozenset({"image"}), frozenset({"audio"}), frozenset[str]())
-    }
-
-    assert list(taken.values()) == [{"image", "video"}, {"image"}, None, None]
-    heard = service(media, sound)
-    assert heard is not None
+async def test_an_engine_that_says_what_it_takes_is_sent_nothing_else(
+    media: GatewayMedia, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a model takes is the service's to say; what an engine of it does not take, the pipeline refuses by name."""
+    model, heard = service(media, qwen2_vl(tmp_path / "a")), service(media, qwen2_audio(tmp_path / "b"))
+    assert model.kinds == {"image", "video"}
     assert heard.kinds == {"audio"}
-    assert service(media, folder, "another dialect") is None
+    for said in (frozenset({"audio"}), frozenset[str]()):
+        with pytest.raises(UnsupportedParameter):
+            refuse_unless_taken([item("red")], "m", model.kinds & said)
+    refuse_unless_taken([item("red")], "m", model.kinds & {"image"})
+
+    monkeypatch.setitem(DIALECTS, "bare", attrs.evolve(DIALECTS["vllm"], packing=None))
+    loaded = await model.load([item("red")], normalizes=False)
+    (anchor,) = {rule.anchor for rule in model._preparer.rules if rule.modality == "image"}
+    placed = await model.place(TokenIds([1, anchor]), loaded)
+    assert (await model.pack(placed.features, EngineFacts(dialect="vllm"))).lendable
+    with pytest.raises(UnsupportedParameter):
+        await model.pack(placed.features, EngineFacts(dialect="bare"))
