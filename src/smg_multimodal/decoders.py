@@ -79,14 +79,15 @@ class Decoders:
 
     @contextlib.asynccontextmanager
     async def place(self, cost: Cost, tenant: str) -> AsyncIterator[Executor]:
-        """Where to process an item of that cost, when it is its turn. Raises MediaBusy where that does not come in time, and
-        MediaTooLarge where there is not so much memory."""
+        """Where to process an item of that cost, when it is its turn. Raises MediaBusy where that does not come in time. What
+        takes all the memory there is, or a little more than that, is processed alone; `ImageLimits.max_memory` refuses the rest."""
+        memory = min(cost.memory, self.memory.allotment.total)
         places, pool = (self._long, self._apart) if cost.apart else (self._short, self.pool)
         async with contextlib.AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(self._wait_seconds):
                     await held.enter_async_context(places.held(tenant))
-                    await held.enter_async_context(self.memory.held(tenant, amount=cost.memory))
+                    await held.enter_async_context(self.memory.held(tenant, amount=memory))
             except TimeoutError as error:
                 raise MediaBusy("the media had to wait too long for others to be decoded") from error
             yield pool
