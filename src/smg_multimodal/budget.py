@@ -85,7 +85,7 @@ class Allotment:
                 del self._by_key[place, key]
 
     def _grant(self) -> list[Claim]:
-        granted = []
+        granted: list[Claim] = []
         while True:
             ready = [claim for claim in self._queue if self._within_shares(claim)]
             if not ready:

@@ -80,7 +80,7 @@ class Decoders:
     @contextlib.asynccontextmanager
     async def place(self, cost: Cost, tenant: str) -> AsyncIterator[Executor]:
         """Where to process an item of that cost, when it is its turn. Raises MediaBusy where that does not come in time. What
-        takes all the memory there is, or a little more than that, is processed alone; `ImageLimits.max_memory` refuses the rest."""
+        takes all the memory there is, or a little more, is processed alone; `ImageLimits.max_memory` refuses the rest."""
         memory = min(cost.memory, self.memory.allotment.total)
         places, pool = (self._long, self._apart) if cost.apart else (self._short, self.pool)
         async with contextlib.AsyncExitStack() as held:

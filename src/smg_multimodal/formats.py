@@ -239,7 +239,7 @@ def _webp(data: bytes, max_scans: int) -> _Found:
 
 
 def _word24(data: bytes, place: int) -> int:
-    return struct.unpack_from("<HB", data, place)[0] | data[place + 2] << 16
+    return int.from_bytes(data[place : place + 3], "little") if place + 3 <= len(data) else 0
 
 
 def _larger(size: Size, height: int, width: int) -> Size:

@@ -43,7 +43,10 @@ class _Worker:
         try:
             with theirs:
                 self.process = subprocess.Popen(  # noqa: S603 - this interpreter, and code that is written here
-                    [sys.executable, "-c", code], stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                    [sys.executable, "-c", code],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
                 )
         except OSError:
             ours.close()
@@ -194,4 +197,4 @@ def _picture(answer: dict[str, object], header: Header, target: int) -> Image.Im
     if width * height > header.pixels or os.fstat(target).st_size != width * height * 3:
         raise BadMedia("the image cannot be decoded: its decoder failed")
     with mmap.mmap(target, width * height * 3, access=mmap.ACCESS_READ) as pixels, memoryview(pixels) as lent:
-        return Image.frombuffer("RGB", (width, height), lent, "raw", "RGB", 0, 1)
+        return Image.frombuffer("RGB", (width, height), lent, "raw", "RGB", 0, 1)  # type: ignore[arg-type]  # any buffer
