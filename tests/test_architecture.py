@@ -82,8 +82,14 @@ EDGES: dict[str, frozenset[str]] = {
     "cli": frozenset({"__main__"}),
     "demo": frozenset({"cli"}),
     "__main__": frozenset(),
-    "smg_multimodal.fetch": frozenset({"server.media"}),
-    "smg_multimodal.shm": frozenset({"server.media"}),
+    "server.lending": frozenset(),
+    "server.model_media": frozenset(),
+    "smg_multimodal.decoders": frozenset({"server.media", "server.model_media"}),
+    "smg_multimodal.fetch": frozenset({"server.media", "server.model_media"}),
+    "smg_multimodal.places": frozenset(),
+    "smg_multimodal.shm": frozenset({"server.lending"}),
+    "smg_multimodal.worker_process": frozenset(),
+    "smg_multimodal.workers": frozenset(),
 }
 WIRING = frozenset({"server.gateway", "server.runtime", "server.loading", "server.reaching", "server.simulated"})
 WIRING |= {"cli", "demo", "testing"}

@@ -164,6 +164,10 @@ class LimitsConfig:
     )
 
 
+MediaFormat = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "avif", "heic", "jpeg2000"]
+"""Formats of pictures that smg_multimodal knows; a test compares the two, since that package is loaded when it is needed."""
+
+
 @attrs.frozen
 class MediaConfig:
     """Pictures, clips and recordings in requests: from where they may be fetched, and what they may take."""
@@ -189,12 +193,40 @@ class MediaConfig:
     max_pixels: int = option(
         64 * MIB, "Most pixels of one picture, or of all frames of one clip.", at_least=1, at_most=1 << 32
     )
+    formats: tuple[MediaFormat, ...] = option(
+        ("jpeg", "png", "webp", "gif"), "Formats of pictures that are taken; may be repeated."
+    )
+    max_scans: int = option(64, "Most scans of one progressive JPEG.", at_least=1, at_most=100_000)
     max_items: int = option(
         16, "Most items of one request; a model's own limit may be lower.", at_least=1, at_most=1024
     )
     timeout_s: float = option(10.0, "Seconds that fetching one item may take.", at_least=0.1, at_most=600)
     fetches: int = option(32, "Items fetched at once, over all requests.", at_least=1, at_most=1024)
     threads: int = option(2, "Items decoded and processed at once, over all models.", at_least=1, at_most=256)
+    processes: int = option(
+        2,
+        "Pictures that may take long, decoded at once beside those, each in a process that can be stopped.",
+        at_least=1,
+        at_most=256,
+    )
+    decode_timeout_s: float = option(
+        10.0, "Seconds that decoding one picture in such a process may take.", at_least=0.1, at_most=600
+    )
+    decode_bytes: int = option(
+        1024 * MIB, "Memory for what is being decoded, over all requests, in bytes.", at_least=MIB, at_most=1 << 40
+    )
+    tensor_bytes: int = option(
+        2048 * MIB,
+        "Memory for tensors of requests that are under way, copies counted, in bytes.",
+        at_least=MIB,
+        at_most=1 << 40,
+    )
+    wait_s: float = option(
+        10.0,
+        "Seconds that media wait for others to be decoded or sent before the request gets 503.",
+        at_least=0.1,
+        at_most=600,
+    )
     cache_bytes: int = option(
         512 * MIB,
         "Memory for items seen before, files and tensors together, in bytes; 0 keeps none.",

@@ -115,7 +115,7 @@ def shape_of(attribute: "attrs.Attribute[Any]") -> Shape:
         hint = next(arm for arm in typing.get_args(hint) if arm is not type(None))
         optional = True
     if typing.get_origin(hint) is tuple:
-        hint, repeated = str, True
+        hint, repeated = typing.get_args(hint)[0], True
     if typing.get_origin(hint) is Literal:
         hint, choices = str, typing.get_args(hint)
     bounds = attribute.metadata
@@ -130,15 +130,21 @@ def complaint(shape: Shape | Setting, value: object) -> str | None:
     if value is None:
         return None if shape.optional else f"expected {_expected(shape)}"
     if shape.repeated:
-        fine = isinstance(value, tuple) and all(isinstance(item, str) and item for item in value)
-        return None if fine else f"expected {_expected(shape)}"
+        if not isinstance(value, tuple) or not all(isinstance(item, str) and item for item in value):
+            return f"expected {_expected(shape)}"
+        wrong = next((item for item in value if shape.choices and item not in shape.choices), None)
+        return None if wrong is None else _no_choice(shape, wrong)
     if not _is_kind(shape.kind, value):
         return f"expected {_expected(shape)}"
     if shape.choices and value not in shape.choices:
-        return f"expected one of {', '.join(shape.choices)}{nearest(str(value), shape.choices)}"
+        return _no_choice(shape, str(value))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _out_of_bounds(shape, value)
     return None
+
+
+def _no_choice(shape: Shape | Setting, value: str) -> str:
+    return f"expected one of {', '.join(shape.choices)}{nearest(value, shape.choices)}"
 
 
 def _is_kind(kind: str, value: object) -> bool:

@@ -1,8 +1,8 @@
 """From the bytes of a picture file to an upright RGB picture, within budgets.
 
-Above: `prepare` and `fetch`. Below: Pillow. Decides which formats are taken, how many pixels, and how colour modes become
+Above: `prepare`. Below: `formats`, which reads headers, and Pillow. Decides what a picture may cost, and how colour modes become
 RGB: as Hugging Face's processors do, EXIF orientation is applied and transparency is laid on white. Knows nothing of
-models. The size is checked on the header, before a single pixel is decoded, so a decompression bomb costs nothing.
+models. All is checked on the header, before a library opens the file, so a decompression bomb costs nothing.
 """
 
 import io
@@ -14,19 +14,13 @@ from functools import cache
 from PIL import Image, ImageOps
 
 from smg_multimodal.errors import BadMedia, MediaTooLarge
+from smg_multimodal.formats import DEFAULT_FORMATS, Header, read_header
 from smg_multimodal.types import Size
 
-__all__ = ["FORMATS", "ImageLimits", "decode_frames", "decode_image", "image_size", "to_rgb"]
+__all__ = ["ImageLimits", "decode_frames", "decode_image", "image_size", "picture_header", "to_rgb"]
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM")
-"""Pillow's names of the formats that are opened; anything else is refused unread."""
-
-
-@cache
-def _opened_formats() -> tuple[str, ...]:
-    """Those of `FORMATS` that this Pillow was built with."""
-    Image.init()
-    return tuple(name for name in FORMATS if name in Image.OPEN)
+_ROWS = 256
+"""Rows that are laid on white at a time: what is in between takes memory for these alone."""
 
 
 _UNREADABLE = (
@@ -50,37 +44,76 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """Budgets of one picture: encoded bytes, decoded pixels (frames times height times width), frames of an animation."""
+    """Budgets of one picture: encoded bytes, decoded pixels (frames times height times width), frames of an animation, scans of a
+    progressive JPEG, bytes of memory while it is decoded (0: no bound), and the formats that are taken (`formats.FORMATS`)."""
 
     max_bytes: int = 32 * 1024 * 1024
     max_pixels: int = 64 * 1024 * 1024
     max_frames: int = 1024
+    max_scans: int = 64
+    max_memory: int = 0
+    formats: frozenset[str] = DEFAULT_FORMATS
 
 
-def _open(data: bytes, limits: ImageLimits) -> Image.Image:
+def picture_header(data: bytes, limits: ImageLimits, *, animated: bool = False) -> Header:
+    """The header of a picture, or of an animation whose frames will all be decoded, within `limits`. Nothing is decoded.
+
+    Raises `MediaTooLarge` for what is over a budget and `BadMedia` for what is no picture of a format that is taken."""
     if len(data) > limits.max_bytes:
         raise MediaTooLarge(f"the image has {len(data)} bytes; at most {limits.max_bytes} are taken")
+    header = read_header(
+        data, limits.formats, max_scans=limits.max_scans, max_frames=limits.max_frames if animated else _ANY
+    )
+    height, width = header.size
+    frames = header.frames if animated else 1
+    if frames * header.pixels > limits.max_pixels:
+        of = f"has {frames} frames of" if frames > 1 else "is"
+        raise MediaTooLarge(f"the image {of} {width}x{height}; at most {limits.max_pixels} pixels are taken")
+    memory = header.memory(frames)
+    if limits.max_memory and memory > limits.max_memory:
+        raise MediaTooLarge(
+            f"the image is {width}x{height} in {header.format.label}, which takes {memory} bytes of memory to decode; "
+            f"at most {limits.max_memory} are taken"
+        )
+    return header
+
+
+_ANY = 1 << 62
+
+
+@cache
+def _supported() -> frozenset[str]:
+    """Names of the formats that this Pillow was built with."""
+    Image.init()
+    return frozenset(Image.OPEN)
+
+
+def _open(data: bytes, header: Header) -> Image.Image:
+    if header.format.name not in _supported():
+        raise BadMedia(f"the image is in {header.format.label}, for which no decoder is installed here")
     try:
-        image = Image.open(io.BytesIO(data), formats=_opened_formats())
+        image = Image.open(io.BytesIO(data), formats=(header.format.name,))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise MediaTooLarge(f"the image has more than {limits.max_pixels} pixels") from error
+        raise MediaTooLarge("the image has too many pixels") from error
     except _UNREADABLE as error:
-        raise BadMedia("the image cannot be read: not a supported format, or damaged") from error
-    width, height = image.size
-    if width * height > limits.max_pixels:
-        raise MediaTooLarge(f"the image is {width}x{height}; at most {limits.max_pixels} pixels are taken")
-    if width < 1 or height < 1:
-        raise BadMedia(f"the image is {width}x{height}")
+        raise BadMedia("the image is damaged or truncated") from error
+    if max(image.size) > max(header.size) or min(image.size) > min(
+        header.size
+    ):  # some formats are turned as they are opened
+        raise BadMedia("the image is not of the size that its header states")
     return image
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
     """`image` in mode RGB, transparency laid on white. The same object when it is RGB already."""
-    if "A" in image.getbands() or image.info.get("transparency") is not None:
-        layer = image.convert("RGBA")
-        white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
-        return Image.alpha_composite(white, layer).convert("RGB")
-    return image if image.mode == "RGB" else image.convert("RGB")
+    if "A" not in image.getbands() and image.info.get("transparency") is None:
+        return image if image.mode == "RGB" else image.convert("RGB")
+    whole = Image.new("RGB", image.size)
+    for top in range(0, image.height, _ROWS):
+        rows = image.crop((0, top, image.width, min(image.height, top + _ROWS))).convert("RGBA")
+        white = Image.new("RGBA", rows.size, (255, 255, 255, 255))
+        whole.paste(Image.alpha_composite(white, rows).convert("RGB"), (0, top))
+    return whole
 
 
 def decode_image(data: bytes, limits: ImageLimits | None = None) -> Image.Image:
@@ -88,7 +121,7 @@ def decode_image(data: bytes, limits: ImageLimits | None = None) -> Image.Image:
 
     Raises `MediaTooLarge` when a budget is exceeded (before decoding) and `BadMedia` when it does not decode.
     """
-    image = _open(data, limits or ImageLimits())
+    image = _open(data, picture_header(data, limits or ImageLimits()))
     try:
         image.load()
         ImageOps.exif_transpose(image, in_place=True)
@@ -101,8 +134,7 @@ def decode_image(data: bytes, limits: ImageLimits | None = None) -> Image.Image:
 
 def image_size(data: bytes, limits: ImageLimits | None = None) -> Size:
     """(height, width) as the header states them, before EXIF rotation; nothing is decoded."""
-    width, height = _open(data, limits or ImageLimits()).size
-    return Size(height, width)
+    return picture_header(data, limits or ImageLimits()).size
 
 
 def _frame_count(image: Image.Image) -> int:
@@ -117,11 +149,11 @@ def decode_frames(data: bytes, limits: ImageLimits | None = None) -> tuple[list[
 
     The pixel budget counts all frames together. Raises as `decode_image` does.
     """
-    limits = limits or ImageLimits()
-    image = _open(data, limits)
+    header = picture_header(data, limits or ImageLimits(), animated=True)
+    image = _open(data, header)
     count = _frame_count(image)
-    if count > limits.max_frames or count * image.width * image.height > limits.max_pixels:
-        raise MediaTooLarge(f"the animation has {count} frames of {image.width}x{image.height}")
+    if count > header.frames:
+        raise BadMedia("the animation has not as many frames as its header states")
     frames: list[Image.Image] = []
     shown: list[float] = []
     clock = 0.0

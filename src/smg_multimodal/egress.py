@@ -18,11 +18,48 @@ try:
 except ImportError:  # the accelerator is optional
     import base64  # type: ignore[no-redef]
 
-__all__ = ["EgressRules", "Target", "data_url"]
+__all__ = ["EgressRules", "Target", "data_url", "is_public", "site_of"]
 
 Address = IPv4Address | IPv6Address
 
-_LOCAL_NAT64 = ip_network("64:ff9b:1::/48")
+_CLOSED_4 = tuple(
+    ip_network(each)
+    for each in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # shared between a provider and its customers; a cloud's metadata
+        "127.0.0.0/8",  # this machine
+        "168.63.129.16/32",  # Azure's host agent, at a public address
+        "169.254.0.0/16",  # link-local; metadata of most clouds
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments; a cloud's metadata
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112
+        "192.52.193.0/24",  # multicast tunnels
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",  # private
+        "192.175.48.0/24",  # AS112
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, broadcast
+    )
+)
+_OPEN_6 = ip_network("2000::/3")
+"""All that is assigned to the public internet; unique-local, link-local, site-local and multicast addresses lie outside."""
+_CLOSED_6 = tuple(
+    ip_network(each)
+    for each in (
+        "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID, anycast of protocols
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, which leads to an IPv4 address
+        "2620:4f:8000::/48",  # AS112
+        "3fff::/20",  # documentation
+    )
+)
+_CARRY_4 = tuple(ip_network(each) for each in ("::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
+"""Mapped, translated and NAT64 forms of an IPv4 address, which is in the last 32 bits and is what counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +107,7 @@ class EgressRules:
         if not host or parts.username is not None or parts.password is not None:
             raise MediaForbidden("the address needs a host and may carry no credentials")
         try:
-            host = host.encode("idna").decode("ascii") if not host.isascii() else host.lower()
+            host = host.encode("idna").decode("ascii").lower()  # empty labels and labels over 63 characters are refused
             port = parts.port or {"http": 80, "https": 443}[parts.scheme]
         except (UnicodeError, ValueError) as error:
             raise MediaForbidden("the address has no valid host or port") from error
@@ -96,19 +133,21 @@ class EgressRules:
 
     def redirected(self, target: Target, location: str) -> Target:
         """Where a redirect leads, judged as a new address is; from https only to https."""
-        found = self.target(urljoin(target.url, location))
+        try:
+            led = urljoin(target.url, location)
+        except ValueError as error:
+            raise MediaForbidden(f"{target.host} redirects to an address that cannot be read") from error
+        found = self.target(led)
         if target.scheme == "https" and found.scheme != "https":
             raise MediaForbidden("a redirect may not leave https")
         return found
 
     def address(self, host: str, addresses: Sequence[str]) -> str:
         """The address to connect to: the first, if every one that `host` resolves to may be reached."""
-        if not addresses:
-            raise MediaForbidden(f"{host} does not resolve")
-        if not _matches(host, self.private):
-            for each in addresses:
-                if not _public(each):
-                    raise MediaForbidden(f"{host} is not on the public internet")
+        named = _matches(host, self.private)
+        if not addresses or not (named or all(is_public(each) for each in addresses)):
+            # One sentence for both: it must not tell which names exist inside.
+            raise MediaForbidden(f"{host} has no address on the public internet")
         return addresses[0]
 
     def file(self, url: str) -> Path:
@@ -130,30 +169,27 @@ def _matches(host: str, names: frozenset[str]) -> bool:
     return host in names or any(name.startswith(".") and host.endswith(name) for name in names)
 
 
-def _public(text: str) -> bool:
+def is_public(text: str) -> bool:
+    """Whether the address `text` belongs to the public internet. By a table of our own, from IANA's registries of special
+    addresses, since Python's differs from release to release; what is reserved for later is closed."""
     try:
         address: Address = ip_address(text.partition("%")[0])
     except ValueError:
         return False
-    inner = _embedded(address)
-    if inner is not None:
-        return _public(str(inner))
-    return address.is_global and not address.is_multicast and address not in _LOCAL_NAT64
+    if isinstance(address, IPv6Address):
+        if not any(address in network for network in _CARRY_4):
+            return address in _OPEN_6 and not any(address in network for network in _CLOSED_6)
+        address = IPv4Address(int(address) & 0xFFFFFFFF)
+    return not any(address in network for network in _CLOSED_4)
 
 
-def _embedded(address: Address) -> IPv4Address | None:
-    """The IPv4 address that an IPv6 address is another form of, or leads to."""
-    if isinstance(address, IPv4Address):
-        return None
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    if address.sixtofour is not None:
-        return address.sixtofour
-    if address.teredo is not None:
-        return address.teredo[1]
-    if int(address) >> 32 == 0x64FF9B << 64 or int(address) >> 32 == 0:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return None
+def site_of(host: str) -> str:
+    """The part of a host's name under which its owner may make more names, so that those share one share: its last two labels,
+    or three where the last two look like "co.uk". An address is its own. For fairness alone: nothing is allowed by it."""
+    labels = host.split(".")
+    if len(labels) <= 2 or labels[-1].isdigit() or ":" in host:
+        return host
+    return ".".join(labels[-3:] if len(labels[-2]) <= 3 and len(labels[-1]) == 2 else labels[-2:])
 
 
 def data_url(url: str, max_bytes: int) -> bytes:

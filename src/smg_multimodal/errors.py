@@ -6,6 +6,7 @@
     +-- MediaTooLarge        400   a byte, pixel, frame or time budget would be exceeded; refused before the work is done
     +-- MediaForbidden       400   the address may not be fetched (scheme, host, private network, redirect)
     +-- MediaUnavailable     400   the address did not answer, or answered with an error
+    +-- MediaBusy            503   nothing is wrong with the item: it waited for others in vain, and may be sent again
     +-- PlaceholderMismatch  400   the prompt has other than one placeholder per item
     UnsupportedModel               no family row matches a model's configuration
 
@@ -18,6 +19,7 @@ from typing import ClassVar
 __all__ = [
     "BadMedia",
     "BadRecording",
+    "MediaBusy",
     "MediaError",
     "MediaForbidden",
     "MediaTooLarge",
@@ -28,7 +30,7 @@ __all__ = [
 
 
 class MediaError(ValueError):
-    """Root of the client's faults; `str(error)` is safe to show to the client."""
+    """Root of what is told to the client; `str(error)` is safe to show."""
 
     status: ClassVar[int] = 400
     code: ClassVar[str] = "invalid_media"
@@ -62,6 +64,17 @@ class MediaUnavailable(MediaError):
     """The address was allowed but gave nothing usable."""
 
     code = "media_unavailable"
+
+
+class MediaBusy(MediaError):
+    """Fetching, decoding or memory was taken up by others for too long. `retry_after` is in seconds."""
+
+    status = 503
+    code = "media_busy"
+
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class PlaceholderMismatch(MediaError):

@@ -1,31 +1,39 @@
 """Bringing media here: the package's one way out to the network and the file system, and its threads.
 
-An edge: it waits, resolves names and opens sockets. Above: applications. Below: `egress` judges every address, `prepare`
-processes what arrives. A name is resolved once, all its addresses are judged, and the connection goes to the address that
-was judged; redirects begin again from the judgement. Sizes, times and numbers are bounded, and items are processed in
-threads so that the event loop goes on.
+An edge: it waits, resolves names and opens sockets. Above: applications. Below: `egress` judges every address, `budget` says
+whose turn it is, `prepare` processes what arrives. A name is resolved once, all its addresses are judged, and the connection goes
+to the address that was judged; redirects begin again from the judgement. Every request has a connection of its own and leaves
+nothing behind: no cookies, no open connections, no TLS sessions. Sizes, times and numbers are bounded, and items are processed
+in threads so that the event loop goes on.
 """
 
 import asyncio
 import contextlib
 import hashlib
+import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar
 
 import httpx
 
-from smg_multimodal.egress import EgressRules, Target, data_url
-from smg_multimodal.errors import MediaForbidden, MediaTooLarge, MediaUnavailable
+from smg_multimodal.budget import ByteCount, Claim
+from smg_multimodal.costs import Cost
+from smg_multimodal.decoders import Decoders
+from smg_multimodal.egress import EgressRules, Target, data_url, site_of
+from smg_multimodal.errors import MediaBusy, MediaForbidden, MediaTooLarge, MediaUnavailable
 from smg_multimodal.expand import ReadyItem
+from smg_multimodal.places import Places
 from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.types import Modality
 
-__all__ = ["FetchLimits", "Fetcher", "MediaLoader", "Source", "resolve"]
+__all__ = ["ByteCount", "FetchLimits", "Fetcher", "MediaLoader", "Source", "resolve", "together"]
 
 Result = TypeVar("Result")
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -34,27 +42,48 @@ Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 _DECODED_HERE = 1024 * 1024
 """Data URLs up to this length are decoded on the event loop: a fraction of a millisecond."""
 
+_WALKED_HERE = 64 * 1024
+"""Files up to this length have their headers read on the event loop."""
+
+_HEADERS = {"accept": "image/*,video/*,audio/*;q=0.9,*/*;q=0.1", "accept-encoding": "identity"}
+
 
 def _sha256(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of `host` as the system's resolver gives them."""
+    """The addresses of `host` as the system's resolver gives them; none where it has none.
+
+    The resolver blocks and cannot be stopped, so it runs in a thread of its own, which does not keep the process from ending.
+    `Fetcher` bounds how many there are.
+    """
     loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(host, port, type=1)
-    except OSError as error:
-        raise MediaUnavailable(f"{host} does not resolve") from error
-    return [str(entry[4][0]) for entry in found]
+    found: asyncio.Future[Sequence[str]] = loop.create_future()
+
+    def answer(addresses: Sequence[str]) -> None:
+        if not found.done():
+            found.set_result(addresses)
+
+    def look_up() -> None:
+        try:
+            addresses = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        except (OSError, UnicodeError):
+            addresses = []
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(answer, addresses)
+
+    threading.Thread(target=look_up, name="media-resolver", daemon=True).start()
+    return await found
 
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
     """Bytes of one item, seconds to connect and to have it all, fetches at once, and bytes of all items of a request.
 
-    `process_seconds` is how long a request waits for one item to be decoded and processed; the thread that does it is not
-    stopped, so pixel budgets bound what it costs.
+    `total_seconds` includes waiting for a place. `lookups` is how many names are resolved at once: a slow name holds its place
+    until the system gives up on it. `process_seconds` is how long a request waits for one item to be decoded and processed once
+    that has begun; the thread that does it is not stopped, so pixel budgets bound what it costs.
     """
 
     max_bytes: int = 32 * 1024 * 1024
@@ -63,6 +92,7 @@ class FetchLimits:
     concurrent: int = 32
     max_request_bytes: int = 128 * 1024 * 1024
     process_seconds: float = 20.0
+    lookups: int = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +109,10 @@ class Source:
 
 class Fetcher:
     """Fetches by rules. `tls` verifies servers; `resolver` is asked once per host of a request or redirect. Files are read and
-    long data URLs decoded in `pool`, without one in the event loop's own."""
+    long data URLs decoded in `pool`, without one in the event loop's own.
+
+    Of the places to fetch and to resolve, one site (a host and its neighbours) has at most half, one tenant three quarters.
+    """
 
     def __init__(
         self,
@@ -94,18 +127,9 @@ class Fetcher:
         self._rules = rules or EgressRules()
         self.limits = limits or FetchLimits()
         self._resolver = resolver
-        timeout = httpx.Timeout(self.limits.total_seconds, connect=self.limits.connect_seconds)
-        connections = httpx.Limits(max_connections=self.limits.concurrent, max_keepalive_connections=0)
-        # No proxies, cookies or .netrc from the environment: the connection goes where the rules said.
-        self._client = httpx.AsyncClient(
-            verify=tls or ssl.create_default_context(),
-            timeout=timeout,
-            limits=connections,
-            trust_env=False,
-            follow_redirects=False,
-            headers={"accept": "image/*,video/*,audio/*;q=0.9,*/*;q=0.1", "accept-encoding": "identity"},
-        )
-        self._slots = asyncio.Semaphore(self.limits.concurrent)
+        self._tls = tls or ssl.create_default_context()
+        self._slots = _shared_places(self.limits.concurrent)
+        self._lookups = _shared_places(self.limits.lookups)
 
     async def __aenter__(self) -> "Fetcher":
         return self
@@ -114,86 +138,147 @@ class Fetcher:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection."""
-        await self._client.aclose()
+        """Nothing is kept between fetches, so there is nothing to close; those under way belong to who waits for them."""
 
-    async def fetch(self, url: str) -> bytes:
-        """The bytes at `url`. Raises `MediaForbidden`, `MediaUnavailable`, `MediaTooLarge` or `BadMedia`."""
+    def count(self) -> ByteCount:
+        """For the files of one request together."""
+        return ByteCount(self.limits.max_request_bytes)
+
+    async def fetch(self, url: str, *, tenant: str = "", count: ByteCount | None = None) -> bytes:
+        """The bytes at `url`. Raises `MediaForbidden`, `MediaUnavailable`, `MediaTooLarge`, `MediaBusy` or `BadMedia`.
+
+        `tenant` is who asks, for a fair share of the places. `count` is that of the request, if it has other items.
+        """
+        count = self.count() if count is None else count
         scheme = url[:8].partition(":")[0].lower()
         if scheme == "data":
-            if len(url) < _DECODED_HERE:
-                return data_url(url, self.limits.max_bytes)
-            return await asyncio.get_running_loop().run_in_executor(self._pool, data_url, url, self.limits.max_bytes)
+            return await self._inline(url, count)
         if scheme == "file":
-            return await self._read_file(url)
+            return await self._read_file(url, count)
         target = self._rules.target(url)
+        journey = _Journey(tenant, count)
         try:
-            async with self._slots, asyncio.timeout(self.limits.total_seconds):
-                return await self._follow(target)
+            async with asyncio.timeout(self.limits.total_seconds), self._slots.held(tenant, site_of(target.host)):
+                return await self._follow(target, journey)
         except TimeoutError as error:
+            if not journey.begun:
+                raise MediaBusy("too many media are being fetched") from error
             raise MediaUnavailable(f"{target.host} took more than {self.limits.total_seconds:g} s") from error
 
-    async def _read_file(self, url: str) -> bytes:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._file_bytes, self._rules.file(url))
+    async def _inline(self, url: str, count: ByteCount) -> bytes:
+        most = self.limits.max_bytes
+        if len(url) < _DECODED_HERE:
+            data = data_url(url, most)
+        else:
+            data = await asyncio.get_running_loop().run_in_executor(self._pool, data_url, url, most)
+        count.add(len(data))
+        return data
 
-    def _file_bytes(self, path: Path) -> bytes:
+    async def _read_file(self, url: str, count: ByteCount) -> bytes:
+        path = self._rules.file(url)
+        data = await asyncio.get_running_loop().run_in_executor(self._pool, self._file_bytes, path, count.left)
+        count.add(len(data))
+        return data
+
+    def _file_bytes(self, path: Path, left: int) -> bytes:
         real = self._rules.holds(path.resolve(), (self._rules.files or path).resolve())
         if not real.is_file():
             raise MediaForbidden("this file may not be read")
-        if real.stat().st_size > self.limits.max_bytes:
-            raise MediaTooLarge(f"the media has more than {self.limits.max_bytes} bytes")
-        return real.read_bytes()
+        most = self.limits.max_bytes
+        with real.open("rb") as file:  # it may grow while it is read
+            data = file.read(min(most, left) + 1)
+        if len(data) > most:
+            raise MediaTooLarge(f"the media has more than {most} bytes")
+        return data
 
-    async def _follow(self, target: Target) -> bytes:
+    async def _follow(self, target: Target, journey: "_Journey") -> bytes:
         for _ in range(self._rules.max_redirects + 1):
-            async with self._answer(target) as answer:
+            async with self._answer(target, journey) as answer:
                 location = answer.headers.get("location")
                 if answer.is_redirect and location is not None:
                     target = self._rules.redirected(target, location)
                     continue
                 if answer.status_code != 200:
                     raise MediaUnavailable(f"{target.host} answered {answer.status_code}")
-                return await self._body(answer)
+                return await self._body(answer, journey.count)
         raise MediaUnavailable(f"more than {self._rules.max_redirects} redirects")
 
-    @contextlib.asynccontextmanager
-    async def _answer(self, target: Target) -> AsyncIterator[httpx.Response]:
-        addresses = await self._resolver(target.host, target.port)
-        address = self._rules.address(target.host, addresses)
-        place = f"[{address}]" if ":" in address else address
-        request = self._client.build_request(
-            "GET",
-            f"{target.scheme}://{place}:{target.port}{target.path}",
-            headers={"host": target.authority},
-            extensions={"sni_hostname": target.host},
-        )
+    async def _addresses(self, target: Target, journey: "_Journey") -> Sequence[str]:
+        """What the name resolves to. A lookup that outlives its fetch keeps its place until it has ended."""
         try:
-            answer = await self._client.send(request, stream=True)
-        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
-            raise MediaUnavailable(f"{target.host} could not be reached") from error
-        try:
-            yield answer
-        finally:
-            await answer.aclose()
+            ip_address(target.host)
+        except ValueError:
+            claim = await self._lookups.take(journey.tenant, site_of(target.host))
+            looking = asyncio.ensure_future(self._resolver(target.host, target.port))
+            looking.add_done_callback(lambda done: self._looked_up(claim, done))
+            journey.begun = True
+            return await asyncio.shield(looking)
+        journey.begun = True
+        return [target.host]
 
-    async def _body(self, answer: httpx.Response) -> bytes:
+    def _looked_up(self, claim: Claim, looking: "asyncio.Future[Sequence[str]]") -> None:
+        self._lookups.give_back(claim)
+        if not looking.cancelled():
+            looking.exception()  # seen here, in case the fetch that asked has gone
+
+    @contextlib.asynccontextmanager
+    async def _answer(self, target: Target, journey: "_Journey") -> AsyncIterator[httpx.Response]:
+        address = self._rules.address(target.host, await self._addresses(target, journey))
+        place = f"[{address}]" if ":" in address else address
+        seconds = self.limits.total_seconds
+        timeouts = {**dict.fromkeys(("pool", "read", "write"), seconds), "connect": self.limits.connect_seconds}
+        # A transport, not a client: it keeps no cookies, follows nothing, and reads no proxies or .netrc from the environment.
+        transport = httpx.AsyncHTTPTransport(
+            verify=self._tls, trust_env=False, limits=httpx.Limits(max_connections=1, max_keepalive_connections=0)
+        )
+        async with transport:
+            try:
+                request = httpx.Request(
+                    "GET",
+                    f"{target.scheme}://{place}:{target.port}{target.path}",
+                    headers={**_HEADERS, "host": target.authority},
+                    extensions={"sni_hostname": target.host, "timeout": timeouts},
+                )
+                answer = await transport.handle_async_request(request)
+            except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
+                raise MediaUnavailable(f"{target.host} could not be reached") from error
+            try:
+                yield answer
+            finally:
+                await answer.aclose()
+
+    async def _body(self, answer: httpx.Response, count: ByteCount) -> bytes:
         most = self.limits.max_bytes
         stated = answer.headers.get("content-length", "")
-        if stated.isdigit() and int(stated) > most:
+        if stated.isdecimal() and (len(stated) > 20 or int(stated) > most):
             raise MediaTooLarge(f"the media has more than {most} bytes")
         body = bytearray()
         try:
             # Raw: a compressed body would grow past the budget before it could be counted.
             async for chunk in answer.aiter_raw():
                 body += chunk
+                count.add(len(chunk))
                 if len(body) > most:
                     raise MediaTooLarge(f"the media has more than {most} bytes")
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, ssl.SSLError, OSError) as error:
             raise MediaUnavailable("the media could not be read to its end") from error
         return bytes(body)
 
 
-async def _together(work: Sequence[Coroutine[object, object, Result]]) -> list[Result]:
+@dataclass(slots=True)
+class _Journey:
+    """One fetch through its redirects: who asks, what the request's files count, and whether it did more than wait."""
+
+    tenant: str
+    count: ByteCount
+    begun: bool = False
+
+
+def _shared_places(total: int) -> Places:
+    return Places(total, (max(1, total * 3 // 4), max(1, total // 2)))
+
+
+async def together(work: Sequence[Coroutine[object, object, Result]]) -> list[Result]:
     """All results in order; on the first fault the rest is cancelled and the fault raised as it is."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
@@ -203,39 +288,69 @@ async def _together(work: Sequence[Coroutine[object, object, Result]]) -> list[R
             task.cancel()
 
 
+@dataclass(eq=False, slots=True)
+class _Making:
+    """An item on its way: who makes it, whether its turn has come, and how many requests wait for it."""
+
+    task: "asyncio.Future[ReadyItem]"
+    begun: "asyncio.Future[None]"
+    waiting: int = 0
+
+
 class MediaLoader:
     """Fetches, recognises and processes the items of a request, several at once, each distinct item once.
 
-    One loader serves one model's `preparer`. Items are processed in `pool`, which several loaders may share and whoever made
-    it closes; without one, in `threads` of its own.
+    One loader serves one model's `preparer`. Items are processed where `decoders` say, which several loaders share and whoever
+    made them closes; or in `pool`, which may be shared too; without either, in `threads` of its own.
     """
 
-    def __init__(self, preparer: Preparer, fetcher: Fetcher, *, pool: Executor | None = None, threads: int = 4) -> None:
+    def __init__(
+        self,
+        preparer: Preparer,
+        fetcher: Fetcher,
+        *,
+        pool: Executor | None = None,
+        threads: int = 4,
+        decoders: Decoders | None = None,
+    ) -> None:
         self._preparer = preparer
         self._fetcher = fetcher
-        self._pool = pool if pool is not None else ThreadPoolExecutor(threads, "media")
-        self._owns_pool = pool is None
-        self._running: dict[bytes, asyncio.Future[ReadyItem]] = {}
+        self._decoders = decoders
+        self._owns_pool = pool is None and decoders is None
+        shared = decoders.pool if decoders is not None else pool
+        self._pool = shared if shared is not None else ThreadPoolExecutor(threads, "media")
+        self._running: dict[bytes, _Making] = {}
 
     def close(self) -> None:
         """Let running items finish and take no more; a pool that was handed in is left as it is."""
         if self._owns_pool:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _media(self, source: Source) -> Media:
-        data = source.data if source.data is not None else await self._fetcher.fetch(source.url or "")
+    async def _media(self, source: Source, tenant: str, count: ByteCount) -> Media:
+        if source.data is not None:
+            data = source.data
+            count.add(len(data))
+        else:
+            data = await self._fetcher.fetch(source.url or "", tenant=tenant, count=count)
         return Media(data, source.modality, source.detail, source.several)
 
-    async def load(self, sources: Sequence[Source]) -> tuple[list[Media], list[ReadyItem]]:
+    async def load(self, sources: Sequence[Source], *, tenant: str = "") -> tuple[list[Media], list[ReadyItem]]:
         """The bytes and the finished items of `sources`, in their order; the first fault is raised."""
         self._preparer.check_count(len(sources))
-        media = self._preparer.grouped(await _together([self._media(source) for source in sources]))
-        total = sum(len(each.data) for each in media)
-        if total > self._fetcher.limits.max_request_bytes:
-            raise MediaTooLarge(f"the request's media have {total} bytes together")
-        return media, await _together([self._item(each) for each in media])
+        count = self._fetcher.count()
+        media = self._preparer.grouped(await together([self._media(source, tenant, count) for source in sources]))
+        costs = await together([self.cost(each) for each in media])
+        made = [self.item(each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
+        return media, await together(made)
 
-    async def _item(self, media: Media) -> ReadyItem:
+    async def cost(self, media: Media) -> Cost:
+        """`Preparer.cost`; for long files, whose markers take a while to walk, off the event loop."""
+        if len(media.data) <= _WALKED_HERE:
+            return self._preparer.cost(media)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._preparer.cost, media)
+
+    async def item(self, media: Media, cost: Cost, *, tenant: str = "") -> ReadyItem:
+        """The item of `media`, remembered, being made for somebody else, or made now when it is its turn."""
         key = self._preparer.known_key(media)
         if key is None:
             loop = asyncio.get_running_loop()
@@ -244,27 +359,55 @@ class MediaLoader:
         found = self._preparer.remembered(key)
         if found is not None:
             return found
-        running = self._running.get(key)
-        if running is None:
-            running = asyncio.ensure_future(self._made(key, media))
-            self._running[key] = running
-            running.add_done_callback(partial(self._finished, key))
+        making = self._running.get(key) or self._begun(key, media, cost, tenant)
+        making.waiting += 1
+        try:
+            await asyncio.shield(making.begun)
+            return await self._finished(making)
+        finally:
+            making.waiting -= 1
+            if not making.waiting and not making.begun.done():
+                making.task.cancel()  # nobody wants it any more, and it has only waited
+
+    async def _finished(self, making: _Making) -> ReadyItem:
         seconds = self._fetcher.limits.process_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await asyncio.shield(running)
+                return await asyncio.shield(making.task)
         except TimeoutError as error:
             raise MediaTooLarge(f"the media took more than {seconds:g} s to process") from error
 
-    def _finished(self, key: bytes, future: "asyncio.Future[ReadyItem]") -> None:
-        self._running.pop(key, None)
-        if not future.cancelled():
-            future.exception()  # seen here, in case every request that waited for it has gone
+    def _begun(self, key: bytes, media: Media, cost: Cost, tenant: str) -> _Making:
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(self._made(key, media, cost, tenant, begun))
+        making = self._running[key] = _Making(task, begun)
+        task.add_done_callback(partial(self._ended, key, making))
+        return making
 
-    async def _made(self, key: bytes, media: Media) -> ReadyItem:
-        loop = asyncio.get_running_loop()
-        features = await loop.run_in_executor(self._pool, self._preparer.features, media)
+    def _ended(self, key: bytes, making: _Making, task: "asyncio.Future[ReadyItem]") -> None:
+        if self._running.get(key) is making:
+            del self._running[key]
+        if not making.begun.done():
+            making.begun.set_result(None)
+        if not task.cancelled():
+            task.exception()  # seen here, in case every request that waited for it has gone
+
+    async def _made(
+        self, key: bytes, media: Media, cost: Cost, tenant: str, begun: "asyncio.Future[None]"
+    ) -> ReadyItem:
+        async with self._place(cost, tenant) as pool:
+            begun.set_result(None)
+            loop = asyncio.get_running_loop()
+            features = await loop.run_in_executor(pool, self._preparer.features, media)
         return self._preparer.remember(key, features)
+
+    @contextlib.asynccontextmanager
+    async def _place(self, cost: Cost, tenant: str) -> AsyncIterator[Executor]:
+        if self._decoders is None:
+            yield self._pool
+            return
+        async with self._decoders.place(cost, tenant) as pool:
+            yield pool
 
     async def prepare(self, ids: Sequence[int], sources: Sequence[Source]) -> Prepared:
         """`Preparer.prepare` for sources that have to be fetched."""

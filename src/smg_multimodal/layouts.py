@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smg_multimodal.kernel import OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel, Loop
+from smg_multimodal.kernel import OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel, Lent, Loop
 from smg_multimodal.types import Bytes8, Float32
 
 __all__ = ["columns_written", "patches_written", "tiles_written"]
@@ -23,9 +23,9 @@ _FEWEST = 4
 
 
 class _Planes(NamedTuple):
-    """Where bytes lie: address of the first, bytes from row to row and from plane to plane, pixels in a row."""
+    """Where bytes lie: memory from the first to the last, bytes from row to row and from plane to plane, pixels in a row."""
 
-    address: int
+    memory: Lent
     row: int
     plane: int
     width: int
@@ -39,7 +39,9 @@ def _planes(pixels: Bytes8) -> _Planes | None:
     row, column, plane = pixels.strides
     if column != 1 or plane < 0 or row < 0:
         return None
-    return _Planes(pixels.ctypes.data, row, plane, pixels.shape[1])
+    height, width, planes = pixels.shape
+    size = (height - 1) * row + (planes - 1) * plane + width if pixels.size else 0
+    return _Planes(Lent(pixels.ctypes.data, size, pixels), row, plane, width)
 
 
 def _arithmetic(kernel: Kernel, table: Float32, constants: Float32 | None) -> tuple[int, int, int]:
@@ -63,7 +65,7 @@ def tiles_written(kernel: Kernel, out: Float32, pixels: Bytes8, table: Float32, 
     for top in range(0, pixels.shape[0] // tall * tall, tall):
         for start in range(0, tall, step):
             rows = min(step, tall - start)
-            kernel.load(SOURCE, planes.address + (top + start) * planes.row, planes.span(rows))
+            kernel.load(SOURCE, planes.memory, (top + start) * planes.row, planes.span(rows))
             _tile_rows(kernel, out, planes, (top // tall, start, rows), where)
     return True
 
@@ -81,14 +83,15 @@ def _tile_rows(
         Loop(columns, wide, 3 * block),
     )
     kernel.normalise(SOURCE, OUTPUT, wide, constants, table, 0, loops=loops)
+    target = Lent.of(out)
     for index in range(columns):
-        tile = out.ctypes.data + (band * columns + index) * 3 * tall * wide * 4
+        tile = (band * columns + index) * 3 * tall * wide * 4
         if rows == tall:
-            kernel.store(OUTPUT + index * 3 * block, tile, 3 * block)
+            kernel.store(OUTPUT + index * 3 * block, target, tile, 3 * block)
             continue
         for plane in range(3):
             place = OUTPUT + (index * 3 + plane) * block
-            kernel.store(place, tile + (plane * tall + start) * wide * 4, block)
+            kernel.store(place, target, tile + (plane * tall + start) * wide * 4, block)
 
 
 def patches_written(
@@ -116,16 +119,16 @@ def patches_written(
     while deep < rows and (deep + 1) * columns <= step and _span(planes, (deep + 1) * band) + SLACK <= REGION:
         deep += 1
     where = _arithmetic(kernel, table, constants)
-    numbers = (patch, merge, temporal, len(frames))
+    numbers, target = (patch, merge, temporal, len(frames)), Lent.of(out)
     for top in range(0, rows, deep):
         tall = min(deep, rows - top)
         for start in range(0, columns, step):
             wide = min(step, columns - start)
             for moment, each in enumerate(planes):
                 if len(planes) > 1 or start == 0:
-                    kernel.load(SOURCE, each.address + top * band * each.row, each.span(tall * band))
+                    kernel.load(SOURCE, each.memory, top * band * each.row, each.span(tall * band))
                 _blocks(kernel, each, (start, wide, tall, moment), numbers, where)
-            kernel.store(OUTPUT, out.ctypes.data + (top * columns + start) * block, tall * wide * block)
+            kernel.store(OUTPUT, target, (top * columns + start) * block, tall * wide * block)
     return True
 
 
@@ -171,7 +174,7 @@ def columns_written(
     by_constants, by_table, channel = _arithmetic(kernel, table, constants)
     loops = (Loop(patch, planes.row, width * 4), Loop(3, planes.plane, patch * width * 4, channel))
     for band in range(height // patch):
-        kernel.load(SOURCE, planes.address + band * patch * planes.row, planes.span(patch))
+        kernel.load(SOURCE, planes.memory, band * patch * planes.row, planes.span(patch))
         kernel.normalise(SOURCE, OUTPUT, width, by_constants, by_table, 0, loops=loops)
         out[:, :, band * width : (band + 1) * width] = kernel.floats(OUTPUT, size).reshape(3, patch, width)
     return True

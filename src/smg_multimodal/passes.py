@@ -5,17 +5,17 @@ picture is cut into bands that fit the kernel's memory and a core's cache. Pixel
 Arrow C data interface) and written as rows of three planes, which is the order that the tensors need.
 """
 
+import contextlib
 import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from smg_multimodal.filters import FILTERS, PRECISION_BITS, Taps, taps, taps_at_most
-from smg_multimodal.kernel import LINES, MEMORY, MIDDLE, OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel
+from smg_multimodal.kernel import LINES, MEMORY, MIDDLE, OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel, Lent
 from smg_multimodal.types import Bytes8, Size
 
 __all__ = ["Colour", "pixels_are_lent", "resize_in_bands"]
@@ -49,14 +49,14 @@ _pointer_in.restype = ctypes.c_void_p
 _pointer_in.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-def _lent(image: Image.Image) -> tuple[int, Any]:
-    """Where the RGBX pixels of an RGB image lie, and what must be kept alive meanwhile.
-
-    Raises `ValueError` where Pillow keeps them in several pieces.
-    """
+def _lent(image: Image.Image) -> Lent:
+    """Where the RGBX pixels of an RGB image lie. Raises `ValueError` where Pillow keeps them in several pieces."""
     _, capsule = image.__arrow_c_array__()
     array = _ArrowArray.from_address(_pointer_in(capsule, b"arrow_array"))
-    return int(array.children[0].contents.buffers[1]), (image, capsule)
+    values = array.children[0].contents
+    if values.length < 4 * image.width * image.height:
+        raise ValueError("fewer pixels are lent than the image has")
+    return Lent(int(values.buffers[1]), int(values.length), (image, capsule))
 
 
 def pixels_are_lent() -> bool:
@@ -133,22 +133,21 @@ class _Rows:
         self._image = image
         self.width, self.height = image.size if fill is None else (max(image.size),) * 2
         self._fill = None if fill is None else np.frombuffer(bytes([*fill, 255]), np.int32)[0]
-        try:
-            self._whole, self._kept = _lent(image)
-        except ValueError:  # large pictures lie in several pieces
-            self._whole, self._kept = 0, None
+        self._whole: Lent | None = None
+        with contextlib.suppress(ValueError):  # large pictures lie in several pieces
+            self._whole = _lent(image)
 
-    def _lend(self, top: int, count: int) -> tuple[int, Any]:
-        if self._whole:
-            return self._whole + top * self._image.width * 4, self._kept
-        return _lent(self._image.crop((0, top, self._image.width, top + count)))
+    def _lend(self, top: int, count: int) -> tuple[Lent, int]:
+        """Memory that has `count` rows from `top` on, and where they begin in it."""
+        if self._whole is not None:
+            return self._whole, top * self._image.width * 4
+        return _lent(self._image.crop((0, top, self._image.width, top + count))), 0
 
     def load(self, kernel: Kernel, place: int, top: int, count: int) -> None:
         """Copy `count` rows from `top` on to `place`."""
         if self._fill is None:
-            address, kept = self._lend(top, count)
-            kernel.load(place, address, count * self.width * 4)
-            del kept
+            lent, offset = self._lend(top, count)
+            kernel.load(place, lent, offset, count * self.width * 4)
             return
         rows = kernel.pixels(place, count, self.width)
         rows[...] = self._fill
@@ -156,11 +155,10 @@ class _Rows:
         above, before = (self.height - tall) // 2, (self.width - wide) // 2
         begin, end = max(top, above), min(top + count, above + tall)
         if begin < end:
-            address, kept = self._lend(begin - above, end - begin)
-            lent = (ctypes.c_int32 * ((end - begin) * wide)).from_address(address)
-            own = np.frombuffer(memoryview(lent), np.int32)
+            lent, offset = self._lend(begin - above, end - begin)
+            address = lent.address_of(offset, (end - begin) * wide * 4)
+            own = np.frombuffer(memoryview((ctypes.c_int32 * ((end - begin) * wide)).from_address(address)), np.int32)
             rows[begin - top : end - top, before : before + wide] = own.reshape(end - begin, wide)
-            del kept
 
 
 class _Resizing:
@@ -183,6 +181,7 @@ class _Resizing:
         if self._down is not None:
             self._starts_at = kernel.put(self._rows_at, self._down.weights)
         self.out = np.empty((size.height, 3, self._across.columns), np.uint8)
+        self._target = Lent.of(self.out)
 
     def _squeeze(self, source: int, stride: int, rows: int, target: int) -> None:
         across = self._across
@@ -193,7 +192,7 @@ class _Resizing:
         )
 
     def _emit(self, top: int, rows: int) -> None:
-        self._kernel.store(OUTPUT, self.out.ctypes.data + top * self._step, rows * self._step)
+        self._kernel.store(OUTPUT, self._target, top * self._step, rows * self._step)
 
     def _chunk(self) -> int:
         return max(4, _SOURCE_BAND // self._stride // 4 * 4)

@@ -7,7 +7,7 @@ edge calls `features` in a thread, everything else on its own.
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -15,15 +15,20 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.content import DigestMemory, FeatureCache, content_key
-from smg_multimodal.decode import ImageLimits, decode_image
-from smg_multimodal.errors import MediaTooLarge, UnsupportedModel
+from smg_multimodal.costs import Cost, TensorBound, cost_of_clip, cost_of_picture, cost_of_recording
+from smg_multimodal.decode import ImageLimits, decode_image, picture_header
+from smg_multimodal.errors import BadMedia, MediaTooLarge, UnsupportedModel
 from smg_multimodal.expand import Expanded, ReadyItem, expand
+from smg_multimodal.formats import recognised
 from smg_multimodal.prompts import PromptRule, Vocabulary
 from smg_multimodal.registry import Family, ModelFiles, family_of
 from smg_multimodal.resample import BICUBIC
-from smg_multimodal.types import Array, ImageProcessor, ItemFeatures, Modality
+from smg_multimodal.types import Array, ImageProcessor, ItemFeatures, Modality, Size
 
-__all__ = ["Detail", "Media", "Prepared", "Preparer"]
+__all__ = ["Decode", "Detail", "Media", "Prepared", "Preparer"]
+
+Decode = Callable[[bytes, ImageLimits], Image.Image]
+"""What makes an upright RGB picture of a file: `decode.decode_image`, or something that does the same elsewhere."""
 
 
 class Detail(StrEnum):
@@ -64,7 +69,8 @@ class Prepared:
 
 
 class Preparer:
-    """Everything one model needs. `low_side` is the longer side, in pixels, of a picture looked at with low detail.
+    """Everything one model needs. `low_side` is the longer side, in pixels, of a picture looked at with low detail; `decode` is
+    called for every picture, in the thread that calls `features`.
 
     `cache` and `digests` may be shared between models: keys name the model's files too. Raises `UnsupportedModel` when no
     family takes the model or its vocabulary lacks a token.
@@ -79,10 +85,12 @@ class Preparer:
         digests: DigestMemory | None = None,
         limits: ImageLimits | None = None,
         low_side: int = 512,
+        decode: Decode = decode_image,
     ) -> None:
         self.family = family_of(files)
         self.images: ImageProcessor | None = None if self.family.image is None else self.family.image(files)
         pictures = () if self.family.prompt is None else (self.family.prompt(files, vocabulary),)
+        self._bound = None if self.images is None else TensorBound(self.images)
         self.rules = (*pictures, *self._other_rules(files, vocabulary))
         configurations = {Modality.VIDEO: files.clips, Modality.AUDIO: files.recordings}
         self._others = {
@@ -93,6 +101,7 @@ class Preparer:
         self._digests = DigestMemory() if digests is None else digests
         self._limits = limits or ImageLimits()
         self._low_side = low_side
+        self._decode = decode
         settings = (self.family.name, files.model, files.preprocessor, files.processor, files.video)
         self._name = content_key([json.dumps(settings, sort_keys=True, default=str).encode()])
 
@@ -142,14 +151,50 @@ class Preparer:
             if process is None:
                 raise UnsupportedModel(f"models of family {self.family.name} take no {media.modality}")
             return process(media.data, self._limits)
-        image = decode_image(media.data, self._limits)
-        if media.detail is Detail.LOW and max(image.size) > self._low_side:
-            scale = self._low_side / max(image.size)
-            width, height = (max(1, round(side * scale)) for side in image.size)
-            image = image.resize((width, height), Image.Resampling(BICUBIC))
+        image = self._decode(media.data, self._limits)
+        size = self._looked_at(media, Size(image.height, image.width))
+        if size != (image.height, image.width):
+            image = image.resize((size.width, size.height), Image.Resampling(BICUBIC))
         if self._looks_at_several(media) and self.family.several is not None:
             return self.family.several(self.images, image)
         return self.images.item(image)
+
+    def _looked_at(self, media: Media, size: Size) -> Size:
+        """The size that a picture of `size` has when the family sees it."""
+        if media.detail is not Detail.LOW or max(size) <= self._low_side:
+            return size
+        scale = self._low_side / max(size)
+        return Size(max(1, round(size.height * scale)), max(1, round(size.width * scale)))
+
+    def cost(self, media: Media) -> Cost:
+        """What `features` will cost, from the file's header. Takes milliseconds, for a file of tens of MiB too; any thread.
+
+        Raises `MediaTooLarge` for what is over a budget, and `BadMedia` for what is no medium or has a shape that the family
+        refuses: nothing of it is decoded then."""
+        if media.modality is Modality.IMAGE and self.images is not None and self._bound is not None:
+            header = picture_header(media.data, self._limits)
+            sizes = self._accepted(media, header.size, self.images)
+            counts = not self._looks_at_several(media)
+            return cost_of_picture(header, sizes, self.images, self._bound, counts=counts)
+        if media.modality is Modality.VIDEO and recognised(media.data) is not None:
+            return cost_of_clip(picture_header(media.data, self._limits, animated=True))
+        return cost_of_recording(len(media.data))
+
+    def _accepted(self, media: Media, stored: Size, processor: ImageProcessor) -> list[Size]:
+        """What a picture that is stored with that size may be when it is upright, as far as the family takes it. Its orientation
+        is not read: that would mean opening the file."""
+        sizes = {self._looked_at(media, size) for size in (stored, Size(stored.width, stored.height))}
+        accepted, refusal = [], BadMedia("the image has a shape that the model does not take")
+        for size in sizes:
+            try:
+                processor.measure(size)
+            except BadMedia as error:
+                refusal = error
+            else:
+                accepted.append(size)
+        if not accepted:
+            raise refusal
+        return accepted
 
     def ready(self, media: Media) -> ReadyItem:
         """The item of `media`, remembered or made now."""

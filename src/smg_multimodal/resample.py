@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.errors import BadMedia
-from smg_multimodal.kernel import borrowed, compiled
+from smg_multimodal.kernel import Kernel, attempted
 from smg_multimodal.passes import Colour, pixels_are_lent, resize_in_bands
 from smg_multimodal.types import Bytes8, Size
 
@@ -77,26 +77,25 @@ _PROBES: dict[Image.Resampling, tuple[tuple[tuple[int, int], Size], ...]] = {
 """(width, height) and size: larger, smaller, across each other, much shorter than narrower, one direction only."""
 
 
-def _agrees(order: PassOrder) -> bool:
+def _agrees(kernel: Kernel, order: PassOrder) -> bool:
     """Whether every probe has Pillow's bytes when passes come in `order`."""
     noise = (np.arange(60 * 64 * 3, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(56)).astype(np.uint8)
-    with borrowed() as kernel:
-        for resample, probes in _PROBES.items():
-            for before, after in probes:
-                image = Image.fromarray(noise[: before[0] * before[1] * 3].reshape(before[1], before[0], 3))
-                first = order.down_first(before, after)
-                found = resize_in_bands(kernel, image, after, resample, down_first=first)
-                if found is None or not np.array_equal(found, np.asarray(image.resize(after[::-1], resample))):
-                    return False
+    for resample, probes in _PROBES.items():
+        for before, after in probes:
+            image = Image.fromarray(noise[: before[0] * before[1] * 3].reshape(before[1], before[0], 3))
+            first = order.down_first(before, after)
+            found = resize_in_bands(kernel, image, after, resample, down_first=first)
+            if found is None or not np.array_equal(found, np.asarray(image.resize(after[::-1], resample))):
+                return False
     return True
 
 
 @cache
 def pass_order() -> PassOrder | None:
     """The order in which this Pillow works, found by comparing; None if the kernel is not there or does not agree."""
-    if compiled() is None or not pixels_are_lent():
+    if not pixels_are_lent():
         return None
-    return next((order for order in reversed(PassOrder) if _agrees(order)), None)
+    return attempted(lambda kernel: next((order for order in reversed(PassOrder) if _agrees(kernel, order)), None))
 
 
 def _on_square(image: Image.Image, fill: Colour) -> Image.Image:
@@ -118,8 +117,7 @@ def resize(image: Image.Image, size: Size, resample: Image.Resampling, fill: Col
     order = pass_order()
     if order is not None and image.mode == "RGB":
         first = order.down_first(image.size if fill is None else (max(image.size),) * 2, size)
-        with borrowed() as kernel:
-            pixels = resize_in_bands(kernel, image, size, resample, fill=fill, down_first=first)
+        pixels = attempted(lambda kernel: resize_in_bands(kernel, image, size, resample, fill=fill, down_first=first))
         if pixels is not None:
             return pixels
     if fill is not None:

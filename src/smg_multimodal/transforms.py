@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from smg_multimodal.kernel import borrowed, compiled
+from smg_multimodal.kernel import attempted, compiled
 from smg_multimodal.layouts import columns_written, patches_written, tiles_written
 from smg_multimodal.types import Bytes8, Float32
 
@@ -88,8 +88,7 @@ def _proved(table: Float32, factor: float, means: Float32 | float, stds: Float32
     constants[:, 2], constants[:, 3] = means, stds
     levels = np.broadcast_to(np.arange(256, dtype=np.uint8)[None, :, None], (1, 256, 3))
     got = np.empty((1, 3, 1, 256), np.float32)
-    with borrowed() as kernel:
-        written = tiles_written(kernel, got, levels, table, constants)
+    written = attempted(lambda kernel: tiles_written(kernel, got, levels, table, constants))
     return constants if written and np.array_equal(got[0, :, 0].view(np.uint32), table.view(np.uint32)) else None
 
 
@@ -195,11 +194,9 @@ def write_patches(
     3 * temporal * patch * patch floats. Rows go block by block of merge x merge patches, blocks in raster order; within a
     row the order is channel, frame, y, x.
     """
-    if compiled() is not None:
-        sizes = (patch, merge, temporal)
-        with borrowed() as kernel:
-            if patches_written(kernel, out, frames, normalizer.table, normalizer.constants, sizes):
-                return
+    arithmetic = (normalizer.table, normalizer.constants)
+    if attempted(lambda kernel: patches_written(kernel, out, frames, *arithmetic, (patch, merge, temporal))):
+        return
     height, width, _ = frames[0].shape
     rows, columns = height // (patch * merge), width // (patch * merge)
     area = patch * patch
@@ -219,10 +216,8 @@ def write_patches(
 
 def write_tiles(out: Float32, pixels: Bytes8, normalizer: Normalizer) -> None:
     """Cut `pixels` (height, width, 3) row-major into tiles and write them normalised into `out` (n, 3, th, tw)."""
-    if compiled() is not None:
-        with borrowed() as kernel:
-            if tiles_written(kernel, out, pixels, normalizer.table, normalizer.constants):
-                return
+    if attempted(lambda kernel: tiles_written(kernel, out, pixels, normalizer.table, normalizer.constants)):
+        return
     height, width, _ = pixels.shape
     _, _, tile_height, tile_width = out.shape
     columns = width // tile_width
@@ -238,10 +233,8 @@ def write_tiles(out: Float32, pixels: Bytes8, normalizer: Normalizer) -> None:
 
 def write_columns(out: Float32, pixels: Bytes8, normalizer: Normalizer, *, patch: int) -> None:
     """Write `pixels` (height, width, 3) into `out` (3, patch, patches * patch): patches side by side, raster order."""
-    if compiled() is not None:
-        with borrowed() as kernel:
-            if columns_written(kernel, out, pixels, normalizer.table, normalizer.constants, patch):
-                return
+    if attempted(lambda kernel: columns_written(kernel, out, pixels, normalizer.table, normalizer.constants, patch)):
+        return
     height, width, _ = pixels.shape
     bands = pixels.reshape(height // patch, patch, width, 3)
     floats = np.empty((height // patch, width), np.float32)

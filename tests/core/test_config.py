@@ -245,6 +245,8 @@ def values_of(setting: Setting) -> st.SearchStrategy[object]:
     """Any value the setting may have."""
     text = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")))
     if setting.repeated:
+        if setting.choices:
+            return st.lists(st.sampled_from(setting.choices), max_size=3).map(tuple)
         return st.lists(text.filter(bool), max_size=3).map(tuple)
     if setting.choices:
         return st.sampled_from(setting.choices)

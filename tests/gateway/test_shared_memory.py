@@ -14,7 +14,7 @@ from tests.gateway.vision_models import clip, image_part, picture, qwen2_vl, tex
 
 from smg_core import Config, Gateway
 from smg_core.config import MediaConfig
-from smg_core.server import media as server_media
+from smg_core.server import lending
 from smg_core.simulator import shared_memory
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -37,14 +37,14 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "shm"
     folder.mkdir()
 
-    class Here(server_media.SharedMemory):
+    class Here(lending.SharedMemory):
         def __init__(self, prefix: str, *, max_bytes: int) -> None:
             super().__init__(prefix, max_bytes=max_bytes, folder=folder)
 
-    monkeypatch.setattr(server_media, "SharedMemory", Here)
-    monkeypatch.setattr(server_media, "sweep_orphans", lambda beginning: None)
+    monkeypatch.setattr(lending, "SharedMemory", Here)
+    monkeypatch.setattr(lending, "sweep_orphans", lambda beginning: None)
     monkeypatch.setattr(shared_memory, "FOLDER", folder)
-    monkeypatch.setattr(server_media, "namespace_id", shared_memory.namespace)
+    monkeypatch.setattr(lending, "namespace_id", shared_memory.namespace)
     return folder
 
 
@@ -118,7 +118,7 @@ async def test_memory_that_cannot_be_written_to_makes_no_request_fail(
         raise OSError(28, "No space left on device")
 
     async with sharing(qwen) as house:
-        monkeypatch.setattr(server_media.SharedMemory, "write", full)
+        monkeypatch.setattr(lending.SharedMemory, "write", full)
         await asked(house, image_part(LARGE))
         assert lent(house) == 0
 
@@ -171,7 +171,7 @@ async def test_a_client_that_leaves_while_tensors_are_written_takes_them_along(
     qwen: str, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
-    write = server_media.SharedMemory.write
+    write = lending.SharedMemory.write
 
     def slow(self: Any, shared: Any, tensor: Any) -> None:
         begun.set()
@@ -179,7 +179,7 @@ async def test_a_client_that_leaves_while_tensors_are_written_takes_them_along(
         write(self, shared, tensor)
 
     async with sharing(qwen) as house:
-        monkeypatch.setattr(server_media.SharedMemory, "write", slow)
+        monkeypatch.setattr(lending.SharedMemory, "write", slow)
         request = asyncio.ensure_future(asked(house, image_part(LARGE)))
         await eventually(begun.is_set)
         request.cancel()

@@ -2,12 +2,13 @@
 
 import base64
 import contextlib
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_multimodal.egress import EgressRules, data_url
+from smg_multimodal.egress import EgressRules, data_url, is_public, site_of
 from smg_multimodal.errors import BadMedia, MediaForbidden, MediaTooLarge
 
 ANY_HTTP = EgressRules(schemes=frozenset({"http", "https"}), ports=frozenset({80, 443, 8080}))
@@ -17,6 +18,10 @@ INWARD = [
     "255.255.255.255", "224.0.0.1", "192.0.2.1", "198.18.0.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1",
     "fd00:ec2::254", "ff02::1", "2001:db8::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1",
     "64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "2002:7f00:1::", "2002:a00:1::", "not-an-address",
+    "fec0::1", "feff::1", "3fff::1", "5f00::1", "4000::1", "100::1", "2001::1", "2001:2::1", "2001:20::1", "2620:4f:8000::1",
+    "168.63.129.16", "192.88.99.1", "192.0.0.192", "192.31.196.1", "192.52.193.1", "192.175.48.1", "100.100.100.200",
+    "198.51.100.7", "203.0.113.9", "240.0.0.1", "::ffff:169.254.169.254", "::ffff:168.63.129.16", "::ffff:0:10.0.0.1",
+    "::ffff:0:a9fe:a9fe", "64:ff9b::a00:1", "64:ff9b::a83f:8110", "",
 ]  # fmt: skip
 
 
@@ -26,9 +31,46 @@ def test_addresses_that_lead_inward_are_refused(address: str) -> None:
         EgressRules().address("pictures.example", [address])
 
 
-@pytest.mark.parametrize("address", ["93.184.216.34", "2606:4700::1111", "64:ff9b::5db8:d822"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "93.184.216.34", "168.63.129.17", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "2a00:1450:4001::200e",
+        "64:ff9b::5db8:d822", "::ffff:93.184.216.34", "::ffff:0:5db8:d822",
+    ],
+)  # fmt: skip
 def test_public_addresses_are_connected_to(address: str) -> None:
     assert EgressRules().address("pictures.example", [address]) == address
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_no_ipv4_address_that_python_calls_special_is_public(number: int) -> None:
+    address = IPv4Address(number)
+    if not address.is_global or address.is_multicast or address.is_reserved:
+        assert not is_public(str(address))
+    assert is_public(f"::ffff:{address}") == is_public(f"64:ff9b::{address}") == is_public(str(address))
+
+
+@given(st.integers(0, 2**128 - 1))
+def test_no_ipv6_address_that_python_calls_special_is_public(number: int) -> None:
+    address = IPv6Address(number)
+    if not address.is_global or address.is_multicast or address.is_reserved or address.is_site_local:
+        assert not is_public(str(address))
+
+
+def test_names_of_one_owner_are_one_site() -> None:
+    assert site_of("a.b.evil.example") == site_of("evil.example") == "evil.example"
+    assert site_of("pictures.shop.co.uk") == "shop.co.uk"
+    assert site_of("93.184.216.34") == "93.184.216.34"
+    assert site_of("localhost") == "localhost"
+
+
+def test_a_name_that_does_not_resolve_and_one_inside_are_refused_in_the_same_words() -> None:
+    said = set()
+    for addresses in ([], ["10.0.0.1"], ["93.184.216.34", "10.0.0.1"]):
+        with pytest.raises(MediaForbidden) as refused:
+            EgressRules().address("store.internal", addresses)
+        said.add(str(refused.value))
+    assert len(said) == 1
 
 
 def test_one_private_address_among_public_ones_is_enough_to_refuse() -> None:
@@ -50,6 +92,7 @@ def test_private_addresses_are_reached_only_for_the_hosts_named() -> None:
         "http://pictures.example/a.png", "ftp://pictures.example/a", "gopher://x/", "//pictures.example/a", "a.png", "",
         "https://", "https:///a", "https://user:secret@pictures.example/", "https://user@pictures.example/",
         "https://pictures.example:22/", "https://pictures.example:99999/", "https://[::1/", "https://a b/",
+        "https://a..b/", "https://.a/", "https://" + "a" * 64 + ".example/",
         "https://pictures.example/\r\nHost: other", "https://pictures.example\\@other/", "https://" + "a" * 9000,
     ],
 )  # fmt: skip
@@ -75,7 +118,7 @@ def test_the_host_header_names_an_unusual_port_and_brackets_addresses() -> None:
 def test_a_redirect_is_judged_as_a_new_address() -> None:
     start = ANY_HTTP.target("https://pictures.example/a/b")
     assert ANY_HTTP.redirected(start, "../c").url == "https://pictures.example/c"
-    for location in ("http://pictures.example/c", "file:///etc/passwd", "https://x:22/", "//u:p@x/"):
+    for location in ("http://pictures.example/c", "file:///etc/passwd", "https://x:22/", "//u:p@x/", "http://[oops"):
         with pytest.raises(MediaForbidden):
             ANY_HTTP.redirected(start, location)
 

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import gzip
 import io
+import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -17,9 +18,10 @@ import trustme
 from families import FAMILIES
 from PIL import Image
 
+from smg_multimodal.budget import ByteCount
 from smg_multimodal.egress import EgressRules
-from smg_multimodal.errors import BadMedia, MediaError, MediaForbidden, MediaTooLarge, MediaUnavailable
-from smg_multimodal.fetch import Fetcher, FetchLimits, MediaLoader, Source
+from smg_multimodal.errors import BadMedia, MediaBusy, MediaError, MediaForbidden, MediaTooLarge, MediaUnavailable
+from smg_multimodal.fetch import Fetcher, FetchLimits, MediaLoader, Source, resolve
 from smg_multimodal.prepare import Detail, Preparer
 from smg_multimodal.registry import ModelFiles
 
@@ -51,12 +53,15 @@ class Site:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.heads: list[str] = []
+        self.resumed: list[bool] = []
         self.port = 0
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             self.heads.append(head)
+            if (tls := writer.get_extra_info("ssl_object")) is not None:
+                self.resumed.append(tls.session_reused)
             await self.answer(head.split(" ")[1], writer)
             await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
@@ -171,7 +176,15 @@ async def test_a_redirect_inward_is_refused_and_not_followed() -> None:
 
 
 @pytest.mark.parametrize(
-    "location", ["file:///etc/hosts", "ftp://pictures.test/", "http://u:p@pictures.test/", "data:,x"]
+    "location",
+    [
+        "file:///etc/hosts",
+        "ftp://pictures.test/",
+        "http://u:p@pictures.test/",
+        "data:,x",
+        "http://[oops",
+        "http://a..b/",
+    ],
 )
 async def test_a_redirect_to_anything_but_an_allowed_address_is_refused(location: str) -> None:
     async with visiting(serving(a=reply(b"", "307 Temporary Redirect", [f"location: {location}"]))) as get:
@@ -214,6 +227,132 @@ async def test_a_body_longer_than_it_says_or_endless_is_cut_off_at_the_budget() 
             with pytest.raises(MediaTooLarge):
                 await get(path)
     assert sent < 4000 * 4096
+
+
+async def test_nothing_of_one_fetch_reaches_the_next_nor_the_next_hop() -> None:
+    """Two names behind one address, as behind one content network: what the first sets, the second never sees."""
+    jar = [f"set-cookie: session{index}={'tenant-a-secret' * 200}; path=/" for index in range(20)]
+    pages = serving(
+        a=reply(b"picture", headers=jar),
+        b=reply(b"picture"),
+        hop=reply(b"", "302 Found", ["location: /b", *jar]),
+    )
+    authority = trustme.CA()
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("a.test", "b.test").configure_cert(server)
+    authority.configure_trust(client)
+    async with site(pages, server) as there:
+        rules = open_rules(there.port, private=frozenset({"a.test", "b.test"}))
+        async with Fetcher(rules, resolver=Names(), tls=client) as fetcher:
+            for url in ("a.test:{}/a", "b.test:{}/b", "a.test:{}/b", "a.test:{}/hop"):
+                assert await fetcher.fetch("https://" + url.format(there.port)) == b"picture"
+    heads = [sorted(head.lower().split("\r\n")[1:]) for head in there.heads]
+    assert len(heads) == 5
+    assert not [line for head in heads for line in head if line.startswith(("cookie", "referer", "authorization"))]
+    assert heads[2] == heads[3] == heads[4]  # the same head, whatever came before
+    assert there.resumed == [False] * 5
+
+
+async def test_the_bytes_of_all_files_of_a_request_are_counted_while_they_are_read() -> None:
+    """Four files of 40 kB, 100 kB allowed together: the third is stopped at the first byte too many."""
+    count, sent = ByteCount(100_000), 0
+
+    async def slowly(path: str, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")
+        for _ in range(400 if path == "/endless" else 10):
+            writer.write(b"x" * 4000)
+            await writer.drain()
+            sent += 4000
+
+    async with site(slowly) as there, Fetcher(open_rules(there.port), resolver=Names()) as fetcher:
+        for name in ("a", "b"):
+            await fetcher.fetch(f"http://{HOST}:{there.port}/{name}", count=count)
+        with pytest.raises(MediaTooLarge, match="100000 bytes together"):
+            await fetcher.fetch(f"http://{HOST}:{there.port}/endless", count=count)
+        with pytest.raises(MediaTooLarge, match="together"):
+            await fetcher.fetch("data:;base64,AAAA", count=count)
+    assert count.count < 100_000 + 2 * 65536 + 3
+
+
+class Gate:
+    """A resolver that answers when it is told to, and never for `stuck`."""
+
+    def __init__(self, *stuck: str) -> None:
+        self.stuck = stuck
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        del port
+        self.asked.append(host)
+        if host.endswith(self.stuck):
+            await asyncio.Event().wait()
+        return ["127.0.0.1"]
+
+
+async def test_names_that_never_resolve_leave_places_for_other_sites_and_tenants() -> None:
+    gate = Gate("slow.test")
+    limits = FetchLimits(total_seconds=0.3, lookups=8, concurrent=8)
+    async with site(serving(a=reply(b"picture"))) as there:
+        rules = open_rules(there.port, private=frozenset({HOST, ".slow.test"}))
+        async with Fetcher(rules, limits, resolver=gate) as fetcher:
+            slow = [f"http://{index}.slow.test:{there.port}/" for index in range(20)]
+            stuck = [asyncio.ensure_future(fetcher.fetch(url, tenant="a")) for url in slow]
+            await asyncio.sleep(0)
+            assert await fetcher.fetch(f"http://{HOST}:{there.port}/a", tenant="a") == b"picture"
+            assert await fetcher.fetch(f"http://{HOST}:{there.port}/a", tenant="b") == b"picture"
+            outcomes = await asyncio.gather(*stuck, return_exceptions=True)
+            # a lookup cannot be stopped: its place is taken until the system gives up, for this site alone
+            with pytest.raises(MediaBusy):
+                await fetcher.fetch(slow[0])
+            assert await fetcher.fetch(f"http://{HOST}:{there.port}/a") == b"picture"
+    kinds = [type(each) for each in outcomes]
+    assert kinds.count(MediaUnavailable) == 4  # half of the places
+    assert kinds.count(MediaBusy) == 16  # who merely waited
+    assert len([host for host in gate.asked if host.endswith("slow.test")]) == 4
+
+
+async def test_a_name_is_resolved_outside_the_event_loops_own_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop's pool has no thread left; names resolve all the same, and one that hangs does not hold the others."""
+    go_on = threading.Event()
+    real = socket.getaddrinfo
+
+    def blocking(host: str, *rest: object, **named: object) -> object:
+        if host == "hangs.test":
+            go_on.wait(10)
+            raise OSError("gave up")
+        return real("127.0.0.1", *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", blocking)
+    with ThreadPoolExecutor(1) as pool:
+        asyncio.get_running_loop().set_default_executor(pool)
+        busy = asyncio.get_running_loop().run_in_executor(None, go_on.wait, 10)
+        hanging = asyncio.ensure_future(resolve("hangs.test", 80))
+        assert await resolve("localhost", 80) == ["127.0.0.1"]
+        go_on.set()
+        assert await hanging == []
+        await busy
+
+
+async def test_waiting_for_a_place_is_inside_the_time_out_and_no_fault_of_the_clients() -> None:
+    release = asyncio.Event()
+
+    async def held(path: str, writer: asyncio.StreamWriter) -> None:
+        if path == "/held":
+            await release.wait()
+        writer.write(reply(b"picture"))
+
+    async with site(held) as there:
+        limits = FetchLimits(total_seconds=0.2, concurrent=1)
+        async with Fetcher(open_rules(there.port), limits, resolver=Names()) as fetcher:
+            urls = [f"http://{HOST}:{there.port}/{name}" for name in ("held", "a", "b")]
+            first, *others = await asyncio.gather(*map(fetcher.fetch, urls), return_exceptions=True)
+            assert type(first) is MediaUnavailable
+            assert {type(each) for each in others} <= {MediaBusy, MediaUnavailable}  # none waits for longer than that
+            release.set()
+            assert await fetcher.fetch(urls[1]) == b"picture"  # every place was given back
+    assert MediaBusy("x").status == 503
+    assert MediaBusy("x").retry_after > 0
 
 
 async def test_a_compressed_body_is_not_inflated() -> None:

@@ -1,6 +1,7 @@
 """The kernel's bytes are Pillow's, its floats the tables', and without it everything comes out the same."""
 
 import ctypes
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,8 @@ from PIL import Image
 
 from smg_multimodal import kernel, layouts, resample, transforms
 from smg_multimodal.filters import FILTERS, taps, taps_at_most
-from smg_multimodal.kernel import MEMORY, borrowed, compiled
+from smg_multimodal.kernel import MEMORY, KernelFailed, Lent, attempted, borrowed, compiled
+from smg_multimodal.kernel_text import text
 from smg_multimodal.passes import resize_in_bands
 from smg_multimodal.resample import BICUBIC, BILINEAR, LANCZOS, PassOrder, pass_order, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, HALF, Normalizer, bfloat16_normalizer, rescale_normalizer
@@ -156,7 +158,8 @@ def test_threads_do_not_disturb_each_other() -> None:
 def test_the_order_of_passes_is_found_by_comparing_with_pillow() -> None:
     order = pass_order()
     assert order is not None
-    assert resample._agrees(order)
+    with borrowed() as instance:
+        assert resample._agrees(instance, order)
     assert not PassOrder.ALWAYS_ACROSS.down_first((10, 100), Size(10, 10))
     assert PassOrder.DOWN_WHERE_SHORTER.down_first((10, 100), Size(10, 10))
     assert not PassOrder.DOWN_WHERE_SHORTER.down_first((100, 100), Size(10, 50))
@@ -244,3 +247,97 @@ def test_usual_constants_are_proved_for_the_kernel(mean: tuple[float, ...]) -> N
     assert rescale_normalizer(mean, CLIP_STD).constants is not None
     assert rescale_normalizer(None, None).constants is not None
     assert bfloat16_normalizer(mean, CLIP_STD).constants is None
+
+
+def test_a_line_of_the_modules_text_is_written_once_and_every_number_is_filled_in() -> None:
+    made = text(256)
+    assert '(memory (export "memory") 256 256)' in made
+    assert not set("#@{}") & set(made)
+    for name in ("horizontal", "vertical", "normalise"):
+        assert made.count(f'(export "{name}")') == 1
+
+
+@given(st.integers(-(2**33), 2**33), st.integers(-(2**33), 2**33))
+def test_nothing_is_copied_beyond_the_kernels_memory_or_what_was_lent(place: int, size: int) -> None:
+    own = np.zeros(1000, np.uint8)
+    inside = place >= 0 and size >= 0 and place + size <= MEMORY
+    with borrowed() as instance:
+        if not inside:
+            for copy in (instance.load, instance.store):
+                with pytest.raises(KernelFailed):
+                    copy(place, Lent(own.ctypes.data, 1 << 40, own), 0, size)
+            with pytest.raises(KernelFailed):
+                instance.move(place, 0, size)
+            with pytest.raises(KernelFailed):
+                instance.move(0, place, size)
+        if not 0 <= place <= place + size <= 1000:
+            for copy in (instance.load, instance.store):
+                with pytest.raises(KernelFailed):
+                    copy(0, Lent.of(own), place, size)
+    with pytest.raises(KernelFailed):
+        Lent.of(np.zeros((4, 4), np.uint8)[:, :2])
+
+
+@pytest.fixture
+def healthy() -> Iterator[None]:
+    """What fails in a test has not failed in the next."""
+    yield
+    kernel._Health.broken = False
+    pass_order.cache_clear()
+
+
+@pytest.mark.usefixtures("healthy")
+def test_a_kernel_that_fails_is_reported_once_and_left_and_the_result_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from wasmtime import Trap
+
+    calls = []
+
+    def failing(*arguments: object) -> None:
+        calls.append(arguments)
+        raise Trap("out of something")
+
+    assert pass_order() is not None
+    monkeypatch.setattr(kernel.Kernel, "horizontal", failing)
+    image = picture(90, 60, "noise")
+    for _ in range(3):
+        assert np.array_equal(resize(image, Size(32, 64), BICUBIC), np.asarray(image.resize((64, 32), BICUBIC)))
+    assert len(calls) == 1
+    assert attempted(lambda instance: instance) is None
+    assert [record.message for record in caplog.records].count(caplog.records[0].message) == len(caplog.records) == 1
+    assert "without wasmtime, more slowly" in caplog.text
+
+
+REFUSED = """
+import ctypes, resource, sys
+if sys.argv[1] == "address space":
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+elif ctypes.CDLL(None).prctl(65, 1, 0, 0, 0):  # PR_SET_MDWE, as systemd's MemoryDenyWriteExecute
+    print("not here")
+    sys.exit()
+import numpy as np
+from PIL import Image
+from smg_multimodal import transforms
+from smg_multimodal.resample import BICUBIC, pass_order, resize
+from smg_multimodal.types import Size
+
+assert pass_order() is None
+image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 60, 3), np.uint8))
+pixels = resize(image, Size(32, 64), BICUBIC)
+assert np.array_equal(pixels, np.asarray(image.resize((64, 32), BICUBIC)))
+normalizer = transforms.rescale_normalizer(transforms.CLIP_MEAN, transforms.CLIP_STD)
+out = np.empty((2, 3, 32, 32), np.float32)
+transforms.write_tiles(out, pixels, normalizer)
+assert np.array_equal(out[1, 2], normalizer.table[2][pixels[:, 32:, 2]])
+print("done")
+"""
+
+
+@pytest.mark.parametrize("refused", ["address space", "executable memory"])
+def test_where_memory_cannot_be_mapped_or_executed_one_warning_is_given_and_pillow_does_the_work(refused: str) -> None:
+    out = subprocess.run([sys.executable, "-c", REFUSED, refused], capture_output=True, text=True, timeout=60)
+    assert out.returncode == 0, out.stderr
+    if out.stdout.strip() != "not here":  # a kernel that cannot refuse it
+        assert out.stdout.strip() == "done"
+        assert out.stderr.count("without wasmtime, more slowly") == out.stderr.count("\n") == 1

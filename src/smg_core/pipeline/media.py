@@ -6,7 +6,7 @@ in, and token ids with an opaque record for the engine come out. Pure. Above: pr
 records. Knows no format, no tensor and no family of models.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -76,9 +76,13 @@ class MediaService(Protocol):
         """Of "image", "video" and "audio", what the model takes; an engine of it may take fewer (`EngineFacts.media`)."""
         ...
 
-    async def load(self, items: Sequence[MediaItem], *, normalizes: bool) -> Any:
+    async def load(
+        self, items: Sequence[MediaItem], *, normalizes: bool, tenant: str, check: Callable[[int], None]
+    ) -> Any:
         """Fetch and process; `place` takes what comes back. Several at once, off the event loop where it computes. `normalizes`
-        says that the engine probably normalises pixels itself."""
+        says that the engine probably normalises pixels itself. `tenant` is who asks, for a fair share of what is scarce.
+        `check` is called with the least number of tokens that the media will have, before anything is decoded; it raises where
+        those are too many. Memory is held as long as what is returned is kept."""
         ...
 
     async def place(self, ids: TokenIds, loaded: Any) -> PlacedMedia:

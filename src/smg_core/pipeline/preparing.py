@@ -14,7 +14,7 @@ from smg_core.errors import NoWorker
 from smg_core.hooks import EncodeDone, MediaLoaded, Rendered
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.media import MediaItem, PlacedMedia, refuse_unless_taken
-from smg_core.pipeline.prepare import assemble, encode, render, salt_of, take_media
+from smg_core.pipeline.prepare import assemble, encode, refuse_too_long, render, salt_of, take_media
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Prepare
@@ -114,7 +114,12 @@ class Preparing:
         if all(facts.media is not None for facts in kinds):
             taken = frozenset(kind for facts in kinds for kind in facts.media or ())
             refuse_unless_taken(items, request.model, taken)
-        loaded = await media.load(items, normalizes=any(facts.normalizes for facts in kinds))
+        loaded = await media.load(
+            items,
+            normalizes=any(facts.normalizes for facts in kinds),
+            tenant=request.caller.tenant,
+            check=lambda tokens: refuse_too_long(request, len(ids) + tokens - len(items), model.context_length),
+        )
         return await media.place(ids, loaded)
 
 

@@ -7,15 +7,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from tests.gateway.conftest import eventually
 from tests.gateway.vision_models import llava, picture, qwen2_audio, qwen2_vl
 
 from smg_core.config import MediaConfig
 from smg_core.engines.base import EngineFacts
-from smg_core.engines.dialects import DIALECTS, Dialect
+from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import UnsupportedParameter
-from smg_core.pipeline.media import MediaItem
+from smg_core.pipeline.media import MediaItem, refuse_unless_taken
 from smg_core.request import MediaSource
 from smg_core.server.media import GatewayMedia, ModelMedia
 from smg_core.tokenizer.loader import load_tokenizer
@@ -31,13 +32,15 @@ async def media() -> AsyncIterator[GatewayMedia]:
     await shared.close()
 
 
-def service(media: GatewayMedia, folder: Path) -> ModelMedia | None:
+def service(media: GatewayMedia, folder: Path) -> ModelMedia:
     config = json.loads((folder / "config.json").read_text())
-    return media.service("m", folder, config, load_tokenizer(folder).tokenizer)
+    made = media.service("m", folder, config, load_tokenizer(folder).tokenizer)
+    assert made is not None
+    return made
 
 
 def item(colour: str) -> MediaItem:
-    return MediaItem("image", MediaSource(data=picture(56, 56, colour)), "messages[0].content[0]")
+    return MediaItem("image", MediaSource(data=picture(56, 56, colour)), "messages[0].parts[0]")
 
 
 async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMedia, tmp_path: Path) -> None:
@@ -60,7 +63,6 @@ async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMe
     models = [service(media, qwen2_vl(tmp_path / "a")), service(media, llava(tmp_path / "b"))]
     loads = []
     for model in models:
-        assert model is not None
         model._preparer.features = watched(model._preparer.features)  # type: ignore[method-assign]
         loads += [
             asyncio.ensure_future(model.load([item(colour)], normalizes=False)) for colour in ("red", "green", "blue")
@@ -73,24 +75,22 @@ async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMe
     assert [len(each.items) for each in loaded] == [1] * 6
 
 
-async def test_a_model_takes_what_its_files_say(media: GatewayMedia, tmp_path: Path) -> None:
-    seen, heard = service(media, qwen2_vl(tmp_path / "a")), service(media, qwen2_audio(tmp_path / "b"))
-
-    assert seen is not None
-    assert seen.kinds == {"image", "video"}
-    assert heard is not None
-    assert heard.kinds == {"audio"}
-
-
-async def test_an_engine_whose_dialect_carries_no_media_is_refused_by_name(
+async def test_an_engine_that_says_what_it_takes_is_sent_nothing_else(
     media: GatewayMedia, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(DIALECTS, "words", Dialect(DIALECTS["vllm"].codec))
-    folder = qwen2_vl(tmp_path / "a")
-    model, picture_token = service(media, folder), load_tokenizer(folder).tokenizer.token_id("<|image_pad|>")
-    assert model is not None
-    loaded = await model.load([item("red")], normalizes=False)
-    placed = await model.place(TokenIds([1, picture_token, 2]), loaded)
+    """What a model takes is the service's to say; what an engine of it does not take, the pipeline refuses by name."""
+    model, heard = service(media, qwen2_vl(tmp_path / "a")), service(media, qwen2_audio(tmp_path / "b"))
+    assert model.kinds == {"image", "video"}
+    assert heard.kinds == {"audio"}
+    for said in (frozenset({"audio"}), frozenset[str]()):
+        with pytest.raises(UnsupportedParameter):
+            refuse_unless_taken([item("red")], "m", model.kinds & said)
+    refuse_unless_taken([item("red")], "m", model.kinds & {"image"})
 
-    with pytest.raises(UnsupportedParameter, match="words"):
-        await model.pack(placed.features, EngineFacts("words"))
+    monkeypatch.setitem(DIALECTS, "bare", attrs.evolve(DIALECTS["vllm"], packing=None))
+    loaded = await model.load([item("red")], normalizes=False)
+    (anchor,) = {rule.anchor for rule in model._preparer.rules if rule.modality == "image"}
+    placed = await model.place(TokenIds([1, anchor]), loaded)
+    assert (await model.pack(placed.features, EngineFacts(dialect="vllm"))).lendable
+    with pytest.raises(UnsupportedParameter):
+        await model.pack(placed.features, EngineFacts(dialect="bare"))

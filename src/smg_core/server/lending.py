@@ -1,0 +1,96 @@
+"""Tensors lent to engines on this host through memory that both see (edge).
+
+Decides nothing about requests: `Lender.lend` is asked once a call, and what it gives is released when the call is over. Above:
+server.model_media. Below: smg_multimodal's shared memory.
+"""
+
+import asyncio
+import logging
+import secrets
+from concurrent.futures import Executor
+from typing import Any
+
+import attrs
+
+from smg_core.engines.base import EngineFacts, RequestMedia
+from smg_multimodal.packaging import WireTensor
+from smg_multimodal.shm import SharedMemory, SharedTensor, namespace_id, sweep_orphans
+
+__all__ = ["Lender", "Lent", "shared_memory"]
+
+log = logging.getLogger("smg.media")
+
+_SHARED = "smg-media-"
+
+
+@attrs.define(eq=False)
+class Lent:
+    """Tensors of one call in shared memory, until the call is over."""
+
+    inputs: RequestMedia
+    memory: SharedMemory
+    taken: tuple[tuple[SharedTensor, Any], ...]
+
+    def write(self) -> None:
+        """Fill the places; in any thread."""
+        for place, tensor in self.taken:
+            self.memory.write(place, tensor)
+
+    def release(self) -> None:
+        taken, self.taken = self.taken, ()
+        for place, _ in taken:
+            self.memory.forget(place)
+
+
+@attrs.frozen
+class Lender:
+    """Memory that engines may see too, if what they say of it is `namespace`. Files are written in `pool`."""
+
+    memory: SharedMemory
+    namespace: str
+    pool: Executor
+
+    async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> Lent | None:
+        """Tensors go into files that the engine reads, where it sees the same memory and there is room; else None."""
+        if facts.shared_memory != self.namespace:
+            return None
+        loan = _loan(inputs, self.memory)
+        if loan is None:
+            return None
+        writing = asyncio.get_running_loop().run_in_executor(self.pool, loan.write)
+        try:
+            await asyncio.shield(writing)
+        except OSError as error:
+            log.warning("media are sent inline: shared memory cannot be written to: %s", error)
+            loan.release()
+            return None
+        except asyncio.CancelledError:
+            writing.add_done_callback(lambda done: _given_up(done, loan))
+            raise
+        return loan
+
+
+def shared_memory(pool: Executor, max_bytes: int) -> Lender | None:
+    """What tensors are shared through; None, with a line in the log, where there is nothing of the kind here."""
+    try:
+        sweep_orphans(_SHARED)
+        memory = SharedMemory(f"{_SHARED}{secrets.token_hex(8)}", max_bytes=max_bytes)
+        return Lender(memory, namespace_id(), pool)
+    except OSError as error:
+        log.warning("media are sent inline: there is no shared memory here: %s", error)
+        return None
+
+
+def _loan(inputs: RequestMedia, memory: SharedMemory) -> Lent | None:
+    """Places for as many tensors as there is room for; None when there is none for any."""
+    tensors = inputs.lendable
+    places = [memory.take(WireTensor(each.data, tuple(each.shape), each.dtype)) for each in tensors]
+    taken = tuple((place, tensor) for place, tensor in zip(places, tensors, strict=True) if place is not None)
+    return Lent(inputs.lent(places), memory, taken) if taken else None
+
+
+def _given_up(writing: "asyncio.Future[None]", loan: Lent) -> None:
+    """Nobody waits for this any more."""
+    if not writing.cancelled():
+        writing.exception()
+    loan.release()

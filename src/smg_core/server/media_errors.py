@@ -1,0 +1,31 @@
+"""Errors of smg_multimodal as errors of a part of the request.
+
+Its messages are made for clients and go on as they are. Above: server.model_media. Below: both trees of errors.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+from smg_core.errors import InvalidRequest, Overloaded, UnsupportedParameter
+from smg_multimodal.errors import BadRecording, MediaBusy, MediaError, PlaceholderMismatch, UnsupportedModel
+
+__all__ = ["of_the_request"]
+
+
+@contextlib.contextmanager
+def of_the_request(param: str, said: str | None = None) -> Iterator[None]:
+    """Errors of the library as errors of the request's part `param`. Its messages are made for clients. `said` is the format
+    that a recording was said to have."""
+    try:
+        yield
+    except BadRecording as error:
+        hint = f" (it was said to be {said!r})" if said not in (None, "wav", "pcm16") else ""
+        raise InvalidRequest(f"Invalid '{param}': {error}{hint}.", param=param, code=error.code) from error
+    except PlaceholderMismatch as error:
+        raise InvalidRequest(f"The media cannot be placed: {error}.", param=param, code=error.code) from error
+    except MediaBusy as error:
+        raise Overloaded(f"{error}.".capitalize(), code=error.code, retry_after=error.retry_after) from error
+    except MediaError as error:
+        raise InvalidRequest(f"Invalid '{param}': {error}.", param=param, code=error.code) from error
+    except UnsupportedModel as error:
+        raise UnsupportedParameter(f"Invalid '{param}': {error}.", param=param) from error

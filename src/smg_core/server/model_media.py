@@ -1,0 +1,208 @@
+"""One model's media: fetched, measured, processed, placed and packed (edge).
+
+The pipeline's `MediaService`. Decides the order in which a request's media cost something: bytes are counted while they are
+fetched, tokens and memory are measured on headers, and only what fits the prompt and the gateway's budget is decoded. Above:
+server.media, which makes these. Below: pipeline.media's roles, the engines' framing, smg_multimodal.
+"""
+
+import asyncio
+from array import array
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import attrs
+
+from smg_core.engines.base import EngineFacts, RequestMedia
+from smg_core.engines.dialects import dialect
+from smg_core.errors import InvalidRequest
+from smg_core.pipeline.media import Loan, MediaItem, PlacedMedia
+from smg_core.server.lending import Lender
+from smg_core.server.media_errors import of_the_request
+from smg_core.tokens import TokenIds
+from smg_multimodal.audio import wave_of_pcm16
+from smg_multimodal.content import routing_keys
+from smg_multimodal.decoders import Decoders
+from smg_multimodal.errors import MediaTooLarge, UnsupportedModel
+from smg_multimodal.expand import ReadyItem
+from smg_multimodal.fetch import ByteCount, Fetcher, MediaLoader, together
+from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
+from smg_multimodal.types import Modality
+
+__all__ = ["ModelMedia"]
+
+T = TypeVar("T")
+
+_COPIES = 2
+"""Times that tensors are in memory for one request: as they were made, and in the message that is sent."""
+_COPIES_JOINED = 3
+"""The same where several items are joined."""
+
+_DETAILS = {"low": Detail.LOW, "high": Detail.HIGH, "original": Detail.HIGH}
+
+
+def _anything(tokens: int) -> None:
+    """Any number of tokens will do."""
+
+
+@attrs.frozen
+class _Loaded:
+    """What `load` hands to `place`: files and features, in prompt order. `raw`: pixels were left for the engine to normalise."""
+
+    media: tuple[Media, ...]
+    items: tuple[ReadyItem, ...]
+    raw: bool
+
+
+@attrs.frozen
+class _Features:
+    """What `place` hands to `pack`."""
+
+    prepared: Prepared
+    loaded: _Loaded
+
+
+class ModelMedia:
+    """One model's media: the pipeline's `MediaService`. Features are made as the engines probably want them, and made anew for an
+    engine that wants them otherwise, so that a fleet may mix engines that normalise pixels with others."""
+
+    def __init__(
+        self,
+        preparers: Mapping[bool, Preparer],
+        fetcher: Fetcher,
+        decoders: Decoders,
+        kinds: frozenset[Modality],
+        max_items: int,
+        lender: Lender | None = None,
+    ) -> None:
+        self.kinds: frozenset[str] = frozenset(kind.value for kind in kinds)
+        self._lender = lender
+        self._preparers = preparers
+        self._preparer = preparers[False]
+        self._loaders = {raw: MediaLoader(each, fetcher, decoders=decoders) for raw, each in preparers.items()}
+        self._fetcher = fetcher
+        self._decoders = decoders
+        self._pool = decoders.pool
+        self._max_items = max_items
+        self._anchors = {rule.modality: rule.anchor for rule in self._preparer.rules}
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """What stands for a medium in a prompt whose template takes content as one string."""
+        return {rule.modality.value: rule.text for rule in self._preparer.rules}
+
+    async def load(
+        self,
+        items: Sequence[MediaItem],
+        *,
+        normalizes: bool,
+        tenant: str = "",
+        check: Callable[[int], None] = _anything,
+    ) -> _Loaded:
+        """Fetch the items, measure them on their headers, and process them; several at once, what is named twice only once."""
+        self._check(items)
+        media = await self._fetched(items, tenant)
+        loader = self._loaders[normalizes]
+        costs = await together([self._told(loader.cost(each), item) for each, item in zip(media, items, strict=True)])
+        check(sum(cost.tokens for cost in costs))
+        copies = _COPIES if len(items) == 1 else _COPIES_JOINED
+        with of_the_request(items[0].param):
+            room = await self._decoders.reserve(copies * sum(cost.tensors for cost in costs), tenant)
+        try:
+            made = [loader.item(each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
+            ready = await together([self._told(each, item) for each, item in zip(made, items, strict=True)])
+            loaded = _Loaded(tuple(media), tuple(ready), normalizes)
+        except BaseException:
+            room.release()
+            raise
+        room.shrink(copies * sum(each.features.nbytes for each in ready))
+        room.live_as_long_as(loaded)
+        return loaded
+
+    def _check(self, items: Sequence[MediaItem]) -> None:
+        if len(items) > self._max_items:
+            raise InvalidRequest(
+                f"The request has {len(items)} media; at most {self._max_items} are taken.",
+                param=items[self._max_items].param,
+                code="too_many_media",
+            )
+
+    async def _fetched(self, items: Sequence[MediaItem], tenant: str) -> list[Media]:
+        """The items' files, counted while they come; a URL that is named twice is fetched once."""
+        count = self._fetcher.count()
+        first = {item.source.url: item for item in reversed(items) if item.source.data is None}
+        work = [self._told(self._fetcher.fetch(url or "", tenant=tenant, count=count), first[url]) for url in first]
+        for item in items:
+            if item.source.data is not None:
+                self._count(item, item.source.data, count)
+        files = dict(zip(first, await together(work), strict=True))
+        for item in items:
+            if item.source.data is None and first[item.source.url] is not item:
+                self._count(item, files[item.source.url], count)
+        several = sum(item.kind == "image" for item in items) > 1
+        return [self._medium(item, files, several) for item in items]
+
+    def _count(self, item: MediaItem, data: bytes, count: ByteCount) -> None:
+        with of_the_request(item.param):
+            if len(data) > self._fetcher.limits.max_bytes:
+                raise MediaTooLarge(f"the media has more than {self._fetcher.limits.max_bytes} bytes")
+            count.add(len(data))
+
+    @staticmethod
+    def _medium(item: MediaItem, files: Mapping[str | None, bytes], several: bool) -> Media:
+        data = files[item.source.url] if item.source.data is None else item.source.data
+        if item.format == "pcm16":
+            data = wave_of_pcm16(data)
+        return Media(data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several)
+
+    @staticmethod
+    async def _told(work: Awaitable[T], item: MediaItem) -> T:
+        """`work`'s result, its errors being those of `item`."""
+        with of_the_request(item.param, item.format):
+            return await work
+
+    async def place(self, ids: TokenIds, loaded: _Loaded) -> PlacedMedia:
+        """Expand, in the pool."""
+        with of_the_request("messages"):
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._placed, ids, loaded)
+
+    def _placed(self, ids: TokenIds, loaded: _Loaded) -> PlacedMedia:
+        prepared = self._preparers[loaded.raw].placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
+        keys = array("Q", routing_keys(prepared.expanded).tobytes())
+        return PlacedMedia(TokenIds(prepared.expanded.ids), _Features(prepared, loaded), keys)
+
+    async def pack(self, features: _Features, facts: EngineFacts) -> RequestMedia:
+        """Package in the pool: items of a request are joined into one tensor. Raises UnsupportedParameter for what the engine's
+        dialect cannot carry."""
+        with of_the_request("messages"):
+            prepared = features.prepared
+            if facts.normalizes != features.loaded.raw:
+                prepared = await self._otherwise(features, facts.normalizes)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._packed, prepared, facts)
+
+    async def _otherwise(self, features: _Features, raw: bool) -> Prepared:
+        """The same items for an engine that wants their pixels otherwise than they were made."""
+        loader, preparer = self._loaders[raw], self._preparers[raw]
+        items = await together([self._made(loader, each) for each in features.loaded.media])
+        return replace(features.prepared, items=tuple(items), processor=preparer.images)
+
+    @staticmethod
+    async def _made(loader: MediaLoader, media: Media) -> ReadyItem:
+        return await loader.item(media, await loader.cost(media))
+
+    @staticmethod
+    def _packed(prepared: Prepared, facts: EngineFacts) -> RequestMedia:
+        packing = dialect(facts.dialect).packing
+        if packing is None:
+            raise UnsupportedModel(f"engines of the dialect {facts.dialect} take no media")
+        return packing().pack(prepared, facts.normalizes)
+
+    async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> Loan | None:
+        """`Lender.lend`, where memory is shared at all."""
+        return None if self._lender is None else await self._lender.lend(inputs, facts)
+
+    def refuse_strays(self, ids: TokenIds) -> None:
+        buffer = array("I", ids.buffer.tobytes())
+        for modality, anchor in self._anchors.items():
+            if buffer.count(anchor):
+                raise InvalidRequest(f"The prompt has a placeholder for {modality.value} content, but no such content.")

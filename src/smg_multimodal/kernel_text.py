@@ -1,0 +1,259 @@
+"""The text of the kernel's WebAssembly module: Pillow's two resampling passes on bytes, and the writing of normalised floats.
+
+Above: `kernel`, which compiles it. Below: nothing. What the module needs several times, for rows, registers or loops, is written
+once: in what `_each` is given, `#` stands for the number and `@` for the one before it.
+
+Every function reads its job at address 0: 32-bit numbers in the order in which they are named. Addresses are offsets in the one
+memory, steps are bytes. Nothing is allocated and nothing is kept between calls.
+
+Pillow's arithmetic: weights are integers of 22 fractional bits; a sum starts at one half (0x200000), is shifted right by 22 and
+clipped to a byte. A weight does not fit 16 bits, so it comes as a high part and its 11 low bits; the two dot products are summed
+apart and meet before the shift. All sums are exact in 32 bits.
+"""
+
+from collections.abc import Iterable, Sequence
+
+__all__ = ["LOOPS", "text"]
+
+LOOPS = 6
+"""Loops of `normalise`, one within the other."""
+
+
+def _each(part: str, numbers: Iterable[int] = range(4)) -> str:
+    return "".join(part.replace("#", str(number)).replace("@", str(number - 1)) for number in numbers)
+
+
+def _function(name: str, job: Sequence[str], locals_: str, body: str) -> str:
+    """An exported function whose job begins with these numbers, each in a local of its name."""
+    named = "".join(f"(local ${each} i32)" for each in job)
+    loads = "".join(f"(local.set ${each} (i32.load offset={4 * at} (local.get $job)))" for at, each in enumerate(job))
+    return f'(func (export "{name}") (local $job i32) {named} {locals_} {loads} {body})'
+
+
+_SUM_LOCALS = _each("(local $h# v128)") + _each("(local $l# v128)")
+_SUMS_BEGIN = _each(
+    """
+    (local.set $h# (v128.const i32x4 0 0 0 0))
+    (local.set $l# (v128.const i32x4 0x200000 0x200000 0x200000 0x200000))"""
+)
+_SUM = "(i32x4.shr_s (i32x4.add (i32x4.shl (local.get $h#) (i32.const 11)) (local.get $l#)) (i32.const 22))"
+_SUMS_CLIPPED = f"""(i8x16.narrow_i16x8_u
+    (i16x8.narrow_i32x4_s {_each(_SUM, (0, 1))})
+    (i16x8.narrow_i32x4_s {_each(_SUM, (2, 3))}))"""
+
+# Two pixels of four bytes as eight words, channel by channel, for a dot product with pairs of weights: the first two of four, and
+# the last two.
+_FIRST_TWO = "(v128.const i8x16 0 -1 4 -1 1 -1 5 -1 2 -1 6 -1 3 -1 7 -1)"
+_LAST_TWO = "(v128.const i8x16 8 -1 12 -1 9 -1 13 -1 10 -1 14 -1 11 -1 15 -1)"
+
+_FOUR_TAPS = f"""
+    (local.set $v (v128.load (local.get $p#)))
+    (local.set $w (i8x16.relaxed_swizzle (local.get $v) {_LAST_TWO}))
+    (local.set $v (i8x16.relaxed_swizzle (local.get $v) {_FIRST_TWO}))
+    (local.set $h# (i32x4.add (i32x4.add (local.get $h#)
+      (i32x4.dot_i16x8_s (local.get $v) (local.get $k0))) (i32x4.dot_i16x8_s (local.get $w) (local.get $k1))))
+    (local.set $l# (i32x4.add (i32x4.add (local.get $l#)
+      (i32x4.dot_i16x8_s (local.get $v) (local.get $k2))) (i32x4.dot_i16x8_s (local.get $w) (local.get $k3))))
+    (local.set $p# (i32.add (local.get $p#) (i32.const 16)))"""
+
+_TWO_TAPS = f"""
+    (local.set $v (i8x16.relaxed_swizzle (v128.load64_zero (local.get $p#)) {_FIRST_TWO}))
+    (local.set $h# (i32x4.add (local.get $h#) (i32x4.dot_i16x8_s (local.get $v) (local.get $k0))))
+    (local.set $l# (i32x4.add (local.get $l#) (i32x4.dot_i16x8_s (local.get $v) (local.get $k2))))"""
+
+
+def _weights_of_four() -> str:
+    """Pairs of weights, each repeated for the four channels: high 0 1, high 2 3, low 0 1, low 2 3."""
+    made = ""
+    for register in range(4):
+        lanes = " ".join(str(4 * register + each) for each in range(4))
+        repeated = " ".join([lanes] * 4)
+        made += f"(local.set $k{register} (i8x16.shuffle {repeated} (local.get $k) (local.get $k)))\n"
+    return made
+
+
+def _horizontal() -> str:
+    """Rows of RGBX pixels resampled along their length, four rows at a time, into rows of three planes (all R, all G, all B).
+
+    `weights` has 16 bytes for every four taps: four high parts, four low parts (i16); where `pair` is not 0, 8 for two more.
+    `starts` has every output column's first tap in bytes. `columns` is a multiple of four. `lines` is room for four output rows
+    of RGBX."""
+    job = ("src", "stride", "groups", "dst", "step", "plane", "starts", "weights", "columns", "quads", "lines", "pair")
+    locals_ = f"""
+      (local $x i32) (local $q i32) (local $at i32) (local $line i32) (local $from i32) (local $to i32) (local $row i32)
+      (local $end i32)
+      {_each("(local $p# i32)")} {_SUM_LOCALS}
+      (local $k v128) {_each("(local $k# v128)")} (local $v v128) (local $w v128)"""
+    following = "(local.set $p# (i32.add (local.get $p@) (local.get $stride)))"
+    stored = "(v128.store32_lane # (local.tee $row (i32.add (local.get $row) (local.get $line))) (local.get $v))"
+    body = f"""
+      (local.set $line (i32.shl (local.get $columns) (i32.const 2)))
+      (loop $group
+        (local.set $x (i32.const 0))
+        (local.set $at (local.get $weights))
+        (local.set $to (local.get $lines))
+        (loop $column
+          (local.set $p0 (i32.add (local.get $src)
+            (i32.load (i32.add (local.get $starts) (i32.shl (local.get $x) (i32.const 2))))))
+          {_each(following, (1, 2, 3))}
+          {_SUMS_BEGIN}
+          (local.set $q (local.get $quads))
+          (if (local.get $quads) (then (loop $quad
+            (local.set $k (v128.load (local.get $at)))
+            {_weights_of_four()}
+            {_each(_FOUR_TAPS)}
+            (local.set $at (i32.add (local.get $at) (i32.const 16)))
+            (br_if $quad (local.tee $q (i32.sub (local.get $q) (i32.const 1)))))))
+          (if (local.get $pair)
+            (then
+              (local.set $k0 (v128.load32_splat (local.get $at)))
+              (local.set $k2 (v128.load32_splat offset=4 (local.get $at)))
+              {_each(_TWO_TAPS)}
+              (local.set $at (i32.add (local.get $at) (i32.const 8)))))
+          ;; one pixel of each of the four rows
+          (local.set $v {_SUMS_CLIPPED})
+          (local.set $row (local.get $to))
+          (v128.store32_lane 0 (local.get $row) (local.get $v))
+          {_each(stored, (1, 2, 3))}
+          (local.set $to (i32.add (local.get $to) (i32.const 4)))
+          (br_if $column (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 1))) (local.get $columns))))
+        ;; the four rows' channels taken apart
+        (local.set $row (i32.const 4))
+        (local.set $from (local.get $lines))
+        (loop $split
+          (local.set $to (local.get $dst))
+          (local.set $end (i32.add (local.get $dst) (local.get $columns)))
+          (loop $four
+            (local.set $v (i8x16.relaxed_swizzle (v128.load (local.get $from))
+              (v128.const i8x16 0 4 8 12 1 5 9 13 2 6 10 14 3 7 11 15)))
+            (v128.store32_lane 0 (local.get $to) (local.get $v))
+            (v128.store32_lane 1 (i32.add (local.get $to) (local.get $plane)) (local.get $v))
+            (v128.store32_lane 2 (i32.add (i32.add (local.get $to) (local.get $plane)) (local.get $plane)) (local.get $v))
+            (local.set $from (i32.add (local.get $from) (i32.const 16)))
+            (br_if $four (i32.lt_u (local.tee $to (i32.add (local.get $to) (i32.const 4))) (local.get $end))))
+          (local.set $dst (i32.add (local.get $dst) (local.get $step)))
+          (br_if $split (local.tee $row (i32.sub (local.get $row) (i32.const 1)))))
+        (local.set $src (i32.add (local.get $src) (i32.shl (local.get $stride) (i32.const 2))))
+        (br_if $group (local.tee $groups (i32.sub (local.get $groups) (i32.const 1)))))"""
+    return _function("horizontal", job, locals_, body)
+
+
+def _dot(half: str, register: int) -> str:
+    """Eight bytes of `$c`, as words, times a pair of weights, added to the sums of `register`."""
+    words = f"(local.set $e (i16x8.extend_{half}_i8x16_u (local.get $c)))"
+    sums = """
+      (local.set $h# (i32x4.add (local.get $h#) (i32x4.dot_i16x8_s (local.get $e) (local.get $k0))))
+      (local.set $l# (i32x4.add (local.get $l#) (i32x4.dot_i16x8_s (local.get $e) (local.get $k1))))"""
+    return words + _each(sums, (register,))
+
+
+def _interleaved(first: int) -> str:
+    """Eight bytes of one row and of the next, alternating, from the byte `first` on."""
+    lanes = " ".join(f"{at} {at + 16}" for at in range(first, first + 8))
+    return f"(local.set $c (i8x16.shuffle {lanes} (local.get $v) (local.get $w)))"
+
+
+def _vertical() -> str:
+    """Rows of bytes resampled across each other, whatever the bytes mean. `width` is a multiple of 16 and the step of `dst`.
+
+    `weights` has 8 bytes for every two taps: two high parts, two low parts (i16). `starts` has every output row's first tap in
+    bytes after `src`."""
+    job = ("src", "stride", "rows", "dst", "width", "starts", "weights", "pairs")
+    locals_ = f"""
+      (local $x i32) (local $q i32) (local $at i32) (local $from i32) (local $first i32)
+      {_SUM_LOCALS}
+      (local $k0 v128) (local $k1 v128) (local $v v128) (local $w v128) (local $c v128) (local $e v128)"""
+    body = f"""
+      (loop $row
+        (local.set $first (i32.add (local.get $src) (i32.load (local.get $starts))))
+        (local.set $x (i32.const 0))
+        (loop $block
+          (local.set $from (i32.add (local.get $first) (local.get $x)))
+          (local.set $at (local.get $weights))
+          {_SUMS_BEGIN}
+          (local.set $q (local.get $pairs))
+          (loop $pair
+            (local.set $v (v128.load (local.get $from)))
+            (local.set $w (v128.load (i32.add (local.get $from) (local.get $stride))))
+            (local.set $k0 (v128.load32_splat (local.get $at)))
+            (local.set $k1 (v128.load32_splat offset=4 (local.get $at)))
+            {_interleaved(0)} {_dot("low", 0)} {_dot("high", 1)}
+            {_interleaved(8)} {_dot("low", 2)} {_dot("high", 3)}
+            (local.set $from (i32.add (local.get $from) (i32.shl (local.get $stride) (i32.const 1))))
+            (local.set $at (i32.add (local.get $at) (i32.const 8)))
+            (br_if $pair (local.tee $q (i32.sub (local.get $q) (i32.const 1)))))
+          (v128.store (i32.add (local.get $dst) (local.get $x)) {_SUMS_CLIPPED})
+          (br_if $block (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 16))) (local.get $width))))
+        (local.set $dst (i32.add (local.get $dst) (local.get $width)))
+        (local.set $starts (i32.add (local.get $starts) (i32.const 4)))
+        (local.set $weights (local.get $at))
+        (br_if $row (local.tee $rows (i32.sub (local.get $rows) (i32.const 1)))))"""
+    return _function("vertical", job, locals_, body)
+
+
+_RUN = """
+    (local.set $x (i32.const 0))
+    (if (local.get $table)
+      (then
+        (local.set $t (i32.add (local.get $table) (local.get $c0)))
+        (loop $one
+          (local.set $f (f32.load (i32.add (local.get $t)
+            (i32.shl (i32.load8_u (i32.add (local.get $s0) (local.get $x))) (i32.const 2)))))
+          (local.set $d (i32.add (local.get $d0) (i32.shl (local.get $x) (i32.const 2))))
+          (f32.store (local.get $d) (local.get $f))
+          (f32.store (i32.add (local.get $d) (local.get $twin)) (local.get $f))
+          (br_if $one (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 1))) (local.get $run)))))
+      (else
+        (local.set $t (i32.add (local.get $constants) (local.get $c0)))
+        (local.set $coarse (v128.load32_splat (local.get $t)))
+        (local.set $fine (v128.load32_splat offset=4 (local.get $t)))
+        (local.set $mean (v128.load32_splat offset=8 (local.get $t)))
+        (local.set $std (v128.load32_splat offset=12 (local.get $t)))
+        (loop $four
+          ;; the last four overlap their predecessors where the run is no multiple of four
+          (if (i32.gt_u (local.get $x) (local.get $last)) (then (local.set $x (local.get $last))))
+          (local.set $v (f32x4.convert_i32x4_s (i32x4.extend_low_i16x8_u (i16x8.extend_low_i8x16_u
+            (v128.load32_zero (i32.add (local.get $s0) (local.get $x)))))))
+          (local.set $v (f32x4.div
+            (f32x4.sub
+              (f32x4.add (f32x4.mul (local.get $v) (local.get $coarse)) (f32x4.mul (local.get $v) (local.get $fine)))
+              (local.get $mean))
+            (local.get $std)))
+          (local.set $d (i32.add (local.get $d0) (i32.shl (local.get $x) (i32.const 2))))
+          (v128.store (local.get $d) (local.get $v))
+          (v128.store (i32.add (local.get $d) (local.get $twin)) (local.get $v))
+          (br_if $four (i32.lt_u (local.tee $x (i32.add (local.get $x) (i32.const 4))) (local.get $run))))))"""
+
+
+def _normalise() -> str:
+    """Runs of bytes to runs of floats, in `LOOPS` loops. The job goes on with as many records, innermost first: count, and the
+    steps of source, destination and constants.
+
+    A float is (byte * coarse + byte * fine - mean) / std with `constants`' four floats, or, where `table` is not 0, what stands
+    there for the byte. It is written at `dst` and `twin` bytes after it. `run` is at least four."""
+    job = ("src", "dst", "run", "constants", "table", "twin")
+    records = 4 * len(job)
+    locals_ = f"""
+      (local $x i32) (local $last i32) (local $t i32) (local $d i32) (local $f f32)
+      {_each("(local $n# i32) (local $s# i32) (local $d# i32) (local $c# i32)", range(LOOPS))}
+      (local $v v128) (local $coarse v128) (local $fine v128) (local $mean v128) (local $std v128)"""
+    body = _RUN
+    for level in range(LOOPS):
+        record = records + 16 * level
+        above = "(local.set $s# (local.get $s{0})) (local.set $d# (local.get $d{0})) (local.set $c# (local.get $c{0}))"
+        outermost = "(local.set $s# (local.get $src)) (local.set $d# (local.get $dst)) (local.set $c# (i32.const 0))"
+        begins = outermost if level == LOOPS - 1 else above.format(level + 1)
+        steps = "".join(
+            f"(local.set ${name}# (i32.add (local.get ${name}#) (i32.load offset={record + 4 * place} (local.get $job))))"
+            for place, name in enumerate("sdc", 1)
+        )
+        loop = f"""
+          (local.set $n# (i32.load offset={record} (local.get $job))) {begins}
+          (loop $level# BODY {steps} (br_if $level# (local.tee $n# (i32.sub (local.get $n#) (i32.const 1)))))"""
+        body = _each(loop, (level,)).replace("BODY", body)
+    return _function("normalise", job, locals_, f"(local.set $last (i32.sub (local.get $run) (i32.const 4))) {body}")
+
+
+def text(pages: int) -> str:
+    """The module, with a memory of `pages` of 64 KiB that never grows."""
+    return f'(module (memory (export "memory") {pages} {pages}) {_horizontal()} {_vertical()} {_normalise()})'

@@ -1,0 +1,111 @@
+"""Claims on what is scarce: never more than there is, nobody forgotten, nobody crowded out."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smg_multimodal.budget import Allotment, ByteCount, Claim
+from smg_multimodal.errors import MediaBusy, MediaTooLarge
+from smg_multimodal.places import Places
+
+TENANT = st.sampled_from(["", "a", "b", "c"])
+STEP = st.one_of(
+    st.tuples(st.just("ask"), st.integers(1, 12), TENANT),
+    st.tuples(st.just("back"), st.integers(0, 30), st.just("")),
+    st.tuples(st.just("shrink"), st.integers(0, 30), st.just("")),
+)
+
+
+@given(st.lists(STEP, max_size=60))
+def test_no_more_is_held_than_there_is_whoever_comes_and_goes(steps: list[tuple[str, int, str]]) -> None:
+    allotment, claims = Allotment(12, (6,)), []
+    for what, number, tenant in steps:
+        if what == "ask":
+            claims.append(Claim(number, (tenant,)))
+            allotment.ask(claims[-1])
+        elif claims and what == "back":
+            allotment.give_back(claims[number % len(claims)])
+        elif claims:
+            claim = claims[number % len(claims)]
+            allotment.shrink(claim, max(1, claim.amount // 2))
+        held = [claim for claim in claims if claim.held]
+        assert sum(claim.amount for claim in held) == allotment.used <= 12
+        for name in "abc":
+            own = [claim.amount for claim in held if claim.keys == (name,)]
+            assert len(own) <= 1 or sum(own) <= 6
+    for claim in claims:
+        allotment.give_back(claim)
+    assert (allotment.used, allotment.waiting) == (0, 0)
+
+
+def test_a_tenant_with_much_leaves_its_share_to_one_with_little() -> None:
+    allotment = Allotment(4, (2,))
+    many = [Claim(1, ("loud",)) for _ in range(10)]
+    for claim in many:
+        allotment.ask(claim)
+    quiet = Claim(1, ("quiet",))
+    allotment.ask(quiet)
+    assert [claim.held for claim in many].count(True) == 2
+    assert quiet.held
+
+
+def test_who_holds_least_is_next_and_equals_come_in_order() -> None:
+    allotment = Allotment(2)
+    first, second = Claim(1, ("a",)), Claim(1, ("a",))
+    waiting = [Claim(1, ("a",)), Claim(1, ("b",)), Claim(1, ("b",))]
+    for claim in (first, second, *waiting):
+        allotment.ask(claim)
+    assert allotment.give_back(first) == [waiting[1]]
+    assert allotment.give_back(second) == [waiting[0]]
+    assert allotment.give_back(waiting[0]) == [waiting[2]]
+
+
+def test_a_large_claim_is_not_overtaken_for_ever_by_small_ones() -> None:
+    allotment = Allotment(10)
+    small, large, late = Claim(3), Claim(9), Claim(1)
+    for claim in (small, large, late):
+        allotment.ask(claim)
+    assert (small.held, large.held, late.held) == (True, False, False)
+    assert allotment.give_back(small) == [large, late]
+
+
+def test_the_queue_has_an_end_and_what_can_never_fit_is_refused_at_once() -> None:
+    allotment = Allotment(1, waiting=1)
+    with pytest.raises(MediaTooLarge):
+        allotment.ask(Claim(2))
+    allotment.ask(Claim(1))
+    allotment.ask(Claim(1))
+    with pytest.raises(MediaBusy):
+        allotment.ask(Claim(1))
+
+
+def test_bytes_are_counted_up_to_the_most() -> None:
+    count = ByteCount(10)
+    count.add(10)
+    assert count.left == 0
+    with pytest.raises(MediaTooLarge):
+        count.add(1)
+
+
+@pytest.mark.anyio
+async def test_a_wait_that_is_given_up_takes_no_place(anyio_backend: str) -> None:
+    del anyio_backend
+    places = Places(1)
+    first = await places.take("a")
+    waiting = [asyncio.ensure_future(places.take("b")) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    places.give_back(first)
+    waiting[1].cancel()  # it has its turn, and does not know yet
+    third = await waiting[2]
+    assert third.held
+    places.give_back(third)
+    places.give_back(third)
+    assert (places.allotment.used, places.allotment.waiting) == (0, 0)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

@@ -1,0 +1,102 @@
+"""What an item costs is known before it is decoded: tokens exactly, tensors closely, and never less than it takes."""
+
+import io
+
+import numpy as np
+import pytest
+from families import FAMILIES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from smg_multimodal.costs import TensorBound
+from smg_multimodal.errors import BadMedia
+from smg_multimodal.prepare import Detail, Media, Preparer
+from smg_multimodal.registry import ModelFiles, family_of
+from smg_multimodal.types import ImageProcessor, Size
+
+SIDE = st.integers(1, 1500)
+
+
+def processor(name: str) -> ImageProcessor:
+    row = FAMILIES[name]
+    files = ModelFiles(row.model, row.preprocessor, row.processor)
+    made = family_of(files).image
+    assert made is not None
+    return made(files)
+
+
+PROCESSORS = {name: processor(name) for name in FAMILIES}
+BOUNDS = {name: TensorBound(each) for name, each in PROCESSORS.items()}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@settings(max_examples=12, deadline=None)
+@given(SIDE, SIDE)
+def test_tensors_are_bounded_closely_by_the_size_alone(name: str, width: int, height: int) -> None:
+    try:
+        item = PROCESSORS[name].item(Image.new("RGB", (width, height)))
+    except BadMedia:
+        return
+    bound = BOUNDS[name](Size(height, width))
+    assert item.nbytes <= bound <= 1.06 * item.nbytes + 4096
+    assert PROCESSORS[name].measure(Size(height, width))[0] == item.tokens
+
+
+@pytest.mark.parametrize("name", ["llava-next", "llava-onevision", "qwen2.5-vl", "phi-4", "phi-3"])
+def test_the_bound_holds_where_a_family_pools_what_is_large(name: str) -> None:
+    for size in (Size(2300, 2300), Size(4000, 300), Size(300, 4000)):
+        item = PROCESSORS[name].item(Image.new("RGB", (size.width, size.height)))
+        assert item.nbytes <= BOUNDS[name](size) <= 1.06 * item.nbytes + 4096
+
+
+class Words:
+    """A vocabulary in which every token is a token."""
+
+    def token_id(self, token: str) -> int | None:
+        return 5
+
+    def encode(self, text: str) -> list[int]:
+        return [5] * len(text)
+
+
+def file_of(width: int, height: int, orientation: int = 1) -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    out = io.BytesIO()
+    noise = np.random.default_rng(1).integers(0, 256, (height, width, 3), np.uint8)
+    Image.fromarray(noise).save(out, "JPEG", exif=exif)
+    return out.getvalue()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["qwen2.5-vl", "llava-next", "llava-onevision", "pixtral", "minicpm-v-4.6"]),
+    st.integers(8, 900),
+    st.integers(8, 900),
+    st.sampled_from([1, 6]),
+    st.sampled_from(list(Detail)),
+    st.booleans(),
+)
+def test_a_files_cost_is_measured_on_its_header_whichever_way_up_it_is(
+    name: str, width: int, height: int, orientation: int, detail: Detail, several: bool
+) -> None:
+    row = FAMILIES[name]
+    preparer = Preparer(ModelFiles(row.model, row.preprocessor, row.processor), Words())
+    media = Media(file_of(width, height, orientation), detail=detail, several=several)
+    try:
+        features = preparer.features(media)
+    except BadMedia:
+        return
+    cost = preparer.cost(media)
+    assert cost.tokens <= features.tokens
+    assert cost.tensors >= features.nbytes
+    if width == height and not several:
+        assert cost.tokens == features.tokens
+
+
+def test_a_shape_that_the_family_refuses_is_refused_on_the_header() -> None:
+    row = FAMILIES["qwen2.5-vl"]
+    preparer = Preparer(ModelFiles(row.model, row.preprocessor), Words())
+    with pytest.raises(BadMedia, match=r"ratio|shape|times"):
+        preparer.cost(Media(file_of(2100, 8)))
