@@ -13,7 +13,7 @@ PROMISED: dict[str, str] = {
     "responses": """
         SmgError.responses_code SmgError.in_stream_code SealBroken.reason
         ToolCallStart.namespace ToolCallStart.kind Finished.cut Usage.cache_write_tokens
-        Annotation.kind Annotation.start Annotation.end Annotation.source Annotation.title
+        Annotation.kind ToolCallEnd.repaired Annotation.end Annotation.source Annotation.title
         Text.cache Image.cache Audio.cache File.cache Reasoning.cache Refusal.cache
         File.filename Message.status ToolCall.namespace ToolKey.namespace Reasoning.summary Reasoning.seal ToolCall.custom
         ToolCall.item_id Message.phase Message.tools FunctionTool.deferred CustomTool.deferred CustomTool.syntax
