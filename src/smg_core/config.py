@@ -256,7 +256,10 @@ class ModelConfig:
         (), "Family for one model, as NAME=FAMILY, before the setting above; may be repeated."
     )
     context_length: int | None = option(
-        None, "Tokens of prompt and output together, instead of what the engine says.", at_least=1, at_most=1 << 31
+        None,
+        "Most tokens of prompt and output together; an engine that takes fewer keeps its own bound.",
+        at_least=1,
+        at_most=1 << 31,
     )
 
 

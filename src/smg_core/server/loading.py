@@ -109,7 +109,12 @@ class ModelLoader:
         for source in self._bundles:
             if source.digest == digest:
                 return source
-        folder = await asyncio.get_running_loop().run_in_executor(self._pool, self._unpack, archive, digest)
+        unpacking = asyncio.get_running_loop().run_in_executor(self._pool, self._unpack, archive, digest)
+        try:
+            folder = await asyncio.shield(unpacking)
+        except asyncio.CancelledError:
+            unpacking.add_done_callback(_removed)
+            raise
         self._unpacked.add(source := TokenizerSource(folder, digest))
         return source
 
@@ -209,6 +214,12 @@ class ModelLoader:
             return found.family
         log.warning("model %s: no parser family is known for it; its output is passed on as plain text", name)
         return None
+
+
+def _removed(unpacking: "asyncio.Future[Path]") -> None:
+    """Nobody waits for this folder any more."""
+    if not unpacking.cancelled() and unpacking.exception() is None:
+        shutil.rmtree(unpacking.result(), ignore_errors=True)
 
 
 def _named_folder(info: ModelInfo, error: SmgError | None) -> TokenizerSource:

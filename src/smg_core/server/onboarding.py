@@ -59,7 +59,7 @@ class Onboarding:
         self._sources: dict[str, TokenizerSource] = {}  # by the model's primary name
         self._pending: dict[Worker, TokenizerSource] = {}  # of workers that are about to join
         # Of models that workers are about to join, by primary name; gone when nobody waits.
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._joining: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def media(self) -> "GatewayMedia | None":
@@ -81,7 +81,7 @@ class Onboarding:
         names = tuple(dict.fromkeys((name, *self._config.model.served_names)))
         try:
             # Workers of one model join one by one, so that its tokenizer is fetched once.
-            async with self._turns.setdefault(name, asyncio.Lock()):
+            async with self._joining.setdefault(name, asyncio.Lock()):
                 self._refuse_taken(worker, names, info, facts)
                 made = await self._made(worker, name, engine, info, facts)
                 # Nothing waits from here on, so that models, worker and registry change together.
@@ -159,8 +159,8 @@ class Onboarding:
         """One object for all engines of a kind, after the operator's settings: a prompt is fitted once for each."""
         if self._config.media.shared_memory == "off":
             facts = attrs.evolve(facts, shared_memory="")
-        if self._config.model.context_length:
-            facts = attrs.evolve(facts, context_length=self._config.model.context_length)
+        if bound := self._config.model.context_length:
+            facts = attrs.evolve(facts, context_length=min(bound, facts.context_length or bound))
         return next((each.facts for each in self._registry if each.facts == facts), facts)
 
     def _agree(self, name: str) -> None:
