@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from byte_resize import resized
 from families import FAMILIES, Family, opened, reference_processor
-from pictures import Picture, encoded, pictures
+from pictures import EVERY_FORMAT, Picture, encoded, pictures
 
 from smg_multimodal.decode import decode_image
 from smg_multimodal.errors import BadMedia
@@ -219,7 +219,7 @@ class Comparison:
 
     def _pair(self, data: bytes, ours_first: bool) -> tuple[tuple[float, Any], tuple[float, Any]]:
         def ours() -> Any:
-            return self.ours.collate([self.ours.item(decode_image(data))])
+            return self.ours.collate([self.ours.item(decode_image(data, EVERY_FORMAT))])
 
         def theirs() -> Any:
             return self.theirs(images=[opened(data)], return_tensors="pt", **self.family.call)

@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from smg_multimodal.decode import ImageLimits
+from smg_multimodal.formats import FORMATS
+
 COUNT = 320
+
+EVERY_FORMAT = ImageLimits(formats=frozenset(FORMATS))
+"""The corpus has formats that are taken by name alone."""
 
 EDGES = (
     (1, 1), (1, 2), (2, 1), (2, 3), (3, 1), (1, 7), (13, 13), (14, 14), (15, 27), (27, 28), (28, 28), (29, 28), (28, 57),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from families import FAMILIES, Family, opened, reference, reference_processor
-from pictures import COUNT, Picture, encoded, fingerprint, pictures
+from pictures import COUNT, EVERY_FORMAT, Picture, encoded, fingerprint, pictures
 
 from smg_multimodal.decode import decode_image
 from smg_multimodal.errors import BadMedia
@@ -53,9 +53,9 @@ def assert_equal_to_transformers(family: Family, chosen: list[Picture]) -> None:
             expected = reference(family, theirs, [opened(data)])
         except (ValueError, MemoryError):
             with pytest.raises(BadMedia):
-                ours.item(decode_image(data))
+                ours.item(decode_image(data, EVERY_FORMAT))
             continue
-        item = ours.item(decode_image(data))
+        item = ours.item(decode_image(data, EVERY_FORMAT))
         tensors = ours.collate([item])
         for name, value in expected.items():
             assert tensors[name].dtype == value.dtype, (picture.name, name)
@@ -72,9 +72,9 @@ def assert_equal_to_written(family: Family, chosen: list[Picture]) -> None:
         expected, data = rows[picture.name], encoded(picture)
         if "refused" in expected:
             with pytest.raises(BadMedia):
-                ours.item(decode_image(data))
+                ours.item(decode_image(data, EVERY_FORMAT))
             continue
-        assert_row(expected, ours, ours.item(decode_image(data)), picture.name)
+        assert_row(expected, ours, ours.item(decode_image(data, EVERY_FORMAT)), picture.name)
 
 
 def assert_row(expected: dict[str, Any], ours: ImageProcessor, item: ItemFeatures, label: str) -> None:
@@ -143,6 +143,6 @@ def test_several_pictures_collate_as_in_one_call_of_the_reference(family: Family
     chosen = [p for p in pictures() if 3000 < p.pixels < 90_000 and max(p.size) < 5 * min(p.size)][:4]
     ours = processor_of(family)
     expected = reference(family, reference_processor(family), [opened(encoded(picture)) for picture in chosen])
-    tensors = ours.collate([ours.item(decode_image(encoded(picture))) for picture in chosen])
+    tensors = ours.collate([ours.item(decode_image(encoded(picture), EVERY_FORMAT)) for picture in chosen])
     for name, value in expected.items():
         assert np.array_equal(tensors[name], value), name

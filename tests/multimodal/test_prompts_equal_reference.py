@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from families import FAMILIES, Family, opened, reference_processor
-from pictures import encoded, pictures
+from pictures import EVERY_FORMAT, encoded, pictures
 from vocabulary import SPECIAL, TestVocabulary
 
 from smg_multimodal.decode import decode_image
@@ -145,7 +145,7 @@ def test_the_tokens_of_a_picture_are_those_the_reference_writes(name: str) -> No
         text = processor.replace_image_token(inputs, 0, **more)
         if name == "minicpm-v-4.6":
             (text,) = processor._prepend_local_ids(["<|image_pad|>"], [text], "<|image_pad|>")
-        item = ours.item(decode_image(data))
+        item = ours.item(decode_image(data, EVERY_FORMAT))
         made = rule.replace(item, 0)
         assert list(made.ids) == list(WORDS.encode(text)), picture.name
         assert made.tokens == item.tokens == text.count(token_text(rule)), picture.name
