@@ -230,7 +230,9 @@ _TABLE: Final = (
         special=True,
         templates=("<|START_ACTION|>",),
     ),
-    Family("nemotron_nano_v2", ("nemotron-nano-9b-v2", "nemotron-nano-12b", "nemotron-nano*v2"), THINK_OPEN, (TOOLCALL,)),
+    Family(
+        "nemotron_nano_v2", ("nemotron-nano-9b-v2", "nemotron-nano-12b", "nemotron-nano*v2"), THINK_OPEN, (TOOLCALL,)
+    ),
     Family(
         "nemotron_super",
         ("llama*nemotron", "nemotron-super", "nemotron-ultra"),

@@ -54,7 +54,9 @@ def test_two_steps_find_the_calls_of_an_answer_without_reasoning(family: str) ->
 
 def test_calls_are_found_in_a_text_from_which_nobody_has_taken_the_reasoning() -> None:
     call = EXAMPLES["deepseek_r1"][1]
-    told = json.loads(parse_function_call(asked("deepseek_r1", f"why</think>Hi. {call}"), RequestLimits(), lambda _: None))
+    told = json.loads(
+        parse_function_call(asked("deepseek_r1", f"why</think>Hi. {call}"), RequestLimits(), lambda _: None)
+    )
     assert (told["reasoning_text"], told["remaining_text"], len(told["tool_calls"])) == ("why", "Hi. ", 1)
     told = json.loads(parse_function_call(asked("deepseek_r1", f"Hi. {call}"), RequestLimits(), lambda _: None))
     assert (told["reasoning_text"], told["remaining_text"], len(told["tool_calls"])) == ("", "Hi. ", 1)
