@@ -164,7 +164,10 @@ class Parser:
         self._raw: list[str] = []
         self._raw_size = 0
         self._before = 0
-        inside = family.thinking.opens_in_prompt if in_reasoning is None else in_reasoning
+        self._begin(family.thinking.opens_in_prompt if in_reasoning is None else in_reasoning)
+
+    def _begin(self, inside: bool) -> None:
+        """Where the output begins: inside reasoning, in the answer, or in a header that the prompt has opened."""
         self._sink.reasoning = inside
         self._thought = inside  # reasoning has begun at least once
         self._fenced = False  # a code fence is open in the answer
@@ -175,8 +178,8 @@ class Parser:
         self._situation = _START
         self._markers = self._sets[0]
         self._enter(_ENTERED if inside else _START)
-        if family.headed and not inside:
-            self._spec = family.calls[0]
+        if self.family.headed and not inside:
+            self._spec = self.family.calls[0]
             self._grammar = self._spec.begin("", self._sink)
         self._fast = self._grammar is None
 
