@@ -158,9 +158,19 @@ class PromptTooLong(InvalidRequest):
     openai_code = "context_length_exceeded"
     in_stream_code = "context_length_exceeded"
 
-    def __init__(self, prompt_tokens: int, requested: int, context_length: int, *, param: str = "messages") -> None:
+    def __init__(
+        self,
+        prompt_tokens: int,
+        requested: int,
+        context_length: int,
+        *,
+        param: str = "messages",
+        at_least: bool = False,
+    ) -> None:
+        """`at_least`: the prompt was not tokenised, since its length alone says that it has `prompt_tokens` or more."""
+        least = "at least " if at_least else ""
         super().__init__(
-            f"This model's maximum context length is {context_length} tokens. However, you requested "
+            f"This model's maximum context length is {context_length} tokens. However, you requested {least}"
             f"{prompt_tokens + requested} tokens ({prompt_tokens} in the prompt, {requested} for the completion). "
             "Please shorten the prompt or the completion.",
             param=param,
