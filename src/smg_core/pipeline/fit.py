@@ -7,6 +7,8 @@ by name; a fleet of several kinds then answers as its ablest worker can, whichev
 refuses is no candidate (pipeline.selecting). Below: reading, formats. Knows no wire.
 """
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -22,7 +24,7 @@ from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.reading import reading_of
 from smg_core.request import GenerationRequest, Sampling
 
-__all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fitted"]
+__all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted"]
 
 
 class FitForIds(Struct, frozen=True, eq=False):
@@ -56,6 +58,14 @@ def fitted(prompted: Prompted, facts: EngineFacts) -> Fit:
         raise
     prompted.fits.append((facts, made))
     return made
+
+
+def fit_all(prompted: Prompted, kinds: Iterable[EngineFacts]) -> None:
+    """Make what each kind of engine is sent, off the event loop where that takes long: `fitted` then finds it. What is refused is
+    raised there, if it comes to that."""
+    for facts in kinds:
+        with suppress(SmgError):
+            fitted(prompted, facts)
 
 
 def fit(prompted: Prompted, facts: EngineFacts) -> Fit:

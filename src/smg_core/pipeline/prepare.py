@@ -1,9 +1,10 @@
 """From what the client asked to a prompt that any engine of the model can be sent.
 
 Three steps, apart because they cost differently: `render` (the chat template, microseconds to milliseconds), the encoding
-(from nothing to milliseconds, done by whoever has a thread for it) and `assemble` (checks and the record). What makes any engine
-crash or hang is refused here, for every API and path: empty prompts, ids outside the vocabulary, prompts over the context. What
-only some engines cannot do is refused by `pipeline.fit`. Below: tokenizer, parsers. Knows no worker, no engine and no wire.
+(from nothing to seconds, done by whoever has a thread for it) and `assemble` (checks and the record). A text that cannot fit the
+context is refused before the first two. What makes any engine crash or hang is refused here, for every API and path: empty
+prompts, ids outside the vocabulary, prompts over the context. What only some engines cannot do is refused by `pipeline.fit`.
+Below: tokenizer, parsers. Knows no worker, no engine and no wire.
 """
 
 from collections.abc import Sequence
@@ -13,11 +14,21 @@ from smg_core.pipeline.formats import output_check
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
-from smg_core.request import FunctionTool, GenerationRequest
-from smg_core.tokenizer.base import EncodeReport, Prompt
+from smg_core.request import FunctionTool, GenerationRequest, Part, Text, ToolCall, ToolResult
+from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
 from smg_core.tokens import TokenIds
 
-__all__ = ["assemble", "encode", "refuse_too_long", "render", "salt_of", "take_media"]
+__all__ = [
+    "assemble",
+    "characters_of",
+    "encode",
+    "refuse_long_prompt",
+    "refuse_long_text",
+    "refuse_too_long",
+    "render",
+    "salt_of",
+    "take_media",
+]
 
 
 def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem]:
@@ -34,6 +45,45 @@ def salt_of(request: GenerationRequest) -> str:
     if not tenant:
         return request.cache_salt or ""
     return f"{tenant}\0{request.cache_salt or ''}"
+
+
+def characters_of(request: GenerationRequest) -> int:
+    """Characters of a request that its prompt will have: texts, results and calls. Earlier reasoning is not counted, since most
+    templates leave it out."""
+    if isinstance(request.prompt, str):
+        return len(request.prompt)
+    return sum(_characters(part) for message in request.messages for part in message.parts)
+
+
+def _characters(part: Part) -> int:
+    if isinstance(part, Text):
+        return len(part.text)
+    if isinstance(part, ToolResult):
+        return sum(_characters(each) for each in part.content)
+    return len(part.arguments) if isinstance(part, ToolCall) else 0
+
+
+def refuse_long_text(characters: int, request: GenerationRequest, model: ServedModel) -> None:
+    """Raise PromptTooLong where so many characters cannot be a prompt within the context, however they are cut into tokens. To be
+    asked before anything is done with a long text; may measure the vocabulary, so not on an event loop."""
+    context, tokenizer = model.context_length, model.tokenizer
+    if not context or characters <= context or tokenizer is None or not tokenizer.longest_token:
+        return
+    least = -(-characters // tokenizer.longest_token)
+    if least > context:
+        raise PromptTooLong(least, 1, context, param=_input(request), at_least=True)
+
+
+def refuse_long_prompt(prompt: Prompt, request: GenerationRequest, model: ServedModel) -> None:
+    """The same for a rendered prompt, of which no token spans two pieces."""
+    least, context = len(prompt.pieces), model.context_length
+    if context and least > context:
+        raise PromptTooLong(least, 1, context, param=_input(request), at_least=True)
+    refuse_long_text(sum(map(len, prompt.pieces)), request, model)
+
+
+def _input(request: GenerationRequest) -> str:
+    return "messages" if request.messages else "prompt"
 
 
 def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
@@ -55,13 +105,16 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
     )
 
 
-def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str) -> EncodeReport:
-    """The prompt's ids. CPU work of up to milliseconds for long new text. `salt` keeps tenants apart in the caches."""
+def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str, given_up: GivenUp | None = None) -> EncodeReport:
+    """The prompt's ids. CPU work of up to seconds for long new text, which `given_up` may end early with ClientGone. `salt` keeps
+    tenants apart in the caches."""
     if isinstance(prompt, TokenIds):
         return EncodeReport(prompt, 0)
     if model.tokenizer is None:
         return EncodeReport(TokenIds(), len(prompt.text))
-    return model.tokenizer.encode_prompt(prompt, salt=salt)
+    if given_up is None:
+        return model.tokenizer.encode_prompt(prompt, salt=salt)
+    return model.tokenizer.encode_prompt(prompt, salt=salt, given_up=given_up)
 
 
 def assemble(
@@ -86,7 +139,7 @@ def assemble(
 
 def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> None:
     if not length:
-        raise InvalidRequest("The prompt is empty.", param="messages" if request.messages else "prompt")
+        raise InvalidRequest("The prompt is empty.", param=_input(request))
     refuse_too_long(request, length, model.context_length)
     asked, size = request.sampling, model.vocab_size
     for each in asked.logit_bias or ():

@@ -21,12 +21,14 @@ from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
 
-__all__ = ["Inference", "internal_error"]
+__all__ = ["Inference", "internal_error", "take_back_cancellation"]
 
 D = TypeVar("D", bound=Decoded)
 
 NO_CACHE: Header = (b"cache-control", b"no-cache")
 EXPLAIN = "x-smg-explain"
+DECODED_INLINE = 32 * 1024
+"""Bytes of a body that are decoded on the event loop: whatever is in them, that takes about a millisecond at most."""
 
 
 class Inference(Generic[D]):
@@ -50,7 +52,7 @@ class Inference(Generic[D]):
         except asyncio.CancelledError:
             if not gateway.admission.draining:
                 raise
-            _take_back_cancellation()
+            take_back_cancellation()
             await self.refuse(exchange, gateway.admission.shut_down(), request_id)
             return
         exchange.watch()
@@ -81,7 +83,7 @@ class Inference(Generic[D]):
         except asyncio.CancelledError:
             if not exchange.gone:
                 raise
-            _take_back_cancellation()
+            take_back_cancellation()
             return self._why_cancelled(exchange)
         return None
 
@@ -93,19 +95,21 @@ class Inference(Generic[D]):
     async def _admit(self, exchange: Exchange, request_id: str) -> D:
         gateway = self._gateway
         gateway.admission.check_room()
-        body = await exchange.body(gateway.limits.body_bytes)
+        body = await exchange.body(gateway.body_bytes)
         gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, and its answer lost
-        return self._api.decode(
-            Incoming(
-                body,
-                path_values=exchange.path_values,
-                query=exchange.query,
-                headers=exchange.headers,
-                caller=exchange.caller,
-                request_id=request_id,
-                limits=gateway.limits,
-            )
+        incoming = Incoming(
+            body,
+            path_values=exchange.path_values,
+            query=exchange.query,
+            headers=exchange.headers,
+            caller=exchange.caller,
+            request_id=request_id,
+            limits=gateway.limits,
         )
+        if len(body) <= DECODED_INLINE:
+            return self._api.decode(incoming)
+        decode = self._api.decode
+        return await gateway.executor.run(lambda _: decode(incoming), size=len(body), caller=exchange.caller.tenant)
 
     def _answer(self, exchange: Exchange, decoded: D, trace: Trace) -> Answer:
         gateway, api = self._gateway, self._api
@@ -194,7 +198,7 @@ def _explained(gateway: Runtime, trace: Trace) -> Header:
     return EXPLAIN.encode(), explanation_header(explanation(gateway, trace)).encode()
 
 
-def _take_back_cancellation() -> None:
+def take_back_cancellation() -> None:
     """Take back the cancellation that `Exchange` made, so that a task that goes on is not thought to be cancelled."""
     task = asyncio.current_task()
     if task is not None:

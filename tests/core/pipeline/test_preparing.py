@@ -30,12 +30,14 @@ async def test_a_model_that_nobody_has_is_told_from_one_that_is_still_loaded() -
 async def test_a_long_prompt_is_rendered_and_encoded_in_the_pool_and_a_short_one_is_not() -> None:
     async with road(render_inline=1000) as here:
         free = threading.Event()
-        here.pool.submit(free.wait)
+        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(10), size=1)) for _ in range(2)]
+        await asyncio.sleep(0)
         waiting = asyncio.create_task(here.preparing.prepare(LONG, here.trace))
         short = await here.preparing.prepare(REQUEST, here.trace)
         assert not waiting.done()
         free.set()
         made = await waiting
+        await asyncio.gather(*busy)
 
         assert len(short.ids) < 50
         assert len(made.ids) > 3000
@@ -46,9 +48,11 @@ async def test_a_long_prompt_that_the_cache_knows_does_not_leave_the_event_loop(
     async with road() as here:
         first = await here.preparing.prepare(LONG, here.trace)
         free = threading.Event()
-        here.pool.submit(free.wait)
+        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(10), size=1)) for _ in range(2)]
+        await asyncio.sleep(0)
         again = await asyncio.wait_for(here.preparing.prepare(LONG, here.trace), 10)
         free.set()
+        await asyncio.gather(*busy)
 
         assert again.ids == first.ids
         assert here.observer.of(EncodeDone)[-1].cached_characters > 0
@@ -59,7 +63,7 @@ async def test_each_moment_has_its_time() -> None:
         clock = FakeClock(now=5.0)
         preparing = Preparing(
             registry=here.registry, models={"m": (await here.preparing.prepare(REQUEST, here.trace)).model},
-            clock=clock, pool=here.pool,
+            clock=clock, executor=here.executor,
         )  # fmt: skip
         here.observer.moments.clear()
         made = await preparing.prepare(REQUEST, here.trace)
