@@ -168,7 +168,7 @@ class LimitsConfig:
         at_most=1 << 32,
     )
     json_values: int = option(
-        200_000,
+        100_000,
         "Most JSON values in a request's body, and in the JSON texts inside its strings together; a member of an object is one.",
         at_least=100,
         at_most=1 << 30,
@@ -192,6 +192,9 @@ class LimitsConfig:
     logit_bias: int = option(1024, "Most tokens that a request may bias.", at_least=1, at_most=1 << 20)
     choices: int = option(1024, "Most texts that an answer may be held to be one of.", at_least=1, at_most=1 << 20)
     documents: int = option(1024, "Most documents of one request.", at_least=1, at_most=1 << 20)
+    template_arguments: int = option(
+        256, "Most variables that a request may give its chat template.", at_least=0, at_most=1 << 20
+    )
     metadata: int = option(16, "Most entries of a request's metadata.", at_least=0, at_most=65536)
     metadata_characters: int = option(
         512, "Most characters of a value of a request's metadata.", at_least=1, at_most=MIB

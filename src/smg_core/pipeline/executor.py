@@ -18,6 +18,7 @@ from smg_core.tokenizer.base import GivenUp
 __all__ = ["FairExecutor", "GivenUp"]
 
 T = TypeVar("T")
+_SETTLED_S = 1.0
 
 
 class _Work(Generic[T]):
@@ -73,16 +74,19 @@ class _Lane:
 
 class FairExecutor:
     """`threads` work at once, two at the least; work of more than `large` (bytes or characters, whatever the caller counts) has
-    all of them but one. How much may wait is bounded by the number of requests that a gateway takes. To be used from one event
+    all of them but one. `after_large` is called in a thread a second after large work has ended, if there is no more: what it
+    needed is free by then. How much may wait is bounded by the number of requests that a gateway takes. To be used from one event
     loop, and to be closed."""
 
-    def __init__(self, threads: int, *, large: int = 1 << 18) -> None:
+    def __init__(self, threads: int, *, large: int = 1 << 18, after_large: Callable[[], None] | None = None) -> None:
         self._threads = max(2, threads)
         self._large = large
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smg-work")
         self._lanes = {False: _Lane(), True: _Lane()}
         self._running = {False: 0, True: 0}
         self._closed = False
+        self._after_large = after_large
+        self._tidying: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
@@ -101,10 +105,15 @@ class FairExecutor:
             work.abandoned = True
             self._lanes[work.large].remove(work)
             raise
+        finally:
+            # An error's traceback holds this frame: what the work needed must not live on in a circle of the two.
+            del done, work, call
 
     def close(self) -> None:
         """Begin nothing more."""
         self._closed = True
+        if self._tidying is not None:
+            self._tidying.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self) -> None:
@@ -138,6 +147,15 @@ class FairExecutor:
             else:
                 work.done.set_result(ended.result())
         self._begin()
+        if work.large and self._after_large is not None:
+            if self._tidying is not None:
+                self._tidying.cancel()
+            self._tidying = work.done.get_loop().call_later(_SETTLED_S, self._tidy, self._after_large)
+
+    def _tidy(self, call: Callable[[], None]) -> None:
+        self._tidying = None
+        if not self._closed and not self._running[True]:
+            self._pool.submit(call)
 
 
 def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:

@@ -10,7 +10,7 @@ Below: tokenizer, parsers. Knows no worker, no engine and no wire.
 from collections.abc import Sequence
 
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
-from smg_core.pipeline.formats import output_check
+from smg_core.pipeline.formats import light, output_check
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
@@ -22,6 +22,7 @@ __all__ = [
     "assemble",
     "characters_of",
     "encode",
+    "quickly_assembled",
     "refuse_long_prompt",
     "refuse_long_text",
     "refuse_too_long",
@@ -115,6 +116,11 @@ def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str, given_up: G
     if given_up is None:
         return model.tokenizer.encode_prompt(prompt, salt=salt)
     return model.tokenizer.encode_prompt(prompt, salt=salt, given_up=given_up)
+
+
+def quickly_assembled(request: GenerationRequest) -> bool:
+    """Whether a schema that the answer is held to is compiled in next to no time."""
+    return light(request.response_format)
 
 
 def assemble(

@@ -20,6 +20,7 @@ from smg_core.pipeline.prepare import (
     assemble,
     characters_of,
     encode,
+    quickly_assembled,
     refuse_long_prompt,
     refuse_long_text,
     render,
@@ -97,7 +98,7 @@ class Preparing:
         if media is not None:
             trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
         text = prompt.text if isinstance(prompt, Prompt) else ""
-        if self._small(request):
+        if self._small(request) and quickly_assembled(request):
             trace.prompted = prompted = assemble(request, model, text, encoded, salt, items, media)
             return prompted
         kinds = self._registry.kinds(request.model)

@@ -286,6 +286,8 @@ def _add_generation_prompt(wire: ChatBody, continues: bool) -> bool:
 def _template_arguments(wire: ChatBody, limits: RequestLimits) -> Mapping[str, Any]:
     arguments = wire.chat_template_kwargs
     if arguments:
+        if len(arguments) > limits.template_arguments:
+            raise too_many("chat_template_kwargs", len(arguments), limits.template_arguments, "entries")
         for name in arguments:
             if name in _TEMPLATE_OWNS:
                 at = f"chat_template_kwargs.{name}"

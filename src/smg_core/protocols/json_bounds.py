@@ -14,17 +14,13 @@ __all__ = ["NestedJson", "nests_deeper", "over_values"]
 
 _PIECE = 1 << 18
 """Bytes that are looked at in one go: about a millisecond's work, after which other threads may run."""
-_STARTS = b",[{"
-"""The bytes that come before a value, but for the first."""
-_ESCAPED_STARTS = b"\\u00"
-"""How an escape for one of `_STARTS` begins inside a string."""
 
 
 def over_values(data: bytes, most: int) -> bool:
     """Whether the JSON text `data` holds more than `most` values; a member of an object counts once."""
     if len(data) <= 2 * most:  # a value and what comes before it are two bytes at least
         return False
-    if at_most_values(data) <= most:
+    if _fewer_starts(data, most):
         return False
     count = 1
     for outside in _outside_strings(data, b'",[{'):
@@ -34,9 +30,14 @@ def over_values(data: bytes, most: int) -> bool:
     return False
 
 
-def at_most_values(data: bytes) -> int:
-    """A number that the values in `data` are not above, counting those of JSON texts in its strings: cheap."""
-    return 1 + sum(data.count(each) for each in (b",", b"[", b"{")) + data.count(_ESCAPED_STARTS)
+def _fewer_starts(data: bytes, most: int) -> bool:
+    """Whether even with those inside of strings there are too few commas and brackets for more than `most` values."""
+    count = 1
+    for start in range(0, len(data), _PIECE):
+        count += sum(data.count(each, start, start + _PIECE) for each in (b",", b"[", b"{"))
+        if count > most:
+            return False
+    return True
 
 
 def nests_deeper(data: bytes, limit: int) -> bool:
@@ -83,9 +84,7 @@ class NestedJson:
         data = text.encode("utf-8", "replace") if isinstance(text, str) else text
         if nests_deeper(data, self._depth):
             raise InvalidRequest(f"Invalid '{param}': nested more than {self._depth} levels deep.", param=param)
-        values = at_most_values(data)
-        if values > self._left:
-            values = sum(len(outside) for outside in _outside_strings(data, b'",[{')) + 1
+        values = self._values(data)
         if values > self._left:
             raise InvalidRequest(
                 f"Invalid '{param}': the JSON texts in this request's strings hold more than {self._most} values.",
@@ -93,3 +92,12 @@ class NestedJson:
                 code="array_above_max_length",
             )
         self._left -= values
+
+    def _values(self, data: bytes) -> int:
+        """The number of values in `data`, or some number over what is left."""
+        values = 1
+        for outside in _outside_strings(data, b'",[{'):
+            values += len(outside)
+            if values > self._left:
+                break
+        return values

@@ -63,5 +63,6 @@ def request_limits(config: Config) -> RequestLimits:
         metadata_characters=limits.metadata_characters,
         stop_token_ids=limits.stop_token_ids,
         documents=limits.documents,
+        template_arguments=limits.template_arguments,
         choices=limits.choices,
     )

@@ -48,6 +48,7 @@ class Inference(Generic[D]):
             if not isinstance(error, ClientGone):
                 await self.refuse(exchange, error, request_id)
             self._report(request_id, "", trace, None, error)
+            _forget_frames(error)
             return
         except asyncio.CancelledError:
             if not gateway.admission.draining:
@@ -65,6 +66,8 @@ class Inference(Generic[D]):
             exchange.unwatch()
             gateway.admission.leave()
             self._report(request_id, decoded.generation.model, trace, answer, failure)
+            answer.release()
+            _forget_frames(failure)
 
     async def _drive(self, exchange: Exchange, decoded: D, answer: Answer, trace: Trace) -> SmgError | None:
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
@@ -196,6 +199,13 @@ def _content_type(name: str) -> Header:
 
 def _explained(gateway: Runtime, trace: Trace) -> Header:
     return EXPLAIN.encode(), explanation_header(explanation(gateway, trace)).encode()
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Let go of the frames that an error came through: they hold the request, and the answer of which holds the error."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def take_back_cancellation() -> None:

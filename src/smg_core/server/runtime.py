@@ -17,14 +17,13 @@ from smg_core.clock import Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
-from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.flow import RetryPolicy
 from smg_core.pipeline.performers import performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission, request_limits
-from smg_core.server.loading import ModelLoader
+from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
 from smg_core.workers.monitor import Monitor, MonitorSettings
@@ -95,7 +94,7 @@ class Runtime:
         self.admission.draining = False
         self._loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
-        self.executor = FairExecutor(self.config.tokenizer.encode_threads)
+        self.executor = executor_of(self.config)
         self._stack.callback(self.executor.close)
         pool = ThreadPoolExecutor(_LOADING_THREADS, thread_name_prefix="smg-load")
         self._stack.callback(pool.shutdown, wait=False, cancel_futures=True)

@@ -21,6 +21,7 @@ from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.flow import RetryPolicy, Terms, generate, respond
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
+from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Step, Stream, Wait
 from smg_core.pipeline.streaming import Streaming
 from smg_core.pipeline.trace import Trace
@@ -50,6 +51,7 @@ class Road:
     outcomes: list[tuple[str, SmgError | None]]
     client: Client
     executor: FairExecutor
+    models: dict[str, ServedModel]
     answer: Answer
     trace: Trace
     interruption: SmgError | None = None
@@ -150,6 +152,7 @@ async def road(
             outcomes=outcomes,
             client=client,
             executor=executor,
+            models=models,
             answer=answer,
             trace=trace,
         )
