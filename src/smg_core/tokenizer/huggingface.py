@@ -241,7 +241,8 @@ class HuggingFaceTokenizer:
         """fastokens' splitting gives up on texts that take it too long, such as some ten million spaces: those are the
         reference's, which is loaded for them alone where it was let go."""
         try:
-            return _flat(self._quick, texts, add_special_tokens)
+            with _Panics():
+                return _flat(self._quick, texts, add_special_tokens)
         except (ValueError, RuntimeError):
             return _in_a_row(self._tokenizer or self._reference(), texts, add_special_tokens)
 
@@ -249,9 +250,7 @@ class HuggingFaceTokenizer:
         try:
             reference = _load(self._source())
         except (OSError, ValueError):
-            raise InvalidRequest(
-                "The prompt holds text that this model's tokenizer fails on.", param="messages"
-            ) from None
+            raise _unreadable() from None
         _promote(reference, self._role_tokens)
         return reference
 
@@ -420,6 +419,17 @@ class _Refusals:
             raise ValueError(f"not a usable tokenizer.json: {fault}") from fault
 
 
+class _Panics:
+    """A panic in Rust comes as an exception that no `except Exception` catches; it becomes a ValueError."""
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: object) -> None:
+        if kind is not None and kind.__name__ == "PanicException":
+            raise ValueError(str(fault)) from None
+
+
 def _fastokens(text: str) -> Any:
     import fastokens
 
@@ -436,9 +446,19 @@ def _flat(quick: Any, texts: list[str], add_special_tokens: bool) -> "array[int]
 
 def _in_a_row(reference: "tokenizers.Tokenizer", texts: list[str], add_special_tokens: bool) -> "array[int]":
     ids = array("I")
-    for encoding in reference.encode_batch_fast(texts, add_special_tokens=add_special_tokens):
+    try:
+        with _Panics():
+            encodings = reference.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
+    except ValueError:
+        raise _unreadable() from None
+    for encoding in encodings:
         ids.extend(encoding.ids)
     return ids
+
+
+def _unreadable() -> InvalidRequest:
+    """For a text that no implementation at hand can split, such as ten million spaces in a row."""
+    return InvalidRequest("The prompt holds text that this model's tokenizer fails on.", param="messages")
 
 
 def _load(text: str) -> "tokenizers.Tokenizer":
