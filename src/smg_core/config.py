@@ -42,6 +42,7 @@ __all__ = [
     "RoutingConfig",
     "ServerConfig",
     "Setting",
+    "StructuredConfig",
     "TokenizerConfig",
     "Value",
     "WorkersConfig",
@@ -205,6 +206,12 @@ class LimitsConfig:
     concurrent_requests: int = option(
         10_000, "Requests a process works on at once; more get 503 with Retry-After.", at_least=1, at_most=1_000_000
     )
+    answer_bytes: int = option(
+        512 * MIB,
+        "Memory that an answer which leaves whole may take: choices x tokens x what a token takes, logprobs included.",
+        at_least=MIB,
+        at_most=1 << 40,
+    )
     response_buffer_bytes: int = option(
         MIB,
         "Output kept for a client that reads slowly before its engine is held back, in bytes.",
@@ -278,6 +285,17 @@ class ModelConfig:
 
 
 @attrs.frozen
+class StructuredConfig:
+    """Answers that are to be of a format: JSON, or JSON of a schema."""
+
+    on_violation: Literal["report", "error"] = option(
+        "report",
+        "What becomes of an answer that is not of the format: the text as it is, with x-smg-format-violation in the head of an "
+        "answer that leaves whole; or an error (422).",
+    )
+
+
+@attrs.frozen
 class ObservabilityConfig:
     """What the gateway tells of itself."""
 
@@ -303,6 +321,7 @@ class Config:
     limits: LimitsConfig = attrs.field(factory=LimitsConfig)
     media: MediaConfig = attrs.field(factory=MediaConfig)
     model: ModelConfig = attrs.field(factory=ModelConfig)
+    structured: StructuredConfig = attrs.field(factory=StructuredConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
 
     def __attrs_post_init__(self) -> None:

@@ -94,6 +94,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         single_call=reading.single_call,
         logprobs=sampling.logprobs is not None,
         check=prompted.check,
+        fail_on_violation=model.fail_on_violation,
     )
     engine = EngineRequest(
         id=request.id,

@@ -14,7 +14,7 @@ from smg_core.pipeline.formats import light, output_check
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
-from smg_core.request import FunctionTool, GenerationRequest, Part, Text, ToolCall, ToolResult
+from smg_core.request import FunctionTool, GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
 from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
 from smg_core.tokens import TokenIds
 
@@ -22,6 +22,7 @@ __all__ = [
     "assemble",
     "characters_of",
     "encode",
+    "offered",
     "quickly_assembled",
     "refuse_long_prompt",
     "refuse_long_text",
@@ -72,19 +73,15 @@ def refuse_long_text(characters: int, request: GenerationRequest, model: ServedM
         return
     least = -(-characters // tokenizer.longest_token)
     if least > context:
-        raise PromptTooLong(least, 1, context, param=_input(request), at_least=True)
+        raise PromptTooLong(least, 1, context, param="messages" if request.messages else "prompt", at_least=True)
 
 
 def refuse_long_prompt(prompt: Prompt, request: GenerationRequest, model: ServedModel) -> None:
     """The same for a rendered prompt, of which no token spans two pieces."""
     least, context = len(prompt.pieces), model.context_length
     if context and least > context:
-        raise PromptTooLong(least, 1, context, param=_input(request), at_least=True)
+        raise PromptTooLong(least, 1, context, param="messages" if request.messages else "prompt", at_least=True)
     refuse_long_text(sum(map(len, prompt.pieces)), request, model)
-
-
-def _input(request: GenerationRequest) -> str:
-    return "messages" if request.messages else "prompt"
 
 
 def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
@@ -95,7 +92,7 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
         raise InvalidRequest(f"The model '{model.name}' has no chat template.", param="messages")
     return model.template.render(
         request.messages,
-        tools=request.tools if request.tool_choice.mode != "none" else (),
+        tools=offered(request),
         documents=request.documents,
         add_generation_prompt=request.add_generation_prompt,
         continue_final_message=request.continue_final_message,
@@ -104,6 +101,15 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
         tool_choice=request.tool_choice if request.tools else None,
         reasoning=request.reasoning,
     )
+
+
+def offered(request: GenerationRequest) -> Sequence[Tool]:
+    """The tools that the model is told of: none where it may call none, and only those it may call where it may call any of
+    some. What must be called is the affair of a constraint, and the prompt stays as it is."""
+    choice = request.tool_choice
+    if choice.mode == "auto" and choice.names:
+        return [tool for tool in request.tools if not isinstance(tool, HostedTool) and tool.key in choice.names]
+    return request.tools if choice.mode != "none" else ()
 
 
 def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str, given_up: GivenUp | None = None) -> EncodeReport:
@@ -136,6 +142,7 @@ def assemble(
     prompt with media are expanded, and `media` is what belongs to them."""
     if model.tokenizer is not None:
         _check_ids(request, model, len(encoded.ids))
+    _refuse_large_answer(request, model, len(encoded.ids))
     for place, tool in enumerate(request.tools):
         if not isinstance(tool, FunctionTool):
             raise UnsupportedParameter("Only function tools can be called here.", param=f"tools[{place}]")
@@ -145,7 +152,7 @@ def assemble(
 
 def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> None:
     if not length:
-        raise InvalidRequest("The prompt is empty.", param=_input(request))
+        raise InvalidRequest("The prompt is empty.", param="messages" if request.messages else "prompt")
     refuse_too_long(request, length, model.context_length)
     asked, size = request.sampling, model.vocab_size
     for each in asked.logit_bias or ():
@@ -161,6 +168,27 @@ def refuse_too_long(request: GenerationRequest, length: int, context: int) -> No
     room = context - length
     if context and (room <= 0 or (asked is not None and asked > room)):
         raise PromptTooLong(length, max(asked or 1, 1), context)
+
+
+_TOKEN_BYTES = 200
+_LOGPROB_BYTES = 600
+"""What a token, and a token's logprob or an alternative to it, takes in an answer that is kept until it is whole (measured)."""
+
+
+def _refuse_large_answer(request: GenerationRequest, model: ServedModel, length: int) -> None:
+    """Raise where an answer that leaves whole may take more memory than one may."""
+    asked = request.sampling
+    tokens = asked.max_tokens if asked.max_tokens is not None else max(0, model.context_length - length)
+    a_token = _TOKEN_BYTES + (0 if asked.logprobs is None else _LOGPROB_BYTES * (asked.logprobs + 1))
+    if request.stream or not model.answer_bytes or asked.n * tokens * a_token <= model.answer_bytes:
+        return
+    param = "sampling.max_tokens" if asked.logprobs is None else "sampling.logprobs"
+    raise InvalidRequest(
+        f"This answer could take {asked.n * tokens * a_token} bytes before it leaves, and at most {model.answer_bytes} are kept: "
+        f"ask for fewer choices ({asked.n}), tokens ({tokens}) or logprobs, or for a stream.",
+        param="sampling.n" if asked.n > 1 else param,
+        code="answer_too_large",
+    )
 
 
 def _own_ids(prompt: Sequence[int], model: ServedModel) -> TokenIds:

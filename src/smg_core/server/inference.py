@@ -5,10 +5,11 @@ the app's route table. Below: the gateway's driver.
 """
 
 import asyncio
+import json
 from typing import Generic, TypeVar
 
 from smg_core.errors import ClientGone, InternalError, SmgError
-from smg_core.hooks import RequestFinished, RequestStarted
+from smg_core.hooks import FormatBroken, RequestFinished, RequestStarted
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms, respond
@@ -27,6 +28,8 @@ D = TypeVar("D", bound=Decoded)
 
 NO_CACHE: Header = (b"cache-control", b"no-cache")
 EXPLAIN = "x-smg-explain"
+VIOLATION = b"x-smg-format-violation"
+LONGEST_VIOLATION = 200
 DECODED_INLINE = 32 * 1024
 """Bytes of a body that are decoded on the event loop: whatever is in them, that takes about a millisecond at most."""
 
@@ -143,6 +146,8 @@ class Inference(Generic[D]):
         async def write_whole(data: bytes, last: bool) -> None:
             if explained:
                 head.append(_explained(gateway, trace))
+            if (broken := trace.last(FormatBroken)) is not None:
+                head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {broken.violation}")))
             exchange.unwatch()
             await exchange.respond(200, data, [_content_type(whole.content_type), *head])
 
@@ -195,6 +200,11 @@ class Inference(Generic[D]):
 
 def _content_type(name: str) -> Header:
     return b"content-type", name.encode("ascii")
+
+
+def _in_a_header(text: str) -> bytes:
+    """Text that quotes a model, as one line of visible ASCII."""
+    return json.dumps(text)[1:-1][:LONGEST_VIOLATION].encode("ascii")
 
 
 def _explained(gateway: Runtime, trace: Trace) -> Header:

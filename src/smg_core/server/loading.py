@@ -161,6 +161,8 @@ class ModelLoader:
             created=int(self._clock.time()),
             root=info.model,
             media=media,
+            fail_on_violation=self._config.structured.on_violation == "error",
+            answer_bytes=self._config.limits.answer_bytes,
         )
 
     def without_tokenizer(self, name: str, info: ModelInfo) -> ServedModel:
@@ -171,6 +173,7 @@ class ModelLoader:
             tokenizer=None,
             created=int(self._clock.time()),
             root=info.model,
+            answer_bytes=self._config.limits.answer_bytes,
         )
 
     async def _service(self, name: str, bundle: TokenizerBundle) -> "ModelMedia | None":
