@@ -54,6 +54,7 @@ EDGES: dict[str, frozenset[str]] = {
     "observability.logs": frozenset({"server.serve"}),
     "pipeline.answer": frozenset({"server.inference"}),
     "pipeline.driver": frozenset({"server.inference"}),
+    "pipeline.executor": frozenset(),
     "pipeline.performers": frozenset(),
     "pipeline.preparing": frozenset(),
     "pipeline.selecting": frozenset(),

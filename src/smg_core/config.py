@@ -42,6 +42,7 @@ __all__ = [
     "RoutingConfig",
     "ServerConfig",
     "Setting",
+    "StructuredConfig",
     "TokenizerConfig",
     "Value",
     "WorkersConfig",
@@ -79,6 +80,9 @@ class ServerConfig:
     header_bytes: int = option(65536, "Largest head of a request, in bytes.", at_least=1024, at_most=MIB)
     drain_s: float = option(
         30.0, "Seconds that streams in flight may take to finish after SIGTERM.", at_least=0, at_most=86400
+    )
+    parse_routes: bool = option(
+        False, "Answer /parse/function_call and /parse/reasoning, which read a text as a model's output."
     )
     access_log: bool = option(False, "Log one line a request.", flag="--access-log")
     cors_origins: tuple[str, ...] = option((), 'Origins that browsers may call from; "*" allows every origin.')
@@ -127,7 +131,13 @@ class TokenizerConfig:
     )
     protect_control: bool = option(True, "Keep control tokens that are spelled out in messages or tools as plain text.")
     fast: bool = option(True, "Use fastokens where it proves equal to the tokenizer when that is loaded.")
-    encode_threads: int = option(2, "Threads that encode long prompts off the event loop.", at_least=1, at_most=256)
+    encode_threads: int = option(
+        2,
+        "Threads that decode, render and encode long requests off the event loop, two at the least; large work (over 256 KiB) "
+        "has all but one of them.",
+        at_least=1,
+        at_most=256,
+    )
 
 
 @attrs.frozen
@@ -146,15 +156,61 @@ class RoutingConfig:
 class LimitsConfig:
     """What one request, and all of them together, may take."""
 
-    body_bytes: int = option(64 * MIB, "Largest body of a request, in bytes.", at_least=1024, at_most=1 << 32)
-    json_depth: int = option(64, "Deepest nesting of a request's JSON.", at_least=4, at_most=500)
+    body_bytes: int = option(
+        16 * MIB,
+        "Largest body of a request while no served model takes media, in bytes.",
+        at_least=1024,
+        at_most=1 << 32,
+    )
+    media_body_bytes: int = option(
+        64 * MIB,
+        "Largest body of a request while a served model takes media, in bytes.",
+        at_least=1024,
+        at_most=1 << 32,
+    )
+    json_values: int = option(
+        100_000,
+        "Most JSON values in a request's body, and in the JSON texts inside its strings together; a member of an object is one.",
+        at_least=100,
+        at_most=1 << 30,
+    )
+    json_depth: int = option(
+        64, "Deepest nesting of a request's JSON, and of JSON texts inside its strings.", at_least=4, at_most=500
+    )
+    schema_bytes: int = option(
+        256 * 1024,
+        "Most bytes of a request's schemas together, and of a regular expression, a grammar, a structural tag or choices.",
+        at_least=256,
+        at_most=1 << 30,
+    )
+    parse_characters: int = option(
+        256 * 1024, "Longest text that /parse/* reads, in characters.", at_least=16, at_most=1 << 30
+    )
     n: int = option(128, "Most choices one request may ask for.", at_least=1, at_most=4096)
     stop: int = option(16, "Most stop strings of one request.", at_least=1, at_most=1024)
+    stop_characters: int = option(1024, "Most characters of a stop string.", at_least=1, at_most=65536)
+    stop_token_ids: int = option(256, "Most stop token ids of one request.", at_least=1, at_most=65536)
+    logit_bias: int = option(1024, "Most tokens that a request may bias.", at_least=1, at_most=1 << 20)
+    choices: int = option(1024, "Most texts that an answer may be held to be one of.", at_least=1, at_most=1 << 20)
+    documents: int = option(1024, "Most documents of one request.", at_least=1, at_most=1 << 20)
+    template_arguments: int = option(
+        256, "Most variables that a request may give its chat template.", at_least=0, at_most=1 << 20
+    )
+    metadata: int = option(16, "Most entries of a request's metadata.", at_least=0, at_most=65536)
+    metadata_characters: int = option(
+        512, "Most characters of a value of a request's metadata.", at_least=1, at_most=MIB
+    )
     tools: int = option(256, "Most tools of one request.", at_least=1, at_most=65536)
     logprobs: int = option(20, "Most alternatives a token that logprobs may list.", at_least=0, at_most=1000)
     messages: int = option(10_000, "Most messages of one request.", at_least=1, at_most=1_000_000)
     concurrent_requests: int = option(
         10_000, "Requests a process works on at once; more get 503 with Retry-After.", at_least=1, at_most=1_000_000
+    )
+    answer_bytes: int = option(
+        512 * MIB,
+        "Memory that an answer which leaves whole may take: choices x tokens x what a token takes, logprobs included.",
+        at_least=MIB,
+        at_most=1 << 40,
     )
     response_buffer_bytes: int = option(
         MIB,
@@ -264,6 +320,17 @@ class ModelConfig:
 
 
 @attrs.frozen
+class StructuredConfig:
+    """Answers that are to be of a format: JSON, or JSON of a schema."""
+
+    on_violation: Literal["report", "error"] = option(
+        "report",
+        "What becomes of an answer that is not of the format: the text as it is, with x-smg-format-violation in the head of an "
+        "answer that leaves whole; or an error (422).",
+    )
+
+
+@attrs.frozen
 class ObservabilityConfig:
     """What the gateway tells of itself."""
 
@@ -289,6 +356,7 @@ class Config:
     limits: LimitsConfig = attrs.field(factory=LimitsConfig)
     media: MediaConfig = attrs.field(factory=MediaConfig)
     model: ModelConfig = attrs.field(factory=ModelConfig)
+    structured: StructuredConfig = attrs.field(factory=StructuredConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
 
     def __attrs_post_init__(self) -> None:

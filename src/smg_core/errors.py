@@ -17,6 +17,7 @@
     +-- Conflict               409  what is stored is not in a state for this
     +-- PayloadTooLarge        413
     +-- UnsupportedMedia       415  a body of a kind or encoding that is not read here
+    +-- FormatViolated         422  the answer is not of the format that was asked for
     +-- HeadersTooLarge        431
     +-- RateLimited            429  may carry retry_after
     +-- QuotaExceeded          429  the tenant has used up what it may; waiting does not help
@@ -50,6 +51,7 @@ __all__ = [
     "EngineGarbled",
     "EngineRejected",
     "EngineTimeout",
+    "FormatViolated",
     "HeadersTooLarge",
     "InternalError",
     "InvalidJson",
@@ -158,9 +160,19 @@ class PromptTooLong(InvalidRequest):
     openai_code = "context_length_exceeded"
     in_stream_code = "context_length_exceeded"
 
-    def __init__(self, prompt_tokens: int, requested: int, context_length: int, *, param: str = "messages") -> None:
+    def __init__(
+        self,
+        prompt_tokens: int,
+        requested: int,
+        context_length: int,
+        *,
+        param: str = "messages",
+        at_least: bool = False,
+    ) -> None:
+        """`at_least`: the prompt was not tokenised, since its length alone says that it has `prompt_tokens` or more."""
+        least = "at least " if at_least else ""
         super().__init__(
-            f"This model's maximum context length is {context_length} tokens. However, you requested "
+            f"This model's maximum context length is {context_length} tokens. However, you requested {least}"
             f"{prompt_tokens + requested} tokens ({prompt_tokens} in the prompt, {requested} for the completion). "
             "Please shorten the prompt or the completion.",
             param=param,
@@ -366,6 +378,16 @@ class EngineFailed(WorkerError):
 
 class EngineGarbled(WorkerError):
     """The engine sent what its protocol does not allow."""
+
+
+class FormatViolated(SmgError):
+    """The answer is not of the format that was asked for, and the deployment wants that to be an error. Its status is one that
+    client libraries do not retry by themselves, since asking again costs as much again."""
+
+    status = 422
+    openai_type = "invalid_request_error"
+    openai_code = "format_violated"
+    gemini_status = "INVALID_ARGUMENT"
 
 
 class EngineTimeout(WorkerError):

@@ -223,12 +223,13 @@ class OpaqueBlock(Struct, frozen=True):
 
 class Finished(Struct, frozen=True):
     """A choice is complete. `matched` is the stop string or token id that ended it, if one did; `cut` says that its last block
-    is not whole."""
+    is not whole; `violation` says why its text is not of the format that was asked for, if it is not."""
 
     index: int
     reason: FinishReason
     matched: str | int | None = None
     cut: bool = False
+    violation: str | None = None
 
 
 class Usage(Struct, frozen=True):

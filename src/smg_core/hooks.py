@@ -13,6 +13,7 @@ __all__ = [
     "AttemptEnded",
     "EncodeDone",
     "FirstToken",
+    "FormatBroken",
     "MediaLoaded",
     "Moment",
     "Observer",
@@ -108,6 +109,15 @@ class AttemptEnded(Struct, frozen=True):
     at: float
 
 
+class FormatBroken(Struct, frozen=True):
+    """The text of choice `index` is not of the format that was asked for; `violation` says why."""
+
+    request_id: str
+    worker: str
+    index: int
+    violation: str
+
+
 class RequestFinished(Struct, frozen=True):
     """The response ended. `outcome` is "ok", "client_gone" or the error's class name; counts are tokens. `worker` is the one that
     served it last ("" when none was chosen), `attempts` how many engine calls it took, `first_seconds` the time to the first
@@ -145,6 +155,7 @@ Moment = (
     | WorkerPicked
     | FirstToken
     | AttemptEnded
+    | FormatBroken
     | Retrying
     | RequestFinished
     | WorkerStateChanged

@@ -500,8 +500,7 @@ class GenerationRequest(Struct, frozen=True):
     for routing; `caller` and `origin` say who asks and through which API. What becomes of the history: `truncation` "auto"
     drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten it in other ways. What the
     answer has: `include` names optional parts of it (Responses), `verbosity` is how wordy it is to be, `max_tool_calls` bounds
-    the calls of hosted tools.
-    """
+    the calls of hosted tools. `size` is how many bytes the request came in (0: not known): how long work on it may take."""
 
     id: str
     model: str
@@ -539,6 +538,7 @@ class GenerationRequest(Struct, frozen=True):
     session_key: str | None = None
     deadline_s: float | None = None
     caller: Caller = Caller()
+    size: int = 0
 
 
 PoolInput = str | Sequence[int] | tuple[Part, ...]

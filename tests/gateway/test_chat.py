@@ -12,7 +12,8 @@ import pydantic
 import pytest
 from tests.gateway.conftest import House, body, in_process, over_http
 
-from smg_core.hooks import EncodeDone, FirstToken, RequestFinished, RequestStarted, WorkerPicked
+from smg_core.config import Config, LimitsConfig, StructuredConfig
+from smg_core.hooks import EncodeDone, FirstToken, FormatBroken, RequestFinished, RequestStarted, WorkerPicked
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 from smg_core.testing import tool_call
@@ -161,13 +162,66 @@ async def test_json_object_gives_an_object() -> None:
     assert isinstance(json.loads(answer.choices[0].message.content or ""), dict)
 
 
-async def test_an_answer_that_breaks_its_schema_is_an_error_not_an_answer() -> None:
+async def test_an_answer_that_breaks_its_schema_is_given_with_what_is_wrong_with_it() -> None:
     schema = {"name": "n", "strict": True, "schema": {"type": "object", "required": ["x"]}}
     async with in_process(saying('{"y": 1}')) as house:
         answer = await house.chat(response_format={"type": "json_schema", "json_schema": schema})
+        (broken,) = house.observer.of(FormatBroken)
 
-    assert answer.status_code == 502
+    assert answer.status_code == 200
+    assert answer.json()["choices"][0]["message"]["content"] == '{"y": 1}'
+    assert broken.violation in json.loads(f'"{answer.headers["x-smg-format-violation"]}"')
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_json_that_a_stop_string_ends_is_given_as_it_is(stream: bool) -> None:
+    async with in_process(saying('{"a": "tea"}')) as house:
+        answer = await house.chat(response_format={"type": "json_object"}, stop=["t"], stream=stream)
+        assert house.observer.of(FormatBroken)
+
+    assert answer.status_code == 200
+    assert (answer.headers.get("x-smg-format-violation") is None) == stream
+
+
+async def test_an_answer_that_breaks_its_schema_is_an_error_where_that_is_wanted() -> None:
+    schema = {"name": "n", "strict": True, "schema": {"type": "object", "required": ["x"]}}
+    strict = Config(structured=StructuredConfig(on_violation="error"))
+    async with in_process(saying('{"y": 1}'), config=strict) as house:
+        answer = await house.chat(response_format={"type": "json_schema", "json_schema": schema})
+
+    assert answer.status_code == 422
     assert "conform" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_only_tools_that_are_allowed_are_told_of_and_called(stream: bool) -> None:
+    tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("weather", "clock")]
+    allowed = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "clock"}}]}
+    said = [f'<tool_call>\n{{"name": "{name}", "arguments": {{}}}}\n</tool_call>' for name in ("weather", "clock")]
+    async with in_process(saying("\n".join(said))) as house:
+        choice = {"type": "allowed_tools", "allowed_tools": allowed}
+        answer = await house.chat(tools=tools, tool_choice=choice, stream=stream)
+        prompt = (await house.gateway.explain(body(tools=tools, tool_choice=choice))).prompt
+
+    assert "weather" not in answer.text
+    assert "clock" in answer.text
+    assert "weather" not in prompt
+    assert "clock" in prompt
+
+
+async def test_a_whole_answer_that_could_take_too_much_memory_is_refused_at_once() -> None:
+    small = Config(limits=LimitsConfig(answer_bytes=1 << 20))
+    async with in_process(config=small) as house:
+        refused = [
+            await house.chat(n=8, max_tokens=2000),
+            await house.chat(max_tokens=200, logprobs=True, top_logprobs=20),
+            await house.chat(max_tokens=20_000),
+        ]
+        taken = [await house.chat(n=2, max_tokens=20), await house.chat(n=8, max_tokens=2000, stream=True)]
+
+    assert [each.status_code for each in refused] == [400] * 3
+    assert [each.json()["error"]["param"] for each in refused] == ["n", "top_logprobs", "max_tokens"]
+    assert [each.status_code for each in taken] == [200] * 2
 
 
 async def test_a_stop_string_ends_the_answer_and_is_not_part_of_it(served: Callable[..., Any]) -> None:

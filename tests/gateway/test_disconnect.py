@@ -101,14 +101,16 @@ async def test_a_client_that_leaves_while_its_prompt_is_encoded_never_reaches_th
 ) -> None:
     free = threading.Event()
     async with served(PACED) as house:
-        for _ in range(house.gateway.config.tokenizer.encode_threads):
-            house.gateway.pool.submit(free.wait)
+        held = []
+        for _ in range(max(2, house.gateway.config.tokenizer.encode_threads)):
+            held.append(asyncio.ensure_future(house.gateway.executor.run(lambda _: free.wait(), size=1)))
         asked = asyncio.create_task(house.chat("new words, " * 20_000, stream=streaming))
         await eventually(lambda: house.gateway.in_flight)
         await leave(asked)
         await eventually(lambda: outcomes(house) == ["client_gone"])
         await settled(house)
         free.set()
+        await asyncio.gather(*held)
 
         assert house.engine.counters["requests"] == 0
         assert (await house.chat("a", max_tokens=1)).status_code == 200

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import CHAT, body, in_process
 
-from smg_core.config import Config, ModelConfig
+from smg_core.config import Config, LimitsConfig, ModelConfig, ServerConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 
 pytestmark = pytest.mark.anyio
 
+PARSING = Config(server=ServerConfig(parse_routes=True))
 CALL = 'Sure.\n<tool_call>\n{"name": "add", "arguments": {"x": 1}}\n</tool_call>'
 CODER = "<tool_call>\n<function=add>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>"
 ADD: dict[str, Any] = {
@@ -22,7 +23,7 @@ ADD: dict[str, Any] = {
 
 @pytest.mark.parametrize("named", [{"parser": "hermes"}, {"tool_call_parser": "hermes"}, {"model": "sim"}])
 async def test_calls_are_read_from_a_text(named: dict[str, str]) -> None:
-    async with in_process() as house:
+    async with in_process(config=PARSING) as house:
         answer = await house.http.post("/parse/function_call", json={"text": CALL, "tools": [ADD], **named})
     told = answer.json()
 
@@ -34,7 +35,7 @@ async def test_calls_are_read_from_a_text(named: dict[str, str]) -> None:
 
 
 async def test_values_take_the_types_of_the_tools_schema() -> None:
-    async with in_process() as house:
+    async with in_process(config=PARSING) as house:
         asked = {"text": CODER, "tools": [ADD], "parser": "qwen3_coder"}
         answer = await house.http.post("/parse/function_call", json=asked)
 
@@ -42,7 +43,7 @@ async def test_values_take_the_types_of_the_tools_schema() -> None:
 
 
 async def test_reasoning_is_read_from_a_text_and_calls_stay_in_it() -> None:
-    async with in_process() as house:
+    async with in_process(config=PARSING) as house:
         asked = {"text": f"<think>hm</think>{CALL}", "model": "Qwen/Qwen3-8B"}
         answer = await house.http.post("/parse/reasoning", json=asked)
 
@@ -62,11 +63,30 @@ async def test_reasoning_is_read_from_a_text_and_calls_stay_in_it() -> None:
 )
 @pytest.mark.parametrize("path", ["/parse/function_call", "/parse/reasoning"])
 async def test_what_cannot_be_read_is_refused_by_name(path: str, asked: dict[str, Any], param: str) -> None:
-    async with in_process() as house:
+    async with in_process(config=PARSING) as house:
         answer = await house.http.post(path, json=asked)
 
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
+
+
+@pytest.mark.parametrize("path", ["/parse/function_call", "/parse/reasoning"])
+async def test_texts_are_read_only_where_the_operator_allows_it(path: str) -> None:
+    async with in_process() as house:
+        answer = await house.http.post(path, json={"text": "x", "parser": "hermes"})
+
+    assert answer.status_code == 404
+
+
+async def test_a_text_over_the_bound_is_refused_before_it_is_read() -> None:
+    small = Config(server=ServerConfig(parse_routes=True), limits=LimitsConfig(parse_characters=100))
+    async with in_process(config=small) as house:
+        asked = {"text": "[f(a=(" * 20, "parser": "pythonic"}
+        answer = await house.http.post("/parse/function_call", json=asked)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "text"
+    assert "100" in answer.json()["error"]["message"]
 
 
 async def test_a_request_may_name_the_parser_of_its_own_answer() -> None:

@@ -37,6 +37,10 @@ WriteNow = Callable[[bytes], bool]
 """`write_now(data)`: pass bytes to the client if nobody has to wait for that; False means that nothing was done."""
 
 
+async def _nowhere(data: bytes, last: bool) -> None:
+    """Where an answer that was released writes."""
+
+
 class Answer:
     """One response to one client. `model` is what the client asked for; `unwritten` is how many bytes wait to be written."""
 
@@ -68,6 +72,12 @@ class Answer:
         self._earlier: list[Sequence[Event]] = []
         self._current: list[Sequence[Event]] = []
         self._waiter: asyncio.Future[None] | None = None
+
+    def release(self) -> None:
+        """Let go of the client and of the attempt, at the very end: what a large request took is then free at once, and not when
+        circles of objects are next looked for."""
+        self._write = _nowhere
+        self._attempt = None
 
     @property
     def committed(self) -> bool:

@@ -7,6 +7,8 @@ by name; a fleet of several kinds then answers as its ablest worker can, whichev
 refuses is no candidate (pipeline.selecting). Below: reading, formats. Knows no wire.
 """
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -22,7 +24,7 @@ from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.reading import reading_of
 from smg_core.request import GenerationRequest, Sampling
 
-__all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fitted"]
+__all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted"]
 
 
 class FitForIds(Struct, frozen=True, eq=False):
@@ -58,6 +60,14 @@ def fitted(prompted: Prompted, facts: EngineFacts) -> Fit:
     return made
 
 
+def fit_all(prompted: Prompted, kinds: Iterable[EngineFacts]) -> None:
+    """Make what each kind of engine is sent, off the event loop where that takes long: `fitted` then finds it. What is refused is
+    raised there, if it comes to that."""
+    for facts in kinds:
+        with suppress(SmgError):
+            fitted(prompted, facts)
+
+
 def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
     """What an engine of these facts is sent for `prompted`. Raises UnsupportedParameter or InvalidRequest naming what it cannot
     do, and NoWorker for a prompt that has no ids yet, since no engine that takes ids had joined when it was made."""
@@ -84,6 +94,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         single_call=reading.single_call,
         logprobs=sampling.logprobs is not None,
         check=prompted.check,
+        fail_on_violation=model.fail_on_violation,
     )
     engine = EngineRequest(
         id=request.id,

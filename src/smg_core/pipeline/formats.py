@@ -22,7 +22,18 @@ from smg_core.request import (
     TextFormat,
 )
 
-__all__ = ["compiled", "constraint_of", "output_check"]
+__all__ = ["compiled", "constraint_of", "light", "output_check"]
+
+_LIGHT_SCHEMA = 4096
+"""Bytes of a schema that is compiled in well under a millisecond, if it has no pattern."""
+
+
+def light(asked: ResponseFormat) -> bool:
+    """Whether the format can be made ready on an event loop: patterns of a few characters can take tens of milliseconds."""
+    if not isinstance(asked, SchemaFormat):
+        return True
+    text = msgspec.json.encode(asked.schema)
+    return len(text) <= _LIGHT_SCHEMA and b'"pattern' not in text
 
 
 def constraint_of(asked: ResponseFormat, kinds: frozenset[str]) -> Constraint | None:

@@ -14,7 +14,7 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.engines.base import EngineLogprob, EngineOutput
-from smg_core.errors import EngineFailed, EngineGarbled, SmgError
+from smg_core.errors import EngineFailed, EngineGarbled, FormatViolated, SmgError
 from smg_core.events import (
     Annotation,
     Event,
@@ -50,7 +50,8 @@ class OutputParser(Protocol):
 class OutputPlan:
     """How to read one response. `copies` says how many choices one engine choice stands for (greedy n > 1 is sampled
     once: every sample would be the same). `hidden_ids` never become text. `check` tells what is wrong with a complete
-    text, or None. `single_call` passes on the first tool call of a choice only."""
+    text, or None; with `fail_on_violation` such a text fails the response, without it it is given and its `Finished` says so.
+    `single_call` passes on the first tool call of a choice only."""
 
     tokenizer: Tokenizer
     prompt_tokens: int
@@ -64,6 +65,7 @@ class OutputPlan:
     single_call: bool = False
     logprobs: bool = False
     check: Callable[[str], str | None] | None = None
+    fail_on_violation: bool = False
 
 
 _TEXT, _REASONING = -1, -2
@@ -80,17 +82,20 @@ class _Choice:
         "ending",
         "finished",
         "first_call",
+        "held",
         "index",
         "logprobs",
         "parser",
         "plain",
         "plan",
         "reasoning_tokens",
-        "spoken",
+        "spoke",
         "stopper",
         "text",
         "text_begins",
+        "text_given",
         "tokens",
+        "unread",
     )
 
     def __init__(self, index: int, plan: OutputPlan, first_call: int) -> None:
@@ -105,9 +110,12 @@ class _Choice:
         self.plain = not looked_at  # text goes from the decoder to the client, and nothing else happens to it
         self.tokens = 0
         self.reasoning_tokens = 0
+        self.unread: list[tuple[int, int]] = []  # tokens that no piece has come of yet: characters, and how many
+        self.held = ""  # white space at the beginning of the content, which alone is none beside reasoning or calls
+        self.spoke = False
         self.calls = 0
         self.finished = False
-        self.spoken = 0  # characters of text that the parser has given out, and
+        self.text_given = 0  # characters of text that the parser has given out, and
         self.text_begins = 0  # how many of them came before the open block: citations count from the answer's start
         self.logprobs: list[TokenLogprob] = []
         self.text: list[str] = []
@@ -121,11 +129,22 @@ class _Choice:
             ids = [each for each in ids if each not in self.plan.hidden_ids]
         if self.plan.logprobs:
             self._note_logprobs(output.logprobs)
+        if self.parser is None or len(ids) < 2:
+            self._take(ids, output, events)
+            return
+        start = len(events)
+        last = self._all_but_last(ids, output, events)
+        if not self.finished:
+            self._take(last, output, events)
+        events[start:] = _joined(events[start:])
+
+    def _take(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> None:
+        """New tokens, the last of their output."""
         text, matched = self.decoder.feed(ids), None
         if self.stopper is not None:
             text, matched = self.stopper.feed(text)
         if matched is None and (output.finish is None or output.finish == "error"):
-            if text:
+            if text or self.parser is not None:
                 self._emit(text, len(ids), events)
             if output.finish is not None:
                 raise EngineFailed("The engine failed while generating.")
@@ -135,6 +154,19 @@ class _Choice:
         if text:
             self._emit(text, len(ids), events)
         self._finish(output, matched, events)
+
+    def _all_but_last(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> Sequence[int]:
+        """Read all ids but the last, each for itself, so that reasoning counts the same tokens however they came; returns the
+        last. A stop string among them finishes the choice."""
+        for each in ids[:-1]:
+            text, matched = self.decoder.feed((each,)), None
+            if self.stopper is not None:
+                text, matched = self.stopper.feed(text)
+            self._emit(text, 1, events)
+            if matched is not None:
+                self._finish(output, matched, events)
+                break
+        return ids[-1:]
 
     def _flush(self, text: str) -> tuple[str, str | None]:
         """The rest of the text, once no more ids can come."""
@@ -146,10 +178,12 @@ class _Choice:
         return text + tail + ("" if matched is not None else self.stopper.finish()), matched
 
     def _emit(self, text: str, tokens: int, events: list[Event]) -> None:
-        if self.parser is not None:
-            self._pieces(self.parser.feed(text), tokens, events)
-        else:
+        if self.parser is None:
             self._visible(text, events)
+            return
+        self.unread.append((len(text), tokens))
+        if text:
+            self._pieces(self.parser.feed(text), events)
 
     def _open(self, block: int, events: list[Event]) -> None:
         """Close the block that is open and open another: blocks of a choice do not interleave."""
@@ -168,10 +202,24 @@ class _Choice:
         else:
             events.append(ToolCallEnd(self.index, block, valid, repaired))
 
+    def _spoken(self, text: str, events: list[Event]) -> None:
+        """Text that a parser found to be content: passed on from the first that is not white space."""
+        if not self.spoke:
+            text = self.held + text
+            if not text or text.isspace():
+                self.held = text
+                return
+            held, self.spoke, self.held = len(self.held), True, ""
+            self.text_given -= held  # it is part of the block that opens now
+            self._visible(text, events)
+            self.text_given += held
+            return
+        self._visible(text, events)
+
     def _visible(self, text: str, events: list[Event]) -> None:
         if self.block != _TEXT:
             self._open(_TEXT, events)
-            self.text_begins = self.spoken
+            self.text_begins = self.text_given
         if self.plan.check is not None:
             self.text.append(text)
         if self.logprobs:
@@ -180,13 +228,14 @@ class _Choice:
         else:
             events.append(TextDelta(self.index, text))
 
-    def _pieces(self, pieces: Sequence[Piece], tokens: int, events: list[Event]) -> None:
-        thought = other = 0
+    def _pieces(self, pieces: Sequence[Piece], events: list[Event]) -> None:
+        if not pieces:
+            return
+        thought = 0
         for piece in pieces:
             if isinstance(piece, Text):
-                other += len(piece.text)
-                self._visible(piece.text, events)
-                self.spoken += len(piece.text)
+                self._spoken(piece.text, events)
+                self.text_given += len(piece.text)
             elif isinstance(piece, Reasoning):
                 thought += len(piece.text)
                 self.logprobs.clear()
@@ -196,11 +245,21 @@ class _Choice:
             elif isinstance(piece, Citation):
                 self._cite(piece, events)
             else:
-                other += 1
                 self._call_piece(piece, events)
         if thought:
-            # A feed that ends the reasoning also brings what follows: its tokens are shared out by length.
-            self.reasoning_tokens += round(tokens * thought / (thought + other))
+            self.reasoning_tokens += self._covering(thought)
+        self.unread.clear()
+
+    def _covering(self, characters: int) -> int:
+        """How many of the last tokens wrote so many characters. Those before them wrote a mark; tokens without text of their own
+        are parts of the character that the next one completes."""
+        count = 0
+        for written, tokens in reversed(self.unread):
+            if characters <= 0 and written:
+                break
+            characters -= written
+            count += tokens
+        return count
 
     def _cite(self, citation: Citation, events: list[Event]) -> None:
         """One annotation for each source of words that the open text holds."""
@@ -228,18 +287,21 @@ class _Choice:
 
     def _finish(self, output: EngineOutput, matched: str | None, events: list[Event]) -> None:
         if self.parser is not None:
-            self._pieces(self.parser.finish(), 0, events)
+            self._pieces(self.parser.finish(), events)
+            if self.held and not self.calls and not self.reasoning_tokens:
+                self._visible(self.held, events)
         cut = self.block is not None and (self.block >= 0 or output.finish == "length")
         self.close(events)
         self.finished = True
         reason: FinishReason = "stop" if matched is not None or output.finish is None else output.finish
+        fault = None
         if reason == "stop" and self.plan.check is not None and not self.calls:
             fault = self.plan.check("".join(self.text))
-            if fault is not None:
-                raise EngineGarbled(f"The model's output does not conform to the requested format: {fault}")
+            if fault is not None and self.plan.fail_on_violation:
+                raise FormatViolated(f"The model's output does not conform to the requested format: {fault}")
         if reason == "stop" and self.calls:
             reason = "tool_calls"
-        self.ending = Finished(self.index, reason, matched if matched is not None else output.matched, cut)
+        self.ending = Finished(self.index, reason, matched if matched is not None else output.matched, cut, fault)
 
 
 class OutputProcessor:
@@ -382,6 +444,30 @@ class OutputProcessor:
             cached_tokens=self._cached,
             reasoning_tokens=self._engine_reasoning or sum(choice.reasoning_tokens for choice in self._choices),
         )
+
+
+def _joined(events: Sequence[Event]) -> list[Event]:
+    """The same events, where those that follow one another in the same block of text or reasoning are one."""
+    joined: list[Event] = []
+    run: list[TextDelta | ReasoningDelta] = []
+    for event in events:
+        if isinstance(event, TextDelta | ReasoningDelta) and (not run or type(event) is type(run[0])):
+            run.append(event)
+            continue
+        joined += _as_one(run)
+        run = []
+        if isinstance(event, TextDelta | ReasoningDelta):
+            run.append(event)
+        else:
+            joined.append(event)
+    return joined + _as_one(run)
+
+
+def _as_one(run: "list[TextDelta | ReasoningDelta]") -> list[Event]:
+    """Deltas of one block as one."""
+    if len(run) < 2 or any(isinstance(each, TextDelta) and each.logprobs for each in run):
+        return list(run)
+    return [replace(run[0], text="".join([each.text for each in run]))]
 
 
 def _one_by_one(output: EngineOutput) -> Sequence[EngineOutput]:

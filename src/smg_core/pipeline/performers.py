@@ -4,13 +4,13 @@
 """
 
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from typing import Any
 
 import attrs
 
 from smg_core.clock import Clock
 from smg_core.pipeline.driver import Driver, Performer, finish, wait
+from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
@@ -52,13 +52,13 @@ def performers(
     models: Mapping[str, ServedModel],
     policies: Policies,
     clock: Clock,
-    pool: Executor,
+    executor: FairExecutor,
     request_timeout: float,
     on_outcome: OnOutcome,
 ) -> Performers:
     """The performers of one gateway. Arguments as of `Preparing`, `Selecting` and `Streaming`."""
     return Performers(
-        Preparing(registry=registry, models=models, clock=clock, pool=pool),
+        Preparing(registry=registry, models=models, clock=clock, executor=executor),
         Selecting(registry=registry, models=models, policies=policies, clock=clock),
         Streaming(clock=clock, request_timeout=request_timeout, on_outcome=on_outcome),
     )

@@ -1,23 +1,36 @@
 """From what the client asked to a prompt that any engine of the model can be sent.
 
 Three steps, apart because they cost differently: `render` (the chat template, microseconds to milliseconds), the encoding
-(from nothing to milliseconds, done by whoever has a thread for it) and `assemble` (checks and the record). What makes any engine
-crash or hang is refused here, for every API and path: empty prompts, ids outside the vocabulary, prompts over the context. What
-only some engines cannot do is refused by `pipeline.fit`. Below: tokenizer, parsers. Knows no worker, no engine and no wire.
+(from nothing to seconds, done by whoever has a thread for it) and `assemble` (checks and the record). A text that cannot fit the
+context is refused before the first two. What makes any engine crash or hang is refused here, for every API and path: empty
+prompts, ids outside the vocabulary, prompts over the context. What only some engines cannot do is refused by `pipeline.fit`.
+Below: tokenizer, parsers. Knows no worker, no engine and no wire.
 """
 
 from collections.abc import Sequence
 
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
-from smg_core.pipeline.formats import output_check
+from smg_core.pipeline.formats import light, output_check
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
-from smg_core.request import FunctionTool, GenerationRequest
-from smg_core.tokenizer.base import EncodeReport, Prompt
+from smg_core.request import FunctionTool, GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
+from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
 from smg_core.tokens import TokenIds
 
-__all__ = ["assemble", "encode", "refuse_too_long", "render", "salt_of", "take_media"]
+__all__ = [
+    "assemble",
+    "characters_of",
+    "encode",
+    "offered",
+    "quickly_assembled",
+    "refuse_long_prompt",
+    "refuse_long_text",
+    "refuse_too_long",
+    "render",
+    "salt_of",
+    "take_media",
+]
 
 
 def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem]:
@@ -36,6 +49,41 @@ def salt_of(request: GenerationRequest) -> str:
     return f"{tenant}\0{request.cache_salt or ''}"
 
 
+def characters_of(request: GenerationRequest) -> int:
+    """Characters of a request that its prompt will have: texts, results and calls. Earlier reasoning is not counted, since most
+    templates leave it out."""
+    if isinstance(request.prompt, str):
+        return len(request.prompt)
+    return sum(_characters(part) for message in request.messages for part in message.parts)
+
+
+def _characters(part: Part) -> int:
+    if isinstance(part, Text):
+        return len(part.text)
+    if isinstance(part, ToolResult):
+        return sum(_characters(each) for each in part.content)
+    return len(part.arguments) if isinstance(part, ToolCall) else 0
+
+
+def refuse_long_text(characters: int, request: GenerationRequest, model: ServedModel) -> None:
+    """Raise PromptTooLong where so many characters cannot be a prompt within the context, however they are cut into tokens. To be
+    asked before anything is done with a long text; may measure the vocabulary, so not on an event loop."""
+    context, tokenizer = model.context_length, model.tokenizer
+    if not context or characters <= context or tokenizer is None or not tokenizer.longest_token:
+        return
+    least = -(-characters // tokenizer.longest_token)
+    if least > context:
+        raise PromptTooLong(least, 1, context, param="messages" if request.messages else "prompt", at_least=True)
+
+
+def refuse_long_prompt(prompt: Prompt, request: GenerationRequest, model: ServedModel) -> None:
+    """The same for a rendered prompt, of which no token spans two pieces."""
+    least, context = len(prompt.pieces), model.context_length
+    if context and least > context:
+        raise PromptTooLong(least, 1, context, param="messages" if request.messages else "prompt", at_least=True)
+    refuse_long_text(sum(map(len, prompt.pieces)), request, model)
+
+
 def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
     """The prompt's text, or the ids where the client sent ids. Raises TemplateFailed and InvalidRequest."""
     if request.prompt is not None:
@@ -44,7 +92,7 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
         raise InvalidRequest(f"The model '{model.name}' has no chat template.", param="messages")
     return model.template.render(
         request.messages,
-        tools=request.tools if request.tool_choice.mode != "none" else (),
+        tools=offered(request),
         documents=request.documents,
         add_generation_prompt=request.add_generation_prompt,
         continue_final_message=request.continue_final_message,
@@ -55,13 +103,30 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
     )
 
 
-def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str) -> EncodeReport:
-    """The prompt's ids. CPU work of up to milliseconds for long new text. `salt` keeps tenants apart in the caches."""
+def offered(request: GenerationRequest) -> Sequence[Tool]:
+    """The tools that the model is told of: none where it may call none, and only those it may call where it may call any of
+    some. What must be called is the affair of a constraint, and the prompt stays as it is."""
+    choice = request.tool_choice
+    if choice.mode == "auto" and choice.names:
+        return [tool for tool in request.tools if not isinstance(tool, HostedTool) and tool.key in choice.names]
+    return request.tools if choice.mode != "none" else ()
+
+
+def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str, given_up: GivenUp | None = None) -> EncodeReport:
+    """The prompt's ids. CPU work of up to seconds for long new text, which `given_up` may end early with ClientGone. `salt` keeps
+    tenants apart in the caches."""
     if isinstance(prompt, TokenIds):
         return EncodeReport(prompt, 0)
     if model.tokenizer is None:
         return EncodeReport(TokenIds(), len(prompt.text))
-    return model.tokenizer.encode_prompt(prompt, salt=salt)
+    if given_up is None:
+        return model.tokenizer.encode_prompt(prompt, salt=salt)
+    return model.tokenizer.encode_prompt(prompt, salt=salt, given_up=given_up)
+
+
+def quickly_assembled(request: GenerationRequest) -> bool:
+    """Whether a schema that the answer is held to is compiled in next to no time."""
+    return light(request.response_format)
 
 
 def assemble(
@@ -78,6 +143,7 @@ def assemble(
     prompt with media are expanded, and `media` is what belongs to them. `salt` is `salt_of(request)`, for who has it."""
     if model.tokenizer is not None:
         _check_ids(request, model, len(encoded.ids))
+    _refuse_large_answer(request, model, len(encoded.ids))
     for place, tool in enumerate(request.tools):
         if not isinstance(tool, FunctionTool):
             raise UnsupportedParameter("Only function tools can be called here.", param=f"tools[{place}]")
@@ -104,6 +170,27 @@ def refuse_too_long(request: GenerationRequest, length: int, context: int) -> No
     room = context - length
     if context and (room <= 0 or (asked is not None and asked > room)):
         raise PromptTooLong(length, max(asked or 1, 1), context)
+
+
+_TOKEN_BYTES = 200
+_LOGPROB_BYTES = 600
+"""What a token, and a token's logprob or an alternative to it, takes in an answer that is kept until it is whole (measured)."""
+
+
+def _refuse_large_answer(request: GenerationRequest, model: ServedModel, length: int) -> None:
+    """Raise where an answer that leaves whole may take more memory than one may."""
+    asked = request.sampling
+    tokens = asked.max_tokens if asked.max_tokens is not None else max(0, model.context_length - length)
+    a_token = _TOKEN_BYTES + (0 if asked.logprobs is None else _LOGPROB_BYTES * (asked.logprobs + 1))
+    if request.stream or not model.answer_bytes or asked.n * tokens * a_token <= model.answer_bytes:
+        return
+    param = "sampling.max_tokens" if asked.logprobs is None else "sampling.logprobs"
+    raise InvalidRequest(
+        f"This answer could take {asked.n * tokens * a_token} bytes before it leaves, and at most {model.answer_bytes} are kept: "
+        f"ask for fewer choices ({asked.n}), tokens ({tokens}) or logprobs, or for a stream.",
+        param="sampling.n" if asked.n > 1 else param,
+        code="answer_too_large",
+    )
 
 
 def _own_ids(prompt: Sequence[int], model: ServedModel) -> TokenIds:

@@ -1,20 +1,33 @@
 """Performs `Prepare`: renders, encodes and checks a request, long work off the event loop (edge).
 
-Decides nothing but what runs on the event loop and what does not; what is made is `pipeline.prepare`'s affair.
+Decides nothing but what runs on the event loop and what does not; what is made is `pipeline.prepare`'s affair. A text that cannot
+fit the context is refused before it is rendered or encoded, and work whose client has left is given up.
 """
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 
 from smg_core.clock import Clock
-from smg_core.errors import NoWorker
+from smg_core.errors import ClientGone, NoWorker
 from smg_core.hooks import EncodeDone, MediaLoaded, Rendered
 from smg_core.pipeline.driver import Run
+from smg_core.pipeline.executor import FairExecutor, GivenUp
+from smg_core.pipeline.fit import fit_all
 from smg_core.pipeline.media import MediaItem, PlacedMedia, refuse_unless_taken
-from smg_core.pipeline.prepare import assemble, encode, refuse_too_long, render, salt_of, take_media
+from smg_core.pipeline.prepare import (
+    assemble,
+    characters_of,
+    encode,
+    quickly_assembled,
+    refuse_long_prompt,
+    refuse_long_text,
+    refuse_too_long,
+    render,
+    salt_of,
+    take_media,
+)
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Prepare
@@ -26,10 +39,18 @@ from smg_core.workers.registry import Registry
 
 __all__ = ["Preparing"]
 
+T = TypeVar("T")
+
+
+_PART_COST = 64
+"""What a turn or a part costs beside its text, in characters that cost as much."""
+_SMALL_BODY = 4
+"""A body smaller than the bound on characters by this factor is rendered at once whatever is in it."""
+
 
 class Preparing:
     """`render_inline` is how many characters of messages may be rendered inside the event loop (about a millisecond's worth), as
-    each model's `encode_inline` is for encoding; what is longer goes to `pool`."""
+    each model's `encode_inline` is for encoding; what is longer goes to `executor`, where tenants take turns."""
 
     def __init__(
         self,
@@ -37,13 +58,13 @@ class Preparing:
         registry: Registry,
         models: Mapping[str, ServedModel],
         clock: Clock,
-        pool: Executor,
+        executor: FairExecutor,
         render_inline: int = 200_000,
     ) -> None:
         self._registry = registry
         self._models = models
         self._clock = clock
-        self._pool = pool
+        self._executor = executor
         self._render_inline = render_inline
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
@@ -60,7 +81,7 @@ class Preparing:
         rendered = self._clock.monotonic()
         trace.report(Rendered(request.id, rendered))
         salt = salt_of(request)
-        encoded = await self._encode(prompt, model, salt)
+        encoded = await self._encode(prompt, request, model, salt)
         now = self._clock.monotonic()
         media = await self._place(request, model, items, encoded.ids) if model.media is not None else None
         if media is not None:
@@ -78,25 +99,72 @@ class Preparing:
         if media is not None:
             trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
         text = prompt.text if isinstance(prompt, Prompt) else ""
-        trace.prompted = prompted = assemble(request, model, text, encoded, items, media, salt=salt)
+        if self._small(request) and quickly_assembled(request):
+            trace.prompted = prompted = assemble(request, model, text, encoded, items, media, salt=salt)
+            return prompted
+        kinds = self._registry.kinds(request.model)
+
+        def assembled(_: GivenUp) -> Prompted:
+            made = assemble(request, model, text, encoded, items, media, salt=salt)
+            fit_all(made, kinds)
+            return made
+
+        trace.prompted = prompted = await self._long(assembled, request, request.size)
         return prompted
+
+    async def _long(self, work: Callable[[GivenUp], T], request: GenerationRequest, size: int) -> T:
+        return await self._executor.run(work, size=size, caller=request.caller.tenant)
+
+    def _small(self, request: GenerationRequest) -> bool:
+        """Whether anything in the request may be walked over on the event loop."""
+        return request.size * _SMALL_BODY <= self._render_inline
+
+    def _quickly_rendered(self, request: GenerationRequest) -> bool:
+        """Whether rendering takes no longer than rendering `render_inline` characters of one message."""
+        if request.size and self._small(request):
+            return True
+        if request.size and (request.tools or request.documents or request.template_arguments):
+            return False
+        left = self._render_inline
+        for message in request.messages:
+            left -= _PART_COST
+            for part in message.parts:
+                left -= _PART_COST + (len(part.text) if isinstance(part, Text) else request.size)
+                if left < 0:
+                    return False
+        return True
 
     async def _render(self, request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
         if model.template is None and model.tokenizer is None and request.prompt is None:
             return TokenIds()  # its engines write the prompt themselves
-        if _characters(request) <= self._render_inline:
+        if self._quickly_rendered(request):
             return render(request, model)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, render, request, model)
 
-    async def _encode(self, prompt: Prompt | TokenIds, model: ServedModel, salt: str) -> EncodeReport:
+        def rendered(given_up: GivenUp) -> Prompt | TokenIds:
+            refuse_long_text(characters_of(request), request, model)
+            _refuse_gone(given_up)
+            return render(request, model)
+
+        return await self._long(rendered, request, request.size)
+
+    async def _encode(
+        self, prompt: Prompt | TokenIds, request: GenerationRequest, model: ServedModel, salt: str
+    ) -> EncodeReport:
         if isinstance(prompt, TokenIds) or model.tokenizer is None:
             return encode(prompt, model, salt)
-        if sum(map(len, prompt.pieces)) <= model.encode_inline:
+        characters = sum(map(len, prompt.pieces))
+        if characters <= model.encode_inline:
             return encode(prompt, model, salt)
         known = model.tokenizer.recall(prompt, salt=salt)
         if known is not None:
             return known
-        return await asyncio.get_running_loop().run_in_executor(self._pool, encode, prompt, model, salt)
+
+        def encoded(given_up: GivenUp) -> EncodeReport:
+            refuse_long_prompt(prompt, request, model)
+            _refuse_gone(given_up)
+            return encode(prompt, model, salt, given_up)
+
+        return await self._long(encoded, request, characters)
 
     async def _place(
         self, request: GenerationRequest, model: ServedModel, items: Sequence[MediaItem], ids: TokenIds
@@ -123,5 +191,7 @@ class Preparing:
         return await media.place(ids, loaded)
 
 
-def _characters(request: GenerationRequest) -> int:
-    return sum(len(part.text) for message in request.messages for part in message.parts if isinstance(part, Text))
+def _refuse_gone(given_up: GivenUp) -> None:
+    """Raise where nobody waits for what comes next, which may take seconds."""
+    if given_up():
+        raise ClientGone("The client left before its prompt was ready.")

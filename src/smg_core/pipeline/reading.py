@@ -14,6 +14,7 @@ from smg_core.engines.base import Constraint, EngineFacts
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.pipeline.formats import compiled
 from smg_core.pipeline.output import OutputParser
+from smg_core.pipeline.prepare import offered
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import FunctionTool, GenerationRequest, ToolCall, ToolChoice
 from smg_parsers import Family, Parser, UnknownModelFamily, reasoning_open
@@ -54,13 +55,20 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
     if not calls and not family.thinking.opens and not family.headed:
         return _PLAIN
     thinking = reasoning_open(prompt, family)
-    tools = [_described(tool) for tool in request.tools if isinstance(tool, FunctionTool)] if calls else []
+    tools = [_described(tool) for tool in offered(request) if isinstance(tool, FunctionTool)] if calls else []
+    narrowed = len(tools) < len(request.tools)
     constraint = None
     calls_before = sum(isinstance(part, ToolCall) for message in request.messages for part in message.parts)
     if tools:
         constraint, family = _constraint(request, family, tools, thinking, facts)
     return Reading(
-        make_parser=lambda: Parser(family, tools=tools, in_reasoning=thinking, calls_before=calls_before),
+        make_parser=lambda: Parser(
+            family,
+            tools=tools,
+            in_reasoning=thinking,
+            calls_before=calls_before,
+            unknown_tools="drop" if narrowed else "forward",
+        ),
         keeps_control=family.needs_special_tokens,
         constraint=constraint,
         single_call=request.tool_choice.parallel is False,

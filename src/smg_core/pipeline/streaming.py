@@ -14,7 +14,7 @@ from smg_core.clock import Clock
 from smg_core.engines.base import Call, ChatEngine, Engine, EngineOutput, EngineRequest, IdsEngine
 from smg_core.errors import InternalError, SmgError
 from smg_core.events import Event, Finished
-from smg_core.hooks import AttemptEnded, FirstToken
+from smg_core.hooks import AttemptEnded, FirstToken, FormatBroken
 from smg_core.pipeline.attempt import Attempt, Reader, Receiver
 from smg_core.pipeline.chat_reader import ChatReader
 from smg_core.pipeline.driver import Run
@@ -77,6 +77,9 @@ class Streaming:
         if attempt.error is not None:
             outcome = type(attempt.error).__name__
         self._on_outcome(worker, attempt.error, seconds)
+        for each in attempt.reader.finishes:
+            if each.violation is not None:
+                run.trace.report(FormatBroken(step.prompted.request.id, worker.name, each.index, each.violation))
         run.trace.report(
             AttemptEnded(
                 request_id=step.prompted.request.id,

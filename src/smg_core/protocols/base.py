@@ -30,12 +30,18 @@ class RequestLimits:
     """Bounds on what one request may hold. Sizes are bytes, the rest are counts. Over a bound is a 400 (413 for the
     body) that names the parameter and the bound.
 
-    `json_depth` bounds the nesting of free-form values (schemas, template arguments, documents); everything else in a
-    body has a fixed shape. `stop_token_ids`, `documents` and `choices` bound the engine extras of those names.
+    `json_values` bounds how many values a body holds, and how many the JSON texts in its strings hold together; it is checked
+    before the body is parsed. `json_depth` bounds the nesting of free-form values (schemas, template arguments, documents);
+    everything else in a body has a fixed shape. `schema_bytes` bounds what an answer or its calls are held to: schemas as JSON,
+    regular expressions, grammars, choices. `parse_characters` bounds a text to be parsed. `stop_token_ids`, `documents`,
+    `template_arguments` and `choices` bound the engine extras of those names.
     """
 
-    body_bytes: int = 32 * 1024 * 1024
+    body_bytes: int = 16 * 1024 * 1024
+    json_values: int = 100_000
     json_depth: int = 64
+    schema_bytes: int = 256 * 1024
+    parse_characters: int = 256 * 1024
     messages: int = 10_000
     n: int = 128
     stop: int = 16
@@ -47,6 +53,7 @@ class RequestLimits:
     metadata_characters: int = 512
     stop_token_ids: int = 256
     documents: int = 1024
+    template_arguments: int = 256
     choices: int = 1024
 
 

@@ -100,16 +100,16 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
     _refuse_unsupported(wire)
     if len(wire.messages) > limits.messages:
         raise too_many("messages", len(wire.messages), limits.messages, "messages")
-    tools = read_tools(wire, limits)
+    tools = read_tools(wire, limits, len(incoming.body))
     continues = wire.continue_final_message is True
     stream = wire.stream is True
     generation = GenerationRequest(
         id=incoming.request_id,
         model=wire.model,
-        messages=read_messages(wire.messages),
+        messages=read_messages(wire.messages, limits),
         tools=tools,
         tool_choice=read_tool_choice(wire, tools),
-        response_format=read_response_format(wire, limits),
+        response_format=read_response_format(wire, limits, len(incoming.body)),
         sampling=_sampling(wire, limits),
         reasoning=_reasoning(wire),
         stream=stream,
@@ -125,6 +125,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         headers=incoming.headers,
         origin=_ORIGIN,
         caller=incoming.caller,
+        size=len(incoming.body),
     )
     options = wire.stream_options
     if options is not None and not stream:
@@ -284,6 +285,8 @@ def _add_generation_prompt(wire: ChatBody, continues: bool) -> bool:
 def _template_arguments(wire: ChatBody, limits: RequestLimits) -> Mapping[str, Any]:
     arguments = wire.chat_template_kwargs
     if arguments:
+        if len(arguments) > limits.template_arguments:
+            raise too_many("chat_template_kwargs", len(arguments), limits.template_arguments, "entries")
         for name in arguments:
             if name in _TEMPLATE_OWNS:
                 at = f"chat_template_kwargs.{name}"

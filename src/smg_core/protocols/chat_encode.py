@@ -395,13 +395,13 @@ class ChatWholeEncoder:
     def _message(self, choice: _Choice) -> dict[str, Any]:
         text = "".join(choice.text)
         refusal = "".join(choice.refusal) or None
+        reasoning = "".join(choice.reasoning) if self._request.include_reasoning else ""
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": text if text or not (choice.calls or refusal) else None,
+            "content": text if text.strip() or not (choice.calls or reasoning or refusal) else None,
             "refusal": refusal,
         }
-        reasoning = "".join(choice.reasoning)
-        if reasoning and self._request.include_reasoning:
+        if reasoning:
             message[self._reasoning_field] = reasoning
         if choice.opaque:
             message["opaque_blocks"] = [_opaque_object(block) for block in choice.opaque]

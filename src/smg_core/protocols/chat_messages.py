@@ -5,7 +5,8 @@ inline data stays a `data:` URL, so that decoding it is left to whoever loads th
 an engine or a template would break (a null turn of the user, an image in a system prompt); lenient where other servers
 are: an assistant's turn may be empty, and a tool result may answer a call that is not in the history.
 
-Above: chat. Below: the wire types and the vocabulary. It knows no limits but those on the number of messages.
+Above: chat. Below: the wire types and the vocabulary. JSON texts in strings (calls' arguments, opaque blocks) are bounded here,
+before anything parses them.
 """
 
 import base64
@@ -16,6 +17,8 @@ import msgspec
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.protocols import chat_types as wire
+from smg_core.protocols.base import RequestLimits
+from smg_core.protocols.json_bounds import NestedJson
 from smg_core.request import (
     Audio,
     File,
@@ -52,14 +55,15 @@ _ALLOWED: dict[str, frozenset[type]] = {
 }
 
 
-def read_messages(messages: list[wire.MessageWire]) -> tuple[Message, ...]:
+def read_messages(messages: list[wire.MessageWire], limits: RequestLimits) -> tuple[Message, ...]:
     """`messages` in order. Raises `InvalidRequest` naming the part at fault."""
     read: list[Message] = []
+    nested = NestedJson(limits)
     for position, message in enumerate(messages):
         content = message.content
         role = _PLAIN_ROLES.get(type(message))
         if role is None:
-            read.append(_READERS[type(message)](message, position))
+            read.append(_READERS[type(message)](message, position, nested))
         elif isinstance(content, str):
             read.append(Message(role, (Text(content),), message.name, True))
         else:
@@ -67,7 +71,7 @@ def read_messages(messages: list[wire.MessageWire]) -> tuple[Message, ...]:
     return tuple(read)
 
 
-def _assistant(message: wire.AssistantMessage, position: int) -> Message:
+def _assistant(message: wire.AssistantMessage, position: int, nested: NestedJson) -> Message:
     if message.audio is not None:
         raise UnsupportedParameter(
             "Earlier audio answers cannot be referred to on this server.", param=f"messages[{position}].audio"
@@ -82,7 +86,7 @@ def _assistant(message: wire.AssistantMessage, position: int) -> Message:
     if thought:
         parts.append(Reasoning(thought))
     if message.opaque_blocks:
-        parts.extend([_opaque(block, position, order) for order, block in enumerate(message.opaque_blocks)])
+        parts.extend([_opaque(block, position, order, nested) for order, block in enumerate(message.opaque_blocks)])
     is_text = isinstance(message.content, str)
     if isinstance(message.content, str):
         if message.content or not (message.tool_calls or message.function_call):
@@ -92,8 +96,9 @@ def _assistant(message: wire.AssistantMessage, position: int) -> Message:
     if message.refusal:
         parts.append(Refusal(message.refusal))
     for order, call in enumerate(message.tool_calls or ()):
-        parts.append(_call(call, position, order))
+        parts.append(_call(call, position, order, nested))
     if message.function_call is not None:
+        nested.check(message.function_call.arguments, f"messages[{position}].function_call.arguments")
         parts.append(
             ToolCall(
                 _legacy_id(message.function_call.name), message.function_call.name, message.function_call.arguments
@@ -102,18 +107,22 @@ def _assistant(message: wire.AssistantMessage, position: int) -> Message:
     return Message("assistant", tuple(parts), message.name, is_text)
 
 
-def _opaque(block: wire.OpaqueWire, position: int, order: int) -> Opaque:
+def _opaque(block: wire.OpaqueWire, position: int, order: int, nested: NestedJson) -> Opaque:
+    at = f"messages[{position}].opaque_blocks[{order}].data"
     if block.encoding is None:
-        return Opaque(block.type, block.data.encode())
-    try:
-        return Opaque(block.type, base64.b64decode(block.data, validate=True))
-    except ValueError:
-        at = f"messages[{position}].opaque_blocks[{order}].data"
-        raise InvalidRequest(f"Invalid '{at}': it is not base64.", param=at, code="invalid_value") from None
+        payload = block.data.encode()
+    else:
+        try:
+            payload = base64.b64decode(block.data, validate=True)
+        except ValueError:
+            raise InvalidRequest(f"Invalid '{at}': it is not base64.", param=at, code="invalid_value") from None
+    nested.check(payload, at)
+    return Opaque(block.type, payload)
 
 
-def _call(call: wire.ToolCallWire, position: int, order: int) -> ToolCall:
+def _call(call: wire.ToolCallWire, position: int, order: int, nested: NestedJson) -> ToolCall:
     if call.type == "function" and call.function is not None and call.custom is None:
+        nested.check(call.function.arguments, f"messages[{position}].tool_calls[{order}].function.arguments")
         return ToolCall(call.id, call.function.name, call.function.arguments)
     if call.type == "custom" and call.custom is not None and call.function is None:
         return ToolCall(call.id, call.custom.name, call.custom.input, custom=True)
@@ -128,14 +137,14 @@ def _call(call: wire.ToolCallWire, position: int, order: int) -> ToolCall:
     raise InvalidRequest(f"A call of type '{call.type}' has no '{other}'.", param=f"{at}.{other}", code="invalid_value")
 
 
-def _tool(message: wire.ToolMessage, position: int) -> Message:
+def _tool(message: wire.ToolMessage, position: int, _: NestedJson) -> Message:
     content = message.content
     if isinstance(content, str):
         return Message("tool", (ToolResult(message.tool_call_id, (Text(content),)),), message.name, True)
     return Message("tool", (ToolResult(message.tool_call_id, _parts(content, "tool", position)),), message.name)
 
 
-def _function(message: wire.FunctionMessage, _: int) -> Message:
+def _function(message: wire.FunctionMessage, _: int, __: NestedJson) -> Message:
     result = ToolResult(_legacy_id(message.name), (Text(message.content or ""),))
     return Message("tool", (result,), message.name, True)
 
@@ -207,7 +216,7 @@ _PLAIN_ROLES: dict[type, Role] = {
     wire.SystemMessage: "system",
     wire.DeveloperMessage: "developer",
 }
-_READERS: dict[type, Callable[[Any, int], Message]] = {
+_READERS: dict[type, Callable[[Any, int, NestedJson], Message]] = {
     wire.AssistantMessage: _assistant,
     wire.ToolMessage: _tool,
     wire.FunctionMessage: _function,

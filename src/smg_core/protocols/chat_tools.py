@@ -12,6 +12,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.protocols import chat_types as wire
 from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.decoding import brief, check_depth, too_many
+from smg_core.protocols.json_bounds import NestedJson
 from smg_core.request import (
     ChoiceFormat,
     CustomTool,
@@ -37,8 +38,8 @@ _ANY_TOOL = ToolChoice()
 # -------------------------------------------------------------------------------------------------------------- tools
 
 
-def read_tools(body: wire.ChatBody, limits: RequestLimits) -> tuple[Tool, ...]:
-    """The tools offered, in order, from `tools` or from `functions`."""
+def read_tools(body: wire.ChatBody, limits: RequestLimits, size: int) -> tuple[Tool, ...]:
+    """The tools offered, in order, from `tools` or from `functions`; `size` is the body's, in bytes."""
     if body.tools is None and body.functions is None:
         return ()
     if body.tools and body.functions:
@@ -49,8 +50,23 @@ def read_tools(body: wire.ChatBody, limits: RequestLimits) -> tuple[Tool, ...]:
         raise too_many(param, len(listed), limits.tools, "tools")
     tools = tuple([_tool(tool) for tool in listed])
     # One walk over all schemas costs less than one each.
-    check_depth([tool.parameters for tool in tools if isinstance(tool, FunctionTool)], limits.json_depth, param)
+    schemas = [tool.parameters for tool in tools if isinstance(tool, FunctionTool)]
+    check_depth(schemas, limits.json_depth, param)
+    _check_size(schemas, limits, param, size)
     return tools
+
+
+def _check_size(asked: object, limits: RequestLimits, param: str, size: int) -> None:
+    """Refuse schemas, or a text that an answer is held to, of more bytes than are taken; in a body of `size` bytes."""
+    if size <= limits.schema_bytes:
+        return
+    found = len(asked.encode()) if isinstance(asked, str) else len(msgspec.json.encode(asked))
+    if found > limits.schema_bytes:
+        raise InvalidRequest(
+            f"Invalid '{param}': {found} bytes, and at most {limits.schema_bytes} are taken.",
+            param=param,
+            code="string_above_max_length",
+        )
 
 
 def _tool(tool: wire.FunctionToolWire | wire.CustomToolWire | wire.FunctionWire) -> Tool:
@@ -119,17 +135,39 @@ def _known(name: str, tools: tuple[Tool, ...], kind: type[FunctionTool] | type[C
 # --------------------------------------------------------------------------------------------------- response formats
 
 
-def read_response_format(body: wire.ChatBody, limits: RequestLimits) -> ResponseFormat:
-    """The one constraint on the answer. Raises `InvalidRequest` where there are two."""
+def read_response_format(body: wire.ChatBody, limits: RequestLimits, size: int) -> ResponseFormat:
+    """The one constraint on the answer; `size` is the body's, in bytes. Raises `InvalidRequest` where there are two."""
     if _unconstrained(body):
         return _TEXT
     found = _constraints(body, limits)
     if not found:
         return _TEXT
+    for param, asked in found:
+        _check_size(_held_to(asked), limits, _FULL_NAMES.get(param, param), size)
     if len(found) > 1:
         names = ", ".join(f"'{name}'" for name, _ in found)
         raise InvalidRequest(f"Only one constraint can be put on the answer, but got {names}.", param=found[1][0])
     return found[0][1]
+
+
+_FULL_NAMES = {"response_format": "response_format.json_schema.schema"}
+
+
+def _held_to(asked: ResponseFormat) -> object:
+    """What an engine has to compile for a format."""
+    match asked:
+        case SchemaFormat():
+            return asked.schema
+        case RegexFormat():
+            return asked.pattern
+        case GrammarFormat():
+            return asked.grammar
+        case ChoiceFormat():
+            return asked.choices
+        case StructuralTagFormat():
+            return asked.tag
+        case _:
+            return ""
 
 
 def _unconstrained(body: wire.ChatBody) -> bool:
@@ -208,6 +246,7 @@ def _from_structured_outputs(wanted: wire.StructuredOutputs, limits: RequestLimi
     if wanted.json_object:
         found.append((f"{at}.json_object", JsonFormat()))
     if wanted.structural_tag is not None:
+        NestedJson(limits).check(wanted.structural_tag, f"{at}.structural_tag")
         found.append((f"{at}.structural_tag", StructuralTagFormat(wanted.structural_tag)))
     if not found:
         raise InvalidRequest("'structured_outputs' names no constraint.", param=at)
@@ -217,6 +256,7 @@ def _from_structured_outputs(wanted: wire.StructuredOutputs, limits: RequestLimi
 def _schema(value: dict[str, Any] | str, at: str, limits: RequestLimits) -> ResponseFormat:
     schema: Any = value
     if isinstance(value, str):
+        NestedJson(limits).check(value, at)
         try:
             schema = msgspec.json.decode(value)
         except (msgspec.DecodeError, RecursionError):

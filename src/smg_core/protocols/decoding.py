@@ -9,7 +9,8 @@ every API:
   the result of that reading travels on, so no second reader can see the first one.
 - Invalid UTF-8, unpaired surrogate escapes, NaN, Infinity and numbers that do not fit are refused.
 
-Above: chat and its siblings. Below: errors. It knows no API's fields.
+How many values a body holds is bounded before it is parsed. Above: chat and its siblings. Below: errors, json_bounds. It knows no
+API's fields.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ import msgspec
 
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge
 from smg_core.protocols.base import RequestLimits
+from smg_core.protocols.json_bounds import over_values
 
 __all__ = ["WireDecoder", "brief", "check_depth", "too_many"]
 
@@ -92,6 +94,11 @@ class WireDecoder(Generic[Wire]):
         """The common case, in one pass; None where all that stands against it is an unknown field."""
         if len(body) > limits.body_bytes:
             raise PayloadTooLarge(f"The request body is {len(body)} bytes; at most {limits.body_bytes} are taken.")
+        if over_values(body, limits.json_values):
+            raise InvalidRequest(
+                f"The request body holds more than {limits.json_values} JSON values, which is the most that are taken.",
+                code="too_many_values",
+            )
         try:
             return self._decode(body)
         except msgspec.ValidationError as error:

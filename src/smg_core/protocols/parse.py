@@ -1,8 +1,9 @@
 """`/parse/reasoning` and `/parse/function_call`: read a text that a model wrote, without generating anything.
 
 Decides the wire of the two, and which parser reads: the family named, else that of the model named. Both answers hold what
-the other kind of piece would be, so nothing of the text is lost. Pure. Above: the server, which says what its models are read
-as. Below: smg_parsers.
+the other kind of piece would be, so nothing of the text is lost. A text is bounded before it is read, and read in pieces, between
+which the work can be given up. Pure. Above: the server, which says what its models are read as, and runs this off its event
+loop. Below: smg_parsers.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from smg_core.errors import InvalidRequest
+from smg_core.errors import ClientGone, InvalidRequest
 from smg_core.protocols.base import RequestLimits
-from smg_core.protocols.decoding import WireDecoder, too_many
+from smg_core.protocols.decoding import WireDecoder, check_depth, too_many
 from smg_core.protocols.json_text import encode_object
 from smg_parsers import CallArguments, CallStart, Family, Parser, Piece, Reasoning, Text, UnknownModelFamily, explain
 from smg_parsers.models import family as family_named
@@ -50,23 +51,36 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 _BODIES = WireDecoder(_Body, {})
 
 
-def parse_function_call(body: bytes, limits: RequestLimits, family_of: FamilyOf) -> bytes:
-    """`{"remaining_text", "reasoning_text", "tool_calls", "family", "success"}`. Raises InvalidRequest."""
-    wire = _BODIES.strict(body, limits)
+_SLICE = 4096
+"""Characters that are read in one go: some tens of milliseconds at most."""
+
+
+def _never() -> bool:
+    return False
+
+
+def parse_function_call(
+    body: bytes, limits: RequestLimits, family_of: FamilyOf, given_up: Callable[[], bool] = _never
+) -> bytes:
+    """`{"remaining_text", "reasoning_text", "tool_calls", "family", "success"}`. Raises InvalidRequest, and ClientGone when
+    `given_up` says that nobody waits any more."""
+    wire = _wire(body, limits)
     family, tools = _family(wire, family_of), _tools(wire, limits)
     # Who asks for the calls of a text and names no tools wants all of them.
     parser = Parser(family, tools=tools, any_tool=tools is None, in_reasoning=_begins_inside(wire, family))
-    pieces = parser.parse(wire.text)
+    pieces = _read(parser, wire.text, given_up)
     return _answer(family, {"remaining_text": _text(pieces), "tool_calls": _calls(pieces)}, pieces)
 
 
-def parse_reasoning(body: bytes, limits: RequestLimits, family_of: FamilyOf) -> bytes:
+def parse_reasoning(
+    body: bytes, limits: RequestLimits, family_of: FamilyOf, given_up: Callable[[], bool] = _never
+) -> bytes:
     """`{"normal_text", "reasoning_text", "family", "success"}`; calls stay in the text, also those that come before the end of
-    the reasoning, so that `/parse/function_call` finds them there. Raises InvalidRequest."""
-    wire = _BODIES.strict(body, limits)
+    the reasoning, so that `/parse/function_call` finds them there. Raises as `parse_function_call`."""
+    wire = _wire(body, limits)
     family = _family(wire, family_of)
     parser = Parser(family, tools=_tools(wire, limits), in_reasoning=wire.in_reasoning, keep_calls=True)
-    pieces = parser.parse(wire.text)
+    pieces = _read(parser, wire.text, given_up)
     return _answer(family, {"normal_text": _text(pieces)}, pieces)
 
 
@@ -86,6 +100,29 @@ def _begins_inside(wire: _Body, family: Family) -> bool:
         return bool(wire.in_reasoning)
     ends = min((at for at in map(wire.text.find, thinking.closes) if at >= 0), default=-1)
     return ends >= 0 and not any(opening in wire.text[:ends] for opening in thinking.opens)
+
+
+def _wire(body: bytes, limits: RequestLimits) -> _Body:
+    """The body, whose text is not too long and whose schemas are not too deep."""
+    wire = _BODIES.strict(body, limits)
+    if len(wire.text) > limits.parse_characters:
+        raise InvalidRequest(
+            f"Invalid 'text': string too long. Expected at most {limits.parse_characters} characters, but got "
+            f"{len(wire.text)} instead.",
+            param="text",
+            code="string_above_max_length",
+        )
+    check_depth([tool.function.parameters for tool in wire.tools], limits.json_depth, "tools")
+    return wire
+
+
+def _read(parser: Parser, text: str, given_up: Callable[[], bool]) -> list[Piece]:
+    pieces: list[Piece] = []
+    for start in range(0, len(text), _SLICE):
+        if given_up():
+            raise ClientGone("The client left before its text was read.")
+        pieces += parser.feed(text[start : start + _SLICE])
+    return [*pieces, *parser.finish()]
 
 
 def _family(wire: _Body, family_of: FamilyOf) -> Family:

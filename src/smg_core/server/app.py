@@ -6,6 +6,7 @@ gateway starts and stops with the lifespan; an app that is mounted where no life
 first request.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -20,9 +21,10 @@ from smg_core.server.apis import CHAT
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous
-from smg_core.server.inference import Inference, internal_error
+from smg_core.server.inference import Inference, internal_error, take_back_cancellation
 from smg_core.server.routes import Route, Routes
 from smg_core.server.runtime import Runtime
+from smg_core.tokenizer.base import GivenUp
 from smg_parsers import Family
 
 __all__ = ["App"]
@@ -40,6 +42,8 @@ class Endpoint:
     public: bool = False
 
 
+PARSE_COST = 16
+"""How much longer a character takes to be parsed than to be encoded, which is what lanes of the executor are cut by."""
 JSON_TYPE: Header = (b"content-type", b"application/json")
 
 
@@ -58,8 +62,7 @@ class App:
                 Route("GET", "/health", Endpoint(self._readiness, public=True)),
                 Route("GET", "/readiness", Endpoint(self._readiness, public=True)),
                 Route("GET", "/liveness", Endpoint(self._liveness, public=True)),
-                Route("POST", "/parse/function_call", Endpoint(self._parse(parse_function_call))),
-                Route("POST", "/parse/reasoning", Endpoint(self._parse(parse_reasoning))),
+                *(self._parse_routes() if gateway.config.server.parse_routes else ()),
             ]
         )
 
@@ -154,10 +157,32 @@ class App:
             raise Overloaded("No worker is ready.", retry_after=self._gateway.admission.retry_after)
         await exchange.respond(200, b'{"status":"ok"}', [JSON_TYPE])
 
-    def _parse(self, parse: "Callable[[bytes, RequestLimits, FamilyOf], bytes]") -> Handler:
+    def _parse_routes(self) -> list[Route[Endpoint]]:
+        """Off unless the operator asks for them: they are work without a model."""
+        return [
+            Route("POST", "/parse/function_call", Endpoint(self._parse(parse_function_call))),
+            Route("POST", "/parse/reasoning", Endpoint(self._parse(parse_reasoning))),
+        ]
+
+    def _parse(self, parse: "Callable[[bytes, RequestLimits, FamilyOf, GivenUp], bytes]") -> Handler:
         async def answer(exchange: Exchange) -> None:
-            body = await exchange.body(self._gateway.limits.body_bytes)
-            await exchange.respond(200, parse(body, self._gateway.limits, self._family_of), [JSON_TYPE])
+            gateway = self._gateway
+            body = await exchange.body(gateway.body_bytes)
+            exchange.watch()
+            try:
+                parsed = await gateway.executor.run(
+                    lambda given_up: parse(body, gateway.limits, self._family_of, given_up),
+                    size=len(body) * PARSE_COST,
+                    caller=exchange.caller.tenant,
+                )
+            except asyncio.CancelledError:
+                if not exchange.gone:
+                    raise
+                take_back_cancellation()
+                return
+            finally:
+                exchange.unwatch()
+            await exchange.respond(200, parsed, [JSON_TYPE])
 
         return answer
 

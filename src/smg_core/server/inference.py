@@ -5,10 +5,11 @@ the app's route table. Below: the gateway's driver.
 """
 
 import asyncio
+import json
 from typing import Generic, TypeVar
 
 from smg_core.errors import ClientGone, InternalError, SmgError
-from smg_core.hooks import RequestFinished, RequestStarted
+from smg_core.hooks import FormatBroken, RequestFinished, RequestStarted
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms, respond
@@ -21,12 +22,16 @@ from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
 
-__all__ = ["Inference", "internal_error"]
+__all__ = ["Inference", "internal_error", "take_back_cancellation"]
 
 D = TypeVar("D", bound=Decoded)
 
 NO_CACHE: Header = (b"cache-control", b"no-cache")
 EXPLAIN = "x-smg-explain"
+VIOLATION = b"x-smg-format-violation"
+LONGEST_VIOLATION = 200
+DECODED_INLINE = 32 * 1024
+"""Bytes of a body that are decoded on the event loop: whatever is in them, that takes about a millisecond at most."""
 
 
 class Inference(Generic[D]):
@@ -46,11 +51,12 @@ class Inference(Generic[D]):
             if not isinstance(error, ClientGone):
                 await self.refuse(exchange, error, request_id)
             self._report(request_id, "", trace, None, error)
+            _forget_frames(error)
             return
         except asyncio.CancelledError:
             if not gateway.admission.draining:
                 raise
-            _take_back_cancellation()
+            take_back_cancellation()
             refusal = gateway.admission.shut_down()
             await self.refuse(exchange, refusal, request_id)
             self._report(request_id, "", trace, None, refusal)
@@ -65,6 +71,8 @@ class Inference(Generic[D]):
             exchange.unwatch()
             gateway.admission.leave()
             self._report(request_id, decoded.generation.model, trace, answer, failure)
+            answer.release()
+            _forget_frames(failure)
 
     async def _drive(self, exchange: Exchange, decoded: D, answer: Answer, trace: Trace) -> SmgError | None:
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
@@ -83,7 +91,7 @@ class Inference(Generic[D]):
         except asyncio.CancelledError:
             if not exchange.gone:
                 raise
-            _take_back_cancellation()
+            take_back_cancellation()
             return self._why_cancelled(exchange)
         return None
 
@@ -95,19 +103,21 @@ class Inference(Generic[D]):
     async def _admit(self, exchange: Exchange, request_id: str) -> D:
         gateway = self._gateway
         gateway.admission.check_room()
-        body = await exchange.body(gateway.limits.body_bytes)
+        body = await exchange.body(gateway.body_bytes)
         gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, and its answer lost
-        return self._api.decode(
-            Incoming(
-                body,
-                path_values=exchange.path_values,
-                query=exchange.query,
-                headers=exchange.headers,
-                caller=exchange.caller,
-                request_id=request_id,
-                limits=gateway.limits,
-            )
+        incoming = Incoming(
+            body,
+            path_values=exchange.path_values,
+            query=exchange.query,
+            headers=exchange.headers,
+            caller=exchange.caller,
+            request_id=request_id,
+            limits=gateway.limits,
         )
+        if len(body) <= DECODED_INLINE:
+            return self._api.decode(incoming)
+        decode = self._api.decode
+        return await gateway.executor.run(lambda _: decode(incoming), size=len(body), caller=exchange.caller.tenant)
 
     def _answer(self, exchange: Exchange, decoded: D, trace: Trace) -> Answer:
         gateway, api = self._gateway, self._api
@@ -138,6 +148,8 @@ class Inference(Generic[D]):
         async def write_whole(data: bytes, last: bool) -> None:
             if explained:
                 head.append(_explained(gateway, trace))
+            if (broken := trace.last(FormatBroken)) is not None:
+                head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {broken.violation}")))
             exchange.unwatch()
             await exchange.respond(200, data, [_content_type(whole.content_type), *head])
 
@@ -194,11 +206,23 @@ def _content_type(name: str) -> Header:
     return b"content-type", name.encode("ascii")
 
 
+def _in_a_header(text: str) -> bytes:
+    """Text that quotes a model, as one line of visible ASCII."""
+    return json.dumps(text)[1:-1][:LONGEST_VIOLATION].encode("ascii")
+
+
 def _explained(gateway: Runtime, trace: Trace) -> Header:
     return EXPLAIN.encode(), explanation_header(explanation(gateway, trace)).encode()
 
 
-def _take_back_cancellation() -> None:
+def _forget_frames(error: BaseException | None) -> None:
+    """Let go of the frames that an error came through: they hold the request, and the answer of which holds the error."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def take_back_cancellation() -> None:
     """Take back the cancellation that `Exchange` made, so that a task that goes on is not thought to be cancelled."""
     task = asyncio.current_task()
     if task is not None:

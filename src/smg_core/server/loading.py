@@ -22,9 +22,10 @@ from smg_core.clock import Clock
 from smg_core.config import Config
 from smg_core.engines.base import Engine, ModelInfo
 from smg_core.errors import InternalError, SmgError, WorkerGone
+from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel
-from smg_core.server.memory import give_back
+from smg_core.server.memory import give_back, trim
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.cache import CacheConfig
 from smg_core.tokenizer.chat_template import ChatTemplate
@@ -35,7 +36,7 @@ from smg_parsers.models import family as family_named
 if TYPE_CHECKING:
     from smg_core.server.media import GatewayMedia, ModelMedia
 
-__all__ = ["ModelLoader", "TokenizerSource"]
+__all__ = ["ModelLoader", "TokenizerSource", "executor_of"]
 
 log = logging.getLogger("smg.gateway")
 
@@ -46,6 +47,11 @@ class TokenizerSource:
 
     folder: Path
     digest: str = ""
+
+
+def executor_of(config: Config) -> FairExecutor:
+    """The threads for requests' long work, which give memory back after large work."""
+    return FairExecutor(config.tokenizer.encode_threads, after_large=trim)
 
 
 class ModelLoader:
@@ -160,6 +166,8 @@ class ModelLoader:
             created=int(self._clock.time()),
             root=info.model,
             media=media,
+            fail_on_violation=self._config.structured.on_violation == "error",
+            answer_bytes=self._config.limits.answer_bytes,
         )
 
     def without_tokenizer(self, name: str, info: ModelInfo) -> ServedModel:
@@ -170,6 +178,7 @@ class ModelLoader:
             tokenizer=None,
             created=int(self._clock.time()),
             root=info.model,
+            answer_bytes=self._config.limits.answer_bytes,
         )
 
     async def _service(self, name: str, bundle: TokenizerBundle) -> "ModelMedia | None":

@@ -20,11 +20,10 @@ from smg_core.hooks import Observer, SilentObserver
 from smg_core.pipeline.flow import RetryPolicy
 from smg_core.pipeline.performers import performers
 from smg_core.pipeline.served import ServedModel
-from smg_core.protocols.base import RequestLimits
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
-from smg_core.server.admission import Admission
-from smg_core.server.loading import ModelLoader
+from smg_core.server.admission import Admission, request_limits
+from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
 from smg_core.workers.monitor import Monitor, MonitorSettings
@@ -33,6 +32,7 @@ from smg_core.workers.worker import Board, Worker, WorkerSpec
 
 __all__ = ["Runtime"]
 
+_LOADING_THREADS = 2
 LONGEST_ID = 128  # characters of a request id that a client may choose
 
 
@@ -70,7 +70,7 @@ class Runtime:
         self.explains = self.config.observability.explain
         self.response_buffer = self.config.limits.response_buffer_bytes
         self.retry = RetryPolicy(attempts=self.config.routing.retries + 1)
-        self.limits = _request_limits(self.config)
+        self.limits = request_limits(self.config)
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
@@ -103,9 +103,11 @@ class Runtime:
         self.admission.draining = False
         self._loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
-        self.pool = ThreadPoolExecutor(self.config.tokenizer.encode_threads, thread_name_prefix="smg-encode")
-        self._stack.callback(self.pool.shutdown, wait=False, cancel_futures=True)
-        loader = ModelLoader(self.config, folder=self._folder, clock=self.clock, pool=self.pool, stack=self._stack)
+        self.executor = executor_of(self.config)
+        self._stack.callback(self.executor.close)
+        pool = ThreadPoolExecutor(_LOADING_THREADS, thread_name_prefix="smg-load")
+        self._stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        loader = ModelLoader(self.config, folder=self._folder, clock=self.clock, pool=pool, stack=self._stack)
         self.onboarding = Onboarding(
             self.config, loader=loader, registry=self.registry, policies=self.policies, models=self.models
         )
@@ -119,7 +121,7 @@ class Runtime:
             models=self.models,
             policies=self.policies,
             clock=self.clock,
-            pool=self.pool,
+            executor=self.executor,
             request_timeout=workers.request_timeout_s,
             on_outcome=self._on_outcome,
         )
@@ -173,6 +175,14 @@ class Runtime:
     @property
     def ready_now(self) -> bool:
         return self.registry.any_ready
+
+    @property
+    def body_bytes(self) -> int:
+        """The largest body that is taken now: more where a served model takes media."""
+        limits = self.config.limits
+        if any(model.media is not None for model in self.models.values()):
+            return limits.media_body_bytes
+        return limits.body_bytes
 
     def drain(self) -> None:
         """Take nothing new: from now on every request gets 503 with Retry-After; those in flight finish."""
@@ -237,16 +247,3 @@ def _spec(worker: str | WorkerSpec) -> WorkerSpec:
 
 def _path(text: str | None) -> Path | None:
     return Path(text).expanduser() if text else None
-
-
-def _request_limits(config: Config) -> RequestLimits:
-    limits = config.limits
-    return RequestLimits(
-        body_bytes=limits.body_bytes,
-        json_depth=limits.json_depth,
-        messages=limits.messages,
-        n=limits.n,
-        stop=limits.stop,
-        tools=limits.tools,
-        logprobs=limits.logprobs,
-    )

@@ -5,15 +5,29 @@ share. Everything here is synchronous CPU work; whoever calls `encode` on long t
 Implementations: huggingface, tiktoken; cache wraps any of them. Knows no engine, no API and no template.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
 
+from smg_core.errors import ClientGone
 from smg_core.request import Message, ReasoningSettings, Tool, ToolChoice
 from smg_core.tokens import TokenIds
 
-__all__ = ["EncodeReport", "IncrementalDecoder", "Prompt", "PromptTemplate", "SpecialTokens", "Tokenizer"]
+__all__ = [
+    "EncodeReport",
+    "GivenUp",
+    "IncrementalDecoder",
+    "Prompt",
+    "PromptTemplate",
+    "SpecialTokens",
+    "Tokenizer",
+    "left_before_encoded",
+]
+
+
+GivenUp = Callable[[], bool]
+"""Whether nobody waits for the work any more. May be asked from any thread."""
 
 
 @attrs.frozen
@@ -54,6 +68,11 @@ class EncodeReport:
     characters: int
     cached_characters: int = 0
     level: str = ""
+
+
+def left_before_encoded() -> ClientGone:
+    """What encoding raises when it is given up."""
+    return ClientGone("The client left before its prompt was encoded.")
 
 
 class PromptTemplate(Protocol):
@@ -103,6 +122,12 @@ class Tokenizer(Protocol):
     def special(self) -> SpecialTokens: ...
 
     @property
+    def longest_token(self) -> int:
+        """How many characters of text one token stands for at most, 0 where there is no such bound. Measured when it is first
+        asked for, which takes as long as walking over the vocabulary: not on an event loop."""
+        ...
+
+    @property
     def eos_token_ids(self) -> frozenset[int]:
         """Ids that end generation, from config.json and generation_config.json together."""
         ...
@@ -111,9 +136,10 @@ class Tokenizer(Protocol):
         """Text to ids. With `allow_control` False, control tokens spelled in `text` become ordinary text ids."""
         ...
 
-    def encode_prompt(self, prompt: Prompt, *, salt: str = "") -> EncodeReport:
+    def encode_prompt(self, prompt: Prompt, *, salt: str = "", given_up: GivenUp | None = None) -> EncodeReport:
         """A rendered prompt to ids, through whatever caches there are. No special tokens are added: the template wrote
-        them. Prompts of different `salt` (a tenant, say) never meet in a cache, not even to save time."""
+        them. Prompts of different `salt` (a tenant, say) never meet in a cache, not even to save time. `given_up` is asked
+        between the pieces of a prompt whether anybody still waits; raises ClientGone when nobody does."""
         ...
 
     def recall(self, prompt: Prompt, *, salt: str = "") -> EncodeReport | None:

@@ -24,7 +24,15 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
-from smg_core.tokenizer.base import EncodeReport, IncrementalDecoder, Prompt, SpecialTokens, Tokenizer
+from smg_core.tokenizer.base import (
+    EncodeReport,
+    GivenUp,
+    IncrementalDecoder,
+    Prompt,
+    SpecialTokens,
+    Tokenizer,
+    left_before_encoded,
+)
 from smg_core.tokenizer.prefix_tree import Boundaries, PrefixTree, Segment, segments
 from smg_core.tokens import TokenIds
 
@@ -34,6 +42,8 @@ Lock = AbstractContextManager[object]
 """What several threads take turns by; handed in, as everything is that waits."""
 
 _MIB = 1024 * 1024
+_MOST_PIECES = 1024
+"""A prompt of more pieces, each a control token that somebody spelled out, is not worth cutting up for L1."""
 _ENTRY_BYTES = 640
 """Python's own cost of one L0 entry: key tuple, report, ids object, array header, slot of the table (measured: 560)."""
 
@@ -158,6 +168,10 @@ class CachedTokenizer:
         return self.inner.special
 
     @property
+    def longest_token(self) -> int:
+        return self.inner.longest_token
+
+    @property
     def eos_token_ids(self) -> frozenset[int]:
         return self.inner.eos_token_ids
 
@@ -180,13 +194,16 @@ class CachedTokenizer:
         """The answer if L0 has it, else None: what may be asked on an event loop, where encoding may not be done."""
         return self._l0.get((salt, prompt.pieces))
 
-    def encode_prompt(self, prompt: Prompt, *, salt: str = "") -> EncodeReport:
+    def encode_prompt(self, prompt: Prompt, *, salt: str = "", given_up: GivenUp | None = None) -> EncodeReport:
         key = (salt, prompt.pieces)
         found = self._l0.get(key)
         if found is not None:
             self.l0_hits += 1
             return found
-        report = self.inner.encode_prompt(prompt) if self.l1_reason else self._through_l1(key)
+        if self.l1_reason or len(prompt.pieces) > _MOST_PIECES:
+            report = self.inner.encode_prompt(prompt, given_up=given_up)
+        else:
+            report = self._through_l1(key, given_up)
         if report.level:
             self.l1_hits += 1
         else:
@@ -201,7 +218,7 @@ class CachedTokenizer:
             return "the tokenizer does not say where its texts may be cut"
         return self._anchored.anchor_reason
 
-    def _through_l1(self, key: tuple[str, tuple[str, ...]]) -> EncodeReport:
+    def _through_l1(self, key: tuple[str, tuple[str, ...]], given_up: GivenUp | None) -> EncodeReport:
         salt, pieces = key
         characters = sum(map(len, pieces))
         cut = segments(pieces, self._boundaries, self._min_segment)
@@ -210,9 +227,9 @@ class CachedTokenizer:
         for part in known:
             ids.extend(part)
         cached = sum(segment.characters for segment in cut[: len(known)])
-        fresh = self._encode_rest(pieces, cut, len(known))
+        fresh = self._encode_rest(pieces, cut, len(known), given_up)
         if fresh is None:
-            return self.inner.encode_prompt(Prompt(pieces))
+            return self.inner.encode_prompt(Prompt(pieces), given_up=given_up)
         for part in fresh:
             ids.extend(part)
         stored = [*known, *fresh[: len(cut) - len(known)]]
@@ -221,7 +238,9 @@ class CachedTokenizer:
             self._l0.drop(superseded)
         return EncodeReport(TokenIds(ids), characters, cached, "l1" if known else "")
 
-    def _encode_rest(self, pieces: tuple[str, ...], cut: list[Segment], known: int) -> "list[array[int]] | None":
+    def _encode_rest(
+        self, pieces: tuple[str, ...], cut: list[Segment], known: int, given_up: GivenUp | None
+    ) -> "list[array[int]] | None":
         """Ids of what follows the first `known` segments: one run for each further segment, and one for the tail. None if
         the ids do not show the cuts where the text has them, which only a tokenizer at odds with its anchors does."""
         anchored = self._anchored
@@ -230,6 +249,8 @@ class CachedTokenizer:
         ends = [segment.end for segment in cut[known:]]
         runs: list[array[int]] = [array("I")]
         for number in range(at[0], len(pieces)):
+            if given_up is not None and given_up():
+                raise left_before_encoded()
             start = at[1] if number == at[0] else 0
             lead = anchor if number == at[0] else ""
             text = lead + pieces[number][start:]

@@ -8,9 +8,18 @@ file's structure), control, stream. Knows no template and no folder layout beyon
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from smg_core.tokenizer.base import EncodeReport, IncrementalDecoder, Prompt, SpecialTokens
+from smg_core.errors import InvalidRequest
+from smg_core.tokenizer.base import (
+    EncodeReport,
+    GivenUp,
+    IncrementalDecoder,
+    Prompt,
+    SpecialTokens,
+    left_before_encoded,
+)
 from smg_core.tokenizer.control import ControlScan
 from smg_core.tokenizer.proof import proof_texts
 from smg_core.tokenizer.stream import BYTE_BASE, ByteDecoder, FallbackDecoder, PieceDecoder, WindowDecoder
@@ -22,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HuggingFaceTokenizer", "eos_ids", "named_tokens", "special_tokens"]
 
+_BATCH = 1024
+"""Pieces of a prompt that are encoded in one go; before each, encoding may be given up."""
 _ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
@@ -74,7 +85,9 @@ class _Names(Protocol):
 
 
 class _Encoder(Protocol):
-    def __call__(self, text: str, add_special_tokens: bool) -> "array[int]": ...
+    """Ids of several texts in a row, each encoded for itself."""
+
+    def __call__(self, texts: list[str], add_special_tokens: bool) -> "array[int]": ...
 
 
 class HuggingFaceTokenizer:
@@ -92,11 +105,15 @@ class HuggingFaceTokenizer:
         eos_token_ids: Iterable[int] = (),
         fast: bool = True,
         proven_size: int | None = None,
+        source: Callable[[], str] | None = None,
     ) -> None:
         """`text` is that of a tokenizer.json, `tokenizer_config` the object of tokenizer_config.json. With `fast`
         False, fastokens is not tried. `proven_size` is the vocabulary's size where it was proven elsewhere that
-        fastokens alone will do (`alone`); the reference is then not even loaded. Raises ValueError if the file is not a
-        tokenizer."""
+        fastokens alone will do (`alone`); the reference is then not even loaded. `source` gives the text anew, for a prompt
+        that fastokens fails on when the reference was let go; without it the text is kept. Raises ValueError if the file is
+        not a tokenizer."""
+        self._source = source or (lambda kept=text: kept)  # type: ignore[misc]
+        self._role_tokens = tuple(named_tokens(tokenizer_config or {}).values())
         self._quick: Any = None
         self._tokenizer: Any = None
         named = named_tokens(tokenizer_config or {})
@@ -117,11 +134,11 @@ class HuggingFaceTokenizer:
         )
         self._hidden = frozenset(token.id for token in self._layout.added if token.special)
         self._eos = frozenset(eos_token_ids) or self._eos_by_name()
-        self._encode_ids: _Encoder = self._encode_with_tokenizers
+        self._encode_all: _Encoder = self._encode_with_tokenizers
         self.backend, self.backend_reason = "tokenizers", "fastokens is switched off"
         self._scan = ControlScan(self._special.control | self._special.markers)
         if self._quick is not None:
-            self.backend, self.backend_reason, self._encode_ids = "fastokens", "", _flat(self._quick)
+            self.backend, self.backend_reason, self._encode_all = "fastokens", "", self._encode_with_fastokens
         elif fast:
             self._try_fastokens(text)
         self._newline = self._encode_ids("\n", False) if self._layout.prefixed else array("I")
@@ -146,6 +163,14 @@ class HuggingFaceTokenizer:
     @property
     def eos_token_ids(self) -> frozenset[int]:
         return self._eos
+
+    @cached_property
+    def longest_token(self) -> int:
+        names, factor = self._names, self._layout.shrinks
+        alphabet = _BYTE_OF if self._layout.decoder == "bytes" else [f"<0x{byte:02X}>" for byte in range(256)]
+        if not factor or any(names.token_to_id(each) is None for each in alphabet):
+            return 0
+        return factor * max(len(names.id_to_token(each) or "") for each in range(self._vocab_size))
 
     @property
     def anchors(self) -> Mapping[str, int]:
@@ -179,14 +204,19 @@ class HuggingFaceTokenizer:
         """Ids of text that stands behind other text: no dummy space is put before it."""
         return TokenIds(self._inside(_sound(text)))
 
-    def encode_prompt(self, prompt: Prompt, *, salt: str = "") -> EncodeReport:
+    def encode_prompt(self, prompt: Prompt, *, salt: str = "", given_up: GivenUp | None = None) -> EncodeReport:
         first, *others = prompt.pieces or ("",)
         ids = self._encode_ids(_sound(first), False)
-        characters = len(first)
-        for piece in others:
-            ids.extend(self._inside(_sound(piece)))
-            characters += len(piece)
-        return EncodeReport(TokenIds(ids), characters)
+        for start in range(0, len(others), _BATCH):
+            if given_up is not None and given_up():
+                raise left_before_encoded()
+            batch = others[start : start + _BATCH]
+            if self._newline:
+                for piece in batch:
+                    ids.extend(self._inside(_sound(piece)))
+            else:
+                ids.extend(self._encode_all([_sound(piece) for piece in batch], False))
+        return EncodeReport(TokenIds(ids), sum(map(len, prompt.pieces)))
 
     def recall(self, prompt: Prompt, *, salt: str = "") -> EncodeReport | None:
         """Nothing is kept here."""
@@ -201,9 +231,28 @@ class HuggingFaceTokenizer:
         size = len(self._newline)
         return ids[size:] if ids[:size] == self._newline else self._encode_ids(text, False)
 
-    def _encode_with_tokenizers(self, text: str, add_special_tokens: bool) -> "array[int]":
-        encoding = self._tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0]
-        return array("I", encoding.ids)
+    def _encode_ids(self, text: str, add_special_tokens: bool) -> "array[int]":
+        return self._encode_all([text], add_special_tokens)
+
+    def _encode_with_tokenizers(self, texts: list[str], add_special_tokens: bool) -> "array[int]":
+        return _in_a_row(self._tokenizer, texts, add_special_tokens)
+
+    def _encode_with_fastokens(self, texts: list[str], add_special_tokens: bool) -> "array[int]":
+        """fastokens' splitting gives up on texts that take it too long, such as some ten million spaces: those are the
+        reference's, which is loaded for them alone where it was let go."""
+        try:
+            with _Panics():
+                return _flat(self._quick, texts, add_special_tokens)
+        except (ValueError, RuntimeError):
+            return _in_a_row(self._tokenizer or self._reference(), texts, add_special_tokens)
+
+    def _reference(self) -> "tokenizers.Tokenizer":
+        try:
+            reference = _load(self._source())
+        except (OSError, ValueError):
+            raise _unreadable() from None
+        _promote(reference, self._role_tokens)
+        return reference
 
     def _try_fastokens(self, text: str) -> None:
         try:
@@ -214,24 +263,23 @@ class HuggingFaceTokenizer:
         except (ValueError, RuntimeError, TypeError) as refused:
             self.backend_reason = f"fastokens does not take this tokenizer: {refused}"
             return
-        encode = _flat(quick)
         try:
-            wrong = self._differs(encode)
+            wrong = self._differs(quick)
         except (ValueError, RuntimeError) as refused:
             wrong = f"fastokens fails on a sample: {refused}"
         self.backend_reason = wrong
         if not wrong:
-            self.backend, self._encode_ids, self._quick = "fastokens", encode, quick
+            self.backend, self._encode_all, self._quick = "fastokens", self._encode_with_fastokens, quick
 
-    def _differs(self, encode: _Encoder) -> str:
-        """ "" if `encode` gives the reference's ids on every sample, else which it got wrong."""
+    def _differs(self, quick: Any) -> str:
+        """ "" if `quick` gives the reference's ids on every sample, else which it got wrong."""
         own = self._tokenizer.decode_batch(
             [list(range(start, self._vocab_size, max(1, self._vocab_size // 512))) for start in range(3)],
             skip_special_tokens=False,
         )
         for sample in (*proof_texts(sorted(self._special.control | self._special.markers)), *own):
             for add in (False, True):
-                if encode(sample, add) != self._encode_with_tokenizers(sample, add):
+                if _flat(quick, [sample], add) != self._encode_with_tokenizers([sample], add):
                     return f"fastokens gives other ids for {sample[:40]!r}"
         return ""
 
@@ -371,22 +419,46 @@ class _Refusals:
             raise ValueError(f"not a usable tokenizer.json: {fault}") from fault
 
 
+class _Panics:
+    """A panic in Rust comes as an exception that no `except Exception` catches; it becomes a ValueError."""
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: object) -> None:
+        if kind is not None and kind.__name__ == "PanicException":
+            raise ValueError(str(fault)) from None
+
+
 def _fastokens(text: str) -> Any:
     import fastokens
 
     return fastokens.Tokenizer.from_json_str(text)
 
 
-def _flat(quick: Any) -> _Encoder:
+def _flat(quick: Any, texts: list[str], add_special_tokens: bool) -> "array[int]":
     """fastokens' encoder that makes no object per token."""
+    flat, _ = quick.encode_batch_flat(texts, add_special_tokens)
+    ids = array("I")
+    ids.frombytes(flat)
+    return ids
 
-    def encode(text: str, add_special_tokens: bool) -> "array[int]":
-        flat, _ = quick.encode_batch_flat([text], add_special_tokens)
-        ids = array("I")
-        ids.frombytes(flat)
-        return ids
 
-    return encode
+def _in_a_row(reference: "tokenizers.Tokenizer", texts: list[str], add_special_tokens: bool) -> "array[int]":
+    ids = array("I")
+    try:
+        with _Panics():
+            encodings = reference.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
+    except ValueError:
+        raise _unreadable() from None
+    for encoding in encodings:
+        ids.extend(encoding.ids)
+    return ids
+
+
+def _unreadable() -> InvalidRequest:
+    """For a text that no implementation at hand can split, such as ten million spaces in a row."""
+    return InvalidRequest("The prompt holds text that this model's tokenizer fails on.", param="messages")
 
 
 def _load(text: str) -> "tokenizers.Tokenizer":

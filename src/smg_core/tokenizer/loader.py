@@ -149,7 +149,14 @@ def _tokenizer(
     text = files.text("tokenizer.json")
     if text is not None:
         proven = prove(text, config) if fast and len(text) >= PROVE_ELSEWHERE else None
-        return HuggingFaceTokenizer(text, tokenizer_config=config, eos_token_ids=eos, fast=fast, proven_size=proven)
+        return HuggingFaceTokenizer(
+            text,
+            tokenizer_config=config,
+            eos_token_ids=eos,
+            fast=fast,
+            proven_size=proven,
+            source=lambda path=files.path / "tokenizer.json": path.read_text(encoding="utf-8-sig"),  # type: ignore[misc]
+        )
     names = ["tiktoken.model", *sorted(path.name for path in files.path.glob("*.tiktoken"))]
     for name in names:
         ranks = files.read(name)

@@ -228,7 +228,7 @@ def _opaque_text(block: Opaque) -> str:
     nothing to this model and is left out of its prompt."""
     try:
         body = msgspec.json.decode(block.payload)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
     if not isinstance(body, dict):
         return ""

@@ -10,12 +10,20 @@ import binascii
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from smg_core.tokenizer.base import EncodeReport, IncrementalDecoder, Prompt, SpecialTokens
+from smg_core.tokenizer.base import (
+    EncodeReport,
+    GivenUp,
+    IncrementalDecoder,
+    Prompt,
+    SpecialTokens,
+    left_before_encoded,
+)
 from smg_core.tokenizer.control import ControlScan
 from smg_core.tokenizer.huggingface import named_tokens, special_tokens
 from smg_core.tokenizer.stream import ByteDecoder
@@ -124,8 +132,17 @@ class TiktokenTokenizer:
         """Ids of text that stands behind other text: the same as anywhere."""
         return self.encode(text)
 
-    def encode_prompt(self, prompt: Prompt, *, salt: str = "") -> EncodeReport:
-        ids = array("I", [token for piece in prompt.pieces for token in self._encode(piece)])
+    @cached_property
+    def longest_token(self) -> int:
+        """A token of so many bytes cannot stand for more characters."""
+        return max(map(len, self._bytes.values()), default=0)
+
+    def encode_prompt(self, prompt: Prompt, *, salt: str = "", given_up: GivenUp | None = None) -> EncodeReport:
+        ids = array("I")
+        for piece in prompt.pieces:
+            if given_up is not None and given_up():
+                raise left_before_encoded()
+            ids.extend(self._encode(piece))
         return EncodeReport(TokenIds(ids), sum(map(len, prompt.pieces)))
 
     def recall(self, prompt: Prompt, *, salt: str = "") -> EncodeReport | None:

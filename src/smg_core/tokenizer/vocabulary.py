@@ -30,6 +30,7 @@ class AddedToken(msgspec.Struct, frozen=True):
 
 class _Model(msgspec.Struct):
     type: str | None = None
+    byte_fallback: bool | None = None
     dropout: float | None = None
     unk_token: str | None = None
     unk_id: int | None = None
@@ -50,6 +51,8 @@ class Layout:
     `decoder`: which incremental decoder fits. `strip`: leading spaces that decoding takes off the whole text.
     `prefixed`: text at the start of a string is encoded as if a space stood before it. `anchors`: added tokens behind
     which a text may be cut and the two halves encoded apart, by id; `anchor_reason` says why there are none, or "".
+    `shrinks`: how many characters of raw text may stand behind one character of the vocabulary's strings at most, 0 where
+    there is no such bound (text is dropped, or melts into an unknown token).
     """
 
     added: tuple[AddedToken, ...]
@@ -58,6 +61,7 @@ class Layout:
     prefixed: bool
     anchors: Mapping[str, int]
     anchor_reason: str
+    shrinks: int = 0
 
 
 def read_layout(data: bytes | str) -> Layout:
@@ -74,7 +78,39 @@ def read_layout(data: bytes | str) -> Layout:
         prefixed=any(_adds_prefix(step) for step in (*_steps(file.normalizer), *_steps(file.pre_tokenizer))),
         anchors=anchors,
         anchor_reason=reason,
+        shrinks=_shrinks(file, kind),
     )
+
+
+_KEEP_LENGTH = frozenset({"NFD", "Prepend", "ByteLevel", "Digits", "Metaspace"})
+"""Steps that make no text shorter."""
+_COMPOSED = 2
+"""Characters that NFC makes one of, at most, for each byte (or character of the vocabulary) that the one is written with."""
+
+
+def _shrinks(file: _File, kind: DecoderKind) -> int:
+    """`Layout.shrinks`: known for vocabularies that have every byte, and whose steps before them drop nothing."""
+    if file.model.type != "BPE" or not (kind == "bytes" or (kind == "fallback" and file.model.byte_fallback)):
+        return 0
+    if any(token.lstrip or token.rstrip for token in file.added_tokens):  # these take in any amount of white space
+        return 0
+    factor = 1
+    for step in (*_steps(file.normalizer), *_steps(file.pre_tokenizer)):
+        if step.get("type") == "NFC":
+            factor = _COMPOSED if kind == "bytes" else 2 * _COMPOSED
+        elif step.get("type") not in _KEEP_LENGTH and not _keeps_length(step):
+            return 0
+    return factor
+
+
+def _keeps_length(step: Mapping[str, Any]) -> bool:
+    if step.get("type") == "Split":
+        return step.get("behavior") != "Removed"
+    if step.get("type") != "Replace":
+        return False
+    pattern, content = step.get("pattern"), step.get("content")
+    text = pattern.get("String") if isinstance(pattern, dict) else None
+    return isinstance(text, str) and isinstance(content, str) and len(content) >= len(text)
 
 
 def _steps(node: Any) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -18,9 +17,11 @@ from smg_core.engines.h2.transport import H2Transport
 from smg_core.errors import SmgError
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Driver, Performer, Run, finish, wait
+from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.flow import RetryPolicy, Terms, generate, respond
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
+from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Step, Stream, Wait
 from smg_core.pipeline.streaming import Streaming
 from smg_core.pipeline.trace import Trace
@@ -49,7 +50,8 @@ class Road:
     observer: MemoryObserver
     outcomes: list[tuple[str, SmgError | None]]
     client: Client
-    pool: ThreadPoolExecutor
+    executor: FairExecutor
+    models: dict[str, ServedModel]
     answer: Answer
     trace: Trace
     interruption: SmgError | None = None
@@ -102,7 +104,8 @@ async def road(
     outcomes: list[tuple[str, SmgError | None]] = []
     client.open.set()
     async with AsyncExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(1))
+        executor = FairExecutor(2)
+        stack.callback(executor.close)
         engines = [*engines] or [ScriptedEngine("one two three", faults=faults)]
         workers = []
         for number, engine in enumerate(engines):
@@ -117,7 +120,9 @@ async def road(
             workers.append(worker)
         clock = SystemClock()
         models = {"m": model(context_length=context_length)}
-        preparing = Preparing(registry=registry, models=models, clock=clock, pool=pool, render_inline=render_inline)
+        preparing = Preparing(
+            registry=registry, models=models, clock=clock, executor=executor, render_inline=render_inline
+        )
         policies = Policies(lambda: policy("round_robin"))
         selecting = Selecting(registry=registry, models=models, policies=policies, clock=clock)
 
@@ -146,7 +151,8 @@ async def road(
             observer=observer,
             outcomes=outcomes,
             client=client,
-            pool=pool,
+            executor=executor,
+            models=models,
             answer=answer,
             trace=trace,
         )

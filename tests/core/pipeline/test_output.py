@@ -5,13 +5,14 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import smg_core.simulator
 from smg_core.engines.base import EngineLogprob, EngineOutput
-from smg_core.errors import EngineFailed, EngineGarbled
+from smg_core.errors import EngineFailed, EngineGarbled, FormatViolated
 from smg_core.events import (
     Annotation,
     Event,
@@ -112,7 +113,7 @@ def test_a_stop_string_ends_the_text_wherever_tokens_and_batches_fall(words: lis
     assert finished == [Finished(0, "stop", "END") if "END" in text else Finished(0, "length", cut=cut)]
 
 
-@given(st.text(), st.lists(st.integers(0, 200), max_size=8))
+@given(st.text().map(str.lstrip), st.lists(st.integers(0, 200), max_size=8))
 def test_a_choice_that_nothing_looks_at_gives_the_events_of_one_whose_parser_finds_nothing(
     text: str, cuts: list[int]
 ) -> None:
@@ -262,9 +263,53 @@ def test_reasoning_tokens_are_counted() -> None:
     assert usage.reasoning_tokens == len(ids_of("hm"))
 
 
-def test_an_answer_that_breaks_its_format_is_a_failure_not_an_answer() -> None:
-    with pytest.raises(EngineGarbled, match="no good"):
-        run(plan(check=lambda text: "no good"), [EngineOutput(ids=ids_of("x"), finish="stop")])
+def test_an_answer_that_breaks_its_format_is_given_with_what_is_wrong_with_it() -> None:
+    events = run(plan(check=lambda text: "no good"), [EngineOutput(ids=ids_of("x"), finish="stop")])
+
+    assert text_of(events) == "x"
+    assert events[-2] == Finished(0, "stop", violation="no good")
+
+
+def test_an_answer_that_breaks_its_format_is_a_failure_where_that_is_wanted() -> None:
+    strict = attrs.evolve(plan(check=lambda text: "no good"), fail_on_violation=True)
+    with pytest.raises(FormatViolated, match="no good"):
+        run(strict, [EngineOutput(ids=ids_of("x"), finish="stop")])
+
+
+THOUGHT = (
+    "<think>\nfirst, a \u6f22\u5b57 thought; \U0001f600 then another</think>\n\n"
+    '<tool_call>\n{"name": "add", "arguments": {"x": 1}}\n</tool_call>'
+)
+
+
+@given(
+    st.lists(st.integers(0, 400), max_size=12), st.sampled_from([CALL, THOUGHT, "<think>only</think>x", "<think>cut"])
+)
+def test_reasoning_counts_the_same_tokens_whole_and_streamed(cuts: list[int], said: str) -> None:
+    ids = ids_of(said)
+    outputs = [EngineOutput(ids=piece) for piece in split(ids, cuts)] + [EngineOutput(finish="stop")]
+    one_by_one = [*(EngineOutput(ids=[each]) for each in ids), EngineOutput(finish="stop")]
+    usage, streamed = run(plan(parser=hermes), outputs)[-1], run(plan(parser=hermes), one_by_one)[-1]
+    thought = "".join(event.text for event in run(plan(parser=hermes), outputs) if isinstance(event, ReasoningDelta))
+
+    assert isinstance(usage, Usage)
+    assert usage == streamed
+    assert abs(usage.reasoning_tokens - len(ids_of(thought))) <= 1
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_white_space_alone_beside_reasoning_or_calls_is_no_content(size: int) -> None:
+    ids = ids_of(THOUGHT)
+    outputs = [EngineOutput(ids=ids[at : at + size]) for at in range(0, len(ids), size)]
+    events = run(plan(parser=hermes), [*outputs, EngineOutput(finish="stop")])
+
+    assert not [event for event in events if isinstance(event, TextDelta | TextEnd)]
+
+
+def test_white_space_alone_is_content_where_there_is_nothing_else() -> None:
+    events = run(plan(parser=hermes), [EngineOutput(ids=ids_of("  \n"), finish="stop")])
+
+    assert text_of(events) == "  \n"
 
 
 def test_an_answer_cut_off_by_its_length_is_not_held_to_its_format() -> None:

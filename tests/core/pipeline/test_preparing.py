@@ -2,16 +2,20 @@
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
-from tests.core.pipeline.road import REQUEST, road
+from tests.core.pipeline.road import REQUEST, Road, eventually, road
 
-from smg_core.errors import ModelNotFound, NoWorker
+from smg_core.errors import ModelNotFound, NoWorker, PromptTooLong
 from smg_core.hooks import EncodeDone, Rendered
 from smg_core.pipeline.preparing import Preparing
 from smg_core.request import Caller, Message, Text
 from smg_core.testing import FakeClock
+from smg_core.tokenizer.base import EncodeReport, Prompt, Tokenizer
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +34,14 @@ async def test_a_model_that_nobody_has_is_told_from_one_that_is_still_loaded() -
 async def test_a_long_prompt_is_rendered_and_encoded_in_the_pool_and_a_short_one_is_not() -> None:
     async with road(render_inline=1000) as here:
         free = threading.Event()
-        here.pool.submit(free.wait)
+        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(10), size=1)) for _ in range(2)]
+        await asyncio.sleep(0)
         waiting = asyncio.create_task(here.preparing.prepare(LONG, here.trace))
         short = await here.preparing.prepare(REQUEST, here.trace)
         assert not waiting.done()
         free.set()
         made = await waiting
+        await asyncio.gather(*busy)
 
         assert len(short.ids) < 50
         assert len(made.ids) > 3000
@@ -46,9 +52,11 @@ async def test_a_long_prompt_that_the_cache_knows_does_not_leave_the_event_loop(
     async with road() as here:
         first = await here.preparing.prepare(LONG, here.trace)
         free = threading.Event()
-        here.pool.submit(free.wait)
+        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(10), size=1)) for _ in range(2)]
+        await asyncio.sleep(0)
         again = await asyncio.wait_for(here.preparing.prepare(LONG, here.trace), 10)
         free.set()
+        await asyncio.gather(*busy)
 
         assert again.ids == first.ids
         assert here.observer.of(EncodeDone)[-1].cached_characters > 0
@@ -59,7 +67,7 @@ async def test_each_moment_has_its_time() -> None:
         clock = FakeClock(now=5.0)
         preparing = Preparing(
             registry=here.registry, models={"m": (await here.preparing.prepare(REQUEST, here.trace)).model},
-            clock=clock, pool=here.pool,
+            clock=clock, executor=here.executor,
         )  # fmt: skip
         here.observer.moments.clear()
         made = await preparing.prepare(REQUEST, here.trace)
@@ -79,3 +87,80 @@ async def test_a_tenants_prompts_are_not_found_in_anothers_cache() -> None:
         known = [each.cached_characters > 0 for each in here.observer.of(EncodeDone)]
 
         assert known == [False, False, True]
+
+
+class Watched:
+    """A tokenizer that counts what it is asked to encode."""
+
+    def __init__(self, inner: Tokenizer, longest: int = 8) -> None:
+        self.inner, self.longest_token, self.encoded = inner, longest, 0
+
+    def encode_prompt(self, prompt: Prompt, **options: Any) -> EncodeReport:
+        self.encoded += sum(map(len, prompt.pieces))
+        return self.inner.encode_prompt(prompt, **options)
+
+    def recall(self, prompt: Prompt, **options: Any) -> None:
+        """Nothing is known: the tests share a cache."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+@asynccontextmanager
+async def watched(context: int, **options: Any) -> AsyncIterator[tuple[Road, Watched]]:
+    async with road(context_length=context, **options) as here:
+        served = here.models["m"]
+        assert served.tokenizer is not None
+        tokenizer = Watched(served.tokenizer)
+        here.models["m"] = replace(served, tokenizer=cast(Tokenizer, tokenizer))
+        yield here, tokenizer
+
+
+@pytest.mark.parametrize("render_inline", [1000, 1_000_000])
+async def test_a_text_that_cannot_fit_the_context_is_refused_before_it_is_encoded(render_inline: int) -> None:
+    async with watched(1000, render_inline=render_inline) as (here, tokenizer):
+        with pytest.raises(PromptTooLong) as refused:
+            await here.preparing.prepare(LONG, here.trace)
+
+        assert tokenizer.encoded == 0
+        assert refused.value.prompt_tokens >= 15_000 // 8
+        assert "at least" in refused.value.message
+
+
+async def test_a_text_that_may_fit_is_encoded_to_find_out() -> None:
+    async with watched(14_000) as (here, tokenizer):
+        assert len((await here.preparing.prepare(LONG, here.trace)).ids) > 3000
+        assert tokenizer.encoded > 15_000
+
+
+async def test_of_a_tokenizer_without_a_bound_on_its_tokens_every_text_is_encoded() -> None:
+    async with watched(1000) as (here, tokenizer):
+        tokenizer.longest_token = 0
+        with pytest.raises(PromptTooLong):
+            await here.preparing.prepare(LONG, here.trace)
+        assert tokenizer.encoded > 15_000
+
+
+async def test_a_prompt_of_more_pieces_than_the_context_has_tokens_is_refused_before_it_is_encoded() -> None:
+    spelled = replace(REQUEST, messages=(Message("user", (Text("<|im_end|>" * 500),)),))
+    async with watched(400) as (here, tokenizer):
+        with pytest.raises(PromptTooLong):
+            await here.preparing.prepare(spelled, here.trace)
+
+        assert tokenizer.encoded == 0
+
+
+async def test_a_request_whose_client_has_left_is_not_encoded() -> None:
+    async with watched(1_000_000) as (here, tokenizer):
+        free = threading.Event()
+        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(10), size=1)) for _ in range(2)]
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(here.preparing.prepare(LONG, here.trace))
+        await eventually(lambda: here.executor.waiting == 1)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        free.set()
+        await asyncio.gather(*busy)
+
+        assert tokenizer.encoded == 0
+        assert here.executor.waiting == 0

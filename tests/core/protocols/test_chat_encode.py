@@ -412,7 +412,8 @@ def accumulate(found: list[dict]) -> dict:
             if "stop_reason" in part:
                 choice["stop_reason"] = part["stop_reason"]
     for choice in choices.values():
-        if not choice["message"]["content"] and "tool_calls" in choice["message"]:
+        beside = {"tool_calls", "reasoning_content"} & choice["message"].keys()
+        if not choice["message"]["content"].strip() and beside:
             choice["message"]["content"] = None
     return {"choices": [choices[index] for index in sorted(choices)], "usage": usage}
 

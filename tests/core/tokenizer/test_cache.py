@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.tokenizer.base import EncodeReport, Prompt
+from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
 from smg_core.tokenizer.cache import CachedTokenizer, ExactCache
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
 from smg_core.tokenizer.tiktoken import TiktokenTokenizer, load_tiktoken
@@ -50,9 +50,9 @@ class Counting:
         self._count(len(text))
         return self._inner.encode_inside(text)
 
-    def encode_prompt(self, prompt: Prompt, *, salt: str = "") -> EncodeReport:
+    def encode_prompt(self, prompt: Prompt, *, salt: str = "", given_up: GivenUp | None = None) -> EncodeReport:
         self._count(sum(map(len, prompt.pieces)))
-        return self._inner.encode_prompt(prompt, salt=salt)
+        return self._inner.encode_prompt(prompt, salt=salt, given_up=given_up)
 
     def _count(self, characters: int) -> None:
         self.calls += 1

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from smg_core.errors import ClientGone, InvalidRequest
 from smg_core.tokenizer.base import Prompt
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer, eos_ids
 from smg_core.tokenizer.proof import proof_texts
@@ -296,3 +297,67 @@ def test_an_encoder_that_draws_lots_has_no_anchors() -> None:
     tokenizer = HuggingFaceTokenizer(odd.to_str(), fast=False)
     assert dict(tokenizer.anchors) == {}
     assert "random" in tokenizer.anchor_reason
+
+
+def test_a_text_that_fastokens_fails_on_is_encoded_by_the_reference(
+    tokenizer_files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        def encode_batch_flat(self, texts: list[str], add_special_tokens: bool) -> None:
+            raise ValueError("PCRE2: match limit exceeded")
+
+    read: list[str] = []
+    for text in tokenizer_files.values():
+        plain = HuggingFaceTokenizer(text, fast=False)
+        quick = HuggingFaceTokenizer(text, source=lambda text=text: read.append("read") or text)  # type: ignore[misc]
+        if quick.backend != "fastokens":
+            continue
+        monkeypatch.setattr(quick, "_quick", Failing())
+        prompt = Prompt(("Hello  there", "you", " all"))
+        assert quick.encode_prompt(prompt).ids == plain.encode_prompt(prompt).ids
+    assert read
+
+
+def test_pieces_are_encoded_in_batches_as_they_are_one_by_one(tokenizer: HuggingFaceTokenizer) -> None:
+    pieces = tuple(["Hello", "<", "|im_end|>", " x"] * 600)
+    ids = [each for piece in pieces[1:] for each in tokenizer.encode_inside(piece).tolist()]
+    assert tokenizer.encode_prompt(Prompt(pieces)).ids.tolist() == [*tokenizer.encode(pieces[0]).tolist(), *ids]
+
+
+def test_encoding_ends_between_batches_once_it_is_given_up(tokenizer: HuggingFaceTokenizer) -> None:
+    asked: list[int] = []
+
+    def given_up() -> bool:
+        asked.append(1)
+        return len(asked) > 1
+
+    with pytest.raises(ClientGone):
+        tokenizer.encode_prompt(Prompt(("x",) * 5000), given_up=given_up)
+    assert len(asked) == 2
+
+
+@given(text=st.text(max_size=80) | st.text(alphabet=" \nae\u0301\u0308", max_size=80))
+def test_no_text_has_fewer_tokens_than_its_length_allows(
+    tokenizers_by_kind: dict[str, HuggingFaceTokenizer], text: str
+) -> None:
+    bounded = [each for each in tokenizers_by_kind.values() if each.longest_token]
+    assert bounded
+    for one in bounded:
+        assert len(one.encode(text).tolist()) * one.longest_token >= len(text)
+
+
+def test_a_text_that_every_implementation_fails_on_is_refused(
+    tokenizers_by_kind: dict[str, HuggingFaceTokenizer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class PanicException(BaseException):
+        """What a panic in Rust is in Python."""
+
+    class Failing:
+        def __getattr__(self, name: str) -> object:
+            raise PanicException("retry-limit-in-match over")
+
+    one = next(iter(tokenizers_by_kind.values()))
+    monkeypatch.setattr(one, "_quick", Failing())
+    monkeypatch.setattr(one, "_tokenizer", Failing())
+    with pytest.raises(InvalidRequest):
+        one.encode("text")

@@ -36,7 +36,7 @@ __all__ = ["GATEWAYS_OWN", "WRITTEN", "ChatWords", "no_word", "refuse_unwritten"
 
 GATEWAYS_OWN: dict[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
-    | {"max_tool_calls", "session_key", "deadline_s"},
+    | {"max_tool_calls", "session_key", "deadline_s", "size"},
     ReasoningSettings: frozenset({"visible"}),
     Message: frozenset({"id", "status"}),
     Image: frozenset({"cache"}),

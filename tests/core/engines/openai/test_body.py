@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 from tests.core.engines.openai.requests import chat_requests
 
 from smg_core import request as vocabulary
@@ -54,7 +54,7 @@ def written(request: GenerationRequest, **options: Any) -> dict[str, Any]:
 def test_what_chat_can_say_is_read_back_as_the_same_request(request: GenerationRequest) -> None:
     read = decode_chat(Incoming(write_body(request), request_id="chatcmpl-1"))
 
-    assert read.generation == request
+    assert replace(read.generation, size=0) == request
     assert read.include_usage
 
 

@@ -1,0 +1,164 @@
+"""Threads that take long work off the event loop, shared fairly between callers and between sizes (edge).
+
+Decides which piece of work is next. There are two lanes, by size: large work never has all threads, so small work never waits
+behind large work alone. Within a lane callers take turns, each with one piece, so that nobody's many pieces keep out another's
+few. Work whose caller has left before it began is never begun; work under way is told (`given_up`) and may end early.
+
+Above: the server decodes large bodies with it, `preparing` renders and encodes. It does not know what the work is.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from smg_core.tokenizer.base import GivenUp
+
+__all__ = ["FairExecutor", "GivenUp"]
+
+T = TypeVar("T")
+_SETTLED_S = 1.0
+
+
+class _Work(Generic[T]):
+    """A piece of work, and who waits for it."""
+
+    __slots__ = ("abandoned", "call", "caller", "done", "large")
+
+    def __init__(self, call: Callable[[GivenUp], T], caller: str, large: bool, done: "asyncio.Future[T]") -> None:
+        self.call = call
+        self.caller = caller
+        self.large = large
+        self.done = done
+        self.abandoned = False
+
+    def given_up(self) -> bool:
+        return self.abandoned
+
+    def run(self) -> T:
+        """In a thread."""
+        return self.call(self.given_up)
+
+
+class _Lane:
+    """What waits, by caller; the caller whose turn is next stands first."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, deque[_Work[Any]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def add(self, work: _Work[Any]) -> None:
+        self._waiting.setdefault(work.caller, deque()).append(work)
+
+    def take(self) -> _Work[Any] | None:
+        """The next piece; its caller goes to the end of the queue."""
+        if not self._waiting:
+            return None
+        caller, pieces = self._waiting.popitem(last=False)
+        work = pieces.popleft()
+        if pieces:
+            self._waiting[caller] = pieces
+        return work
+
+    def remove(self, work: _Work[Any]) -> None:
+        """Forget a piece that nobody waits for, if it is still here."""
+        pieces = self._waiting.get(work.caller)
+        if pieces is not None and work in pieces:
+            pieces.remove(work)
+            if not pieces:
+                del self._waiting[work.caller]
+
+
+class FairExecutor:
+    """`threads` work at once, two at the least; work of more than `large` (bytes or characters, whatever the caller counts) has
+    all of them but one. `after_large` is called in a thread a second after large work has ended, if there is no more: what it
+    needed is free by then. How much may wait is bounded by the number of requests that a gateway takes. To be used from one event
+    loop, and to be closed."""
+
+    def __init__(self, threads: int, *, large: int = 1 << 18, after_large: Callable[[], None] | None = None) -> None:
+        self._threads = max(2, threads)
+        self._large = large
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smg-work")
+        self._lanes = {False: _Lane(), True: _Lane()}
+        self._running = {False: 0, True: 0}
+        self._closed = False
+        self._after_large = after_large
+        self._tidying: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Pieces of work that no thread has begun."""
+        return sum(map(len, self._lanes.values()))
+
+    async def run(self, call: Callable[[GivenUp], T], *, size: int, caller: str = "") -> T:
+        """What `call` returns, or raises, in a thread. Who is cancelled here gives the work up."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        work = _Work(call, caller, size > self._large, done)
+        self._lanes[work.large].add(work)
+        self._begin()
+        try:
+            return await done
+        except asyncio.CancelledError:
+            work.abandoned = True
+            self._lanes[work.large].remove(work)
+            raise
+        finally:
+            # An error's traceback holds this frame: what the work needed must not live on in a circle of the two.
+            del done, work, call
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._closed = True
+        if self._tidying is not None:
+            self._tidying.cancel()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self) -> None:
+        """Give the threads that are free what is next."""
+        while not self._closed and sum(self._running.values()) < self._threads:
+            work = self._next()
+            if work is None:
+                return
+            self._running[work.large] += 1
+            loop = work.done.get_loop()
+            future = self._pool.submit(work.run)
+            future.add_done_callback(lambda ended, work=work, loop=loop: _tell(loop, self._ended, work, ended))  # type: ignore[misc]
+
+    def _next(self) -> _Work[Any] | None:
+        """Large work first while none is under way, so that it gets its turn; then small work; then more large work while it
+        leaves a thread free."""
+        small, large = self._lanes[False], self._lanes[True]
+        if not self._running[True] and (work := large.take()) is not None:
+            return work
+        if (work := small.take()) is not None:
+            return work
+        return large.take() if self._running[True] < self._threads - 1 else None
+
+    def _ended(self, work: _Work[Any], ended: "Future[Any]") -> None:
+        """On the event loop: a thread is free."""
+        self._running[work.large] -= 1
+        if not work.done.done() and not ended.cancelled():
+            fault = ended.exception()
+            if fault is not None:
+                work.done.set_exception(fault)
+            else:
+                work.done.set_result(ended.result())
+        self._begin()
+        if work.large and self._after_large is not None:
+            if self._tidying is not None:
+                self._tidying.cancel()
+            self._tidying = work.done.get_loop().call_later(_SETTLED_S, self._tidy, self._after_large)
+
+    def _tidy(self, call: Callable[[], None]) -> None:
+        self._tidying = None
+        if not self._closed and not self._running[True]:
+            self._pool.submit(call)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:
+    """Call on the event loop, which may be closed by the time that a thread ends."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call, *arguments)

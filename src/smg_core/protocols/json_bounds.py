@@ -1,0 +1,103 @@
+"""How much JSON a text holds, found before anything is built from it.
+
+Decides whether a body, or a JSON text inside a string of a body, is over a bound on its number of values or on its nesting. It
+reads bytes in pieces, makes no object for a value, and stops at the bound, so that the work is small whatever the text says. What
+is no JSON may be counted wrongly behind its first fault: a parser stops there. Pure. Above: decoding and the readers of each API.
+"""
+
+from collections.abc import Iterator
+
+from smg_core.errors import InvalidRequest
+from smg_core.protocols.base import RequestLimits
+
+__all__ = ["NestedJson", "nests_deeper", "over_values"]
+
+_PIECE = 1 << 18
+"""Bytes that are looked at in one go: about a millisecond's work, after which other threads may run."""
+
+
+def over_values(data: bytes, most: int) -> bool:
+    """Whether the JSON text `data` holds more than `most` values; a member of an object counts once."""
+    if len(data) <= 2 * most:  # a value and what comes before it are two bytes at least
+        return False
+    if _fewer_starts(data, most):
+        return False
+    count = 1
+    for outside in _outside_strings(data, b'",[{'):
+        count += len(outside)
+        if count > most:
+            return True
+    return False
+
+
+def _fewer_starts(data: bytes, most: int) -> bool:
+    """Whether even with those inside of strings there are too few commas and brackets for more than `most` values."""
+    count = 1
+    for start in range(0, len(data), _PIECE):
+        count += sum(data.count(each, start, start + _PIECE) for each in (b",", b"[", b"{"))
+        if count > most:
+            return False
+    return True
+
+
+def nests_deeper(data: bytes, limit: int) -> bool:
+    """Whether arrays and objects of the JSON text `data` are nested more than `limit` levels deep."""
+    if data.count(b"[") + data.count(b"{") <= limit:
+        return False
+    depth = 0
+    for outside in _outside_strings(data, b'"[]{}'):
+        for byte in outside:
+            depth += 1 if byte in b"[{" else -1
+            if depth > limit:
+                return True
+    return False
+
+
+def _outside_strings(data: bytes, kept: bytes) -> Iterator[bytes]:
+    """Those bytes of `data` that stand outside of its strings and are among `kept`, piece by piece."""
+    dropped = bytes(set(range(256)) - set(kept) - {0x5C})
+    inside = escaped = False
+    for start in range(0, len(data), _PIECE):
+        piece = data[start + escaped : start + _PIECE]
+        escaped = (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 1
+        piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.translate(None, dropped + b"\\").split(b'"')
+        yield b"".join(parts[inside::2])
+        inside ^= len(parts) % 2 == 0
+
+
+class NestedJson:
+    """Bounds on the JSON texts inside the strings of one request, together: as many values as its body may have, and no text
+    nested deeper than a body may be."""
+
+    __slots__ = ("_depth", "_left", "_most")
+
+    def __init__(self, limits: RequestLimits) -> None:
+        self._most = self._left = limits.json_values
+        self._depth = limits.json_depth
+
+    def check(self, text: str | bytes, param: str) -> None:
+        """Raise InvalidRequest naming `param` when `text`, where it is JSON, is over a bound."""
+        if len(text) <= self._depth and len(text) < self._left:
+            self._left -= len(text) // 2
+            return
+        data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+        if nests_deeper(data, self._depth):
+            raise InvalidRequest(f"Invalid '{param}': nested more than {self._depth} levels deep.", param=param)
+        values = self._values(data)
+        if values > self._left:
+            raise InvalidRequest(
+                f"Invalid '{param}': the JSON texts in this request's strings hold more than {self._most} values.",
+                param=param,
+                code="array_above_max_length",
+            )
+        self._left -= values
+
+    def _values(self, data: bytes) -> int:
+        """The number of values in `data`, or some number over what is left."""
+        values = 1
+        for outside in _outside_strings(data, b'",[{'):
+            values += len(outside)
+            if values > self._left:
+                break
+        return values

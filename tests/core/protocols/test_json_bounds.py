@@ -1,0 +1,90 @@
+"""How much JSON a text holds is known without building it: the same count and depth as of what a parser builds."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smg_core.errors import InvalidRequest
+from smg_core.protocols import json_bounds
+from smg_core.protocols.base import RequestLimits
+from smg_core.protocols.json_bounds import NestedJson, nests_deeper, over_values
+
+LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='a,[{}]":\\ué\n', max_size=8)
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(alphabet='a,"\\[', max_size=3), inner)
+)
+
+
+def values_in(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(map(values_in, value.values()))
+    return 1 + sum(map(values_in, value)) if isinstance(value, list) else 1
+
+
+def depth_of(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(depth_of, value.values()), default=0)
+    return 1 + max(map(depth_of, value), default=0) if isinstance(value, list) else 0
+
+
+def most_counted(data: bytes) -> int:
+    """The bound at which `data` is no longer over it, by trying."""
+    return next(most for most in range(len(data) + 2) if not over_values(data, most))
+
+
+@given(VALUES, st.booleans(), st.integers(1, 40))
+def test_values_are_counted_as_a_parser_would_and_a_little_room_is_given_for_empty_ones(
+    value: Any, ascii_only: bool, piece: int
+) -> None:
+    data = json.dumps(value, ensure_ascii=ascii_only).encode()
+    size, json_bounds._PIECE = json_bounds._PIECE, piece
+    try:
+        counted = most_counted(data)
+    finally:
+        json_bounds._PIECE = size
+
+    empty = data.count(b"[]") + data.count(b"{}")
+    assert counted <= values_in(value) + empty
+    assert counted >= min(values_in(value), len(data) // 2)
+
+
+@given(VALUES, st.integers(1, 40))
+def test_nesting_is_that_of_the_parsed_value(value: Any, piece: int) -> None:
+    data = json.dumps(value).encode()
+    size, json_bounds._PIECE = json_bounds._PIECE, piece
+    try:
+        assert not nests_deeper(data, depth_of(value))
+        if depth_of(value):
+            assert nests_deeper(data, depth_of(value) - 1)
+    finally:
+        json_bounds._PIECE = size
+
+
+def test_commas_and_brackets_inside_of_strings_are_no_values() -> None:
+    assert not over_values(json.dumps({"code": "f(a, [b], {c}), " * 50_000}).encode(), 1000)
+    assert not over_values(json.dumps('"\\,' * 100_000).encode(), 1000)
+
+
+@pytest.mark.parametrize("filler", [b"1,", b"[],", b'"a":1,', b'"a,b",', b'"\\"",'])
+def test_values_outside_of_strings_are_all_seen(filler: bytes) -> None:
+    assert over_values(b"[" + filler * 3000 + b"1]", 2999)
+
+
+def test_texts_inside_of_strings_are_bounded_together() -> None:
+    nested = NestedJson(RequestLimits(json_values=1000))
+    for order in range(3):
+        nested.check(json.dumps([1] * 300), f"a[{order}]")
+    with pytest.raises(InvalidRequest, match="1000") as refused:
+        nested.check(json.dumps([1] * 300), "a[3]")
+
+    assert refused.value.param == "a[3]"
+
+
+def test_a_text_inside_of_a_string_is_nested_no_deeper_than_a_body() -> None:
+    nested = NestedJson(RequestLimits(json_depth=64))
+    nested.check('{"a":' * 64 + "1" + "}" * 64, "a")
+    with pytest.raises(InvalidRequest, match="64 levels"):
+        nested.check('{"a":' * 65 + "1" + "}" * 65, "a")
