@@ -1,8 +1,11 @@
 """uvicorn's HTTP protocol with what it leaves open closed (edge).
 
-Adds bounds on a request's head (bytes and seconds) and on the seconds a body may take, answers what cannot be parsed in the
+Framing is decided here and nowhere else: an `Upgrade` that is not taken is as if it had not been sent, its body included; a
+request without a host or with two, with a transfer coding that is not `chunked`, or in chunks by HTTP/1.0, is refused and its
+connection closed, since whoever stands before us may have read another request. Adds bounds on a request's head (bytes and seconds) and on the seconds a body may take, answers what cannot be parsed in the
 envelope of the API it was for, and tells the app at once when the client of a running request has left; for that the socket is
-read while a response is under way, whatever else the client sends. A request that is broken does not take the answers before it
+read while a response is under way, whatever else the client sends. A client that has only shut its sending side gets its
+answer: it is told from one that has left by interim responses (100), which a closed socket answers with a reset. A request that is broken does not take the answers before it
 with it. A body that is refused is still read and thrown away, within bounds: a connection closed over unread bytes is reset,
 and the client would see that instead of its answer. Deadlines are looked at by a sweep over the connections twice a second, so
 a request pays for them with two attribute writes. The app's `send` is a `DirectSend`, but for clients of HTTP/1.0. Depends on
@@ -10,18 +13,34 @@ uvicorn's httptools protocol; `tests/core/server` holds every override against a
 """
 
 import asyncio
+import re
+from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from smg_core.errors import HeadersTooLarge, InvalidRequest, RequestTimeout, SmgError
+from smg_core.errors import (
+    HeadersTooLarge,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotImplementedHere,
+    RequestTimeout,
+    SmgError,
+)
 from smg_core.protocols.base import ErrorEncoder
+from smg_core.protocols.errors import error_headers
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import DISCONNECT, DirectSend, Disconnect, Scope, WriteNow
 
 __all__ = ["BoundedHttpProtocol", "protocol_class"]
+
+PROBE_PAUSE = (
+    0.01  # seconds between the first two interim responses to a half-closed client; each pause is four times the last
+)
+PROBES = 12
+_HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~!$&'()*+,;=%0-9A-Za-z]*)(?::[0-9]*)?")
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -43,6 +62,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._running: RequestResponseCycle | None = None
         self._deferred: SmgError | None = None
         self._discarded = 0
+        self._upgrade_ignored = False
+        self._half_closed = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         cycle = self._running
@@ -57,11 +78,62 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._deferred is not None:
             return
         was_open = self._head_open
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._feed(data)
         if was_open and self._head_open and self.parser is not None:
             self._head_bytes += len(data)
             if self._head_bytes > self.header_bytes:
                 self._refuse(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        """Parse. The parser stops behind the head of every request that asks for an upgrade; where that is not taken, a new one
+        reads the head again, without the wish, and then what follows."""
+        try:
+            while True:
+                try:
+                    self.parser.feed_data(data)
+                except httptools.HttpParserUpgrade as stopped:
+                    if self._should_upgrade():
+                        self.handle_websocket_upgrade()
+                        return
+                    data = memoryview(data)[stopped.args[0] :]
+                    self._parse_without_upgrade()
+                else:
+                    return
+        except httptools.HttpParserError:
+            self._refuse(self._fault or InvalidRequest("The request is not valid HTTP."))
+
+    def _parse_without_upgrade(self) -> None:
+        """Replace the parser by one that has read the same head without `Upgrade` (RFC 9110, 7.8), and so frames its body."""
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
+        lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        self._upgrade_ignored = False
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends no more. Whoever waits for an answer still gets it; who had begun to read one has left."""
+        cycle = self.cycle
+        if cycle is None or cycle.more_body or self._head_open or self.transport.is_closing():
+            return False
+        running = self._running
+        if running is None or running.response_started or running.scope["http_version"] == "1.0":
+            return False
+        self._half_closed = True
+        cycle.keep_alive = False
+        self._probe(PROBES, PROBE_PAUSE)
+        return True
+
+    def _probe(self, left: int, pause: float) -> None:
+        """Write an interim response to a half-closed client, again after `pause`: one that has left answers the first with a
+        reset, and the next write finds the connection lost."""
+        running = self._running
+        if running is None or running.response_started or self.transport.is_closing() or not left:
+            return
+        self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.loop.call_later(pause, self._probe, left - 1, pause * 4)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -76,16 +148,31 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value) + 4)
-        super().on_header(name, value)
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def _count(self, size: int) -> None:
         self._head_bytes += size
         if self._head_bytes > self.header_bytes:
-            self._fault = HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes.")
-            raise httptools.HttpParserError(self._fault.message)
+            self._stop(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
+
+    def _stop(self, fault: SmgError) -> None:
+        """Stop the parser within a callback of its; `fault` is what the client is told."""
+        self._fault = fault
+        raise httptools.HttpParserError(fault.message)
 
     def on_headers_complete(self) -> None:
         self._head_open = False
+        if self.parser.should_upgrade() and not self._should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                self._stop(MethodNotAllowed("This is no proxy: CONNECT is not taken."))
+            self._upgrade_ignored = True
+            return
+        fault = _framing_fault(self.parser.get_http_version(), self.headers)
+        if fault is not None:
+            self._stop(fault)
         super().on_headers_complete()
         self._read_on()
 
@@ -98,6 +185,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def on_message_complete(self) -> None:
+        if self._upgrade_ignored:
+            return
         super().on_message_complete()
         self._waiting_since = None
         self._read_on()
@@ -132,9 +221,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         else:
             super().on_response_complete()
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(self._fault or InvalidRequest("The request is not valid HTTP."))
-
     def check(self, now: float) -> None:
         """Close the connection if its client keeps us waiting for the rest of a request."""
         since = self._waiting_since
@@ -159,13 +245,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._waiting_since = None
             return
         body = self._envelope()(error)
-        reason = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}[error.status]
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
-            self.transport.write(
-                f"HTTP/1.1 {error.status} {reason}\r\ncontent-type: application/json\r\n"
-                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode()
-                + body
-            )
+            head = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]
+            headers = [
+                *self.server_state.default_headers,
+                *error_headers(error),
+                (b"content-length", b"%d" % len(body)),
+            ]
+            head += [b"%b: %b" % header for header in headers]
+            self.transport.write(b"\r\n".join([*head, b"connection: close", b"", body]))
         if self.cycle is not None:
             self.cycle.response_started = self.cycle.response_complete = True
         self.transport.close()
@@ -175,6 +263,32 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         path, _, query = self.url.decode("latin-1").partition("?")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
         return envelope_of(unquote(path), headers, parse_qs(query, keep_blank_values=True))
+
+
+def _framing_fault(version: str, headers: list[tuple[bytes, bytes]]) -> SmgError | None:
+    """What keeps a request from being understood by all in one way; the parser has looked at lengths and chunks itself."""
+    hosts: list[bytes] = []
+    codings: list[bytes] = []
+    for name, value in headers:
+        if name == b"host":
+            hosts.append(value.strip(b"\t"))
+        elif name == b"transfer-encoding":
+            codings.append(value)
+    if version not in ("1.1", "1.0"):
+        return InvalidRequest("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+    if len(hosts) > 1 or (not hosts and version == "1.1"):
+        return InvalidRequest("A request has one Host header.")
+    if hosts and _HOST.fullmatch(hosts[0]) is None:
+        return InvalidRequest("The Host header is not valid.")
+    if codings and version == "1.0":
+        return InvalidRequest("HTTP/1.0 has no Transfer-Encoding.")
+    if len(codings) > 1:
+        return InvalidRequest("A request has one Transfer-Encoding header.")
+    if codings and codings[0].lower().rpartition(b",")[2].strip() != b"chunked":
+        return InvalidRequest("The last transfer coding of a request is chunked.")
+    if codings and codings[0].lower() != b"chunked":
+        return NotImplementedHere("The only transfer coding that is read here is chunked.")
+    return None
 
 
 def _direct(write_now: WriteNow, app: Any) -> Any:

@@ -135,7 +135,7 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                date_header=False,
+                date_header=True,
                 proxy_headers=False,
                 backlog=settings.backlog,
                 timeout_keep_alive=int(settings.keep_alive_s),
