@@ -75,6 +75,21 @@ class ServerConfig:
     body_timeout_s: float = option(
         60.0, "Seconds a client may take to send a request's body.", at_least=0.1, at_most=3600
     )
+    body_bytes_per_s: float = option(
+        1024.0,
+        "Bytes a second that a body must bring on average, once it has taken header_timeout_s; 0 takes any.",
+        at_least=0,
+        at_most=1e9,
+    )
+    write_timeout_s: float = option(
+        60.0, "Seconds a client may take nothing of an answer that waits for it.", at_least=0.1, at_most=86400
+    )
+    connections: int = option(
+        8192,
+        "Connections of a process; more are answered 503. Fewer where the process may not open as many files.",
+        at_least=1,
+        at_most=1_000_000,
+    )
     keep_alive_s: float = option(75.0, "Seconds an idle connection is kept.", at_least=0, at_most=86400)
     header_bytes: int = option(65536, "Largest head of a request, in bytes.", at_least=1024, at_most=MIB)
     drain_s: float = option(

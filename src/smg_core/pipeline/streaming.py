@@ -74,9 +74,9 @@ class Streaming:
     def _report(self, call: "_Call", attempt: Attempt[Any], run: Run) -> None:
         step, now = call.step, self._clock.monotonic()
         worker, seconds = step.chosen.worker, now - call.began
-        outcome = "ok" if attempt.state == "complete" else "abandoned"
+        outcome, detail = "ok" if attempt.state == "complete" else "abandoned", ""
         if attempt.error is not None:
-            outcome = type(attempt.error).__name__
+            outcome, detail = type(attempt.error).__name__, attempt.error.detail or ""
         self._on_outcome(worker, attempt.error, seconds)
         run.trace.report(
             AttemptEnded(
@@ -89,6 +89,8 @@ class Streaming:
                 first_seconds=call.first_seconds,
                 seconds=seconds,
                 at=now,
+                detail=detail,
+                client_id=run.trace.client_id,
             )
         )
 

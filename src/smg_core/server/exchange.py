@@ -12,6 +12,7 @@ from typing import Any, final
 from urllib.parse import parse_qsl, quote, unquote
 
 from smg_core.errors import ClientGone, InvalidRequest, PayloadTooLarge, UnsupportedMedia
+from smg_core.hooks import RequestFinished
 from smg_core.request import Caller
 
 __all__ = ["DISCONNECT", "DirectSend", "Disconnect", "Exchange", "Header", "Receive", "Scope", "Send", "write_now_of"]
@@ -43,8 +44,8 @@ def _as_sent(path: str, root: str, raw_path: bytes) -> bytes:
 
 
 async def _inflated(pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
-    """What `pieces` are the gzip of, in slices small enough for the event loop. Raises InvalidRequest where they are not gzip, and
-    PayloadTooLarge once more than `limit` bytes were sent, which may inflate to nothing."""
+    """What `pieces` are the gzip of, in slices small enough for the event loop. Raises InvalidRequest where they are not
+    gzip, and PayloadTooLarge once more than `limit` bytes were sent, which may inflate to nothing."""
     inflate, sent = zlib.decompressobj(_GZIP), 0
     async for piece in pieces:
         sent += len(piece)
@@ -126,6 +127,8 @@ class Exchange:
 
     `path` is decoded and without the path that the app is mounted under, `raw_path` the same as it was sent. `path_values` is
     what the route's pattern found in it, and `caller` whose request it is: the app says both, before the handler is called.
+    `request_id` is ours and `client_id` the client's name for the request. `status` and `sent` (bytes of the body) are of the
+    answer so far; `finished` is set by the handler of a request to a model.
     """
 
     __slots__ = (
@@ -136,14 +139,19 @@ class Exchange:
         "_task",
         "always",
         "caller",
+        "client_id",
+        "finished",
         "gone",
         "headers",
         "method",
         "path",
         "path_values",
         "raw_path",
+        "request_id",
         "scope",
+        "sent",
         "started",
+        "status",
         "write_now",
     )
 
@@ -162,11 +170,39 @@ class Exchange:
         self.caller = _NOBODY
         self.write_now = write_now_of(send)
         self.always: list[Header] = []
+        self.request_id = self.client_id = ""
+        self.status = self.sent = 0
+        self.finished: RequestFinished | None = None
         self.started = False
         self.gone = False
         self._asked = False
         self._task: asyncio.Task[Any] | None = None
         self._listener: asyncio.Future[Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the answer calls the request: the client's own name for it, else ours."""
+        return self.client_id or self.request_id
+
+    @property
+    def peer(self) -> str:
+        """The other end of the connection, "" where there is none."""
+        client = self.scope.get("client")
+        return f"{client[0]}:{client[1]}" if client else ""
+
+    def count_direct(self) -> None:
+        """Count what `write_now` writes too: only done where somebody asks how much was sent, since it runs for every token."""
+        direct = self.write_now
+        if direct is None:
+            return
+
+        def counted(data: bytes) -> bool:
+            if not direct(data):
+                return False
+            self.sent += len(data)
+            return True
+
+        self.write_now = counted
 
     @property
     def query(self) -> Mapping[str, tuple[str, ...]]:
@@ -237,7 +273,7 @@ class Exchange:
 
     async def start(self, status: int, headers: Sequence[Header]) -> None:
         """Send the response's head."""
-        self.started = True
+        self.started, self.status = True, status
         if not self._asked and "expect" in self.headers:
             # The client waits to be asked for its body and may now keep it: what follows is no request's beginning for sure.
             self.always.append((b"connection", b"close"))
@@ -245,6 +281,7 @@ class Exchange:
 
     async def write(self, data: bytes, last: bool) -> None:
         """Send some of the response's body."""
+        self.sent += len(data)
         await self._send({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:

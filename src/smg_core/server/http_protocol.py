@@ -2,14 +2,19 @@
 
 Framing is decided here and nowhere else: an `Upgrade` that is not taken is as if it had not been sent, its body included; a
 request without a host or with two, with a transfer coding that is not `chunked`, or in chunks by HTTP/1.0, is refused and its
-connection closed, since whoever stands before us may have read another request. Adds bounds on a request's head (bytes and seconds) and on the seconds a body may take, answers what cannot be parsed in the
-envelope of the API it was for, and tells the app at once when the client of a running request has left; for that the socket is
-read while a response is under way, whatever else the client sends. A client that has only shut its sending side gets its
-answer: it is told from one that has left by interim responses (100), which a closed socket answers with a reset. A request that is broken does not take the answers before it
-with it. A body that is refused is still read and thrown away, within bounds: a connection closed over unread bytes is reset,
-and the client would see that instead of its answer. Deadlines are looked at by a sweep over the connections twice a second, so
-a request pays for them with two attribute writes. The app's `send` is a `DirectSend`, but for clients of HTTP/1.0. Depends on
-uvicorn's httptools protocol; `tests/core/server` holds every override against a real socket.
+connection closed, since whoever stands before us may have read another request.
+
+Adds bounds on a request's head (bytes and seconds), on the seconds that a body may take and on how slowly it may come, on the
+seconds that a client may leave its answer unread, and on connections: those over the bound are answered 503. What cannot be
+parsed is answered in the envelope of the API it was for. The app is told at once when the client of a running request has left;
+for that the socket is read while a response is under way, whatever else the client sends. A client that has only shut its
+sending side gets its answer: it is told from one that has left by interim responses (100), which a closed socket answers with a
+reset. A request that is broken does not take the answers before it with it. A body that is refused is still read and thrown
+away, within bounds: a connection closed over unread bytes is reset, and the client would see that instead of its answer.
+
+Deadlines are looked at by a sweep over the connections twice a second, so a request pays for them with two attribute writes. The
+app's `send` is a `DirectSend`, but for clients of HTTP/1.0. Depends on uvicorn's httptools protocol; `tests/core/server` and
+`tests/gateway/test_http_conformance.py` hold every override against a real socket.
 """
 
 import asyncio
@@ -26,6 +31,7 @@ from smg_core.errors import (
     InvalidRequest,
     MethodNotAllowed,
     NotImplementedHere,
+    Overloaded,
     RequestTimeout,
     SmgError,
 )
@@ -40,6 +46,7 @@ PROBE_PAUSE = (
     0.01  # seconds between the first two interim responses to a half-closed client; each pause is four times the last
 )
 PROBES = 12
+GLANCE = 1.0  # seconds that a connection over the bound may say nothing
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~!$&'()*+,;=%0-9A-Za-z]*)(?::[0-9]*)?")
 
 
@@ -49,6 +56,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     header_bytes = 65536
     header_seconds = 10.0
     body_seconds = 60.0
+    body_rate = 0.0  # bytes a second that a body must bring on average, once it has taken `header_seconds`
+    write_seconds = 60.0
+    most_connections = 1 << 30
     discard_bytes = 256 * 1024 * 1024
     pipelined = 8  # requests that may wait behind the one under way while the socket is still read
 
@@ -63,7 +73,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._deferred: SmgError | None = None
         self._discarded = 0
         self._upgrade_ignored = False
-        self._half_closed = False
+        self._body_bytes = 0
+        self._unread: tuple[float, int] | None = None  # since when the client has taken none of how many bytes
+        self._refused_at_once = len(self.connections) > self.most_connections
 
     def connection_lost(self, exc: Exception | None) -> None:
         cycle = self._running
@@ -76,6 +88,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._deferred is not None:
+            return
+        if self._refused_at_once:
+            self._refuse(Overloaded("The gateway has as many connections as it takes.", retry_after=1.0))
             return
         was_open = self._head_open
         self._unset_keepalive_if_required()
@@ -121,7 +136,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         running = self._running
         if running is None or running.response_started or running.scope["http_version"] == "1.0":
             return False
-        self._half_closed = True
         cycle.keep_alive = False
         self._probe(PROBES, PROBE_PAUSE)
         return True
@@ -139,7 +153,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_message_begin()
         cast("Scope", self.scope)[DISCONNECT] = Disconnect()
         self._head_open = True
-        self._head_bytes = self._discarded = 0
+        self._head_bytes = self._discarded = self._body_bytes = 0
         self._waiting_since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
@@ -177,6 +191,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._read_on()
 
     def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
         if not self.cycle.response_complete:
             super().on_body(body)
             return
@@ -222,18 +237,41 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().on_response_complete()
 
     def check(self, now: float) -> None:
-        """Close the connection if its client keeps us waiting for the rest of a request."""
+        """Close the connection if its client keeps us waiting: for the rest of a request, or to take its answer."""
+        if self._left_unread(now):
+            self.transport.abort()
+            return
         since = self._waiting_since
         if since is None or self.transport.is_closing():
             return
         if self._head_open:
-            if now - since > self.header_seconds:
+            if now - since > self.header_seconds or (self._refused_at_once and now - since > GLANCE):
                 self._refuse(RequestTimeout("The request's head did not arrive in time."))
-        elif now - since > self.body_seconds and self.cycle is not None:
+        elif self.flow.read_paused:
+            self._waiting_since, self._body_bytes = now, 0  # it is us who do not read
+        elif self._is_late(now - since) and self.cycle is not None:
             if self.cycle.response_complete:
                 self.transport.close()
             elif not self.cycle.response_started:
                 self._refuse(RequestTimeout("The request's body did not arrive in time."))
+
+    def _is_late(self, seconds: float) -> bool:
+        """Whether a body that has been coming for so long should be complete, or further."""
+        if seconds > self.body_seconds:
+            return True
+        return seconds > self.header_seconds and self._body_bytes < self.body_rate * seconds
+
+    def _left_unread(self, now: float) -> bool:
+        """Whether the client has taken nothing of what waits to be sent for longer than it may."""
+        size = self.transport.get_write_buffer_size()
+        if not size:
+            self._unread = None
+        elif self._unread is None or size < self._unread[1]:
+            self._unread = now, size
+        else:
+            self._unread = self._unread[0], size
+            return now - self._unread[0] > self.write_seconds
+        return False
 
     def _refuse(self, error: SmgError) -> None:
         """Answer outside the app, and close; once what was asked before has been answered."""
@@ -321,7 +359,22 @@ def _unsized(cycle: RequestResponseCycle, app: Any) -> Any:
     return answer
 
 
-def protocol_class(header_bytes: int, header_seconds: float, body_seconds: float) -> type[BoundedHttpProtocol]:
+def protocol_class(
+    header_bytes: int,
+    header_seconds: float,
+    body_seconds: float,
+    *,
+    body_rate: float = 0.0,
+    write_seconds: float = 60.0,
+    most_connections: int = 1 << 30,
+) -> type[BoundedHttpProtocol]:
     """The protocol with these bounds."""
-    bounds = {"header_bytes": header_bytes, "header_seconds": header_seconds, "body_seconds": body_seconds}
+    bounds = {
+        "header_bytes": header_bytes,
+        "header_seconds": header_seconds,
+        "body_seconds": body_seconds,
+        "body_rate": body_rate,
+        "write_seconds": write_seconds,
+        "most_connections": most_connections,
+    }
     return type("BoundedHttpProtocol", (BoundedHttpProtocol,), bounds)

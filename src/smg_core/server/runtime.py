@@ -68,8 +68,8 @@ class Runtime:
         self.started = False
         self._id_header = self.config.observability.request_id_header.lower()
         self.explains = self.config.observability.explain
-        self.response_buffer = self.config.limits.response_buffer_bytes
         self.retry = RetryPolicy(attempts=self.config.routing.retries + 1)
+        self.response_buffer = self.config.limits.response_buffer_bytes
         self.limits = _request_limits(self.config)
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
@@ -203,11 +203,15 @@ class Runtime:
             raise LookupError(f"there is no worker {name!r}")
         return worker
 
-    def id_header(self, headers: Mapping[str, str], request_id: str) -> tuple[bytes, bytes]:
-        """The header that names a request: the client's own name for it, where that is short and plain, else `request_id`."""
+    def client_id(self, headers: Mapping[str, str]) -> str:
+        """The client's own name for its request, where that is short and plain."""
         named = headers.get(self._id_header, "")
         plain = 0 < len(named) <= LONGEST_ID and named.isascii() and named.isprintable() and " " not in named
-        return self._id_header.encode(), (named if plain else request_id).encode()
+        return named if plain else ""
+
+    def id_header(self, name: str) -> tuple[bytes, bytes]:
+        """The header that names a request."""
+        return self._id_header.encode(), name.encode()
 
 
 def _policy_maker(policy: str | Policy | Callable[[], Policy]) -> Callable[[], Policy]:
