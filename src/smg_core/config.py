@@ -96,6 +96,14 @@ class ServerConfig:
         30.0, "Seconds that streams in flight may take to finish after SIGTERM.", at_least=0, at_most=86400
     )
     access_log: bool = option(False, "Log one line a request.", flag="--access-log")
+    allowed_hosts: tuple[str, ...] = option(
+        (),
+        'Hosts that requests may name, a name or .suffix; "*" allows all. Without any: all, or on the loopback that alone.',
+    )
+    any_content_type: bool = option(
+        False,
+        "Read bodies as JSON whatever their content type says; a page in a browser can then send them from anywhere.",
+    )
     cors_origins: tuple[str, ...] = option((), 'Origins that browsers may call from; "*" allows every origin.')
 
 

@@ -16,7 +16,8 @@ import pytest
 import uvicorn
 from tests.gateway.conftest import CHAT, body, over_http
 
-from smg_core import Gateway
+from smg_core import Config, Gateway
+from smg_core.config import ServerConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
 
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.anyio
 SAYS = SimulatorConfig(rules=(Rule(("apple",), Reply("An apple.")), Rule((), Reply("Yes."))))
 APPLE = json.dumps(body("apple")).encode()
 STREAM = json.dumps(body("apple", stream=True)).encode()
+ANY_HOST = Config(server=ServerConfig(allowed_hosts=("*",)))
 JSON = "content-type: application/json"
 LAST = b"GET /liveness HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -377,7 +379,7 @@ async def served() -> AsyncIterator[int]:
 @asynccontextmanager
 async def under_uvicorn() -> AsyncIterator[int]:
     """The port of the app under uvicorn with its own HTTP protocol."""
-    async with Gateway.simulated(SAYS) as gateway:
+    async with Gateway.simulated(SAYS, config=ANY_HOST) as gateway:
         config = uvicorn.Config(gateway.asgi(), port=0, http="httptools", ws="none", lifespan="off", log_config=None)
         config.load()
         server = uvicorn.Server(config)

@@ -175,7 +175,10 @@ async def test_a_request_whose_body_is_still_coming_when_the_drain_begins_is_tur
         await begin(served, 1)
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         sent = json.dumps(body()).encode()
-        writer.write(b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (CHAT.encode(), len(sent)))
+        writer.write(
+            b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+            % (CHAT.encode(), len(sent))
+        )
         writer.write(sent[:5])
         await writer.drain()
         served.process.send_signal(signal.SIGTERM)

@@ -20,6 +20,7 @@ from smg_core.protocols.errors import error_headers
 from smg_core.protocols.models import ModelCard, model_body, models_body
 from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
 from smg_core.server.apis import CHAT
+from smg_core.server.browsers import check_json_type, hosts_taken
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous
@@ -37,12 +38,15 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 @attrs.frozen
 class Endpoint:
-    """What answers a route. A public one is not asked whose its requests are."""
+    """What answers a route. A public one is not asked whose its requests are; one that reads JSON refuses other types."""
 
     answer: Handler
     public: bool = False
+    reads_json: bool = False
 
 
+EXPOSED = ("retry-after", "retry-after-ms", "x-should-retry", "x-smg-explain")
+"""What SDKs read of an answer's head, beside the request's id; a browser keeps it from them unless it is named."""
 SHOWN = 200  # characters of a path that an answer or a log repeats
 JSON_TYPE: Header = (b"content-type", b"application/json")
 
@@ -55,17 +59,21 @@ class App:
         self._identify = identify
         self._watched = not isinstance(gateway.observer, SilentObserver)
         self._faults = Repeats()
-        self._origins = gateway.config.server.cors_origins
+        server = gateway.config.server
+        self._origins = server.cors_origins
+        self._hosts = hosts_taken(server.host, server.allowed_hosts)
+        self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
+        self._any_type = server.any_content_type
         self._routes: Routes[Endpoint] = Routes(
             [
-                Route("POST", "/v1/chat/completions", Endpoint(Inference(gateway, CHAT))),
+                Route("POST", "/v1/chat/completions", Endpoint(Inference(gateway, CHAT), reads_json=True)),
                 Route("GET", "/v1/models", Endpoint(self._models)),
                 Route("GET", "/v1/models/{model:path}", Endpoint(self._model)),
                 Route("GET", "/health", Endpoint(self._readiness, public=True)),
                 Route("GET", "/readiness", Endpoint(self._readiness, public=True)),
                 Route("GET", "/liveness", Endpoint(self._liveness, public=True)),
-                Route("POST", "/parse/function_call", Endpoint(self._parse(parse_function_call))),
-                Route("POST", "/parse/reasoning", Endpoint(self._parse(parse_reasoning))),
+                Route("POST", "/parse/function_call", Endpoint(self._parse(parse_function_call), reads_json=True)),
+                Route("POST", "/parse/reasoning", Endpoint(self._parse(parse_reasoning), reads_json=True)),
             ]
         )
 
@@ -126,6 +134,10 @@ class App:
             if self._origins:
                 self._allow_origin(exchange)
             endpoint = self._find(exchange)
+            if not endpoint.public and self._hosts is not None:
+                self._hosts.check(exchange.scope, exchange.headers.get("host", ""))
+            if endpoint.reads_json and not self._any_type:
+                check_json_type(exchange.headers.get("content-type", ""))
             if not endpoint.public:
                 exchange.caller = await self._identify(exchange)
             await endpoint.answer(exchange)
@@ -224,6 +236,7 @@ class App:
         if origin is not None and (origin in self._origins or "*" in self._origins):
             exchange.always.append((b"access-control-allow-origin", origin.encode("latin-1")))
             exchange.always.append((b"vary", b"origin"))
+            exchange.always.append((b"access-control-expose-headers", self._exposed))
 
     async def _preflight(self, exchange: Exchange) -> None:
         asked = exchange.headers.get("access-control-request-headers", "content-type, authorization")

@@ -29,6 +29,7 @@ from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.hooks import SilentObserver
 from smg_core.observability.logs import AccessLog, configure
+from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
 from smg_core.server.memory import one_arena
@@ -78,6 +79,10 @@ def serve(config: Config) -> int:
         return 1
     processes = config.server.processes or os.cpu_count() or 1
     host, port = listener.getsockname()[:2]
+    if not is_loopback(config.server.host):
+        log.warning(
+            "listening on %s without asking who sends a request: whoever reaches it may use it", config.server.host
+        )
     log.info("listening on http://%s:%d with %d process(es)", host, port, processes)
     if processes == 1:
         return 1 if _run(config, listener, LocalBoard(), patience=0.0) else 0
