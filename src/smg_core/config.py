@@ -126,6 +126,21 @@ class WorkersConfig:
     tls_key: str | None = option(None, "File of that certificate's private key (PEM).")
     connect_timeout_s: float = option(5.0, "Seconds to wait for a connection.", at_least=0.01, at_most=600)
     request_timeout_s: float = option(600.0, "Seconds one request may take at an engine.", at_least=0.1, at_most=86400)
+    first_token_timeout_s: float = option(
+        120.0, "Seconds until an engine's first token; then another engine is tried.", at_least=0.1, at_most=86400
+    )
+    token_timeout_s: float = option(
+        60.0,
+        "Seconds between two tokens; then another engine is tried, or the stream ends.",
+        at_least=0.1,
+        at_most=86400,
+    )
+    probe_timeout_s: float = option(
+        2.0, "Seconds that an engine may take to answer a health check.", at_least=0.05, at_most=600
+    )
+    probe_failures: int = option(
+        1, "Health checks in a row that an engine may fail before it gets no more requests.", at_least=1, at_most=100
+    )
     health_interval_s: float = option(
         5.0, "Seconds between two health checks of an engine.", at_least=0.1, at_most=3600
     )

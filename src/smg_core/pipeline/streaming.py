@@ -5,7 +5,7 @@ engine's stream. The outcome of every call is reported, with its worker: well or
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from smg_core.clock import Clock
 from smg_core.engines.base import ChatEngine, Engine, EngineRequest, IdsEngine
-from smg_core.errors import InternalError, SmgError
+from smg_core.errors import EngineStalled, InternalError, SmgError
 from smg_core.events import Event, Finished
 from smg_core.hooks import AttemptEnded, FirstToken
 from smg_core.pipeline.attempt import Attempt, Receiver
@@ -22,6 +22,7 @@ from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import FitForChat, FitForIds, fitted
 from smg_core.pipeline.media import Loan
 from smg_core.pipeline.output import OutputProcessor
+from smg_core.pipeline.patience import CallLater, Handle, Patience, Watch
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.steps import Stream
 from smg_core.pipeline.turn import Transcript, Turn
@@ -39,12 +40,24 @@ class OnOutcome(Protocol):
 
 
 class Streaming:
-    """`request_timeout` is the whole time, in seconds, that an engine may take for a call."""
+    """`request_timeout` is the whole time, in seconds, that an engine may take for a call, `patience` how long it may say
+    nothing; `call_later` is the event loop's unless a test hands in its own."""
 
-    def __init__(self, *, clock: Clock, request_timeout: float, on_outcome: OnOutcome) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        request_timeout: float,
+        on_outcome: OnOutcome,
+        patience: Patience | None = None,
+        call_later: CallLater | None = None,
+    ) -> None:
         self._clock = clock
         self._timeout = request_timeout
         self._on_outcome = on_outcome
+        self._patience = patience or Patience()
+        self._call_later = call_later or _call_later
+        self._running: dict[str, set[Attempt[Any]]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
     async def __call__(self, step: Stream, run: Run) -> Turn:
@@ -52,18 +65,31 @@ class Streaming:
         worker, attempt = step.chosen.worker, call.attempt
         run.answer.begin(attempt)
         worker.board.add(worker.row, 1)
+        running = self._running.setdefault(worker.name, set())
+        running.add(attempt)
+        watch = Watch(attempt, self._patience, self._call_later)
         try:
             attempt.reads_from(await call.start(self._timeout))
             await run.answer.carry(attempt)
         except SmgError as error:
             attempt.end(error)
         finally:
+            watch.stop()
+            running.discard(attempt)
             worker.board.add(worker.row, -1)
             call.give_back()
             if attempt.release():
                 self._tell(call.engine, call.id)
             self._report(call, attempt, run)
         return call.turn()
+
+    def move_waiting(self, worker: Worker) -> None:
+        """End those calls of a worker that have brought nothing yet, so that they are tried elsewhere: it no longer answers."""
+        for attempt in list(self._running.get(worker.name, ())):
+            if not attempt.pushes:
+                attempt.end(
+                    EngineStalled("The engine did not answer in time.", detail=f"{worker.name} is {worker.reason}")
+                )
 
     def _tell(self, engine: Engine, request_id: str) -> None:
         """Abort by name too: a servicer may not notice a stream that was reset while it waits for its engine."""
@@ -93,6 +119,10 @@ class Streaming:
                 client_id=run.trace.client_id,
             )
         )
+
+
+def _call_later(seconds: float, callback: Callable[[], None]) -> Handle:
+    return asyncio.get_running_loop().call_later(seconds, callback)
 
 
 class _Call:

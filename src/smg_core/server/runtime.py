@@ -18,7 +18,7 @@ from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
 from smg_core.pipeline.flow import RetryPolicy
-from smg_core.pipeline.performers import performers
+from smg_core.pipeline.performers import CallLater, Patience, performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.protocols.base import RequestLimits
 from smg_core.routing import Policies, Policy, RequestEnded
@@ -27,7 +27,7 @@ from smg_core.server.admission import Admission
 from smg_core.server.loading import ModelLoader
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
-from smg_core.workers.monitor import Monitor, MonitorSettings
+from smg_core.workers.monitor import HealthPolicy, Monitor, MonitorSettings
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 
@@ -40,8 +40,8 @@ class Runtime:
     """Everything between `workers` (engine URLs or WorkerSpecs, beside those in `config`) and whoever answers requests.
 
     `policy` is a name, a factory that is called for each model and role, or an object that serves them all; `tokenizer` a folder,
-    without which the engine is asked for its own. `board` counts requests in flight over several processes; `clock`, `ids` and
-    `rng` are what the rooms are given of the world.
+    without which the engine is asked for its own. `board` counts requests in flight over several processes; `clock`, `ids`,
+    `rng` and `call_later` (by which engines' silence is bounded) are what the rooms are given of the world.
     """
 
     def __init__(
@@ -56,8 +56,10 @@ class Runtime:
         ids: IdSource | None = None,
         rng: random.Random | None = None,
         board: Board | None = None,
+        call_later: CallLater | None = None,
     ) -> None:
         self.config = config or Config()
+        self._call_later = call_later
         self.clock = clock or SystemClock()
         self.ids = ids or random_ids()
         self.rng = rng or random.Random()
@@ -102,8 +104,20 @@ class Runtime:
         )
         await self.onboarding.start()
         workers = self.config.workers
-        settings = MonitorSettings(health_interval=workers.health_interval_s, loads_interval=workers.loads_interval_s)
-        self.monitor = Monitor(self.registry, self._reaching.connect, self.onboarding.join, self.observer, settings)
+        settings = MonitorSettings(
+            health_interval=workers.health_interval_s,
+            loads_interval=workers.loads_interval_s,
+            probe_timeout=workers.probe_timeout_s,
+            health=HealthPolicy(failures=workers.probe_failures),
+        )
+        self.monitor = Monitor(
+            self.registry,
+            self._reaching.connect,
+            self.onboarding.join,
+            self.observer,
+            settings,
+            on_lost=self._on_lost,
+        )
         self._stack.push_async_callback(self.monitor.close)
         self.performers = performers(
             registry=self.registry,
@@ -113,6 +127,8 @@ class Runtime:
             pool=self.pool,
             request_timeout=workers.request_timeout_s,
             on_outcome=self._on_outcome,
+            patience=Patience(workers.first_token_timeout_s, workers.token_timeout_s),
+            call_later=self._call_later,
         )
         self.driver = self.performers.driver()
         for spec in await self._first_workers(self._stack):
@@ -121,6 +137,12 @@ class Runtime:
     async def _first_workers(self, stack: AsyncExitStack) -> list[WorkerSpec]:
         """The workers to begin with. A subclass may start some of its own, which `stack` ends."""
         return self._specs
+
+    def _on_lost(self, worker: Worker) -> None:
+        """A worker no longer answers: what waits for it is tried elsewhere, where there is an elsewhere."""
+        others = (other for other in self.registry if other.state == "ready")
+        if any(set(other.models) & set(worker.models) for other in others):
+            self.performers.streaming.move_waiting(worker)
 
     def _on_outcome(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
         """A call of a worker has ended: told to its watch, and to the policies of its models."""
