@@ -35,6 +35,7 @@ from smg_core.errors import (
     RequestTimeout,
     SmgError,
 )
+from smg_core.hooks import ExchangeEnded, Observer, SilentObserver
 from smg_core.protocols.base import ErrorEncoder
 from smg_core.protocols.errors import error_headers
 from smg_core.server.envelopes import envelope_of
@@ -46,6 +47,7 @@ PROBE_PAUSE = (
     0.01  # seconds between the first two interim responses to a half-closed client; each pause is four times the last
 )
 PROBES = 12
+LONGEST_PATH = 256  # bytes of a path that are told
 GLANCE = 1.0  # seconds that a connection over the bound may say nothing
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~!$&'()*+,;=%0-9A-Za-z]*)(?::[0-9]*)?")
 
@@ -59,6 +61,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     body_rate = 0.0  # bytes a second that a body must bring on average, once it has taken `header_seconds`
     write_seconds = 60.0
     most_connections = 1 << 30
+    observer: Observer = SilentObserver()  # told of what is refused here, before the app
     discard_bytes = 256 * 1024 * 1024
     pipelined = 8  # requests that may wait behind the one under way while the socket is still read
 
@@ -283,6 +286,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._waiting_since = None
             return
         body = self._envelope()(error)
+        self._tell(error, len(body))
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             head = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]
             headers = [
@@ -295,6 +299,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.cycle is not None:
             self.cycle.response_started = self.cycle.response_complete = True
         self.transport.close()
+
+    def _tell(self, error: SmgError, size: int) -> None:
+        """The access log has what the app never sees too; where the app was at it already, it tells itself."""
+        if self.cycle is not None and self.cycle.more_body and not self._head_open:
+            return
+        peer = f"{self.client[0]}:{self.client[1]}" if self.client else ""
+        path = self.url[:LONGEST_PATH].decode("latin-1")
+        seconds = self.loop.time() - (self._waiting_since or self.loop.time())
+        self.observer.report(ExchangeEnded(peer, "", path, error.status, size, seconds, type(error).__name__))
 
     def _envelope(self) -> ErrorEncoder:
         """The envelope of the API that the request under way is for, as far as its head has been read."""
@@ -367,6 +380,7 @@ def protocol_class(
     body_rate: float = 0.0,
     write_seconds: float = 60.0,
     most_connections: int = 1 << 30,
+    observer: Observer | None = None,
 ) -> type[BoundedHttpProtocol]:
     """The protocol with these bounds."""
     bounds = {
@@ -376,5 +390,6 @@ def protocol_class(
         "body_rate": body_rate,
         "write_seconds": write_seconds,
         "most_connections": most_connections,
+        "observer": observer or SilentObserver(),
     }
     return type("BoundedHttpProtocol", (BoundedHttpProtocol,), bounds)

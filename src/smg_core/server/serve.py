@@ -151,6 +151,7 @@ class HttpServer(uvicorn.Server):
                     body_rate=settings.body_bytes_per_s,
                     write_seconds=settings.write_timeout_s,
                     most_connections=self._most,
+                    observer=gateway.observer,
                 ),
                 ws="none",
                 loop="none",
