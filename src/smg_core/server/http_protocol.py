@@ -161,19 +161,21 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)  # first, so that a refusal knows whose path it was
-        self._count(len(url))
+        self._head_bytes += len(url)
+        if self._head_bytes > self.header_bytes:
+            self._stop_long_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value) + 4)
+        self._head_bytes += len(name) + len(value) + 4
+        if self._head_bytes > self.header_bytes:
+            self._stop_long_head()
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
         self.headers.append((name, value))
 
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self.header_bytes:
-            self._stop(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
+    def _stop_long_head(self) -> None:
+        self._stop(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
 
     def _stop(self, fault: SmgError) -> None:
         """Stop the parser within a callback of its; `fault` is what the client is told."""
