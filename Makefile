@@ -1,6 +1,7 @@
 # Every target works by itself on a machine with git, make and Python 3.11 or newer: it makes .venv first, with what that target needs.
 #   make demo          start a gateway before an embedded engine, stream one chat completion, say what to do next
 #   make test          all tests but the slow ones          make test-slow   the slow ones
+#   make test-services what needs programs that tools/services.sh installs (as root): the gateway's tests on a busy machine
 #   make test-interop  the HTTP/2 transport against a gRPC server under Node.js
 #   make test-real     the client tests against a real engine: ENGINE=grpc://host:port
 #                      MODEL=build/tiny-qwen2-vl (by make tiny-qwen2-vl) runs those with pictures, for an engine with that model
@@ -18,7 +19,7 @@ ENVIRONMENT = PYTHON='$(PYTHON)' VENV='$(VENV)' sh tools/environment.sh
 BIN = $(VENV)/bin
 GENERATED = $(BIN)/python tools/config_docs.py
 
-.PHONY: help demo test test-slow test-interop test-real check lint types architecture format bench proto proto-check docs docs-check clean server-env dev-env
+.PHONY: help demo test test-slow test-services test-interop test-real check lint types architecture format bench proto proto-check docs docs-check clean server-env dev-env
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -33,10 +34,13 @@ demo: server-env
 	@$(BIN)/smg-gateway demo
 
 test: dev-env
-	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -q -m "not slow and not real" tests
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -q -m "not slow and not real and not services" tests
 
 test-slow: dev-env
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 -q -m slow tests
+
+test-services: dev-env
+	@$(BIN)/python -m pytest -q -p no:xdist -m services tests
 
 test-interop: dev-env
 	@SMG_INTEROP=1 $(BIN)/python -m pytest -q tests/interop

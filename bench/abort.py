@@ -116,7 +116,10 @@ async def while_the_client_does_not_read(stand: Stand) -> float:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.connect(("127.0.0.1", stand.port))
         sent = json.dumps(body).encode()
-        sock.sendall(b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (CHAT.encode(), len(sent), sent))
+        sock.sendall(
+            b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+            % (CHAT.encode(), len(sent), sent)
+        )
         leave: Callable[[], object] = sock.close
     else:
         answer = await stand.http.send(stand.http.build_request("POST", CHAT, json=body), stream=True)

@@ -37,7 +37,7 @@ class HttpClient:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, body: bytes, *, stream: bool) -> Times:
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         request = head + b"Authorization: Bearer -\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
         began = time.perf_counter()
         self.socket.sendall(request)

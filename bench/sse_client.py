@@ -33,7 +33,7 @@ class Stream(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are not of asyncio's classes
         self.began = self._loop.time()
         self._transport.write(
-            b"POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Authorization: Bearer -\r\nContent-Length: %d\r\n\r\n%b" % (len(self._body), self._body)
         )
 

@@ -76,6 +76,21 @@ class ServerConfig:
     body_timeout_s: float = option(
         60.0, "Seconds a client may take to send a request's body.", at_least=0.1, at_most=3600
     )
+    body_bytes_per_s: float = option(
+        1024.0,
+        "Bytes a second that a body must bring on average, once it has taken header_timeout_s; 0 takes any.",
+        at_least=0,
+        at_most=1e9,
+    )
+    write_timeout_s: float = option(
+        60.0, "Seconds a client may take nothing of an answer that waits for it.", at_least=0.1, at_most=86400
+    )
+    connections: int = option(
+        8192,
+        "Connections of a process; more are answered 503. Fewer where the process may not open as many files.",
+        at_least=1,
+        at_most=1_000_000,
+    )
     keep_alive_s: float = option(75.0, "Seconds an idle connection is kept.", at_least=0, at_most=86400)
     header_bytes: int = option(65536, "Largest head of a request, in bytes.", at_least=1024, at_most=MIB)
     drain_s: float = option(
@@ -85,6 +100,14 @@ class ServerConfig:
         False, "Answer /parse/function_call and /parse/reasoning, which read a text as a model's output."
     )
     access_log: bool = option(False, "Log one line a request.", flag="--access-log")
+    allowed_hosts: tuple[str, ...] = option(
+        (),
+        'Hosts that requests may name, a name or .suffix; "*" allows all. Without any: all, or on the loopback that alone.',
+    )
+    any_content_type: bool = option(
+        False,
+        "Read bodies as JSON whatever their content type says; a page in a browser can then send them from anywhere.",
+    )
     cors_origins: tuple[str, ...] = option((), 'Origins that browsers may call from; "*" allows every origin.')
 
 
@@ -107,6 +130,21 @@ class WorkersConfig:
     tls_key: str | None = option(None, "File of that certificate's private key (PEM).")
     connect_timeout_s: float = option(5.0, "Seconds to wait for a connection.", at_least=0.01, at_most=600)
     request_timeout_s: float = option(600.0, "Seconds one request may take at an engine.", at_least=0.1, at_most=86400)
+    first_token_timeout_s: float = option(
+        120.0, "Seconds until an engine's first token; then another engine is tried.", at_least=0.1, at_most=86400
+    )
+    token_timeout_s: float = option(
+        60.0,
+        "Seconds between two tokens; then another engine is tried, or the stream ends.",
+        at_least=0.1,
+        at_most=86400,
+    )
+    probe_timeout_s: float = option(
+        2.0, "Seconds that an engine may take to answer a health check.", at_least=0.05, at_most=600
+    )
+    probe_failures: int = option(
+        1, "Health checks in a row that an engine may fail before it gets no more requests.", at_least=1, at_most=100
+    )
     health_interval_s: float = option(
         5.0, "Seconds between two health checks of an engine.", at_least=0.1, at_most=3600
     )

@@ -30,6 +30,7 @@
     |   +-- EngineFailed       500  the engine failed while it worked on the request
     |   +-- EngineGarbled      502  the engine broke its own protocol
     |   +-- EngineTimeout      504  no answer within the deadline
+    |       +-- EngineStalled       nothing said for too long: another worker may do it
     +-- Overloaded             503  the gateway itself is full, draining, or has no worker
         +-- NoWorker                no healthy worker for the model
         +-- Draining                this replica is shutting down
@@ -50,6 +51,7 @@ __all__ = [
     "EngineFailed",
     "EngineGarbled",
     "EngineRejected",
+    "EngineStalled",
     "EngineTimeout",
     "FormatViolated",
     "HeadersTooLarge",
@@ -396,6 +398,12 @@ class EngineTimeout(WorkerError):
     status = 504
     anthropic_type = "timeout_error"
     gemini_status = "DEADLINE_EXCEEDED"
+
+
+class EngineStalled(EngineTimeout):
+    """The engine said nothing for longer than it may: another one may be better off."""
+
+    another_worker_may_do = True
 
 
 class Overloaded(SmgError):

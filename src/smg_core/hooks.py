@@ -12,6 +12,7 @@ from msgspec import Struct
 __all__ = [
     "AttemptEnded",
     "EncodeDone",
+    "ExchangeEnded",
     "FirstToken",
     "FormatBroken",
     "MediaLoaded",
@@ -95,8 +96,9 @@ class Retrying(Struct, frozen=True):
 
 class AttemptEnded(Struct, frozen=True):
     """One call of one worker's engine is over, well or not. `outcome` is "ok", "abandoned" (the client left, or the gateway shuts
-    down) or the error's class name; `finish` says why its choices ended, in the order in which they did; `first_seconds` is
-    the time from its start to the first output, None when there was none."""
+    down) or the error's class name, `detail` what the engine said of it, for the operator alone; `finish` says why its choices
+    ended, in the order in which they did; `first_seconds` is the time from its start to the first output, None when there was
+    none. `client_id` is the client's own name for the request, "" where it gave none."""
 
     request_id: str
     worker: str
@@ -107,6 +109,8 @@ class AttemptEnded(Struct, frozen=True):
     first_seconds: float | None
     seconds: float
     at: float
+    detail: str = ""
+    client_id: str = ""
 
 
 class FormatBroken(Struct, frozen=True):
@@ -119,7 +123,8 @@ class FormatBroken(Struct, frozen=True):
 
 
 class RequestFinished(Struct, frozen=True):
-    """The response ended. `outcome` is "ok", "client_gone" or the error's class name; counts are tokens. `worker` is the one that
+    """The response ended. `outcome` is "ok", "client_gone", the error's class name, or "error" for a
+    fault of the gateway that nobody had foreseen; counts are tokens. `worker` is the one that
     served it last ("" when none was chosen), `attempts` how many engine calls it took, `first_seconds` the time to the first
     output, None when there was none, `finish` why the choices ended, in the order in which they did."""
 
@@ -136,6 +141,25 @@ class RequestFinished(Struct, frozen=True):
     attempts: int = 0
     first_seconds: float | None = None
     finish: tuple[str, ...] = ()
+    detail: str = ""
+    client_id: str = ""
+
+
+class ExchangeEnded(Struct, frozen=True):
+    """An HTTP request was answered, or given up, on whatever route, or refused before it had one. `peer` is the other end of its
+    connection, `sent` the bytes of the answer's body, `outcome` as in RequestFinished, `finished` that moment where the request
+    was one to a model. `method`, `path` and `client_id` are the client's words: whoever writes them escapes them."""
+
+    peer: str
+    method: str
+    path: str
+    status: int
+    sent: int
+    seconds: float
+    outcome: str
+    request_id: str = ""
+    client_id: str = ""
+    finished: RequestFinished | None = None
 
 
 class WorkerStateChanged(Struct, frozen=True):
@@ -158,6 +182,7 @@ Moment = (
     | FormatBroken
     | Retrying
     | RequestFinished
+    | ExchangeEnded
     | WorkerStateChanged
 )
 

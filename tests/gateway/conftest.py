@@ -17,6 +17,7 @@ from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver
 
 CHAT = "/v1/chat/completions"
+JSON = {"content-type": "application/json"}
 
 
 def body(text: str = "Hello", **fields: Any) -> dict[str, Any]:
@@ -60,7 +61,7 @@ async def in_process(simulator: SimulatorConfig | None = None, **arguments: Any)
     observer = MemoryObserver()
     async with (
         Gateway.simulated(simulator, observer=observer, **arguments) as gateway,
-        gateway.http_client(httpx, base_url="http://gateway") as http,
+        gateway.http_client(httpx, base_url="http://gateway", headers=JSON) as http,
     ):
         yield House(gateway, http, observer)
 
@@ -76,6 +77,8 @@ async def over_http(
     """A simulated gateway behind a real port, served as `smg-gateway serve` does. The kernel buffers little of what it
     sends, so that a client that does not read is soon felt. `wrap` puts ASGI middleware around its app."""
     observer, config = MemoryObserver(), config or Config()
+    if not config.server.allowed_hosts:
+        config = attrs.evolve(config, server=attrs.evolve(config.server, allowed_hosts=("*",)))  # tests name any host
     gateway = Gateway.simulated(simulator, observer=observer, config=config, **arguments)
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 * 1024)
@@ -89,7 +92,7 @@ async def over_http(
     await eventually(lambda: server.started or running.done(), 30)
     try:
         await gateway.ready()
-        async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False, headers=JSON) as http:
             yield House(gateway, http, observer, url, server)
     finally:
         server.should_exit = True

@@ -74,7 +74,7 @@ async def raw(house: House, **fields: Any) -> AsyncIterator[tuple[asyncio.Stream
 def posted(request: dict[str, Any], *, cut: int = 0) -> bytes:
     """A request as bytes, without its last `cut`."""
     sent = json.dumps(request).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(sent)}\r\n\r\n".encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(sent)}\r\n\r\n".encode()
     return (head + sent)[: len(head) + len(sent) - cut]
 
 

@@ -223,12 +223,13 @@ async def test_retries_are_bounded(streaming: bool) -> None:
     assert asked == 3
 
 
-async def test_a_request_the_engine_calls_wrong_is_not_tried_elsewhere() -> None:
+async def test_a_request_the_engine_calls_wrong_is_not_tried_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
     async with in_process(SAYS, engines=2, config=ALERT) as house, nothing_left(house):
         house.engine.inject(Fault("refuse", status="INVALID_ARGUMENT", message="top_p is odd"))
         answer = await house.chat()
 
-    assert error_of(answer, 400)["message"] == "top_p is odd"
+    assert error_of(answer, 400)["message"] == "The engine rejected the request."
+    assert "top_p is odd" in caplog.text
     assert not house.observer.of(Retrying)
 
 

@@ -34,7 +34,15 @@ async def house() -> AsyncIterator[House]:
 
 def request(text: str, *heads: str, version: str = "1.1", **fields: Any) -> bytes:
     sent = json.dumps(body(text, **fields)).encode()
-    lines = [f"POST {CHAT} HTTP/{version}", "host: gateway", f"content-length: {len(sent)}", *heads, "", ""]
+    lines = [
+        f"POST {CHAT} HTTP/{version}",
+        "host: gateway",
+        "content-type: application/json",
+        f"content-length: {len(sent)}",
+        *heads,
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode() + sent
 
 
@@ -105,7 +113,8 @@ async def test_what_two_servers_could_read_differently_never_reaches_the_app(hou
 
 async def test_a_body_in_chunks_with_extensions_and_trailers_is_read(house: House) -> None:
     sent = json.dumps(body("apple")).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\n{CLOSE}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    lines = [f"POST {CHAT} HTTP/1.1", "host: x", CLOSE, "content-type: application/json", "transfer-encoding: chunked"]
+    head = "\r\n".join([*lines, "", ""]).encode()
     chunks = b"".join(b"1;name=value\r\n%c\r\n" % byte for byte in sent[:20]) + b"%X\r\n%b\r\n" % (
         len(sent) - 20,
         sent[20:],
@@ -117,7 +126,7 @@ async def test_a_body_in_chunks_with_extensions_and_trailers_is_read(house: Hous
 
 
 async def test_a_broken_chunk_is_400_and_nothing_hangs(house: House) -> None:
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n".encode()
     said = await exchange(house, head + b"5\r\nabcdeXX\r\n", b"0\r\n\r\n")
 
     assert said.startswith(b"HTTP/1.1 400 ")
@@ -140,7 +149,7 @@ async def test_a_client_that_expects_100_is_asked_for_its_body(house: House) -> 
 async def test_a_client_that_expects_100_for_what_is_refused_is_not_asked_and_its_connection_closed(
     house: House,
 ) -> None:
-    head = b"POST %s HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: %d\r\n\r\n"
+    head = b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: %d\r\n\r\n"
     large = await exchange(house, head % (CHAT.encode(), 1 << 40))
     lost = await exchange(house, head % (b"/nowhere", 5))
 
@@ -163,7 +172,7 @@ async def test_a_client_of_http_1_0_gets_plain_bytes_and_the_end_of_the_connecti
 
 async def test_a_connection_is_used_again_after_every_kind_of_refusal(house: House) -> None:
     bad = json.dumps(body(temperature=9)).encode()
-    refused = b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b"
+    refused = b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
     pieces = [
         refused % (CHAT.encode(), len(bad), bad),
         refused % (b"/nowhere", 100_000, b"x" * 100_000),
@@ -241,7 +250,7 @@ async def test_slow_clients_are_sent_away_and_cost_the_others_nothing() -> None:
 async def test_a_refused_body_that_never_ends_is_not_read_for_ever() -> None:
     config = Config(server=ServerConfig(body_timeout_s=0.5))
     async with over_http(SAYS, config=config) as house:
-        head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {1 << 40}\r\n\r\n".encode()
+        head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {1 << 40}\r\n\r\n".encode()
         said = await exchange(house, head, b"x" * 1000)
 
     assert said.startswith(b"HTTP/1.1 413 ")
@@ -249,7 +258,9 @@ async def test_a_refused_body_that_never_ends_is_not_read_for_ever() -> None:
 
 async def test_a_refused_body_is_thrown_away_within_a_bound(house: House) -> None:
     async with connected(house) as (reader, writer):
-        writer.write(f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: {1 << 40}\r\n\r\n".encode())
+        writer.write(
+            f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {1 << 40}\r\n\r\n".encode()
+        )
         assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 413 ")
         port = writer.get_extra_info("sockname")[1]
         (connection,) = (each for each in house.server.server_state.connections if each.client[1] == port)

@@ -153,6 +153,8 @@ async def test_what_has_not_finished_when_the_drain_is_over_is_told_so_in_band()
     assert [error["message"] for error in errors] == ["The gateway is shutting down."]
     assert status == 0
     assert not served.told("Traceback")
+    assert not served.told("ERROR"), served.log
+    assert served.told("WARNING") == served.told("have not finished in 0.1 s and are ended")
 
 
 async def test_a_second_signal_ends_it_without_waiting() -> None:
@@ -173,7 +175,10 @@ async def test_a_request_whose_body_is_still_coming_when_the_drain_begins_is_tur
         await begin(served, 1)
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         sent = json.dumps(body()).encode()
-        writer.write(b"POST %s HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (CHAT.encode(), len(sent)))
+        writer.write(
+            b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+            % (CHAT.encode(), len(sent))
+        )
         writer.write(sent[:5])
         await writer.drain()
         served.process.send_signal(signal.SIGTERM)
@@ -269,9 +274,9 @@ async def test_every_request_is_a_line_of_the_access_log_that_holds_no_prompt() 
         await served.http.post(CHAT, json=body("a secret word"))
         await served.http.post(CHAT, json=body("a secret word", stream=True))
         await served.http.post(CHAT, json=body("a secret word", temperature=-1))
-        await eventually(lambda: len(served.told("smg.access")) == 3)
+        await eventually(lambda: len(served.told(f"path={CHAT}")) == 3)
 
-    assert [line.split("outcome=")[1].split()[0] for line in served.told("smg.access")] == [
+    assert [line.split("outcome=")[1].split()[0] for line in served.told(f"path={CHAT}")] == [
         "ok",
         "ok",
         "InvalidRequest",

@@ -116,7 +116,7 @@ def error_from_status(code: int, message: str = "") -> SmgError | None:
     text = message[:_MAX_TEXT]
     shown = name if known else f"status {code}"
     detail = f"{shown}: {text}" if text else shown
-    return kind(text if text and kind is EngineRejected else told, detail=detail)
+    return kind(told, detail=detail)
 
 
 def error_from_http(status: int, text: str = "") -> SmgError:

@@ -1,44 +1,66 @@
 """Log lines for people or machines, and the access log (edge: it configures logging).
 
 A library does not own logging: nothing here runs unless the reference app, or a user, calls it. Lines never hold prompts,
-answers or headers.
+answers or headers. What a client sent is never a line's beginning or end: control characters are written as escapes.
 """
 
 import logging
+import re
 import sys
 import time
 from typing import Literal
 
 import msgspec
 
-from smg_core.hooks import Moment, RequestFinished
+from smg_core.hooks import ExchangeEnded, Moment
 
 __all__ = ["AccessLog", "configure"]
 
 log = logging.getLogger("smg.access")
 
+LONGEST = 256  # characters of one word of a client's
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+
+_ONE_WORD = re.compile(r"[!#-<>-~]+")  # printable ASCII but space, quote and equals sign
+
+
+def _plain(text: str) -> str:
+    """`text` on one line: control characters, and what changes the direction of a line, as escapes."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class _TextFormatter(logging.Formatter):
+    """One line, and below it the trace of an exception."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
+        record.message = _plain(record.message)
+        return super().formatMessage(record)
+
 
 class _JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line. A record's `fields` are members of it; then there is no message to take apart."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
         }
+        fields = getattr(record, "fields", None)
+        if fields is None:
+            line["message"] = record.getMessage()
+        else:
+            line |= fields
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line).decode()
+        return _plain(msgspec.json.encode(line).decode())  # an escape within a JSON text is one of JSON's
 
 
 def configure(level: str, form: Literal["text", "json"]) -> None:
     """Send this package's logs to standard error, from `level` up."""
     stream = logging.StreamHandler(sys.stderr)
-    stream.setFormatter(
-        _JsonFormatter() if form == "json" else logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    )
+    text = _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    stream.setFormatter(_JsonFormatter() if form == "json" else text)
     root = logging.getLogger()
     root.handlers[:] = [stream]
     root.setLevel(level.upper())
@@ -47,21 +69,51 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
 
 
 class AccessLog:
-    """Logs one line for every request that ended."""
+    """Logs one line for every HTTP request, whatever its route and however it ended."""
 
     __slots__ = ()
 
     def report(self, moment: Moment) -> None:
-        if isinstance(moment, RequestFinished):
-            log.info(
-                "%s %s model=%s status=%d outcome=%s prompt=%d completion=%d cached=%d seconds=%.3f",
-                moment.request_id,
-                moment.api,
-                moment.model,
-                moment.status,
-                moment.outcome,
-                moment.prompt_tokens,
-                moment.completion_tokens,
-                moment.cached_tokens,
-                moment.seconds,
-            )
+        if isinstance(moment, ExchangeEnded):
+            fields = _fields(moment)
+            words = " ".join(f"{name}={_word(value)}" for name, value in fields.items())
+            log.info("%s", words, extra={"fields": fields})
+
+
+def _fields(ended: ExchangeEnded) -> dict[str, object]:
+    """What there is to say of one request, in the order in which it is written."""
+    fields: dict[str, object] = {
+        "peer": ended.peer,
+        "method": _cut(ended.method),
+        "path": _cut(ended.path),
+        "status": ended.status,
+        "bytes": ended.sent,
+        "seconds": round(ended.seconds, 4),
+        "outcome": ended.outcome,
+        "request_id": ended.request_id,
+        "client_request_id": ended.client_id,
+    }
+    done = ended.finished
+    if done is not None:
+        fields |= {
+            "api": done.api,
+            "model": _cut(done.model),
+            "worker": done.worker,
+            "attempts": done.attempts,
+            "prompt_tokens": done.prompt_tokens,
+            "completion_tokens": done.completion_tokens,
+            "cached_tokens": done.cached_tokens,
+            "first_token_seconds": None if done.first_seconds is None else round(done.first_seconds, 4),
+        }
+    return fields
+
+
+def _cut(text: str) -> str:
+    """As much of a client's words as a line has room for."""
+    return text[:LONGEST].encode("utf-8", "replace").decode()
+
+
+def _word(value: object) -> str:
+    """A value between `=` and a space: quoted where it would not be one word."""
+    text = "-" if value is None or value == "" else str(value)
+    return text if _ONE_WORD.fullmatch(text) else _plain(msgspec.json.encode(text).decode())

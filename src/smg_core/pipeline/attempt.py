@@ -87,7 +87,8 @@ class Receiver(Protocol):
 
 class Attempt(Generic[Item]):
     """`on_first` is called once, when the first events come. `tells_stops` says that the engine was given all that ends the
-    turn, so that it ends by itself where we end it."""
+    turn, so that it ends by itself where we end it. `pushes` counts what the engine has brought, `paused`
+    says that it is held back."""
 
     __slots__ = (
         "_call",
@@ -97,6 +98,8 @@ class Attempt(Generic[Item]):
         "_tells_stops",
         "_usage",
         "error",
+        "paused",
+        "pushes",
         "reader",
         "state",
     )
@@ -112,6 +115,8 @@ class Attempt(Generic[Item]):
         self.reader = reader
         self.state: Literal["running", "complete", "failed"] = "running"
         self.error: SmgError | None = None
+        self.pushes = 0
+        self.paused = False
         self._receiver = receiver
         self._on_first = on_first
         self._tells_stops = tells_stops
@@ -125,6 +130,7 @@ class Attempt(Generic[Item]):
         """What one read of the engine's stream brought."""
         if self.state != "running":
             return
+        self.pushes += 1
         reader = self.reader
         try:
             events, failure = reader.feed(outputs), None
@@ -184,10 +190,12 @@ class Attempt(Generic[Item]):
 
     def pause(self) -> None:
         """Hold the engine back until `resume`."""
+        self.paused = True
         if self._call is not None:
             self._call.pause()
 
     def resume(self) -> None:
+        self.paused = False
         if self._call is not None:
             self._call.resume()
 

@@ -11,6 +11,7 @@ import attrs
 from smg_core.clock import Clock
 from smg_core.pipeline.driver import Driver, Performer, finish, wait
 from smg_core.pipeline.executor import FairExecutor
+from smg_core.pipeline.patience import CallLater, Patience
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
@@ -19,7 +20,7 @@ from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Policies
 from smg_core.workers.registry import Registry
 
-__all__ = ["Performers", "performers"]
+__all__ = ["CallLater", "Patience", "Performers", "performers"]
 
 
 @attrs.frozen(eq=False)
@@ -55,10 +56,18 @@ def performers(
     executor: FairExecutor,
     request_timeout: float,
     on_outcome: OnOutcome,
+    patience: Patience | None = None,
+    call_later: CallLater | None = None,
 ) -> Performers:
     """The performers of one gateway. Arguments as of `Preparing`, `Selecting` and `Streaming`."""
     return Performers(
         Preparing(registry=registry, models=models, clock=clock, executor=executor),
         Selecting(registry=registry, models=models, policies=policies, clock=clock),
-        Streaming(clock=clock, request_timeout=request_timeout, on_outcome=on_outcome),
+        Streaming(
+            clock=clock,
+            request_timeout=request_timeout,
+            on_outcome=on_outcome,
+            patience=patience,
+            call_later=call_later,
+        ),
     )

@@ -5,14 +5,14 @@ engine's stream. The outcome of every call is reported, with its worker: well or
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
 from smg_core.engines.base import Call, ChatEngine, Engine, EngineOutput, EngineRequest, IdsEngine
-from smg_core.errors import InternalError, SmgError
+from smg_core.errors import EngineStalled, InternalError, SmgError
 from smg_core.events import Event, Finished
 from smg_core.hooks import AttemptEnded, FirstToken, FormatBroken
 from smg_core.pipeline.attempt import Attempt, Reader, Receiver
@@ -21,6 +21,7 @@ from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import FitForChat, FitForIds, fitted
 from smg_core.pipeline.media import Loan
 from smg_core.pipeline.output import OutputProcessor
+from smg_core.pipeline.patience import CallLater, Handle, Patience, Watch
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.steps import Stream
 from smg_core.pipeline.turn import Transcript, Turn
@@ -38,12 +39,24 @@ class OnOutcome(Protocol):
 
 
 class Streaming:
-    """`request_timeout` is the whole time, in seconds, that an engine may take for a call."""
+    """`request_timeout` is the whole time, in seconds, that an engine may take for a call, `patience` how long it may say
+    nothing; `call_later` is the event loop's unless a test hands in its own."""
 
-    def __init__(self, *, clock: Clock, request_timeout: float, on_outcome: OnOutcome) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        request_timeout: float,
+        on_outcome: OnOutcome,
+        patience: Patience | None = None,
+        call_later: CallLater | None = None,
+    ) -> None:
         self._clock = clock
         self._timeout = request_timeout
         self._on_outcome = on_outcome
+        self._patience = patience or Patience()
+        self._call_later = call_later or _call_later
+        self._running: dict[str, set[Attempt[Any]]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
     async def __call__(self, step: Stream, run: Run) -> Turn:
@@ -51,18 +64,31 @@ class Streaming:
         worker, attempt = step.chosen.worker, call.attempt
         run.answer.begin(attempt)
         worker.board.add(worker.row, 1)
+        running = self._running.setdefault(worker.name, set())
+        running.add(attempt)
+        watch = Watch(attempt, self._patience, self._call_later)
         try:
             attempt.reads_from(await call.start(self._timeout))
             await run.answer.carry(attempt)
         except SmgError as error:
             attempt.end(error)
         finally:
+            watch.stop()
+            running.discard(attempt)
             worker.board.add(worker.row, -1)
             call.give_back()
             if attempt.release():
                 self._tell(call.engine, call.id)
             self._report(call, attempt, run)
         return call.turn()
+
+    def move_waiting(self, worker: Worker) -> None:
+        """End those calls of a worker that have brought nothing yet, so that they are tried elsewhere: it no longer answers."""
+        for attempt in list(self._running.get(worker.name, ())):
+            if not attempt.pushes:
+                attempt.end(
+                    EngineStalled("The engine did not answer in time.", detail=f"{worker.name} is {worker.reason}")
+                )
 
     def _tell(self, engine: Engine, request_id: str) -> None:
         """Abort by name too: a servicer may not notice a stream that was reset while it waits for its engine."""
@@ -73,9 +99,9 @@ class Streaming:
     def _report(self, call: "_Call", attempt: Attempt[Any], run: Run) -> None:
         step, now = call.step, self._clock.monotonic()
         worker, seconds = step.chosen.worker, now - call.began
-        outcome = "ok" if attempt.state == "complete" else "abandoned"
+        outcome, detail = "ok" if attempt.state == "complete" else "abandoned", ""
         if attempt.error is not None:
-            outcome = type(attempt.error).__name__
+            outcome, detail = type(attempt.error).__name__, attempt.error.detail or ""
         self._on_outcome(worker, attempt.error, seconds)
         for each in attempt.reader.finishes:
             if each.violation is not None:
@@ -91,8 +117,14 @@ class Streaming:
                 first_seconds=call.first_seconds,
                 seconds=seconds,
                 at=now,
+                detail=detail,
+                client_id=run.trace.client_id,
             )
         )
+
+
+def _call_later(seconds: float, callback: Callable[[], None]) -> Handle:
+    return asyncio.get_running_loop().call_later(seconds, callback)
 
 
 class _Call:

@@ -38,12 +38,14 @@ _PHASES: Mapping[type, str] = {
 
 class Trace:
     """Moments of the request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
-    first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended."""
+    first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended.
+    `client_id` is the client's own name for the request."""
 
-    __slots__ = ("_tell", "attempts", "ended", "first", "moments", "prompted", "started")
+    __slots__ = ("_tell", "attempts", "client_id", "ended", "first", "moments", "prompted", "started")
 
-    def __init__(self, started: float, observer: Observer) -> None:
+    def __init__(self, started: float, observer: Observer, client_id: str = "") -> None:
         self.started = started
+        self.client_id = client_id
         self.moments: list[Moment] = []
         self.prompted: Prompted | None = None
         self.first: FirstToken | None = None

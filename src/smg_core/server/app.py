@@ -8,16 +8,20 @@ first request.
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Awaitable, Callable
 
 import attrs
 
-from smg_core.errors import MethodNotAllowed, ModelNotFound, NotFound, Overloaded, SmgError
+from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, ModelNotFound, NotFound, Overloaded, SmgError
+from smg_core.hooks import ExchangeEnded, SilentObserver
+from smg_core.observability.repeats import Repeats
 from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.errors import error_headers
 from smg_core.protocols.models import ModelCard, model_body, models_body
 from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
 from smg_core.server.apis import CHAT
+from smg_core.server.browsers import check_json_type, hosts_taken
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous
@@ -36,14 +40,18 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 @attrs.frozen
 class Endpoint:
-    """What answers a route. A public one is not asked whose its requests are."""
+    """What answers a route. A public one is not asked whose its requests are; one that reads JSON refuses other types."""
 
     answer: Handler
     public: bool = False
+    reads_json: bool = False
 
 
 PARSE_COST = 16
 """How much longer a character takes to be parsed than to be encoded, which is what lanes of the executor are cut by."""
+EXPOSED = ("retry-after", "retry-after-ms", "x-should-retry", "x-smg-explain")
+"""What SDKs read of an answer's head, beside the request's id; a browser keeps it from them unless it is named."""
+SHOWN = 200  # characters of a path that an answer or a log repeats
 JSON_TYPE: Header = (b"content-type", b"application/json")
 
 
@@ -53,10 +61,16 @@ class App:
     def __init__(self, gateway: Runtime, identify: Identify = anonymous) -> None:
         self._gateway = gateway
         self._identify = identify
-        self._origins = gateway.config.server.cors_origins
+        self._watched = not isinstance(gateway.observer, SilentObserver)
+        self._faults = Repeats()
+        server = gateway.config.server
+        self._origins = server.cors_origins
+        self._hosts = hosts_taken(server.host, server.allowed_hosts)
+        self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
+        self._any_type = server.any_content_type
         self._routes: Routes[Endpoint] = Routes(
             [
-                Route("POST", "/v1/chat/completions", Endpoint(Inference(gateway, CHAT))),
+                Route("POST", "/v1/chat/completions", Endpoint(Inference(gateway, CHAT), reads_json=True)),
                 Route("GET", "/v1/models", Endpoint(self._models)),
                 Route("GET", "/v1/models/{model:path}", Endpoint(self._model)),
                 Route("GET", "/health", Endpoint(self._readiness, public=True)),
@@ -89,23 +103,68 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, exchange: Exchange) -> None:
+        """Answer, and tell how that ended."""
+        gateway = self._gateway
+        started = gateway.clock.monotonic()
+        exchange.client_id = gateway.client_id(exchange.headers)
+        if self._watched:
+            exchange.count_direct()
+        outcome = "error"
+        try:
+            outcome = await self._answered(exchange)
+        finally:
+            finished = exchange.finished
+            gateway.observer.report(
+                ExchangeEnded(
+                    peer=exchange.peer,
+                    method=exchange.method,
+                    path=exchange.path,
+                    status=exchange.status or (finished.status if finished is not None else InternalError.status),
+                    sent=exchange.sent,
+                    seconds=gateway.clock.monotonic() - started,
+                    outcome=finished.outcome if finished is not None else outcome,
+                    request_id=exchange.request_id,
+                    client_id=exchange.client_id,
+                    finished=finished,
+                )
+            )
+
+    async def _answered(self, exchange: Exchange) -> str:
+        """Answer; returns the outcome. Raises what came up once the answer had begun."""
         try:
             if not self._gateway.started:
                 await self._gateway.start()
             if self._origins:
                 self._allow_origin(exchange)
             endpoint = self._find(exchange)
+            if not endpoint.public and self._hosts is not None:
+                self._hosts.check(exchange.scope, exchange.headers.get("host", ""))
+            if endpoint.reads_json and not self._any_type:
+                check_json_type(exchange.headers.get("content-type", ""))
             if not endpoint.public:
                 exchange.caller = await self._identify(exchange)
             await endpoint.answer(exchange)
         except SmgError as error:
             await self._error(exchange, error)
-        except Exception:
+            return "client_gone" if isinstance(error, ClientGone) else type(error).__name__
+        except Exception as error:
             # The last line before the server: whatever it was, the client gets an envelope and the operator the trace.
-            log.exception("%s %s failed", exchange.method, exchange.path)
+            self._log(exchange, error)
             if exchange.started:
                 raise
             await self._error(exchange, internal_error())
+            return "error"
+        return "ok"
+
+    def _log(self, exchange: Exchange, error: Exception) -> None:
+        """Write the trace of a fault, once a while for each place where one is raised."""
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        again = self._faults.note((type(error).__name__, place.filename, place.lineno), self._gateway.clock.monotonic())
+        if again is None:
+            return
+        told = f", {again} more like it since the last time" if again else ""
+        names = f"request {exchange.request_id} (client's {exchange.client_id or 'none'})"
+        log.error("%s %s failed, %s%s", exchange.method, exchange.path[:200], names, told, exc_info=error)
 
     def _find(self, exchange: Exchange) -> Endpoint:
         method, path, raw_path = exchange.method, exchange.path, exchange.raw_path
@@ -115,28 +174,32 @@ class App:
             return match.target
         allowed = ", ".join(self._routes.allowed(path, raw_path))
         if not allowed:
-            raise NotFound(f"There is no {path} here.")
+            raise NotFound(f"There is no {path[:SHOWN]} here.")
         if method == "OPTIONS" and self._origins:
             return Endpoint(self._preflight, public=True)  # browsers send no credentials with it
         exchange.always.append((b"allow", allowed.encode()))
-        raise MethodNotAllowed(f"{path} does not take {method}; it takes {allowed}.")
+        raise MethodNotAllowed(f"{path[:SHOWN]} does not take {method}; it takes {allowed}.")
 
     async def _error(self, exchange: Exchange, error: SmgError) -> None:
-        request_id = self._gateway.ids("req-")
-        headers: list[Header] = [*error_headers(error), self._gateway.id_header(exchange.headers, request_id)]
+        if not exchange.request_id:
+            exchange.request_id = self._gateway.ids("req-")
+        headers: list[Header] = [*error_headers(error), self._gateway.id_header(exchange.name)]
         envelope = envelope_of(exchange.path, exchange.headers, exchange.query)
-        await exchange.respond(error.status, envelope(error, request_id), headers)
+        await exchange.respond(error.status, envelope(error, exchange.request_id), headers)
+
+    async def _json(self, exchange: Exchange, body: bytes) -> None:
+        """Answer 200 with `body`."""
+        exchange.request_id = self._gateway.ids("req-")
+        await exchange.respond(200, body, [JSON_TYPE, self._gateway.id_header(exchange.name)])
 
     # ------------------------------------------------------------------------------------------------- small answers
 
     async def _models(self, exchange: Exchange) -> None:
-        await exchange.respond(
-            200, models_body([self._card(name) for name in sorted(self._gateway.models)]), [JSON_TYPE]
-        )
+        await self._json(exchange, models_body([self._card(name) for name in sorted(self._gateway.models)]))
 
     async def _model(self, exchange: Exchange) -> None:
         card = self._card(exchange.path_values["model"])
-        await exchange.respond(200, model_body(card), [JSON_TYPE])
+        await self._json(exchange, model_body(card))
 
     def _card(self, name: str) -> ModelCard:
         """The card of one model. Raises ModelNotFound."""
@@ -148,20 +211,20 @@ class App:
         )
 
     async def _liveness(self, exchange: Exchange) -> None:
-        await exchange.respond(200, b'{"status":"ok"}', [JSON_TYPE])
+        await self._json(exchange, b'{"status":"ok"}')
 
     async def _readiness(self, exchange: Exchange) -> None:
         if self._gateway.draining:
             raise Overloaded("The gateway is shutting down.", retry_after=self._gateway.admission.retry_after)
         if not self._gateway.ready_now:
             raise Overloaded("No worker is ready.", retry_after=self._gateway.admission.retry_after)
-        await exchange.respond(200, b'{"status":"ok"}', [JSON_TYPE])
+        await self._json(exchange, b'{"status":"ok"}')
 
     def _parse_routes(self) -> list[Route[Endpoint]]:
         """Off unless the operator asks for them: they are work without a model."""
         return [
-            Route("POST", "/parse/function_call", Endpoint(self._parse(parse_function_call))),
-            Route("POST", "/parse/reasoning", Endpoint(self._parse(parse_reasoning))),
+            Route("POST", "/parse/function_call", Endpoint(self._parse(parse_function_call), reads_json=True)),
+            Route("POST", "/parse/reasoning", Endpoint(self._parse(parse_reasoning), reads_json=True)),
         ]
 
     def _parse(self, parse: "Callable[[bytes, RequestLimits, FamilyOf, GivenUp], bytes]") -> Handler:
@@ -182,7 +245,7 @@ class App:
                 return
             finally:
                 exchange.unwatch()
-            await exchange.respond(200, parsed, [JSON_TYPE])
+            await self._json(exchange, parsed)
 
         return answer
 
@@ -198,6 +261,7 @@ class App:
         if origin is not None and (origin in self._origins or "*" in self._origins):
             exchange.always.append((b"access-control-allow-origin", origin.encode("latin-1")))
             exchange.always.append((b"vary", b"origin"))
+            exchange.always.append((b"access-control-expose-headers", self._exposed))
 
     async def _preflight(self, exchange: Exchange) -> None:
         asked = exchange.headers.get("access-control-request-headers", "content-type, authorization")

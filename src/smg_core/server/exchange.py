@@ -6,11 +6,13 @@ tells of a lost connection by a plain call; under any other ASGI server one task
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, final
 from urllib.parse import parse_qsl, quote, unquote
 
-from smg_core.errors import ClientGone, PayloadTooLarge
+from smg_core.errors import ClientGone, InvalidRequest, PayloadTooLarge, UnsupportedMedia
+from smg_core.hooks import RequestFinished
 from smg_core.request import Caller
 
 __all__ = ["DISCONNECT", "DirectSend", "Disconnect", "Exchange", "Header", "Receive", "Scope", "Send", "write_now_of"]
@@ -24,6 +26,11 @@ Header = tuple[bytes, bytes]
 DISCONNECT = "smg.disconnect"
 """Key of the scope under which a server that tells of a lost connection by a plain call puts its `Disconnect`."""
 
+_PLAIN = frozenset({"identity", ""})
+_CODINGS = _PLAIN | {"gzip", "x-gzip"}
+_INFLATED = 65536  # bytes that are inflated before others have their turn
+_GZIP = 16 + zlib.MAX_WBITS
+
 _NO_VALUES: Mapping[str, str] = {}
 _NOBODY = Caller()
 
@@ -34,6 +41,31 @@ def _as_sent(path: str, root: str, raw_path: bytes) -> bytes:
         return b""
     raw_path = raw_path.removeprefix(quote(root).encode())
     return raw_path if unquote(raw_path.decode("latin-1")) == path else b""
+
+
+async def _inflated(pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
+    """What `pieces` are the gzip of, in slices small enough for the event loop. Raises InvalidRequest where they are not
+    gzip, and PayloadTooLarge once more than `limit` bytes were sent, which may inflate to nothing."""
+    inflate, sent = zlib.decompressobj(_GZIP), 0
+    async for piece in pieces:
+        sent += len(piece)
+        if sent > limit:
+            raise PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
+        if piece and inflate.eof:
+            raise InvalidRequest("The request body goes on behind the end of its gzip.")
+        full = True  # the last slice was as long as it may be, so that more may wait
+        while piece or full:
+            try:
+                slice_ = inflate.decompress(piece, _INFLATED)
+            except zlib.error:
+                raise InvalidRequest("The request body is not valid gzip.") from None
+            piece, full = inflate.unconsumed_tail, len(slice_) == _INFLATED
+            yield slice_
+            await asyncio.sleep(0)
+        if inflate.unused_data:
+            raise InvalidRequest("The request body goes on behind the end of its gzip.")
+    if not inflate.eof:
+        raise InvalidRequest("The request body is not valid gzip.")
 
 
 class Disconnect:
@@ -95,6 +127,8 @@ class Exchange:
 
     `path` is decoded and without the path that the app is mounted under, `raw_path` the same as it was sent. `path_values` is
     what the route's pattern found in it, and `caller` whose request it is: the app says both, before the handler is called.
+    `request_id` is ours and `client_id` the client's name for the request. `status` and `sent` (bytes of the body) are of the
+    answer so far; `finished` is set by the handler of a request to a model.
     """
 
     __slots__ = (
@@ -105,14 +139,19 @@ class Exchange:
         "_task",
         "always",
         "caller",
+        "client_id",
+        "finished",
         "gone",
         "headers",
         "method",
         "path",
         "path_values",
         "raw_path",
+        "request_id",
         "scope",
+        "sent",
         "started",
+        "status",
         "write_now",
     )
 
@@ -131,11 +170,39 @@ class Exchange:
         self.caller = _NOBODY
         self.write_now = write_now_of(send)
         self.always: list[Header] = []
+        self.request_id = self.client_id = ""
+        self.status = self.sent = 0
+        self.finished: RequestFinished | None = None
         self.started = False
         self.gone = False
         self._asked = False
         self._task: asyncio.Task[Any] | None = None
         self._listener: asyncio.Future[Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the answer calls the request: the client's own name for it, else ours."""
+        return self.client_id or self.request_id
+
+    @property
+    def peer(self) -> str:
+        """The other end of the connection, "" where there is none."""
+        client = self.scope.get("client")
+        return f"{client[0]}:{client[1]}" if client else ""
+
+    def count_direct(self) -> None:
+        """Count what `write_now` writes too: only done where somebody asks how much was sent, since it runs for every token."""
+        direct = self.write_now
+        if direct is None:
+            return
+
+        def counted(data: bytes) -> bool:
+            if not direct(data):
+                return False
+            self.sent += len(data)
+            return True
+
+        self.write_now = counted
 
     @property
     def query(self) -> Mapping[str, tuple[str, ...]]:
@@ -149,26 +216,34 @@ class Exchange:
         return found
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Raises PayloadTooLarge as soon as it is over `limit` bytes, and ClientGone."""
+        """The whole body, without its content coding. Raises PayloadTooLarge as soon as it is over `limit` bytes, as sent or
+        without the coding, UnsupportedMedia for a coding other than gzip, and ClientGone."""
+        too_large = PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
         declared = self.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > limit:
-            raise PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
+            raise too_large
+        coding = self.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in _CODINGS:
+            self.always.append((b"accept-encoding", b"gzip"))
+            raise UnsupportedMedia("The content coding of a request's body is gzip or none.")
         self._asked = True
-        message = await self._receive()
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body", False) and message["type"] == "http.request" and len(body) <= limit:
-            return body
-        pieces, size = [body], len(body)
-        while True:
+        pieces, size = [], 0
+        async for piece in self._pieces() if coding in _PLAIN else _inflated(self._pieces(), limit):
+            size += len(piece)
+            if size > limit:
+                raise too_large
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        """The body as it arrives. Raises ClientGone."""
+        more = True
+        while more:
+            message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone("The client left before its request was complete.")
-            if size > limit:
-                raise PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
-            if not message.get("more_body", False):
-                return b"".join(pieces)
-            message = await self._receive()
-            pieces.append(message.get("body", b""))
-            size += len(pieces[-1])
+            more = message.get("more_body", False)
+            yield message.get("body", b"")
 
     def watch(self) -> None:
         """From here on, a client that leaves cancels the current task; `left` then says that this was why. To be called
@@ -198,7 +273,7 @@ class Exchange:
 
     async def start(self, status: int, headers: Sequence[Header]) -> None:
         """Send the response's head."""
-        self.started = True
+        self.started, self.status = True, status
         if not self._asked and "expect" in self.headers:
             # The client waits to be asked for its body and may now keep it: what follows is no request's beginning for sure.
             self.always.append((b"connection", b"close"))
@@ -206,6 +281,7 @@ class Exchange:
 
     async def write(self, data: bytes, last: bool) -> None:
         """Send some of the response's body."""
+        self.sent += len(data)
         await self._send({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:

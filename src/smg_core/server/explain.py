@@ -34,12 +34,20 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
         token_ids=prompted.ids,
         prompt_characters=encoded.characters,
         cached_characters=encoding.cached_characters if encoding is not None else None,
-        worker=picked.worker if picked is not None else None,
+        worker=_label(runtime, picked.worker) if picked is not None else None,
         policy=picked.policy if picked is not None else None,
-        attempts=trace.workers,
+        attempts=tuple(_label(runtime, name) for name in trace.workers),
         phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
         notes=notes,
     )
+
+
+def _label(runtime: Runtime, name: str) -> str:
+    """What a worker is called before clients: the name that the operator gave it, a number where its name is its address."""
+    worker = runtime.registry.get(name)
+    if worker is None:
+        return "a worker that has left"
+    return worker.spec.name or f"worker-{worker.row + 1}"
 
 
 async def rehearsal(runtime: Runtime, decode: Callable[[], GenerationRequest]) -> Explanation:

@@ -1,27 +1,55 @@
 """uvicorn's HTTP protocol with what it leaves open closed (edge).
 
-Adds bounds on a request's head (bytes and seconds) and on the seconds a body may take, answers what cannot be parsed in the
-envelope of the API it was for, and tells the app at once when the client of a running request has left; for that the socket is
-read while a response is under way, whatever else the client sends. A request that is broken does not take the answers before it
-with it. A body that is refused is still read and thrown away, within bounds: a connection closed over unread bytes is reset,
-and the client would see that instead of its answer. Deadlines are looked at by a sweep over the connections twice a second, so
-a request pays for them with two attribute writes. The app's `send` is a `DirectSend`, but for clients of HTTP/1.0. Depends on
-uvicorn's httptools protocol; `tests/core/server` holds every override against a real socket.
+Framing is decided here and nowhere else: an `Upgrade` that is not taken is as if it had not been sent, its body included; a
+request without a host or with two, with a transfer coding that is not `chunked`, or in chunks by HTTP/1.0, is refused and its
+connection closed, since whoever stands before us may have read another request.
+
+Adds bounds on a request's head (bytes and seconds), on the seconds that a body may take and on how slowly it may come, on the
+seconds that a client may leave its answer unread, and on connections: those over the bound are answered 503. What cannot be
+parsed is answered in the envelope of the API it was for. The app is told at once when the client of a running request has left;
+for that the socket is read while a response is under way, whatever else the client sends. A client that has only shut its
+sending side gets its answer: it is told from one that has left by interim responses (100), which a closed socket answers with a
+reset. A request that is broken does not take the answers before it with it. A body that is refused is still read and thrown
+away, within bounds: a connection closed over unread bytes is reset, and the client would see that instead of its answer.
+
+Deadlines are looked at by a sweep over the connections twice a second, so a request pays for them with two attribute writes. The
+app's `send` is a `DirectSend`, but for clients of HTTP/1.0. Depends on uvicorn's httptools protocol; `tests/core/server` and
+`tests/gateway/test_http_conformance.py` hold every override against a real socket.
 """
 
 import asyncio
+import re
+from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from smg_core.errors import HeadersTooLarge, InvalidRequest, RequestTimeout, SmgError
+from smg_core.errors import (
+    HeadersTooLarge,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotImplementedHere,
+    Overloaded,
+    RequestTimeout,
+    SmgError,
+)
+from smg_core.hooks import ExchangeEnded, Observer, SilentObserver
 from smg_core.protocols.base import ErrorEncoder
+from smg_core.protocols.errors import error_headers
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import DISCONNECT, DirectSend, Disconnect, Scope, WriteNow
 
 __all__ = ["BoundedHttpProtocol", "protocol_class"]
+
+PROBE_PAUSE = (
+    0.01  # seconds between the first two interim responses to a half-closed client; each pause is four times the last
+)
+PROBES = 12
+LONGEST_PATH = 256  # bytes of a path that are told
+GLANCE = 1.0  # seconds that a connection over the bound may say nothing
+_HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~!$&'()*+,;=%0-9A-Za-z]*)(?::[0-9]*)?")
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -30,6 +58,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     header_bytes = 65536
     header_seconds = 10.0
     body_seconds = 60.0
+    body_rate = 0.0  # bytes a second that a body must bring on average, once it has taken `header_seconds`
+    write_seconds = 60.0
+    most_connections = 1 << 30
+    observer: Observer = SilentObserver()  # told of what is refused here, before the app
     discard_bytes = 256 * 1024 * 1024
     pipelined = 8  # requests that may wait behind the one under way while the socket is still read
 
@@ -43,6 +75,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._running: RequestResponseCycle | None = None
         self._deferred: SmgError | None = None
         self._discarded = 0
+        self._upgrade_ignored = False
+        self._body_bytes = 0
+        self._unread: tuple[float, int] | None = None  # since when the client has taken none of how many bytes
+        self._refused_at_once = len(self.connections) > self.most_connections
 
     def connection_lost(self, exc: Exception | None) -> None:
         cycle = self._running
@@ -56,40 +92,111 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._deferred is not None:
             return
+        if self._refused_at_once:
+            self._refuse(Overloaded("The gateway has as many connections as it takes.", retry_after=1.0))
+            return
         was_open = self._head_open
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._feed(data)
         if was_open and self._head_open and self.parser is not None:
             self._head_bytes += len(data)
             if self._head_bytes > self.header_bytes:
                 self._refuse(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
 
+    def _feed(self, data: bytes | memoryview) -> None:
+        """Parse. The parser stops behind the head of every request that asks for an upgrade; where that is not taken, a new one
+        reads the head again, without the wish, and then what follows."""
+        try:
+            while True:
+                try:
+                    self.parser.feed_data(data)
+                except httptools.HttpParserUpgrade as stopped:
+                    if self._should_upgrade():
+                        self.handle_websocket_upgrade()
+                        return
+                    data = memoryview(data)[stopped.args[0] :]
+                    self._parse_without_upgrade()
+                else:
+                    return
+        except httptools.HttpParserError:
+            self._refuse(self._fault or InvalidRequest("The request is not valid HTTP."))
+
+    def _parse_without_upgrade(self) -> None:
+        """Replace the parser by one that has read the same head without `Upgrade` (RFC 9110, 7.8), and so frames its body."""
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
+        lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        self._upgrade_ignored = False
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends no more. Whoever waits for an answer still gets it; who had begun to read one has left."""
+        cycle = self.cycle
+        if cycle is None or cycle.more_body or self._head_open or self.transport.is_closing():
+            return False
+        running = self._running
+        if running is None or running.response_started or running.scope["http_version"] == "1.0":
+            return False
+        cycle.keep_alive = False
+        self._probe(PROBES, PROBE_PAUSE)
+        return True
+
+    def _probe(self, left: int, pause: float) -> None:
+        """Write an interim response to a half-closed client, again after `pause`: one that has left answers the first with a
+        reset, and the next write finds the connection lost."""
+        running = self._running
+        if running is None or running.response_started or self.transport.is_closing() or not left:
+            return
+        self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.loop.call_later(pause, self._probe, left - 1, pause * 4)
+
     def on_message_begin(self) -> None:
         super().on_message_begin()
         cast("Scope", self.scope)[DISCONNECT] = Disconnect()
         self._head_open = True
-        self._head_bytes = self._discarded = 0
+        self._head_bytes = self._discarded = self._body_bytes = 0
         self._waiting_since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)  # first, so that a refusal knows whose path it was
-        self._count(len(url))
+        self._head_bytes += len(url)
+        if self._head_bytes > self.header_bytes:
+            self._stop_long_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value) + 4)
-        super().on_header(name, value)
-
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
+        self._head_bytes += len(name) + len(value) + 4
         if self._head_bytes > self.header_bytes:
-            self._fault = HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes.")
-            raise httptools.HttpParserError(self._fault.message)
+            self._stop_long_head()
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def _stop_long_head(self) -> None:
+        self._stop(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
+
+    def _stop(self, fault: SmgError) -> None:
+        """Stop the parser within a callback of its; `fault` is what the client is told."""
+        self._fault = fault
+        raise httptools.HttpParserError(fault.message)
 
     def on_headers_complete(self) -> None:
         self._head_open = False
+        if self.parser.should_upgrade() and not self._should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                self._stop(MethodNotAllowed("This is no proxy: CONNECT is not taken."))
+            self._upgrade_ignored = True
+            return
+        fault = _framing_fault(self.parser.get_http_version(), self.headers)
+        if fault is not None:
+            self._stop(fault)
         super().on_headers_complete()
         self._read_on()
 
     def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
         if not self.cycle.response_complete:
             super().on_body(body)
             return
@@ -98,6 +205,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def on_message_complete(self) -> None:
+        if self._upgrade_ignored:
+            return
         super().on_message_complete()
         self._waiting_since = None
         self._read_on()
@@ -132,22 +241,42 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         else:
             super().on_response_complete()
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(self._fault or InvalidRequest("The request is not valid HTTP."))
-
     def check(self, now: float) -> None:
-        """Close the connection if its client keeps us waiting for the rest of a request."""
+        """Close the connection if its client keeps us waiting: for the rest of a request, or to take its answer."""
+        if self._left_unread(now):
+            self.transport.abort()
+            return
         since = self._waiting_since
         if since is None or self.transport.is_closing():
             return
         if self._head_open:
-            if now - since > self.header_seconds:
+            if now - since > self.header_seconds or (self._refused_at_once and now - since > GLANCE):
                 self._refuse(RequestTimeout("The request's head did not arrive in time."))
-        elif now - since > self.body_seconds and self.cycle is not None:
+        elif self.flow.read_paused:
+            self._waiting_since, self._body_bytes = now, 0  # it is us who do not read
+        elif self._is_late(now - since) and self.cycle is not None:
             if self.cycle.response_complete:
                 self.transport.close()
             elif not self.cycle.response_started:
                 self._refuse(RequestTimeout("The request's body did not arrive in time."))
+
+    def _is_late(self, seconds: float) -> bool:
+        """Whether a body that has been coming for so long should be complete, or further."""
+        if seconds > self.body_seconds:
+            return True
+        return seconds > self.header_seconds and self._body_bytes < self.body_rate * seconds
+
+    def _left_unread(self, now: float) -> bool:
+        """Whether the client has taken nothing of what waits to be sent for longer than it may."""
+        size = self.transport.get_write_buffer_size()
+        if not size:
+            self._unread = None
+        elif self._unread is None or size < self._unread[1]:
+            self._unread = now, size
+        else:
+            self._unread = self._unread[0], size
+            return now - self._unread[0] > self.write_seconds
+        return False
 
     def _refuse(self, error: SmgError) -> None:
         """Answer outside the app, and close; once what was asked before has been answered."""
@@ -159,22 +288,60 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._waiting_since = None
             return
         body = self._envelope()(error)
-        reason = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}[error.status]
+        self._tell(error, len(body))
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
-            self.transport.write(
-                f"HTTP/1.1 {error.status} {reason}\r\ncontent-type: application/json\r\n"
-                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode()
-                + body
-            )
+            head = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]
+            headers = [
+                *self.server_state.default_headers,
+                *error_headers(error),
+                (b"content-length", b"%d" % len(body)),
+            ]
+            head += [b"%b: %b" % header for header in headers]
+            self.transport.write(b"\r\n".join([*head, b"connection: close", b"", body]))
         if self.cycle is not None:
             self.cycle.response_started = self.cycle.response_complete = True
         self.transport.close()
+
+    def _tell(self, error: SmgError, size: int) -> None:
+        """The access log has what the app never sees too; where the app was at it already, it tells itself."""
+        if self.cycle is not None and self.cycle.more_body and not self._head_open:
+            return
+        peer = f"{self.client[0]}:{self.client[1]}" if self.client else ""
+        path = self.url[:LONGEST_PATH].decode("latin-1")
+        seconds = self.loop.time() - (self._waiting_since or self.loop.time())
+        self.observer.report(ExchangeEnded(peer, "", path, error.status, size, seconds, type(error).__name__))
 
     def _envelope(self) -> ErrorEncoder:
         """The envelope of the API that the request under way is for, as far as its head has been read."""
         path, _, query = self.url.decode("latin-1").partition("?")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
         return envelope_of(unquote(path), headers, parse_qs(query, keep_blank_values=True))
+
+
+def _framing_fault(version: str, headers: list[tuple[bytes, bytes]]) -> SmgError | None:
+    """What keeps a request from being understood by all in one way; the parser has looked at lengths and chunks itself."""
+    hosts: list[bytes] = []
+    codings: list[bytes] = []
+    for name, value in headers:
+        if name == b"host":
+            hosts.append(value.strip(b"\t"))
+        elif name == b"transfer-encoding":
+            codings.append(value)
+    if version not in ("1.1", "1.0"):
+        return InvalidRequest("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+    if len(hosts) > 1 or (not hosts and version == "1.1"):
+        return InvalidRequest("A request has one Host header.")
+    if hosts and _HOST.fullmatch(hosts[0]) is None:
+        return InvalidRequest("The Host header is not valid.")
+    if codings and version == "1.0":
+        return InvalidRequest("HTTP/1.0 has no Transfer-Encoding.")
+    if len(codings) > 1:
+        return InvalidRequest("A request has one Transfer-Encoding header.")
+    if codings and codings[0].lower().rpartition(b",")[2].strip() != b"chunked":
+        return InvalidRequest("The last transfer coding of a request is chunked.")
+    if codings and codings[0].lower() != b"chunked":
+        return NotImplementedHere("The only transfer coding that is read here is chunked.")
+    return None
 
 
 def _direct(write_now: WriteNow, app: Any) -> Any:
@@ -207,7 +374,24 @@ def _unsized(cycle: RequestResponseCycle, app: Any) -> Any:
     return answer
 
 
-def protocol_class(header_bytes: int, header_seconds: float, body_seconds: float) -> type[BoundedHttpProtocol]:
+def protocol_class(
+    header_bytes: int,
+    header_seconds: float,
+    body_seconds: float,
+    *,
+    body_rate: float = 0.0,
+    write_seconds: float = 60.0,
+    most_connections: int = 1 << 30,
+    observer: Observer | None = None,
+) -> type[BoundedHttpProtocol]:
     """The protocol with these bounds."""
-    bounds = {"header_bytes": header_bytes, "header_seconds": header_seconds, "body_seconds": body_seconds}
+    bounds = {
+        "header_bytes": header_bytes,
+        "header_seconds": header_seconds,
+        "body_seconds": body_seconds,
+        "body_rate": body_rate,
+        "write_seconds": write_seconds,
+        "most_connections": most_connections,
+        "observer": observer or SilentObserver(),
+    }
     return type("BoundedHttpProtocol", (BoundedHttpProtocol,), bounds)

@@ -9,7 +9,8 @@ import json
 from typing import Generic, TypeVar
 
 from smg_core.errors import ClientGone, InternalError, SmgError
-from smg_core.hooks import FormatBroken, RequestFinished, RequestStarted
+from smg_core.hooks import FormatBroken, RequestFinished, RequestStarted, fan_out
+from smg_core.observability.failures import FailureLog
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms, respond
@@ -40,17 +41,18 @@ class Inference(Generic[D]):
     def __init__(self, gateway: Runtime, api: Api[D]) -> None:
         self._gateway = gateway
         self._api = api
+        self._observer = fan_out(FailureLog(gateway.clock), gateway.observer)
 
     async def __call__(self, exchange: Exchange) -> None:
         gateway = self._gateway
-        request_id = gateway.ids(self._api.id_prefix)
-        trace = Trace(gateway.clock.monotonic(), gateway.observer)
+        request_id = exchange.request_id = gateway.ids(self._api.id_prefix)
+        trace = Trace(gateway.clock.monotonic(), self._observer, exchange.client_id)
         try:
             decoded = await self._admit(exchange, request_id)
         except SmgError as error:
             if not isinstance(error, ClientGone):
                 await self.refuse(exchange, error, request_id)
-            self._report(request_id, "", trace, None, error)
+            self._report(exchange, "", trace, None, error)
             _forget_frames(error)
             return
         except asyncio.CancelledError:
@@ -59,18 +61,23 @@ class Inference(Generic[D]):
             take_back_cancellation()
             refusal = gateway.admission.shut_down()
             await self.refuse(exchange, refusal, request_id)
-            self._report(request_id, "", trace, None, refusal)
+            self._report(exchange, "", trace, None, refusal)
             return
+        except Exception:
+            self._report(exchange, "", trace, None, None)  # nobody has foreseen it; the app's last line answers
+            raise
         exchange.watch()
         gateway.admission.enter()
         answer = self._answer(exchange, decoded, trace)
+        ended: Answer | None = None  # stays so where something unforeseen is raised
         failure: SmgError | None = None
         try:
             failure = await self._drive(exchange, decoded, answer, trace)
+            ended = answer
         finally:
             exchange.unwatch()
             gateway.admission.leave()
-            self._report(request_id, decoded.generation.model, trace, answer, failure)
+            self._report(exchange, decoded.generation.model, trace, ended, failure)
             answer.release()
             _forget_frames(failure)
 
@@ -124,7 +131,7 @@ class Inference(Generic[D]):
         request = decoded.generation
         created = int(gateway.clock.time())
         trace.report(RequestStarted(request.id, api.name, request.model, request.stream, trace.started))
-        head: list[Header] = [gateway.id_header(exchange.headers, request.id)]
+        head: list[Header] = [gateway.id_header(exchange.name)]
         explained = gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
         if request.stream:
@@ -165,15 +172,16 @@ class Inference(Generic[D]):
         gateway = self._gateway
         if error.status == 503 and error.retry_after is None:
             error.retry_after = gateway.admission.retry_after
-        headers = [*error_headers(error), gateway.id_header(exchange.headers, request_id)]
+        headers = [*error_headers(error), gateway.id_header(exchange.name)]
         if gateway.admission.draining:
             headers.append((b"connection", b"close"))
         await exchange.respond(error.status, self._api.error(error, request_id, locate), headers)
 
     def _report(
-        self, request_id: str, model: str, trace: Trace, answer: Answer | None, failure: SmgError | None
+        self, exchange: Exchange, model: str, trace: Trace, answer: Answer | None, failure: SmgError | None
     ) -> None:
-        """Tell how the request ended; `model` is "" for one that was not admitted."""
+        """Tell how the request ended; `model` is "" for one that was not admitted, `answer` None where there is none
+        or it ended in a way that nobody had foreseen."""
         usage = answer.usage if answer is not None else None
         ended, first = trace.ended, trace.first
         if failure is None and answer is not None:
@@ -182,24 +190,25 @@ class Inference(Generic[D]):
         if failure is not None:
             outcome, status = type(failure).__name__, failure.status
         elif answer is None or answer.state != "over":
-            outcome, status = InternalError.__name__, InternalError.status
-        trace.report(
-            RequestFinished(
-                request_id=request_id,
-                api=self._api.name,
-                model=model,
-                outcome="client_gone" if isinstance(failure, ClientGone) else outcome,
-                status=status,
-                prompt_tokens=usage.prompt_tokens if usage else 0,
-                completion_tokens=usage.completion_tokens if usage else 0,
-                cached_tokens=usage.cached_tokens if usage else 0,
-                seconds=self._gateway.clock.monotonic() - trace.started,
-                worker=ended.worker if ended is not None else "",
-                attempts=trace.attempts,
-                first_seconds=first.seconds if first is not None else None,
-                finish=ended.finish if ended is not None else (),
-            )
+            outcome, status = "error", InternalError.status
+        exchange.finished = RequestFinished(
+            request_id=exchange.request_id,
+            api=self._api.name,
+            model=model,
+            outcome="client_gone" if isinstance(failure, ClientGone) else outcome,
+            status=status,
+            prompt_tokens=usage.prompt_tokens if usage else 0,
+            completion_tokens=usage.completion_tokens if usage else 0,
+            cached_tokens=usage.cached_tokens if usage else 0,
+            seconds=self._gateway.clock.monotonic() - trace.started,
+            worker=ended.worker if ended is not None else "",
+            attempts=trace.attempts,
+            first_seconds=first.seconds if first is not None else None,
+            finish=ended.finish if ended is not None else (),
+            detail=failure.detail or "" if failure is not None else "",
+            client_id=exchange.client_id,
         )
+        trace.report(exchange.finished)
 
 
 def _content_type(name: str) -> Header:

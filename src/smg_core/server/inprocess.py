@@ -106,7 +106,7 @@ def _scope(request: Any) -> Scope:
         "root_path": "",
         "headers": [(name.lower(), value) for name, value in request.headers.raw],
         "server": (request.url.host, request.url.port),
-        "client": ("in-process", 0),
+        "client": None,
         DISCONNECT: Disconnect(),
     }
 

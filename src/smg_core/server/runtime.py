@@ -18,7 +18,7 @@ from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
 from smg_core.pipeline.flow import RetryPolicy
-from smg_core.pipeline.performers import performers
+from smg_core.pipeline.performers import CallLater, Patience, performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
@@ -26,7 +26,7 @@ from smg_core.server.admission import Admission, request_limits
 from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
-from smg_core.workers.monitor import Monitor, MonitorSettings
+from smg_core.workers.monitor import HealthPolicy, Monitor, MonitorSettings
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 
@@ -40,8 +40,8 @@ class Runtime:
     """Everything between `workers` (engine URLs or WorkerSpecs, beside those in `config`) and whoever answers requests.
 
     `policy` is a name, a factory that is called for each model and role, or an object that serves them all; `tokenizer` a folder,
-    without which the engine is asked for its own. `board` counts requests in flight over several processes; `clock`, `ids` and
-    `rng` are what the rooms are given of the world.
+    without which the engine is asked for its own. `board` counts requests in flight over several processes; `clock`, `ids`,
+    `rng` and `call_later` (by which engines' silence is bounded) are what the rooms are given of the world.
     """
 
     def __init__(
@@ -56,8 +56,10 @@ class Runtime:
         ids: IdSource | None = None,
         rng: random.Random | None = None,
         board: Board | None = None,
+        call_later: CallLater | None = None,
     ) -> None:
         self.config = config or Config()
+        self._call_later = call_later
         self.clock = clock or SystemClock()
         self.ids = ids or random_ids()
         self.rng = rng or random.Random()
@@ -68,7 +70,6 @@ class Runtime:
         self.started = False
         self._id_header = self.config.observability.request_id_header.lower()
         self.explains = self.config.observability.explain
-        self.response_buffer = self.config.limits.response_buffer_bytes
         self.retry = RetryPolicy(attempts=self.config.routing.retries + 1)
         self.limits = request_limits(self.config)
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
@@ -113,8 +114,20 @@ class Runtime:
         )
         await self.onboarding.start()
         workers = self.config.workers
-        settings = MonitorSettings(health_interval=workers.health_interval_s, loads_interval=workers.loads_interval_s)
-        self.monitor = Monitor(self.registry, self._reaching.connect, self.onboarding.join, self.observer, settings)
+        settings = MonitorSettings(
+            health_interval=workers.health_interval_s,
+            loads_interval=workers.loads_interval_s,
+            probe_timeout=workers.probe_timeout_s,
+            health=HealthPolicy(failures=workers.probe_failures),
+        )
+        self.monitor = Monitor(
+            self.registry,
+            self._reaching.connect,
+            self.onboarding.join,
+            self.observer,
+            settings,
+            on_lost=self._on_lost,
+        )
         self._stack.push_async_callback(self.monitor.close)
         self.performers = performers(
             registry=self.registry,
@@ -124,6 +137,8 @@ class Runtime:
             executor=self.executor,
             request_timeout=workers.request_timeout_s,
             on_outcome=self._on_outcome,
+            patience=Patience(workers.first_token_timeout_s, workers.token_timeout_s),
+            call_later=self._call_later,
         )
         self.driver = self.performers.driver()
         for spec in await self._first_workers(self._stack):
@@ -132,6 +147,12 @@ class Runtime:
     async def _first_workers(self, stack: AsyncExitStack) -> list[WorkerSpec]:
         """The workers to begin with. A subclass may start some of its own, which `stack` ends."""
         return self._specs
+
+    def _on_lost(self, worker: Worker) -> None:
+        """A worker no longer answers: what waits for it is tried elsewhere, where there is an elsewhere."""
+        others = (other for other in self.registry if other.state == "ready")
+        if any(set(other.models) & set(worker.models) for other in others):
+            self.performers.streaming.move_waiting(worker)
 
     def _on_outcome(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
         """A call of a worker has ended: told to its watch, and to the policies of its models."""
@@ -225,11 +246,15 @@ class Runtime:
             raise LookupError(f"there is no worker {name!r}")
         return worker
 
-    def id_header(self, headers: Mapping[str, str], request_id: str) -> tuple[bytes, bytes]:
-        """The header that names a request: the client's own name for it, where that is short and plain, else `request_id`."""
+    def client_id(self, headers: Mapping[str, str]) -> str:
+        """The client's own name for its request, where that is short and plain."""
         named = headers.get(self._id_header, "")
         plain = 0 < len(named) <= LONGEST_ID and named.isascii() and named.isprintable() and " " not in named
-        return self._id_header.encode(), (named if plain else request_id).encode()
+        return named if plain else ""
+
+    def id_header(self, name: str) -> tuple[bytes, bytes]:
+        """The header that names a request."""
+        return self._id_header.encode(), name.encode()
 
 
 def _policy_maker(policy: str | Policy | Callable[[], Policy]) -> Callable[[], Policy]:

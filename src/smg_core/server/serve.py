@@ -13,6 +13,7 @@ import ctypes
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import time
@@ -28,6 +29,7 @@ from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.hooks import SilentObserver
 from smg_core.observability.logs import AccessLog, configure
+from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
 from smg_core.server.memory import one_arena
@@ -41,6 +43,8 @@ BOARD_ROWS = 4096  # as many workers as a registry holds
 SWEEP_TICKS = 5  # uvicorn ticks ten times a second: deadlines are looked at twice a second
 RESTART_PAUSE = 1.0  # seconds before a process that died is replaced
 START_PATIENCE = 5.0  # seconds that one of several processes waits for a worker before it takes connections
+FILES_KEPT = 256  # files that a process needs for engines, its log and itself, beside its connections
+NEARLY_ALL = 0.8  # share of the connections at which the log warns
 CANNOT_START = 3  # exit status of a process that would only fail again
 
 
@@ -75,6 +79,10 @@ def serve(config: Config) -> int:
         return 1
     processes = config.server.processes or os.cpu_count() or 1
     host, port = listener.getsockname()[:2]
+    if not is_loopback(config.server.host):
+        log.warning(
+            "listening on %s without asking who sends a request: whoever reaches it may use it", config.server.host
+        )
     log.info("listening on http://%s:%d with %d process(es)", host, port, processes)
     if processes == 1:
         return 1 if _run(config, listener, LocalBoard(), patience=0.0) else 0
@@ -95,6 +103,7 @@ def _run(config: Config, listener: socket.socket, board: Board, *, patience: flo
     """One process's life. It takes no connection before a worker is ready, for at most `patience` seconds: meanwhile the
     other processes do."""
     one_arena()
+    _raise_file_limit(config.server.connections)
     gateway = Gateway(
         config=config, board=board, observer=AccessLog() if config.server.access_log else SilentObserver()
     )
@@ -119,29 +128,45 @@ async def _live(gateway: Gateway, config: Config, listener: socket.socket, patie
     return 0
 
 
+def _unplanned(record: logging.LogRecord) -> bool:
+    """Whether what uvicorn logs was not meant to happen: that requests end once `drain_s` is over was, and our line says it."""
+    return not record.getMessage().startswith("Cancel ")
+
+
 class HttpServer(uvicorn.Server):
     """uvicorn with our way of leaving, and the sweep over connections that wait. Starts and stops a gateway that was not
     started before."""
 
     def __init__(self, gateway: Gateway, config: Config) -> None:
         settings = config.server
+        self._most = connections_within(settings.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        self._warned = False
         super().__init__(
             uvicorn.Config(
                 gateway.asgi(),
-                http=protocol_class(settings.header_bytes, settings.header_timeout_s, settings.body_timeout_s),
+                http=protocol_class(
+                    settings.header_bytes,
+                    settings.header_timeout_s,
+                    settings.body_timeout_s,
+                    body_rate=settings.body_bytes_per_s,
+                    write_seconds=settings.write_timeout_s,
+                    most_connections=self._most,
+                    observer=gateway.observer,
+                ),
                 ws="none",
                 loop="none",
                 lifespan="off" if gateway.started else "on",
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                date_header=False,
+                date_header=True,
                 proxy_headers=False,
                 backlog=settings.backlog,
                 timeout_keep_alive=int(settings.keep_alive_s),
                 timeout_graceful_shutdown=1,
             )
         )
+        logging.getLogger("uvicorn.error").addFilter(_unplanned)
         self._gateway = gateway
         self._drain_seconds = settings.drain_s
         self._deadline: float | None = None
@@ -183,9 +208,38 @@ class HttpServer(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if isinstance(connection, BoundedHttpProtocol):
                     connection.check(now)
-        if self._deadline is not None and (not self._gateway.in_flight or time.monotonic() > self._deadline):
-            self.should_exit = True
+            self._warn_of_connections()
+        if self._deadline is not None and not self.should_exit:
+            in_flight = self._gateway.in_flight
+            self.should_exit = not in_flight or time.monotonic() > self._deadline
+            if self.should_exit and in_flight:
+                log.warning("%d request(s) have not finished in %g s and are ended", in_flight, self._drain_seconds)
         return await super().on_tick(counter)
+
+    def _warn_of_connections(self) -> None:
+        """Say once that connections run out, and again only after they were fewer."""
+        nearly = len(self.server_state.connections) >= self._most * NEARLY_ALL
+        if nearly and not self._warned:
+            open_now = len(self.server_state.connections)
+            log.warning("%d of %d connections are open; more than that are answered 503", open_now, self._most)
+        self._warned = nearly
+
+
+def connections_within(wanted: int, files: int) -> int:
+    """How many connections a process may have that may open so many files (below 0: any number)."""
+    return wanted if files < 0 else max(1, min(wanted, files - FILES_KEPT, files * 9 // 10))
+
+
+def _raise_file_limit(wanted: int) -> None:
+    """Let the process open the files that its connections need, as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = max(wanted + FILES_KEPT, wanted * 10 // 9 + 1)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    possible = connections_within(wanted, soft)
+    if possible < wanted:
+        log.warning("only %d connections instead of %d: the process may open %d files", possible, wanted, soft)
 
 
 class _Supervisor:

@@ -311,7 +311,11 @@ class SimulatedEngine:
         if fault.kind == "garbage":
             await context.write(_GARBAGE)
         elif fault.kind == "stall":
-            await self._sleep(run, None if fault.seconds is None else now + fault.seconds)
+            self.counters["stalled"] += 1
+            try:
+                await self._sleep(run, None if fault.seconds is None else now + fault.seconds)
+            finally:
+                self.counters["stalled"] -= 1
         elif fault.kind == "restart":
             self._restart = asyncio.create_task(self.restart(fault.seconds or 0.0), name="restart the embedded engine")
             await self._sleep(run, None)

@@ -15,13 +15,13 @@ import attrs
 
 from smg_core.engines.base import Engine
 from smg_core.engines.status import not_offered
-from smg_core.errors import SmgError, WorkerGone
+from smg_core.errors import EngineStalled, SmgError, WorkerGone
 from smg_core.hooks import Observer, WorkerStateChanged
 from smg_core.workers.health import HealthPolicy, HealthTracker, Outcome
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Signal, Worker
 
-__all__ = ["Monitor", "MonitorSettings"]
+__all__ = ["HealthPolicy", "Monitor", "MonitorSettings"]
 
 log = logging.getLogger("smg.workers")
 
@@ -59,7 +59,8 @@ class MonitorSettings:
 
 class Monitor:
     """Watches every worker of a registry. `connect` finds out how a worker is spoken to, `join` learns its model and
-    returns the names it serves; `call_later` is the event loop's unless a test hands in its own."""
+    returns the names it serves; `call_later` is the event loop's unless a test hands in its own. `on_lost` is told of a worker
+    that no longer answers."""
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class Monitor:
         settings: MonitorSettings,
         *,
         call_later: CallLater = _call_later,
+        on_lost: Callable[[Worker], None] | None = None,
     ) -> None:
         self._registry = registry
         self._connect = connect
@@ -77,6 +79,7 @@ class Monitor:
         self._observer = observer
         self._settings = settings
         self._call_later = call_later
+        self._on_lost = on_lost
         self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._alarms: dict[str, asyncio.Event] = {}
@@ -119,7 +122,7 @@ class Monitor:
 
     def outcome(self, worker: Worker, error: SmgError | None) -> None:
         """A call of this worker has ended; look at the worker now if it failed and the failure is the worker's own."""
-        if isinstance(error, WorkerGone) and (alarm := self._alarms.get(worker.name)) is not None:
+        if isinstance(error, WorkerGone | EngineStalled) and (alarm := self._alarms.get(worker.name)) is not None:
             alarm.set()
 
     async def ready(self) -> None:
@@ -242,3 +245,5 @@ class Monitor:
             log.info("worker %s: %s -> %s (%s)", worker.name, before, worker.state, reason)
             self._observer.report(WorkerStateChanged(worker.name, before, worker.state, reason))
             self._changed.set()
+            if worker.state == "unreachable" and self._on_lost is not None:
+                self._on_lost(worker)

@@ -1,12 +1,16 @@
 """One exchange over ASGI messages: bodies within their bound, and the news that the client has left."""
 
 import asyncio
+import gzip
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from smg_core.errors import ClientGone, PayloadTooLarge
+from smg_core.errors import ClientGone, InvalidRequest, PayloadTooLarge, UnsupportedMedia
 from smg_core.server.exchange import DISCONNECT, Disconnect, Exchange
 
 pytestmark = pytest.mark.anyio
@@ -157,3 +161,42 @@ async def test_head_is_answered_with_the_length_and_no_body() -> None:
 
     assert (b"content-length", b"5") in sent[0]["headers"]
     assert sent[1] == {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+GZIP = [(b"content-encoding", b"gzip")]
+
+
+@given(st.binary(max_size=300_000) | st.integers(0, 300_000).map(bytes), st.lists(st.integers(0, 400), max_size=5))
+async def test_a_gzipped_body_is_read_however_it_arrives(text: bytes, cuts: list[int]) -> None:
+    packed = gzip.compress(text)
+    at = sorted({0, *(cut for cut in cuts if cut < len(packed)), len(packed)})
+    made, _ = exchange(pieces(*(packed[a:b] for a, b in itertools.pairwise(at))), GZIP)
+
+    assert await made.body(400_000) == text
+
+
+@pytest.mark.parametrize("size", [400_001, 40_000_000])
+async def test_a_gzipped_body_is_refused_once_it_is_over_the_bound_inflated(size: int) -> None:
+    made, _ = exchange(pieces(gzip.compress(bytes(size))), GZIP)
+
+    with pytest.raises(PayloadTooLarge):
+        await made.body(400_000)
+
+
+@pytest.mark.parametrize(
+    "packed", [b"", b"{}", gzip.compress(b"{}")[:-1], gzip.compress(b"{}") + b"x", gzip.compress(b"{}") * 2]
+)
+async def test_what_is_not_one_whole_gzip_is_refused(packed: bytes) -> None:
+    made, _ = exchange(pieces(packed), GZIP)
+
+    with pytest.raises(InvalidRequest, match="gzip"):
+        await made.body(1000)
+
+
+@pytest.mark.parametrize("coding", [b"br", b"zstd", b"deflate", b"gzip, gzip", b"x"])
+async def test_another_content_coding_is_refused_unread_and_gzip_named(coding: bytes) -> None:
+    made, _ = exchange([], [(b"content-encoding", coding)])
+
+    with pytest.raises(UnsupportedMedia):
+        await made.body(1000)
+    assert (b"accept-encoding", b"gzip") in made.always

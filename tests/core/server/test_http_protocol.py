@@ -78,10 +78,10 @@ class Running:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Running]:
+async def serving(**bounds: Any) -> AsyncIterator[Running]:
     app = Echo()
     config = uvicorn.Config(
-        app, port=0, http=protocol_class(2048, 10.0, 60.0), ws="none", lifespan="off", log_config=None
+        app, port=0, http=protocol_class(2048, 10.0, 60.0, **bounds), ws="none", lifespan="off", log_config=None
     )
     config.load()
     server = uvicorn.Server(config)
@@ -286,3 +286,54 @@ async def test_a_client_that_leaves_is_noticed_though_it_had_sent_another_reques
         writer.transport.abort()
         async with asyncio.timeout(5):
             await running.app.left.wait()
+
+
+@pytest.mark.parametrize(("sent", "late"), [(20_000, 21.0), (5_000, 11.0), (0, 11.0)])
+async def test_a_body_that_drips_is_refused_once_it_is_slower_than_it_may_be(sent: int, late: float) -> None:
+    async with serving(body_rate=1000.0) as running:
+        reader, writer = await running.send(
+            b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 60000\r\n\r\n" + b"x" * sent
+        )
+        now = asyncio.get_running_loop().time()
+        while not running.server.server_state.connections or running.connection._body_bytes < sent:
+            await asyncio.sleep(0)
+        while running.connection._head_open:
+            await asyncio.sleep(0)
+        running.connection.check(now + late - 2.0)
+        assert not running.connection.transport.is_closing()
+        running.connection.check(now + late)
+        said = await reader.read()
+        writer.close()
+
+    assert said.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_client_that_leaves_its_answer_unread_is_sent_away_and_one_that_reads_slowly_is_not() -> None:
+    async with serving(write_seconds=30.0) as running:
+        _, writer = await running.send(b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
+        await running.app.waiting.wait()
+        connection, waits = running.connection, [1000, 1000, 900, 900, 900, 0, 500, 500]
+        connection.transport.get_write_buffer_size = lambda: waits.pop(0)  # type: ignore[attr-defined]
+        for now in (0.0, 29.0, 58.0, 59.0, 87.0, 88.0, 200.0, 229.0):
+            connection.check(now)
+            assert not connection.transport.is_closing()
+        waits.append(500)
+        connection.check(231.0)
+        await running.app.left.wait()
+        writer.close()
+
+
+async def test_a_connection_over_the_bound_is_answered_503_and_those_within_it_go_on() -> None:
+    async with serving(most_connections=2) as running:
+        first = [await running.send(b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n") for _ in range(2)]
+        for reader, _ in first:
+            await reader.readuntil(b'["/a", ""]')
+        more = await running.exchange(b"GET /b HTTP/1.1\r\nhost: x\r\n\r\n")
+        for reader, writer in first:
+            writer.write(b"GET /c HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            assert (await reader.read()).endswith(b'["/c", ""]')
+            writer.close()
+
+    assert more.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1\r\n" in more
+    assert b"connection: close\r\n" in more

@@ -2,10 +2,11 @@
 
 from array import array
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.server.serve import BOARD_ROWS, SharedBoard
+from smg_core.server.serve import BOARD_ROWS, SharedBoard, connections_within
 
 PROCESSES = 3
 
@@ -34,3 +35,11 @@ def test_the_requests_of_a_process_that_is_gone_are_forgotten_and_no_others() ->
     first.clear()
 
     assert [second.total(row) for row in (0, 7, BOARD_ROWS - 1)] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "files", "possible"),
+    [(8192, 1 << 20, 8192), (8192, -1, 8192), (8192, 1024, 768), (8192, 65536, 8192), (100, 300, 44), (8192, 10, 1)],
+)
+def test_there_are_no_more_connections_than_files_that_may_be_open(wanted: int, files: int, possible: int) -> None:
+    assert connections_within(wanted, files) == possible

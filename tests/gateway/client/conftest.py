@@ -224,6 +224,6 @@ def post(url: str) -> Callable[..., httpx2.Response]:
 
     def send(body: bytes | dict[str, Any]) -> httpx2.Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return httpx2.post(f"{url}/v1/chat/completions", content=content)
+        return httpx2.post(f"{url}/v1/chat/completions", content=content, headers={"content-type": "application/json"})
 
     return send

@@ -1,0 +1,55 @@
+"""Says in the log what engines fail with.
+
+An observer that every gateway has. An engine's own words are for the operator: they are written here and go nowhere else. The
+same failure of the same worker is written once a minute, with how often it came; the access log has each request. Above:
+server.runtime. Below: hooks.
+"""
+
+import logging
+
+from smg_core.clock import Clock
+from smg_core.hooks import AttemptEnded, Moment, RequestFinished
+from smg_core.observability.repeats import Repeats
+
+__all__ = ["FailureLog"]
+
+log = logging.getLogger("smg.failures")
+
+FINE = frozenset({"ok", "abandoned"})
+LONGEST = 2000  # characters of an engine's words
+
+
+class FailureLog:
+    """Writes one line for each engine call that failed, and for each request that failed with a detail before it had one."""
+
+    __slots__ = ("_clock", "_repeats")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._repeats = Repeats()
+
+    def report(self, moment: Moment) -> None:
+        if isinstance(moment, AttemptEnded):
+            if moment.outcome not in FINE:
+                self._write(moment.worker, moment.outcome, moment.detail, moment.request_id, moment.client_id)
+        elif isinstance(moment, RequestFinished) and moment.detail and not moment.attempts and moment.status >= 500:
+            self._write("", moment.outcome, moment.detail, moment.request_id, moment.client_id)
+
+    def _write(self, worker: str, outcome: str, detail: str, request_id: str, client_id: str) -> None:
+        again = self._repeats.note((worker, outcome, detail), self._clock.monotonic())
+        if again is None:
+            return
+        log.warning(
+            "%s: worker=%s request=%s client_request=%s repeated=%d detail=%s",
+            *(outcome, worker or "none", request_id, client_id or "none", again, detail[:LONGEST] or "none"),
+            extra={
+                "fields": {
+                    "outcome": outcome,
+                    "worker": worker,
+                    "request_id": request_id,
+                    "client_request_id": client_id,
+                    "repeated": again,
+                    "detail": detail[:LONGEST],
+                }
+            },
+        )

@@ -1,0 +1,60 @@
+"""What keeps a page in somebody's browser from using a gateway that it should not reach.
+
+A page may send a "simple" request to any address without asking: so a body counts as JSON only where its content type says so,
+which a page cannot set without a preflight. A page may also have its own name point to 127.0.0.1: so a gateway that listens on
+the loopback takes only requests for the loopback's names. Pure. Above: server.app and server.serve.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from smg_core.errors import PermissionDenied, UnsupportedMedia
+
+__all__ = ["Hosts", "check_json_type", "hosts_taken", "is_loopback"]
+
+LOOPBACK = ("localhost", ".localhost", "127.0.0.1", "::1")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether what listens there can be reached from this machine alone."""
+    return address in ("localhost", "::1") or address.startswith("127.")
+
+
+@attrs.frozen
+class Hosts:
+    """The hosts that requests may name. `everywhere`: whatever address they came to; otherwise those to the loopback alone."""
+
+    names: tuple[str, ...]
+    everywhere: bool
+
+    def check(self, scope: Mapping[str, Any], header: str) -> None:
+        """Raise PermissionDenied for a Host header whose name is none of them. Who calls in process, or names no host, is no
+        browser."""
+        if scope.get("client") is None:
+            return
+        if not self.everywhere and not is_loopback((scope.get("server") or ("",))[0]):
+            return
+        name = header[1 : header.find("]")] if header.startswith("[") else header.partition(":")[0]
+        name = name.lower().rstrip(".")
+        if name and not any(name == each or (each.startswith(".") and name.endswith(each)) for each in self.names):
+            raise PermissionDenied(
+                "The gateway does not take requests for this host; server.allowed_hosts names those it takes."
+            )
+
+
+def hosts_taken(listens: str, allowed: tuple[str, ...]) -> Hosts | None:
+    """The hosts that requests may name, None for all. `listens` is the address of the gateway, `allowed` the setting."""
+    if "*" in allowed:
+        return None
+    if allowed:
+        return Hosts(tuple(name.lower() for name in allowed), everywhere=True)
+    return Hosts((*LOOPBACK, listens), everywhere=False) if is_loopback(listens) else None
+
+
+def check_json_type(header: str) -> None:
+    """Raise UnsupportedMedia for a content type that is not JSON's."""
+    kind = header.partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise UnsupportedMedia("The content type of a request's body is application/json.")

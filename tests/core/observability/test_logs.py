@@ -1,0 +1,138 @@
+"""What is written of requests and failures, and what never is."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smg_core.hooks import AttemptEnded, ExchangeEnded, RequestFinished
+from smg_core.observability import logs
+from smg_core.observability.failures import FailureLog
+from smg_core.observability.logs import AccessLog, configure
+from smg_core.observability.repeats import Repeats
+from smg_core.testing import FakeClock
+
+FORGED = "x\r\n2026-11-22 ERROR smg.server: forged\x1b[31m\x00\x9b\u2028\u202e"
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def ended(**changes: object) -> ExchangeEnded:
+    known: dict[str, object] = {
+        "peer": "127.0.0.1:5",
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "status": 200,
+        "sent": 1234,
+        "seconds": 0.25,
+        "outcome": "ok",
+        "request_id": "chatcmpl-1",
+        "client_id": "mine",
+    }
+    return ExchangeEnded(**(known | changes))  # type: ignore[arg-type]
+
+
+def finished(model: str = "sim") -> RequestFinished:
+    return RequestFinished("chatcmpl-1", "chat", model, "ok", 200, 3, 4, 1, 0.2, worker="gpu-0", attempts=1)
+
+
+def failed(detail: str, worker: str = "grpc://10.0.0.5:1", outcome: str = "EngineFailed") -> AttemptEnded:
+    return AttemptEnded("chatcmpl-1", worker, 1, outcome, 0, (), None, 0.1, 5.0, detail=detail, client_id="mine")
+
+
+def test_a_line_says_who_asked_what_and_how_it_went(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("info", "text")
+    AccessLog().report(ended(finished=finished()))
+    (line,) = capsys.readouterr().err.splitlines()
+
+    for word in (
+        *("peer=127.0.0.1:5", "method=POST", "path=/v1/chat/completions", "status=200", "bytes=1234", "seconds=0.25"),
+        *("outcome=ok", "request_id=chatcmpl-1", "client_request_id=mine", "model=sim", "worker=gpu-0"),
+        *("prompt_tokens=3", "completion_tokens=4", "cached_tokens=1"),
+    ):
+        assert word in line.split()
+
+
+def test_json_lines_have_a_member_for_each_of_these(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("info", "json")
+    AccessLog().report(ended(finished=finished()))
+    AccessLog().report(ended(path="/health", client_id=""))
+    first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+
+    assert (first["status"], first["worker"], first["completion_tokens"]) == (200, "gpu-0", 4)
+    assert first["logger"] == "smg.access"
+    assert "message" not in first
+    assert second["path"] == "/health"
+    assert "model" not in second
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_a_client_sends_makes_no_line_and_no_control_character(
+    capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    configure("info", form)  # type: ignore[arg-type]
+    AccessLog().report(ended(method=FORGED, path="/" + FORGED, client_id=FORGED, finished=finished(FORGED)))
+    FailureLog(FakeClock()).report(failed(FORGED))
+    logging.getLogger("smg.server").error("%s failed", FORGED)
+    said = capsys.readouterr().err
+
+    assert len(said.splitlines()) == 3
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", said)
+
+
+@given(st.text(), st.text())
+def test_no_text_of_a_client_can_pass_for_a_word_of_the_line(path: str, model: str) -> None:
+    known = logs._fields(ended(path=path, finished=finished(model)))
+    line = " ".join(f"{name}={logs._word(value)}" for name, value in known.items())
+
+    assert len(line.splitlines()) == 1
+    assert re.sub(r'"(?:[^"\\]|\\.)*"', "-", line).count("status=") <= 2 + path.count("status=") + model.count(
+        "status="
+    )
+    assert [part.partition("=")[0] for part in re.sub(r'"(?:[^"\\]|\\.)*"', "-", line).split(" ")] == list(known)
+
+
+def test_a_failed_engine_call_is_written_with_its_worker_ids_and_words(caplog: pytest.LogCaptureFixture) -> None:
+    FailureLog(FakeClock()).report(failed("INTERNAL: CUDA out of memory"))
+
+    for word in ("EngineFailed", "grpc://10.0.0.5:1", "chatcmpl-1", "mine", "CUDA out of memory"):
+        assert word in caplog.text
+
+
+def test_the_same_failure_is_written_once_a_minute_with_how_often_it_came(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    failures = FailureLog(clock)
+    for _ in range(7):
+        failures.report(failed("a"))
+    failures.report(failed("b"))
+    failures.report(failed("a", worker="another"))
+    clock.advance(61.0)
+    failures.report(failed("a"))
+
+    assert [re.search(r"repeated=(\d+)", record.getMessage())[1] for record in caplog.records] == ["0", "0", "0", "6"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("outcome", ["ok", "abandoned"])
+def test_a_call_that_ended_well_or_was_given_up_is_no_failure(outcome: str, caplog: pytest.LogCaptureFixture) -> None:
+    FailureLog(FakeClock()).report(failed("", outcome=outcome))
+
+    assert not caplog.records
+
+
+def test_of_many_things_the_oldest_are_forgotten_first() -> None:
+    repeats = Repeats(window=60.0, most=2)
+
+    assert [repeats.note(what, 1.0) for what in "abcab"] == [0, 0, 0, 0, 0]
+    assert [repeats.note(what, 2.0) for what in "ab"] == [None, None]
+    assert [repeats.note(what, 61.0) for what in "ab"] == [1, 1]

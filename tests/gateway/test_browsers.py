@@ -1,0 +1,121 @@
+"""What a page in a browser can do to a gateway on the same machine, and what pages that are allowed can read."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.gateway.conftest import CHAT, body, in_process, over_http
+
+from smg_core import Config
+from smg_core.config import ServerConfig
+from smg_core.errors import PermissionDenied, UnsupportedMedia
+from smg_core.server.browsers import check_json_type, hosts_taken, is_loopback
+
+pytestmark = pytest.mark.anyio
+
+BROWSER = {"client": ("127.0.0.1", 5), "server": ("127.0.0.1", 8000)}
+OTHER_ADDRESS = {"client": ("10.0.0.9", 5), "server": ("10.0.0.1", 8000)}
+IN_PROCESS: dict[str, Any] = {"client": None, "server": ("gateway", 80)}
+
+
+def refused(listens: str, allowed: tuple[str, ...], host: str, scope: dict[str, Any] = BROWSER) -> bool:
+    hosts = hosts_taken(listens, allowed)
+    if hosts is None:
+        return False
+    try:
+        hosts.check(scope, host)
+    except PermissionDenied:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("listens", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
+def test_on_the_loopback_only_its_own_names_are_taken(listens: str) -> None:
+    for host in (
+        "localhost",
+        "LOCALHOST:8000",
+        "localhost.",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "[::1]:8000",
+        "a.localhost",
+        "",
+    ):
+        assert not refused(listens, (), host)
+    for host in (
+        "attacker.example",
+        "localhost.attacker.example",
+        "127.0.0.1.nip.io",
+        "x127.0.0.1",
+        "[::2]",
+        "10.0.0.1",
+    ):
+        assert refused(listens, (), host)
+
+
+def test_elsewhere_and_in_process_every_host_is_taken_unless_some_are_named() -> None:
+    assert not refused("0.0.0.0", (), "attacker.example")
+    assert not refused("127.0.0.1", (), "gateway", IN_PROCESS)
+    assert not refused("127.0.0.1", (), "api.example", OTHER_ADDRESS)  # an app under a server that listens elsewhere
+    assert not refused("127.0.0.1", ("*",), "attacker.example")
+    assert refused("0.0.0.0", ("api.example", ".ours.example"), "attacker.example")
+    assert refused("0.0.0.0", ("api.example",), "attacker.example", OTHER_ADDRESS)
+    assert not refused("0.0.0.0", ("API.example", ".ours.example"), "a.OURS.example:443")
+
+
+@given(st.text(alphabet=".:[]al9-", max_size=12))
+def test_no_host_however_odd_is_anything_but_taken_or_refused(host: str) -> None:
+    refused("127.0.0.1", (), host)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", "application/problem+json"])
+def test_types_of_json_are_read(kind: str) -> None:
+    check_json_type(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/json", "json"],
+)
+def test_no_type_and_those_that_a_page_may_send_unasked_are_not(kind: str) -> None:
+    with pytest.raises(UnsupportedMedia):
+        check_json_type(kind)
+
+
+async def test_a_page_that_has_its_name_point_here_gets_nothing_but_health() -> None:
+    async with over_http(config=Config(server=ServerConfig(allowed_hosts=("localhost", "127.0.0.1")))) as house:
+        rebound = {"host": "attacker.example"}
+        answers = [
+            await house.http.post(CHAT, json=body(), headers=rebound),
+            await house.http.get("/v1/models", headers=rebound),
+            await house.http.get("/health", headers=rebound),
+            await house.http.post(CHAT, json=body()),
+        ]
+
+    assert [answer.status_code for answer in answers] == [403, 403, 200, 200]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", ""])
+async def test_a_body_that_does_not_say_it_is_json_is_refused_unless_a_setting_takes_any(kind: str) -> None:
+    for config, status in ((Config(), 415), (Config(server=ServerConfig(any_content_type=True)), 200)):
+        async with in_process(config=config) as house:
+            sent = house.http.build_request("POST", CHAT, json=body(), headers={"content-type": kind})
+            if not kind:
+                del sent.headers["content-type"]
+            assert (await house.http.send(sent)).status_code == status
+
+
+async def test_pages_that_are_allowed_may_read_what_sdks_read() -> None:
+    async with in_process(config=Config(server=ServerConfig(cors_origins=("https://app.example",)))) as house:
+        answer = await house.http.post(CHAT, json=body(), headers={"origin": "https://app.example"})
+
+    exposed = answer.headers["access-control-expose-headers"].split(", ")
+    assert {"x-request-id", "retry-after", "retry-after-ms", "x-should-retry"} <= set(exposed)
+
+
+@pytest.mark.parametrize(
+    ("address", "near"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)]
+)
+def test_what_is_reachable_from_elsewhere_is_told_from_what_is_not(address: str, near: bool) -> None:
+    assert is_loopback(address) == near

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Installs the Debian packages that `make test-services` runs against: peers and tools that are no Python packages.
+# For .ci/run and people, as root, on a machine with apt-get; says what it did. Does nothing where all are there.
+set -eu
+
+# command:package
+wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng'
+
+PATH=$PATH:/usr/sbin:/sbin
+missing='' there=''
+for each in $wanted; do
+    if command -v "${each%%:*}" >/dev/null 2>&1; then
+        there="$there ${each%%:*}"
+    else
+        missing="$missing ${each#*:}"
+    fi
+done
+echo "services: already here:${there:- nothing}"
+[ -n "$missing" ] || exit 0
+
+command -v apt-get >/dev/null 2>&1 || { echo "services: not here:$missing, and there is no apt-get to install them" >&2; exit 1; }
+[ "$(id -u)" -eq 0 ] || { echo "services: not here:$missing; run this as root" >&2; exit 1; }
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+# Prometheus comes with a server that would be started; promtool is all that is used of it.
+policy=/usr/sbin/policy-rc.d
+made=
+if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+    made=1
+fi
+status=0
+{ apt-get -q update && apt-get -q install -y --no-install-recommends $missing; } >"$log" 2>&1 || status=$?
+[ -z "$made" ] || rm -f "$policy"
+if [ "$status" -ne 0 ]; then
+    tail -20 "$log" >&2
+    echo "services: apt-get could not install:$missing" >&2
+    exit 1
+fi
+for each in $wanted; do
+    command -v "${each%%:*}" >/dev/null 2>&1 || { echo "services: ${each%%:*} is not there after ${each#*:} was installed" >&2; exit 1; }
+done
+echo "services: installed:$missing"
