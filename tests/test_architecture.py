@@ -24,7 +24,7 @@ LEVELS: dict[str, int] = {
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "storage", "auth", "limits", "observability"), 1),
     **dict.fromkeys(("routing", "discovery", "wasm"), 2),
     **dict.fromkeys(("pipeline", "mesh", "middleware", "simulator"), 3),
-    **dict.fromkeys(("config", "settings"), 4),
+    **dict.fromkeys(("config", "config_sections", "settings"), 4),
     "server": 5,
     **dict.fromkeys(("cli", "__main__", "demo", "testing", "pytest_plugin", "smg_core"), 6),
 }
@@ -35,6 +35,8 @@ NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
     {
         ("workers", "engines"),  # a worker is an engine that is watched
         ("config", "settings"),
+        ("config", "config_sections"),
+        ("config_sections", "settings"),
         ("__main__", "cli"),
         ("cli", "demo"),
         ("testing", "smg_core"),
@@ -66,6 +68,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.runtime": frozenset(),
     "server.app": frozenset(),
     "server.exchange": frozenset(),
+    "server.endpoint": frozenset(),
     "server.explain": frozenset(),
     "server.http_protocol": frozenset(),
     "server.identity": frozenset(),
@@ -74,6 +77,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.media": frozenset(),
     "server.loading": frozenset(),
     "server.onboarding": frozenset(),
+    "server.parsing": frozenset(),
     "server.reaching": frozenset(),
     "server.simulated": frozenset(),
     "server.memory": frozenset(),

@@ -25,7 +25,7 @@ def _another(setting: Setting) -> str:
     if setting.choices:
         return setting.choices[-1]
     if setting.kind in ("integer", "number"):
-        return str(int(min(4096, setting.at_most or 4096)))
+        return str(int(max(setting.at_least or 0, min(4096, setting.at_most or 4096))))
     return "true" if setting.kind == "boolean" else "x"
 
 

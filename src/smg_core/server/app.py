@@ -6,49 +6,30 @@ gateway starts and stops with the lifespan; an app that is mounted where no life
 first request.
 """
 
-import asyncio
 import logging
 import traceback
-from collections.abc import Awaitable, Callable
-
-import attrs
 
 from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, ModelNotFound, NotFound, Overloaded, SmgError
 from smg_core.hooks import ExchangeEnded, SilentObserver
 from smg_core.observability.repeats import Repeats
-from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.errors import error_headers
 from smg_core.protocols.models import ModelCard, model_body, models_body
-from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
 from smg_core.server.apis import CHAT
 from smg_core.server.browsers import check_json_type, hosts_taken
+from smg_core.server.endpoint import Endpoint
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous
-from smg_core.server.inference import Inference, internal_error, take_back_cancellation
+from smg_core.server.inference import Inference, internal_error
+from smg_core.server.parsing import parse_routes
 from smg_core.server.routes import Route, Routes
 from smg_core.server.runtime import Runtime
-from smg_core.tokenizer.base import GivenUp
-from smg_parsers import Family
 
 __all__ = ["App"]
 
 log = logging.getLogger("smg.server")
 
-Handler = Callable[[Exchange], Awaitable[None]]
 
-
-@attrs.frozen
-class Endpoint:
-    """What answers a route. A public one is not asked whose its requests are; one that reads JSON refuses other types."""
-
-    answer: Handler
-    public: bool = False
-    reads_json: bool = False
-
-
-PARSE_COST = 16
-"""How much longer a character takes to be parsed than to be encoded, which is what lanes of the executor are cut by."""
 EXPOSED = ("retry-after", "retry-after-ms", "x-should-retry", "x-smg-explain")
 """What SDKs read of an answer's head, beside the request's id; a browser keeps it from them unless it is named."""
 SHOWN = 200  # characters of a path that an answer or a log repeats
@@ -76,7 +57,7 @@ class App:
                 Route("GET", "/health", Endpoint(self._readiness, public=True)),
                 Route("GET", "/readiness", Endpoint(self._readiness, public=True)),
                 Route("GET", "/liveness", Endpoint(self._liveness, public=True)),
-                *(self._parse_routes() if gateway.config.server.parse_routes else ()),
+                *(parse_routes(gateway) if gateway.config.server.parse_routes else ()),
             ]
         )
 
@@ -219,39 +200,6 @@ class App:
         if not self._gateway.ready_now:
             raise Overloaded("No worker is ready.", retry_after=self._gateway.admission.retry_after)
         await self._json(exchange, b'{"status":"ok"}')
-
-    def _parse_routes(self) -> list[Route[Endpoint]]:
-        """Off unless the operator asks for them: they are work without a model."""
-        return [
-            Route("POST", "/parse/function_call", Endpoint(self._parse(parse_function_call), reads_json=True)),
-            Route("POST", "/parse/reasoning", Endpoint(self._parse(parse_reasoning), reads_json=True)),
-        ]
-
-    def _parse(self, parse: "Callable[[bytes, RequestLimits, FamilyOf, GivenUp], bytes]") -> Handler:
-        async def answer(exchange: Exchange) -> None:
-            gateway = self._gateway
-            body = await exchange.body(gateway.body_bytes)
-            exchange.watch()
-            try:
-                parsed = await gateway.executor.run(
-                    lambda given_up: parse(body, gateway.limits, self._family_of, given_up),
-                    size=len(body) * PARSE_COST,
-                    caller=exchange.caller.tenant,
-                )
-            except asyncio.CancelledError:
-                if not exchange.gone:
-                    raise
-                take_back_cancellation()
-                return
-            finally:
-                exchange.unwatch()
-            await self._json(exchange, parsed)
-
-        return answer
-
-    def _family_of(self, name: str) -> Family | None:
-        served = self._gateway.models.get(name)
-        return served.parser if served is not None else None
 
     # ------------------------------------------------------------------------------------------------------- browsers
 

@@ -147,7 +147,7 @@ class Inference(Generic[D]):
                 lambda: api.stream(decoded, created),
                 write,
                 model=request.model,
-                high_water=gateway.response_buffer,
+                high_water=gateway.config.limits.response_buffer_bytes,
                 write_now=exchange.write_now,
             )
             return streamed

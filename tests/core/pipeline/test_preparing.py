@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import attrs
 import pytest
 from msgspec.structs import replace
 from tests.core.pipeline.road import REQUEST, Road, eventually, road
@@ -112,7 +113,7 @@ async def watched(context: int, **options: Any) -> AsyncIterator[tuple[Road, Wat
         served = here.models["m"]
         assert served.tokenizer is not None
         tokenizer = Watched(served.tokenizer)
-        here.models["m"] = replace(served, tokenizer=cast(Tokenizer, tokenizer))
+        here.models["m"] = attrs.evolve(served, tokenizer=cast(Tokenizer, tokenizer))
         yield here, tokenizer
 
 

@@ -1,0 +1,61 @@
+"""The routes `/parse/*`: texts that a model wrote, read as the gateway reads its answers (edge).
+
+Off unless the operator asks for them: they are work without a model. Reading runs in the executor, as other long work does,
+and is given up when its client leaves. Above: the app's route table. Below: protocols.parse.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from smg_core.protocols.base import RequestLimits
+from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
+from smg_core.server.endpoint import Endpoint, Handler
+from smg_core.server.exchange import Exchange, Header
+from smg_core.server.inference import take_back_cancellation
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.tokenizer.base import GivenUp
+from smg_parsers import Family
+
+__all__ = ["parse_routes"]
+
+PARSE_COST = 16
+"""How much longer a character takes to be parsed than to be encoded, which is what lanes of the executor are cut by."""
+JSON_TYPE: Header = (b"content-type", b"application/json")
+
+Parse = Callable[[bytes, RequestLimits, FamilyOf, GivenUp], bytes]
+
+
+def parse_routes(gateway: Runtime) -> list[Route[Endpoint]]:
+    """The two routes."""
+    return [
+        Route("POST", "/parse/function_call", Endpoint(_handler(gateway, parse_function_call), reads_json=True)),
+        Route("POST", "/parse/reasoning", Endpoint(_handler(gateway, parse_reasoning), reads_json=True)),
+    ]
+
+
+def _handler(gateway: Runtime, parse: Parse) -> Handler:
+    def family_of(name: str) -> Family | None:
+        served = gateway.models.get(name)
+        return served.parser if served is not None else None
+
+    async def answer(exchange: Exchange) -> None:
+        body = await exchange.body(gateway.body_bytes)
+        exchange.watch()
+        try:
+            parsed = await gateway.executor.run(
+                lambda given_up: parse(body, gateway.limits, family_of, given_up),
+                size=len(body) * PARSE_COST,
+                caller=exchange.caller.tenant,
+            )
+        except asyncio.CancelledError:
+            if not exchange.gone:
+                raise
+            take_back_cancellation()
+            return
+        finally:
+            exchange.unwatch()
+        exchange.request_id = gateway.ids("req-")
+        await exchange.respond(200, parsed, [JSON_TYPE, gateway.id_header(exchange.name)])
+
+    return answer
