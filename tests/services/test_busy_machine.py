@@ -12,14 +12,7 @@ pytestmark = pytest.mark.services
 
 ROOT = Path(__file__).parent.parent.parent
 # Those of tests/gateway in which time plays a part, and which fit into two minutes beside the load.
-FILES = (
-    "test_chaos.py",
-    "test_disconnect.py",
-    "test_failures.py",
-    "test_outcomes.py",
-    "test_http.py",
-    "test_http_conformance.py",
-)
+FILES = ("test_chaos.py", "test_disconnect.py", "test_http.py")
 
 
 @pytest.fixture
