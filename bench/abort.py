@@ -68,12 +68,13 @@ Phase = Callable[[Stand], Awaitable[float]]
 async def while_encoding(stand: Stand) -> float:
     """Both threads of the pool are busy, so the prompt waits to be rendered and encoded."""
     free = threading.Event()
-    for _ in range(stand.gateway.config.tokenizer.encode_threads):
-        stand.gateway.pool.submit(free.wait)
+    threads = max(2, stand.gateway.config.tokenizer.encode_threads)
+    busy = [asyncio.ensure_future(stand.gateway.executor.run(lambda _: free.wait(), size=1)) for _ in range(threads)]
     asked = stand.ask("new words, " * 20_000)
     await stand.until(lambda: stand.gateway.in_flight)
     seconds = await stand.gone(asked.cancel)
     free.set()
+    await asyncio.gather(*busy)
     return seconds
 
 
