@@ -211,7 +211,7 @@ class LimitsConfig:
     answer_bytes: int = option(
         512 * MIB,
         "Memory that an answer which leaves whole may take: choices x tokens x what a token takes, logprobs included.",
-        at_least=MIB,
+        at_least=4096,
         at_most=1 << 40,
     )
     response_buffer_bytes: int = option(

@@ -101,16 +101,18 @@ async def test_a_client_that_leaves_while_its_prompt_is_encoded_never_reaches_th
 ) -> None:
     free = threading.Event()
     async with served(PACED) as house:
-        held = []
-        for _ in range(max(2, house.gateway.config.tokenizer.encode_threads)):
-            held.append(asyncio.ensure_future(house.gateway.executor.run(lambda _: free.wait(), size=1)))
+        threads = house.gateway.config.tokenizer.encode_threads
+        executor = house.gateway.executor
+        busy = [asyncio.create_task(executor.run(lambda _: free.wait(10), size=1)) for _ in range(threads)]
+        await asyncio.sleep(0)
         asked = asyncio.create_task(house.chat("new words, " * 20_000, stream=streaming))
         await eventually(lambda: house.gateway.in_flight)
         await leave(asked)
         await eventually(lambda: outcomes(house) == ["client_gone"])
         await settled(house)
+        assert executor.waiting == 0
         free.set()
-        await asyncio.gather(*held)
+        await asyncio.gather(*busy)
 
         assert house.engine.counters["requests"] == 0
         assert (await house.chat("a", max_tokens=1)).status_code == 200

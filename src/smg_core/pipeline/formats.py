@@ -1,7 +1,8 @@
 """Response formats: what the engine is told, and what the finished answer is held to.
 
 Pure. A JSON schema is compiled once per request with a linear-time regex engine and without fetching anything; a schema
-that is not one is the client's error, before any worker is asked.
+that is not one is the client's error, before any worker is asked. An answer whose check would take very many steps is not
+checked.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ import msgspec
 
 from smg_core.engines.base import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.pipeline.schema_work import over_steps
 from smg_core.request import (
     ChoiceFormat,
     GrammarFormat,
@@ -26,6 +28,12 @@ __all__ = ["compiled", "constraint_of", "light", "output_check"]
 
 _LIGHT_SCHEMA = 4096
 """Bytes of a schema that is compiled in well under a millisecond, if it has no pattern."""
+
+
+_MOST_STEPS = 20_000
+"""Steps of holding an answer to its schema, on the event loop: some ten milliseconds. What would take more is not checked."""
+_QUICKLY_CHECKED = 1 << 20
+"""A schema without references looks at each value once with each of its parts: below this product there are few of both."""
 
 
 def light(asked: ResponseFormat) -> bool:
@@ -91,12 +99,16 @@ def compiled(schema: Mapping[str, Any], of: str, param: str) -> Any:
 
 def _conforms_to(asked: SchemaFormat) -> Callable[[str], str | None]:
     validator = compiled(asked.schema, f"response_format '{asked.name}'", "response_format.schema")
+    written = msgspec.json.encode(asked.schema)
+    refers = b'"$' in written
 
     def check(text: str) -> str | None:
         try:
             value = msgspec.json.decode(text)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             return f"not JSON: {error}"
+        if (refers or len(written) * len(text) > _QUICKLY_CHECKED) and over_steps(asked.schema, value, _MOST_STEPS):
+            return None
         fault = next(iter(validator.iter_errors(value)), None)
         return None if fault is None else fault.message
 
@@ -110,6 +122,6 @@ def _refuse_reference(uri: str) -> Any:
 def _not_an_object(text: str) -> str | None:
     try:
         value = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return f"not JSON: {error}"
     return None if isinstance(value, dict) else "not a JSON object"

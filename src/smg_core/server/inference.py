@@ -56,6 +56,11 @@ class Inference(Generic[D]):
             _forget_frames(error)
             return
         except asyncio.CancelledError:
+            if exchange.gone:
+                take_back_cancellation()
+                gone = ClientGone("The client left before its request was read.")
+                self._report(request_id, "", trace, None, gone)
+                return
             if not gateway.admission.draining:
                 raise
             take_back_cancellation()
@@ -123,8 +128,21 @@ class Inference(Generic[D]):
         )
         if len(body) <= DECODED_INLINE:
             return self._api.decode(incoming)
-        decode = self._api.decode
-        return await gateway.executor.run(lambda _: decode(incoming), size=len(body), caller=exchange.caller.tenant)
+        return await self._decode_elsewhere(exchange, incoming)
+
+    async def _decode_elsewhere(self, exchange: Exchange, incoming: Incoming) -> D:
+        """Decode a large body off the event loop. It may have to wait for that, so it counts as in flight, and a client that
+        leaves gives it up."""
+        gateway, decode = self._gateway, self._api.decode
+        exchange.watch()
+        gateway.admission.enter()
+        try:
+            return await gateway.executor.run(
+                lambda _: decode(incoming), size=len(incoming.body), caller=exchange.caller.tenant
+            )
+        finally:
+            gateway.admission.leave()
+            exchange.unwatch()
 
     def _answer(self, exchange: Exchange, decoded: D, trace: Trace) -> Answer:
         gateway, api = self._gateway, self._api
