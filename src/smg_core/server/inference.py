@@ -59,7 +59,7 @@ class Inference(Generic[D]):
             if exchange.gone:
                 take_back_cancellation()
                 gone = ClientGone("The client left before its request was read.")
-                self._report(request_id, "", trace, None, gone)
+                self._report(exchange, "", trace, None, gone)
                 return
             if not gateway.admission.draining:
                 raise
