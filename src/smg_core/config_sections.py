@@ -12,6 +12,7 @@ from smg_core.settings import option
 __all__ = [
     "LimitsConfig",
     "MediaConfig",
+    "MediaFormat",
     "ModelConfig",
     "ObservabilityConfig",
     "RoutingConfig",

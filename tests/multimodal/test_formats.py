@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, features
 
-from smg_core.config import MediaFormat
+from smg_core.config_sections import MediaFormat
 from smg_multimodal.costs import is_apart
 from smg_multimodal.decode import ImageLimits, decode_image, picture_header
 from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge

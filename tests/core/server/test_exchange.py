@@ -184,7 +184,9 @@ async def test_a_gzipped_body_is_refused_once_it_is_over_the_bound_inflated(size
 
 
 @pytest.mark.parametrize(
-    "packed", [b"", b"{}", gzip.compress(b"{}")[:-1], gzip.compress(b"{}") + b"x", gzip.compress(b"{}") * 2]
+    "packed",
+    [b"", b"{}", gzip.compress(b"{}")[:-1], gzip.compress(b"{}") + b"x", gzip.compress(b"{}") * 2],
+    ids=["nothing", "no gzip", "cut off", "more behind it", "two of them"],
 )
 async def test_what_is_not_one_whole_gzip_is_refused(packed: bytes) -> None:
     made, _ = exchange(pieces(packed), GZIP)
