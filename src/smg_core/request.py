@@ -488,7 +488,7 @@ class Caller(Struct, frozen=True):
     principal: str = ""
 
 
-class GenerationRequest(Struct, frozen=True):
+class GenerationRequest(Struct, frozen=True, eq=False):
     """One request for generation, whatever API it came through.
 
     Exactly one of `messages` and `prompt` carries input: `prompt` is the Completions API's raw text or token ids, used
@@ -539,6 +539,14 @@ class GenerationRequest(Struct, frozen=True):
     deadline_s: float | None = None
     caller: Caller = Caller()
     size: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both ask for the same; how many bytes that took is no matter."""
+        if not isinstance(other, GenerationRequest):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "size")
+
+    __hash__ = None  # type: ignore[assignment]  # a request holds mappings
 
 
 PoolInput = str | Sequence[int] | tuple[Part, ...]

@@ -98,7 +98,10 @@ def recorded() -> tuple[bytes, tuple[Told, list[tuple[int, int, int, bytes]]]]:
 def test_the_recorded_conversation_says_something() -> None:
     (told, answers) = recorded()[1]
     assert sum(len(got) for got, _ in told) > 30
-    assert [error for _, error in told][:2] == ["None", "bad request (INVALID_ARGUMENT: bad request)"]
+    assert [error for _, error in told][:2] == [
+        "None",
+        "The engine rejected the request. (INVALID_ARGUMENT: bad request)",
+    ]
     assert answers
 
 
