@@ -94,6 +94,10 @@ def _json(text: str) -> Any:
         raise Unfollowable("Invalid JSON grammar specification.") from error
 
 
+MOST_STEPS = 10_000
+"""How many values a walk looks at before it gives up."""
+
+
 class _Walker:
     """One walk through one schema."""
 
@@ -102,9 +106,15 @@ class _Walker:
         self._random = rng
         self._max_depth = max_depth
         self._max_items = max_items
+        self._steps = MOST_STEPS
 
     def value(self, schema: Any, name: str, depth: int) -> Any:
         """An example; `name` is the property's, and hints at what would be plausible."""
+        self._steps -= 1
+        if (
+            self._steps < 0
+        ):  # nested unions are tried one after the other: a small schema may ask for a walk without end
+            raise Unfollowable(f"the schema takes more than {MOST_STEPS} steps")
         if schema is False:
             raise Unfollowable("the schema allows no value")
         if schema is True or schema == {}:

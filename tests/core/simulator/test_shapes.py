@@ -258,3 +258,12 @@ def test_a_tag_that_waits_for_a_trigger_leaves_the_text_free() -> None:
 def test_what_is_no_tag_is_refused(value: str) -> None:
     with pytest.raises(Unfollowable, match="Invalid"):
         SHAPES.text(Constraint("structural_tag", value), Random(1))
+
+
+def test_a_small_schema_of_nested_unions_is_given_up() -> None:
+    schema: dict[str, object] = {"type": "string", "minLength": 5, "maxLength": 1}
+    for _ in range(30):
+        schema = {"anyOf": [schema, schema]}
+
+    with pytest.raises(Unfollowable):
+        Shapes().example(schema, Random(1))
