@@ -82,7 +82,10 @@ class Inference(Generic[D]):
         finally:
             exchange.unwatch()
             gateway.admission.leave()
-            self._report(exchange, decoded.generation.model, trace, ended, failure)
+            told = (
+                answer if answer.failure is not None else ended
+            )  # cancelled while the client was being told why it ends
+            self._report(exchange, decoded.generation.model, trace, told, failure)
             answer.release()
             _forget_frames(failure)
 
