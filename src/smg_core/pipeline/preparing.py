@@ -32,7 +32,7 @@ from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Prepare
 from smg_core.pipeline.trace import Trace
-from smg_core.request import GenerationRequest, Text
+from smg_core.request import GenerationRequest, Opaque, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 from smg_core.tokenizer.base import EncodeReport, Prompt
 from smg_core.tokens import TokenIds
 from smg_core.workers.registry import Registry
@@ -44,6 +44,8 @@ T = TypeVar("T")
 
 _PART_COST = 64
 """What a turn or a part costs beside its text, in characters that cost as much."""
+_JSON_COST = 4
+"""What a character of a call's arguments costs, which templates get as parsed and walked values."""
 _SMALL_BODY = 4
 """A body smaller than the bound on characters by this factor is rendered at once whatever is in it."""
 
@@ -116,20 +118,20 @@ class Preparing:
         return await self._executor.run(work, size=size, caller=request.caller.tenant)
 
     def _small(self, request: GenerationRequest) -> bool:
-        """Whether anything in the request may be walked over on the event loop."""
+        """Whether free-form values of the request (schemas, documents, template arguments) may be walked on the event loop."""
         return request.size * _SMALL_BODY <= self._render_inline
 
     def _quickly_rendered(self, request: GenerationRequest) -> bool:
-        """Whether rendering takes no longer than rendering `render_inline` characters of one message."""
-        if request.size and self._small(request):
-            return True
-        if request.size and (request.tools or request.documents or request.template_arguments):
+        """Whether rendering takes no longer than rendering `render_inline` characters of one message. The messages are weighed
+        themselves: a flow may have added to those that the body had."""
+        free = request.tools or request.documents or request.template_arguments
+        if free and not self._small(request):
             return False
         left = self._render_inline
         for message in request.messages:
             left -= _PART_COST
             for part in message.parts:
-                left -= _PART_COST + (len(part.text) if isinstance(part, Text) else request.size)
+                left -= _weight(part)
                 if left < 0:
                     return False
         return True
@@ -140,12 +142,14 @@ class Preparing:
         if self._quickly_rendered(request):
             return render(request, model)
 
+        characters = characters_of(request)
+
         def rendered(given_up: GivenUp) -> Prompt | TokenIds:
-            refuse_long_text(characters_of(request), request, model)
+            refuse_long_text(characters, request, model)
             _refuse_gone(given_up)
             return render(request, model)
 
-        return await self._long(rendered, request, request.size)
+        return await self._long(rendered, request, max(request.size, characters))
 
     async def _encode(
         self, prompt: Prompt | TokenIds, request: GenerationRequest, model: ServedModel, salt: str
@@ -179,7 +183,7 @@ class Preparing:
                 media.refuse_strays(ids)
             return None
         kinds = self._registry.kinds(request.model)
-        if all(facts.media is not None for facts in kinds):
+        if kinds and all(facts.media is not None for facts in kinds):
             taken = frozenset(kind for facts in kinds for kind in facts.media or ())
             refuse_unless_taken(items, request.model, taken)
         loaded = await media.load(
@@ -189,6 +193,22 @@ class Preparing:
             check=lambda tokens: refuse_too_long(request, len(ids) + tokens - len(items), model.context_length),
         )
         return await media.place(ids, loaded)
+
+
+def _weight(part: Part) -> int:
+    """What it costs to render a part, in characters of text that cost as much. Media leave a mark of a few characters."""
+    if type(part) is Text:  # nearly all
+        return _PART_COST + len(part.text)
+    match part:
+        case Reasoning() | Refusal():
+            return _PART_COST + len(part.text)
+        case ToolCall():
+            return _PART_COST + _JSON_COST * len(part.arguments)
+        case ToolResult():
+            return _PART_COST + sum(map(_weight, part.content))
+        case Opaque():
+            return _PART_COST + len(part.payload)
+    return _PART_COST
 
 
 def _refuse_gone(given_up: GivenUp) -> None:

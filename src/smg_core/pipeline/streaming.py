@@ -75,6 +75,8 @@ class Streaming:
         finally:
             watch.stop()
             running.discard(attempt)
+            if not running:
+                self._running.pop(worker.name, None)
             worker.board.add(worker.row, -1)
             call.give_back()
             if attempt.release():

@@ -14,7 +14,7 @@ from tests.core.pipeline.road import REQUEST, Road, eventually, road
 from smg_core.errors import ModelNotFound, NoWorker, PromptTooLong
 from smg_core.hooks import EncodeDone, Rendered
 from smg_core.pipeline.preparing import Preparing
-from smg_core.request import Caller, Message, Text
+from smg_core.request import Caller, Image, MediaSource, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from smg_core.testing import FakeClock
 from smg_core.tokenizer.base import EncodeReport, Prompt, Tokenizer
 
@@ -165,3 +165,49 @@ async def test_a_request_whose_client_has_left_is_not_encoded() -> None:
 
         assert tokenizer.encoded == 0
         assert here.executor.waiting == 0
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Text("word " * 3000),
+        Reasoning("word " * 3000),
+        ToolCall("c", "f", '{"a": "' + "word " * 3000 + '"}'),
+        ToolResult("c", (Text("word " * 3000),)),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+async def test_what_a_flow_adds_to_a_small_request_is_weighed_too(part: Part) -> None:
+    role = "tool" if isinstance(part, ToolResult) else "assistant"
+    grown = replace(REQUEST, size=100, messages=(*REQUEST.messages, Message(role, (part,)), *REQUEST.messages))
+    async with road(render_inline=1000) as here:
+        free = threading.Event()
+        busy = [asyncio.create_task(here.executor.run(lambda _: free.wait(10), size=1)) for _ in range(2)]
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(here.preparing.prepare(grown, here.trace))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert here.executor.waiting == 1
+        free.set()
+        await waiting
+        await asyncio.gather(*busy)
+
+
+async def test_a_picture_for_a_model_whose_workers_are_all_away_is_no_fault_of_the_request() -> None:
+    class Pictures:
+        """A model that takes pictures."""
+
+        kinds = frozenset({"image"})
+
+        async def load(self, items: Any, **options: Any) -> Any:
+            raise NoWorker("asked in vain", retry_after=1.0)
+
+    picture = Image(MediaSource(url="https://pictures.example/1"))
+    asked = replace(REQUEST, messages=(Message("user", (picture,)),))
+    async with road() as here:
+        here.models["m"] = attrs.evolve(here.models["m"], media=cast(Any, Pictures()))
+        here.worker.facts = attrs.evolve(here.worker.facts, media=frozenset({"image"}))
+        here.registry.signal(here.worker, "failing")
+
+        with pytest.raises(NoWorker):
+            await here.preparing.prepare(asked, here.trace)
