@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Clock", "IdSource", "SystemClock", "random_ids"]
+__all__ = ["CallLater", "Clock", "Handle", "IdSource", "SystemClock", "random_ids"]
 
 
 class Clock(Protocol):
@@ -35,6 +35,18 @@ class SystemClock:
 
     def time(self) -> float:
         return time.time()
+
+
+class Handle(Protocol):
+    """A call that is to come."""
+
+    def cancel(self) -> None:
+        """Take it back; harmless once it has been made."""
+        ...
+
+
+CallLater = Callable[[float, Callable[[], None]], Handle]
+"""`call_later(seconds, callback)`: call `callback` when so many seconds have passed. The event loop's own, outside of tests."""
 
 
 IdSource = Callable[[str], str]

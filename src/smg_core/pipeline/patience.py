@@ -5,25 +5,15 @@ and a call that is held back for its client is not waited for. So a bound is kep
 calls back later is an argument. Above: pipeline.streaming, which watches each call. Below: attempt.
 """
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
+from smg_core.clock import CallLater
 from smg_core.errors import EngineStalled
 from smg_core.pipeline.attempt import Attempt
 
-__all__ = ["CallLater", "Patience", "Watch"]
-
-
-class Handle(Protocol):
-    """A call that is to come."""
-
-    def cancel(self) -> None: ...
-
-
-CallLater = Callable[[float, Callable[[], None]], Handle]
-"""`call_later(seconds, callback)`: call `callback` when so many seconds have passed."""
+__all__ = ["Patience", "Watch"]
 
 
 @attrs.frozen

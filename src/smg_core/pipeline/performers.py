@@ -8,10 +8,10 @@ from typing import Any
 
 import attrs
 
-from smg_core.clock import Clock
+from smg_core.clock import CallLater, Clock
 from smg_core.pipeline.driver import Driver, Performer, finish, wait
 from smg_core.pipeline.executor import FairExecutor
-from smg_core.pipeline.patience import CallLater, Patience
+from smg_core.pipeline.patience import Patience
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
@@ -20,7 +20,7 @@ from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Policies
 from smg_core.workers.registry import Registry
 
-__all__ = ["CallLater", "Patience", "Performers", "performers"]
+__all__ = ["Patience", "Performers", "performers"]
 
 
 @attrs.frozen(eq=False)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from smg_core.clock import Clock
+from smg_core.clock import CallLater, Clock, Handle
 from smg_core.engines.base import Call, ChatEngine, Engine, EngineOutput, EngineRequest, IdsEngine
 from smg_core.errors import EngineStalled, InternalError, SmgError
 from smg_core.events import Event, Finished
@@ -21,7 +21,7 @@ from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import FitForChat, FitForIds, fitted
 from smg_core.pipeline.media import Loan
 from smg_core.pipeline.output import OutputProcessor
-from smg_core.pipeline.patience import CallLater, Handle, Patience, Watch
+from smg_core.pipeline.patience import Patience, Watch
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.steps import Stream
 from smg_core.pipeline.turn import Transcript, Turn

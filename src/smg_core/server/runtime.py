@@ -13,12 +13,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
-from smg_core.clock import Clock, IdSource, SystemClock, random_ids
+from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
 from smg_core.pipeline.flow import RetryPolicy
-from smg_core.pipeline.performers import CallLater, Patience, performers
+from smg_core.pipeline.performers import Patience, performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name

@@ -9,10 +9,11 @@ engine reports how that ended (`outcome`): a lost worker is probed at once inste
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol
+from typing import Literal
 
 import attrs
 
+from smg_core.clock import CallLater, Handle
 from smg_core.engines.base import Engine
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerGone
@@ -30,16 +31,6 @@ CANNOT_JOIN = (SmgError, ValueError, LookupError, OSError)
 
 Connect = Callable[[Worker], Awaitable[Engine]]
 Join = Callable[[Worker, Engine], Awaitable[tuple[str, ...]]]
-
-
-class Handle(Protocol):
-    """A call that is to come."""
-
-    def cancel(self) -> None: ...
-
-
-CallLater = Callable[[float, Callable[[], None]], Handle]
-"""`call_later(seconds, callback)`: call `callback` when so many seconds have passed."""
 
 
 def _call_later(seconds: float, callback: Callable[[], None]) -> Handle:
