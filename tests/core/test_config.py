@@ -121,7 +121,7 @@ def test_an_empty_variable_unsets_what_may_be_absent() -> None:
         ("workers: {urls: [1]}", "config.yaml: workers.urls: expected list of strings, none of them empty"),
         ("workers: {urls: ['']}", "config.yaml: workers.urls: expected list of strings, none of them empty"),
         ("workers: {urls: {a: b}}", "config.yaml: workers.urls: expected list of strings, none of them empty"),
-        ("workers: {transport: h3}", "config.yaml: workers.transport: expected one of h2, grpcio; did you mean h2?"),
+        ("workers: {transport: h3}", "config.yaml: workers.transport: expected one of h2, grpcio, not \"h3\"; did you mean h2?"),
         ("server: {prot: 1}", "config.yaml: server.prot: no such setting; did you mean port?"),
         ("servers: {port: 1}", "config.yaml: servers: no such section; did you mean server?"),
         ("server: 8000", "config.yaml: server: expected settings below it"),

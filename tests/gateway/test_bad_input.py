@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.gateway.conftest import CHAT, House, body, in_process, over_http, settled
+from tests.peers import listening
 
 from smg_core import Config
 from smg_core.config import LimitsConfig
@@ -199,14 +200,11 @@ async def test_a_schema_that_refers_elsewhere_is_refused_and_nothing_is_fetched(
         visitors.append(1)
         writer.close()
 
-    server = await asyncio.start_server(visited, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    schema = {"type": "object", "properties": {"a": {"$ref": f"http://localhost:{port}/schema.json"}}}
-    answer = await house.chat(
-        response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": schema, "strict": True}}
-    )
-    server.close()
-    await server.wait_closed()
+    async with listening(visited) as port:
+        schema = {"type": "object", "properties": {"a": {"$ref": f"http://localhost:{port}/schema.json"}}}
+        answer = await house.chat(
+            response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": schema, "strict": True}}
+        )
 
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "response_format.json_schema.schema"

@@ -12,6 +12,7 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
+from tests.peers import listening
 
 from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
@@ -166,10 +167,12 @@ async def test_a_client_that_leaves_while_the_worker_is_being_connected_never_re
 ) -> None:
     async with SimulatedEngine(PACED) as engine:
         relay = Relay(engine.target)
-        server = await asyncio.start_server(relay.take, "127.0.0.1", 0)
         observer = MemoryObserver()
-        gateway = Gateway([f"grpc://127.0.0.1:{server.sockets[0].getsockname()[1]}"], observer=observer)
-        async with gateway, gateway.http_client(httpx, base_url="http://gateway") as http:
+        async with (
+            listening(relay.take) as port,
+            Gateway([f"grpc://127.0.0.1:{port}"], observer=observer) as gateway,
+            gateway.http_client(httpx, base_url="http://gateway") as http,
+        ):
             house = House(gateway, http, observer, own=(engine,))
             relay.block()
             (worker,) = gateway.registry
@@ -182,7 +185,6 @@ async def test_a_client_that_leaves_while_the_worker_is_being_connected_never_re
             await leave(asked)
             await settled(house)
             assert outcomes(house) == ["client_gone"]
-        server.close()
         await relay.close()
 
     assert engine.counters["requests"] == 0

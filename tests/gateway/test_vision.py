@@ -20,6 +20,7 @@ import trustme
 from PIL import Image
 from tests.gateway.conftest import CHAT, House, eventually, in_process, over_http, settled
 from tests.gateway.vision_models import clip, data_url, image_part, llava, picture, qwen2_vl, text_part, video_part
+from tests.peers import listening
 
 from smg_core import Config, Gateway
 from smg_core.config import MediaConfig, TokenizerConfig, WorkersConfig
@@ -510,9 +511,7 @@ async def site(authority: trustme.CA, pages: dict[str, bytes]) -> AsyncIterator[
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=context)
-    found.port = server.sockets[0].getsockname()[1]
-    async with server:
+    async with listening(connected, context) as found.port:
         yield found
 
 

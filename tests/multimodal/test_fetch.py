@@ -17,6 +17,7 @@ import pytest
 import trustme
 from families import FAMILIES
 from PIL import Image
+from tests.peers import listening
 
 from smg_multimodal.budget import ByteCount
 from smg_multimodal.egress import EgressRules
@@ -73,9 +74,7 @@ class Site:
 @asynccontextmanager
 async def site(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[Site]:
     made = Site(answer)
-    server = await asyncio.start_server(made.connected, "127.0.0.1", 0, ssl=tls)
-    made.port = server.sockets[0].getsockname()[1]
-    async with server:
+    async with listening(made.connected, tls) as made.port:
         yield made
 
 

@@ -241,7 +241,7 @@ class Silent:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
         self._writers.append(writer)
         if self.says:

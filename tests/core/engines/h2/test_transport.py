@@ -56,7 +56,7 @@ class RawServer:
         self.url = f"grpc://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(SETTINGS + UPDATE)
         self._writers.append(writer)
         self.peers.put_nowait((reader, writer))

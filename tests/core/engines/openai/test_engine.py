@@ -13,6 +13,7 @@ import pytest
 from tests.core.event_grammar import check
 from tests.gateway.conftest import House, eventually, over_http, settled
 from tests.gateway.test_disconnect import ENDLESS, PACED, TIGHT, TOKENS, Relay, held_back
+from tests.peers import listening
 
 from smg_core import Config
 from smg_core.engines.openai.engine import OpenAiEngine
@@ -250,14 +251,12 @@ async def test_a_server_that_nobody_listens_for_is_gone() -> None:
 async def test_a_server_that_goes_away_in_mid_stream_is_gone() -> None:
     async with over_http(PACED) as house:
         relay = Relay(house.url.removeprefix("http://"))
-        server = await asyncio.start_server(relay.take, "127.0.0.1", 0)
-        async with engine_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as engine:
+        async with listening(relay.take) as port, engine_at(f"http://127.0.0.1:{port}") as engine:
             sink = Heard()
             await engine.chat(asked(), sink)
             await eventually(lambda: sink.all)
             relay.cut()
             await eventually(sink.over.is_set)
-        server.close()
         await relay.close()
         await settled(house)
 
@@ -370,13 +369,8 @@ class Said:
 @asynccontextmanager
 async def saying(*answers: bytes, **options: Any) -> AsyncIterator[tuple[Said, OpenAiEngine]]:
     said = Said(*answers)
-    server = await asyncio.start_server(said.take, "127.0.0.1", 0)
-    try:
-        async with engine_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", **options) as engine:
-            yield said, engine
-    finally:
-        server.close()
-        await server.wait_closed()
+    async with listening(said.take) as port, engine_at(f"http://127.0.0.1:{port}", **options) as engine:
+        yield said, engine
 
 
 def http(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
@@ -468,11 +462,9 @@ async def test_a_server_that_answers_no_question_is_late() -> None:
         await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(silent, "127.0.0.1", 0)
-    async with engine_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as engine:
+    async with listening(silent) as port, engine_at(f"http://127.0.0.1:{port}") as engine:
         with pytest.raises(EngineTimeout):
             await engine.health(timeout=0.05)
-    server.close()
 
 
 async def test_an_engine_that_speaks_grpc_is_named(tmp_path: Path) -> None:

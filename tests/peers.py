@@ -1,0 +1,35 @@
+"""TCP servers that tests write themselves, for peers that say what no real server would."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+Take = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(take: Take, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """A server on a free port of the loopback, which is yielded; `take` is run for each connection.
+
+    At the end every connection is cut, also one accepted so late that `take` has not begun: left open, it would be a warning
+    in some later test.
+    """
+    writers: set[asyncio.StreamWriter] = set()
+    tasks: set[asyncio.Future[None]] = set()
+
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.add(writer)
+        tasks.add(asyncio.ensure_future(take(reader, writer)))
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await server.wait_closed()
+        for task in tasks:
+            task.cancel()
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
