@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from smg_core.config import Config, Resolved, describe, render, resolve
-from smg_core.settings import ConfigError, Setting, nearest
+from smg_core.settings import ConfigError, Setting, closest, nearest
 
 __all__ = ["main"]
 
 WRONGLY_ASKED = 2
+EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server"}
+"""Packages that a command needs and a bare installation lacks, with the extra that brings each."""
 FILES = ("tokenizer.chat_template", "workers.tls_ca", "workers.tls_cert", "workers.tls_key")
 FOLDERS = ("tokenizer.path",)
 
@@ -32,6 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in error.problems:
             print(f"smg-gateway: {problem}", file=sys.stderr)
         return WRONGLY_ASKED
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        print(f"smg-gateway: this needs {error.name}: pip install 'smg-sdk[{EXTRAS[error.name]}]'", file=sys.stderr)
+        return 1
     except BrokenPipeError:
         # whoever read our output has seen enough; what Python would still flush has nowhere to go
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -52,10 +59,10 @@ def _serve(args: argparse.Namespace) -> int:
             "`smg-gateway simulate`"
         )
     _check_places(config)
-    _check_policy(config)
-    _check_dialect(config)
+    from smg_core.server.config_check import check
     from smg_core.server.serve import serve
 
+    check(config)
     return serve(config)
 
 
@@ -88,7 +95,7 @@ def _simulate(args: argparse.Namespace) -> int:
     try:
         asyncio.run(run(config, args.listen, ready=tell))
     except OSError as error:
-        print(f"smg-gateway: cannot listen on {args.listen}: {error}", file=sys.stderr)
+        print(f"smg-gateway: cannot listen on {args.listen}: {error.strerror or error}", file=sys.stderr)
         return 1
     return 0
 
@@ -96,7 +103,11 @@ def _simulate(args: argparse.Namespace) -> int:
 def _demo(args: argparse.Namespace) -> int:
     from smg_core.demo import run
 
-    return run(args.prompt, port=args.port, keep_serving=args.serve)
+    try:
+        return run(args.prompt, port=args.port, keep_serving=args.serve)
+    except OSError as error:
+        print(f"smg-gateway: cannot listen on port {args.port}: {error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 # ----------------------------------------------------------------------------------------------------------- the settings
@@ -113,7 +124,10 @@ def _resolve(args: argparse.Namespace) -> Resolved:
             text = Path(name).expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{name}: cannot be read: {error}") from None
-    return resolve(overrides, os.environ, text, str(name))
+    resolved = resolve(overrides, os.environ, text, str(name))
+    for warning in resolved.warnings:
+        print(f"smg-gateway: {warning}", file=sys.stderr)
+    return resolved
 
 
 def _check_places(config: Config) -> None:
@@ -126,26 +140,6 @@ def _check_places(config: Config) -> None:
     ]
     if problems:
         raise ConfigError(*problems)
-
-
-def _check_policy(config: Config) -> None:
-    from smg_core.routing import UnknownPolicy, policy
-
-    try:
-        policy(config.routing.policy)
-    except UnknownPolicy as error:
-        raise ConfigError(f"routing.policy: {error}") from None
-
-
-def _check_dialect(config: Config) -> None:
-    from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
-
-    if config.workers.dialect == AUTO:
-        return
-    try:
-        dialect(config.workers.dialect)
-    except UnknownDialect as error:
-        raise ConfigError(f"workers.dialect: {error}") from None
 
 
 # -------------------------------------------------------------------------------------------------------------- the flags
@@ -177,7 +171,20 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 def _refuse(unknown: str, command: argparse.ArgumentParser) -> NoReturn:
     flags = [flag for action in command._actions for flag in action.option_strings]
-    raise ConfigError(f"{unknown.partition('=')[0]}: no such flag of `{command.prog}`{nearest(unknown, flags)}")
+    raise ConfigError(f"{unknown.partition('=')[0]}: no such flag of `{command.prog}`{_nearest_flag(unknown, flags)}")
+
+
+def _nearest_flag(unknown: str, flags: Sequence[str]) -> str:
+    """A question after the flag of `flags` that was meant: a setting by its full name, else the nearest of the same section,
+    else the nearest of all. A flag of one letter is none of ours, and near to nothing."""
+    name = unknown.partition("=")[0]
+    if not name.startswith("--"):
+        return ""
+    full = {f"--{setting.path}".replace(".", "-").replace("_", "-"): setting for setting in describe()}
+    section = next((each.section for path, each in full.items() if name.startswith(f"--{each.section}-")), None)
+    inside = {path: each.flag for path, each in full.items() if each.section == section and each.flag in flags}
+    near = closest(name, tuple(inside))
+    return f"; did you mean {inside[near]}?" if near else nearest(name, flags)
 
 
 def _serve_flags(parser: argparse.ArgumentParser) -> None:

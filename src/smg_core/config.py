@@ -33,6 +33,7 @@ from smg_core.settings import (
     ConfigError,
     Setting,
     Value,
+    closest,
     complaint,
     from_file,
     from_override,
@@ -63,6 +64,7 @@ __all__ = [
 ]
 
 ENVIRONMENT_PREFIX = "SMG_"
+MISTYPED = 0.85  # likeness, of 1, from which a variable is taken for a misspelled setting
 NOT_SETTINGS = frozenset({"SMG_CONFIG"})  # names the file; the command line reads it
 
 
@@ -145,17 +147,32 @@ class _Found:
     source: str
 
 
-def _read_environment(environ: Mapping[str, str], problems: list[str]) -> dict[str, _Found]:
+def _read_environment(environ: Mapping[str, str], problems: list[str], warnings: list[str]) -> dict[str, _Found]:
+    """What the variables set. One that is no setting is a problem where it is nearly one, else somebody else's: programs and
+    images have variables with our prefix too."""
     found: dict[str, _Found] = {}
     for name, text in sorted(environ.items()):
         if not name.startswith(ENVIRONMENT_PREFIX) or name in NOT_SETTINGS or _is_service_link(name, text):
             continue
         setting = _BY_ENV.get(name)
         if setting is None:
-            problems.append(f"environment: {name}: no such setting{nearest(name, tuple(_BY_ENV))}")
+            meant = _mistyped(name)
+            if meant:
+                problems.append(f"environment: {name}: no such setting; did you mean {meant}?")
+            else:
+                warnings.append(f"environment: {name}: no such setting; it is ignored")
         else:
             found[setting.path] = _Found(from_text(setting, text), f"environment: {name}")
     return found
+
+
+def _mistyped(name: str) -> str | None:
+    """The variable of the same section that `name` is nearly spelled like."""
+    section = next(
+        (section for section in _SECTIONS if name.startswith(f"{ENVIRONMENT_PREFIX}{section.upper()}_")), None
+    )
+    known = [env for env, setting in _BY_ENV.items() if setting.section == section]
+    return closest(name, known, likeness=MISTYPED)
 
 
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT)|_PORT_\d+_(TCP|UDP|SCTP)")
@@ -246,10 +263,12 @@ def _refuse_duplicates(mapping: Any) -> None:
 
 @attrs.frozen
 class Resolved:
-    """A configuration, and for every path the words that name where its value came from ("default" if nowhere)."""
+    """A configuration, and for every path the words that name where its value came from ("default" if nowhere). `warnings` are
+    sentences for the operator: what was given and is ignored."""
 
     config: Config
     sources: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
 
 
 def resolve(
@@ -264,8 +283,9 @@ def resolve(
     `environ` is the whole environment; `file_text` the text of the file called `file_name`, whose suffix says its format.
     """
     problems: list[str] = []
+    warnings: list[str] = []
     found = _read_file(file_text, file_name, problems) if file_text is not None else {}
-    found |= _read_environment(environ or {}, problems)
+    found |= _read_environment(environ or {}, problems, warnings)
     for path, value in (overrides or {}).items():
         setting = _BY_PATH.get(path)
         if setting is None:
@@ -282,7 +302,8 @@ def resolve(
     if problems:
         raise ConfigError(*problems)
     config = Config(**{field.name: field.type(**sections[field.name]) for field in attrs.fields(Config) if field.type})
-    return Resolved(config, {path: found[path].source if path in found else "default" for path in _BY_PATH})
+    sources = {path: found[path].source if path in found else "default" for path in _BY_PATH}
+    return Resolved(config, sources, tuple(warnings))
 
 
 def load_config(

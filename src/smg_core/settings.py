@@ -6,6 +6,7 @@ settings there are.
 """
 
 import difflib
+import json
 import math
 import types
 import typing
@@ -19,6 +20,7 @@ __all__ = [
     "Setting",
     "Shape",
     "Value",
+    "closest",
     "complaint",
     "from_file",
     "from_override",
@@ -30,6 +32,7 @@ __all__ = [
 
 Value = str | int | float | bool | tuple[str, ...] | None
 T = TypeVar("T")
+SHOWN = 60  # characters of a wrong value that a message repeats
 
 
 class ConfigError(ValueError):
@@ -83,6 +86,10 @@ class Setting:
     secret: bool = False
 
     @property
+    def section(self) -> str:
+        return self.path.partition(".")[0]
+
+    @property
     def bound(self) -> str:
         """The bound in words, or an empty string."""
         if self.choices:
@@ -104,6 +111,7 @@ class Shape:
     choices: tuple[str, ...]
     at_least: float | None
     at_most: float | None
+    secret: bool
 
 
 _KINDS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -119,23 +127,23 @@ def shape_of(attribute: "attrs.Attribute[Any]") -> Shape:
     if typing.get_origin(hint) is Literal:
         hint, choices = str, typing.get_args(hint)
     bounds = attribute.metadata
-    return Shape(_KINDS[hint], optional, repeated, choices, bounds["at_least"], bounds["at_most"])
+    return Shape(_KINDS[hint], optional, repeated, choices, bounds["at_least"], bounds["at_most"], bounds["secret"])
 
 
 # ------------------------------------------------------------------------------------------------- checking one value
 
 
 def complaint(shape: Shape | Setting, value: object) -> str | None:
-    """What is wrong with `value` as a setting of this shape, or None."""
+    """What is wrong with `value` as a setting of this shape, or None. A secret's value is not repeated."""
     if value is None:
-        return None if shape.optional else f"expected {_expected(shape)}"
+        return None if shape.optional else _unlike(shape, value)
     if shape.repeated:
         if not isinstance(value, tuple) or not all(isinstance(item, str) and item for item in value):
-            return f"expected {_expected(shape)}"
+            return _unlike(shape, value)
         wrong = next((item for item in value if shape.choices and item not in shape.choices), None)
         return None if wrong is None else _no_choice(shape, wrong)
     if not _is_kind(shape.kind, value):
-        return f"expected {_expected(shape)}"
+        return _unlike(shape, value)
     if shape.choices and value not in shape.choices:
         return _no_choice(shape, str(value))
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -144,7 +152,7 @@ def complaint(shape: Shape | Setting, value: object) -> str | None:
 
 
 def _no_choice(shape: Shape | Setting, value: str) -> str:
-    return f"expected one of {', '.join(shape.choices)}{nearest(value, shape.choices)}"
+    return f"expected one of {', '.join(shape.choices)}, not {_shown(value)}{nearest(value, shape.choices)}"
 
 
 def _is_kind(kind: str, value: object) -> bool:
@@ -165,15 +173,31 @@ def _out_of_bounds(shape: Shape | Setting, value: float) -> str | None:
     return None
 
 
-def _expected(shape: Shape | Setting) -> str:
-    if shape.repeated:
-        return "list of strings, none of them empty"
-    return f"{shape.kind} or null" if shape.optional else shape.kind
+def _unlike(shape: Shape | Setting, value: object) -> str:
+    """What was expected, and what was given instead."""
+    kind = "list of strings, none of them empty" if shape.repeated else shape.kind
+    expected = f"expected {kind} or null" if shape.optional and not shape.repeated else f"expected {kind}"
+    return expected if shape.secret else f"{expected}, not {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    """A value as a message repeats it: as JSON where it is JSON, and no longer than a line."""
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else ""
+    """A question after the likeliest of `known` names, or an empty string where none is near."""
+    near = closest(name, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+def closest(name: str, known: Sequence[str], *, likeness: float = 0.5) -> str | None:
+    """The one of `known` that is most like `name`, if any is as alike as `likeness` (1: the same)."""
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=likeness)), None)
 
 
 # ------------------------------------------------------------------------------------------------- from text to values

@@ -21,6 +21,7 @@ from smg_core.config import (
     render,
     resolve,
 )
+from smg_core.settings import complaint, shape_of
 
 
 def problems(*args, **kwargs) -> tuple[str, ...]:
@@ -121,7 +122,10 @@ def test_an_empty_variable_unsets_what_may_be_absent() -> None:
         ("workers: {urls: [1]}", "config.yaml: workers.urls: expected list of strings, none of them empty"),
         ("workers: {urls: ['']}", "config.yaml: workers.urls: expected list of strings, none of them empty"),
         ("workers: {urls: {a: b}}", "config.yaml: workers.urls: expected list of strings, none of them empty"),
-        ("workers: {transport: h3}", "config.yaml: workers.transport: expected one of h2, grpcio, not \"h3\"; did you mean h2?"),
+        (
+            "workers: {transport: h3}",
+            'config.yaml: workers.transport: expected one of h2, grpcio, not "h3"; did you mean h2?',
+        ),
         ("server: {prot: 1}", "config.yaml: server.prot: no such setting; did you mean port?"),
         ("servers: {port: 1}", "config.yaml: servers: no such section; did you mean server?"),
         ("server: 8000", "config.yaml: server: expected settings below it"),
@@ -154,16 +158,42 @@ def test_a_file_that_is_not_its_format_is_refused_by_name(name: str, text: str) 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("SMG_SERVER_PORT", "eighty", "environment: SMG_SERVER_PORT: expected integer"),
-        ("SMG_SERVER_PORT", "", "environment: SMG_SERVER_PORT: expected integer"),
-        ("SMG_SERVER_DRAIN_S", "nan", "environment: SMG_SERVER_DRAIN_S: expected number"),
-        ("SMG_SERVER_ACCESS_LOG", "perhaps", "environment: SMG_SERVER_ACCESS_LOG: expected boolean"),
+        ("SMG_SERVER_PORT", "eighty", 'environment: SMG_SERVER_PORT: expected integer, not "eighty"'),
+        ("SMG_SERVER_PORT", "", 'environment: SMG_SERVER_PORT: expected integer, not ""'),
+        ("SMG_SERVER_DRAIN_S", "nan", "environment: SMG_SERVER_DRAIN_S: expected number, not NaN"),
+        ("SMG_SERVER_ACCESS_LOG", "perhaps", 'environment: SMG_SERVER_ACCESS_LOG: expected boolean, not "perhaps"'),
         ("SMG_SERVER_PROT", "1", "environment: SMG_SERVER_PROT: no such setting; did you mean SMG_SERVER_PORT?"),
-        ("SMG_ZZZZZZZZZZ", "1", "environment: SMG_ZZZZZZZZZZ: no such setting"),
     ],
 )
 def test_a_wrong_variable_is_answered_with_its_name(name: str, value: str, said: str) -> None:
     assert problems(environ={name: value}) == (said,)
+
+
+@pytest.mark.parametrize("name", ["SMG_API_KEY", "SMG_VERSION", "SMG_MODEL_PATH", "SMG_SERVER_IMAGE_TAG", "SMG_"])
+def test_a_variable_that_is_near_no_setting_is_somebody_elses(name: str) -> None:
+    resolved = resolve(environ={name: "1"})
+
+    assert resolved.config == Config()
+    assert resolved.warnings == (f"environment: {name}: no such setting; it is ignored",)
+
+
+@pytest.mark.parametrize("setting", describe(), ids=lambda setting: setting.path)
+def test_a_misspelled_variable_is_told_its_neighbour_in_the_same_section(setting: Setting) -> None:
+    name = setting.env + setting.env[-1]
+    (problem,) = problems(environ={name: "1"})
+
+    assert problem == f"environment: {name}: no such setting; did you mean {setting.env}?"
+
+
+def test_a_secret_is_not_repeated_when_it_is_wrong() -> None:
+    shape = attrs.evolve(shape_of(attrs.fields(ServerConfig).port), secret=True)
+
+    assert complaint(shape, "hunter2") == "expected integer"
+    assert "hunter2" in str(complaint(attrs.evolve(shape, secret=False), "hunter2"))
+
+
+def test_a_long_wrong_value_is_cut() -> None:
+    assert len(str(complaint(shape_of(attrs.fields(ServerConfig).port), "x" * 10_000))) < 100
 
 
 def test_all_problems_of_all_sources_are_told_at_once() -> None:
@@ -172,7 +202,7 @@ def test_all_problems_of_all_sources_are_told_at_once() -> None:
     assert told == (
         "config.yaml: server.hots: no such setting; did you mean host?",
         "environment: SMG_LIMITS_N: 0 is below 1",
-        "flag: --port: expected integer",
+        'flag: --port: expected integer, not "x"',
     )
 
 

@@ -25,6 +25,7 @@ from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel
+from smg_core.server.config_check import named_parsers
 from smg_core.server.memory import give_back, trim
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.cache import CacheConfig
@@ -207,8 +208,7 @@ class ModelLoader:
     def _family(self, name: str, info: ModelInfo, bundle: TokenizerBundle) -> Family | None:
         """The parser family of a model, None for plain text."""
         settings = self._config.model
-        own = dict(each.partition("=")[::2] for each in settings.parsers)
-        wanted = own.get(name, settings.parser)
+        wanted = named_parsers(self._config).get(name, settings.parser)
         if wanted == "none":
             return None
         if wanted != "auto":

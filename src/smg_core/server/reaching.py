@@ -13,10 +13,10 @@ from smg_core.engines.client import EngineClient
 from smg_core.engines.dialects import AUTO, dialect, names
 from smg_core.engines.h2.frames import Limits
 from smg_core.engines.h2.transport import H2Transport
-from smg_core.engines.openai.address import ChatAddress
 from smg_core.engines.openai.engine import OpenAiEngine
 from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
+from smg_core.server.config_check import check_url
 from smg_core.workers.worker import Worker, WorkerSpec
 
 __all__ = ["Reaching"]
@@ -34,11 +34,8 @@ class Reaching:
 
     def check(self, spec: WorkerSpec) -> None:
         """Raise ValueError for a URL that is none, and UnknownDialect for a dialect that there is not."""
-        if door(spec.url) == "chat":
-            ChatAddress.parse(spec.url)
-            return
-        Target.parse(spec.url)
-        if (wanted := self._dialect(spec)) != AUTO:
+        check_url(spec.url)
+        if door(spec.url) == "ids" and (wanted := self._dialect(spec)) != AUTO:
             dialect(wanted)
 
     def _dialect(self, spec: WorkerSpec) -> str:

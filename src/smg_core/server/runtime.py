@@ -23,6 +23,7 @@ from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission, request_limits
+from smg_core.server.config_check import check
 from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
@@ -84,8 +85,8 @@ class Runtime:
     async def start(self) -> None:
         """Begin to reach the workers; returns before they are. Calling it again does nothing; who calls it meanwhile waits.
 
-        Raises ValueError for a worker's URL that is none and for a tokenizer folder that holds none, UnknownDialect and
-        UnknownPolicy for names that are none; then nothing is left of it.
+        Raises ConfigError for settings that could never work, ValueError for a worker's URL that is none and for a tokenizer
+        folder that holds none, UnknownDialect and UnknownPolicy for names that are none; then nothing is left of it.
         """
         async with self._changing:
             if self.started:
@@ -98,6 +99,7 @@ class Runtime:
             self.started = True
 
     async def _start(self) -> None:
+        check(self.config)
         for spec in self._specs:
             self._reaching.check(spec)
         self.policies.check()

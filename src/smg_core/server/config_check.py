@@ -1,0 +1,79 @@
+"""What is wrong with a configuration that no single setting can know: names that nothing has, URLs that are none.
+
+`check` is called by the command line before anything starts, and by `Runtime.start`, so that a gateway with a setting that could
+never work does not begin. Below: the tables of policies, dialects and parser families. Opens nothing.
+"""
+
+from collections.abc import Iterator
+
+from smg_core.config import Config, ConfigError
+from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
+from smg_core.engines.openai.address import ChatAddress
+from smg_core.engines.target import Target, door
+from smg_core.routing import UnknownPolicy, policy
+from smg_parsers import UnknownModelFamily
+from smg_parsers.models import family
+
+__all__ = ["check", "check_url", "named_parsers"]
+
+OWN_PARSERS = ("auto", "none")
+
+
+def check(config: Config) -> None:
+    """Raise ConfigError with every problem, each beginning with its setting's path."""
+    problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config)]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def named_parsers(config: Config) -> dict[str, str]:
+    """The parser family of each model that has one of its own by `model.parsers`."""
+    return dict(each.partition("=")[::2] for each in config.model.parsers)
+
+
+def check_url(url: str) -> None:
+    """Raise ValueError for a worker's URL that is none."""
+    if door(url) == "chat":
+        ChatAddress.parse(url)
+    else:
+        Target.parse(url)
+
+
+def _policies(config: Config) -> Iterator[str]:
+    try:
+        policy(config.routing.policy)
+    except UnknownPolicy as error:
+        yield f"routing.policy: {error}"
+
+
+def _dialects(config: Config) -> Iterator[str]:
+    if config.workers.dialect == AUTO:
+        return
+    try:
+        dialect(config.workers.dialect)
+    except UnknownDialect as error:
+        yield f"workers.dialect: {error}"
+
+
+def _parsers(config: Config) -> Iterator[str]:
+    wanted = [("model.parser", config.model.parser)]
+    for each in config.model.parsers:
+        name, mark, family_name = each.partition("=")
+        if not (name and mark and family_name):
+            yield f"model.parsers: {each!r} is not of the form MODEL=FAMILY"
+        else:
+            wanted.append(("model.parsers", family_name))
+    for path, name in wanted:
+        try:
+            if name not in OWN_PARSERS:
+                family(name)
+        except UnknownModelFamily as error:
+            yield f"{path}: {error}"
+
+
+def _urls(config: Config) -> Iterator[str]:
+    for url in config.workers.urls:
+        try:
+            check_url(url)
+        except ValueError as error:
+            yield f"workers.urls: {error}"
