@@ -58,6 +58,17 @@ class ServerConfig:
     )
     keep_alive_s: float = option(75.0, "Seconds an idle connection is kept.", at_least=0, at_most=86400)
     header_bytes: int = option(65536, "Largest head of a request, in bytes.", at_least=1024, at_most=MIB)
+    wait_for_workers_s: float = option(
+        0.0,
+        "Seconds to wait at the start for a worker before connections are answered; without one by then the start fails. 0 waits "
+        "for none.",
+        at_least=0,
+        at_most=86400,
+        flag="--wait-for-workers",
+    )
+    reminder_s: float = option(
+        30.0, "Seconds between two lines in the log while no worker has joined; 0 logs none.", at_least=0, at_most=86400
+    )
     drain_s: float = option(
         30.0, "Seconds that streams in flight may take to finish after SIGTERM.", at_least=0, at_most=86400
     )
@@ -81,7 +92,10 @@ class WorkersConfig:
     """The engines: where they are, how they are spoken to, how they are watched."""
 
     urls: tuple[str, ...] = option(
-        (), "Engine to send requests to (grpc://host:port or grpcs://host:port); may be repeated.", flag="--worker"
+        (),
+        "Engine to send requests to, grpc(s)://host:port or unix:///path; or a server that speaks OpenAI's API, "
+        "http(s)://host:port; may be repeated.",
+        flag="--worker",
     )
     transport: Literal["h2", "grpcio"] = option(
         "h2", "How gRPC is carried: the built-in HTTP/2 connection, or the grpcio library."

@@ -7,12 +7,15 @@ bounded, goes when the request is over, and when its process is: whoever comes n
 
 import contextlib
 import errno
-import fcntl
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from smg_multimodal.packaging import WireTensor
+
+if sys.platform != "win32":
+    import fcntl
 
 __all__ = ["SharedMemory", "SharedTensor", "namespace_id", "sweep_orphans"]
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -105,6 +106,72 @@ async def begin(served: Served, count: int) -> list[httpx.Response]:
     """Streams under way: each has said something."""
     requests = [served.http.build_request("POST", CHAT, json=body(f"{number}", stream=True)) for number in range(count)]
     return list(await asyncio.gather(*(served.http.send(request, stream=True) for request in requests)))
+
+
+# ----------------------------------------------------------------------------------------------------- what it tells at first
+
+
+async def test_it_says_when_the_first_worker_is_ready_and_what_to_try() -> None:
+    async with serving(QUICK) as served:
+        await eventually(lambda: served.told("ready, with sim; try: "))
+        words = shlex.split(served.told("ready, with sim; try: ")[0].partition("try: ")[2])
+        asked = await served.http.post(
+            words[1].removeprefix(f"http://127.0.0.1:{served.port}"),
+            content=words[-1],
+            headers=dict([words[words.index("-H") + 1].split(": ")]),
+        )
+
+    assert words[0] == "curl"
+    assert asked.json()["choices"][0]["message"]["content"] == "Yes."
+
+
+async def test_it_reminds_of_workers_that_have_not_joined() -> None:
+    process = await start("--worker", "grpc://127.0.0.1:1", "--port", "0", "--server-reminder-s", "0.05")
+    log: list[str] = []
+    reading = asyncio.create_task(read(process, log))
+    await eventually(lambda: sum("still no worker" in line for line in log) >= 2)
+    process.terminate()
+    await process.wait()
+    await reading
+
+    assert any("grpc://127.0.0.1:1 (" in line for line in log if "still no worker" in line)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_without_a_worker_in_the_time_it_was_given_the_start_fails_and_names_what_is_missing(
+    processes: str,
+) -> None:
+    process = await start(
+        *("--worker", "grpc://127.0.0.1:1", "--port", "0", "--wait-for-workers", "0.2", "--processes", processes)
+    )
+    _, told = await process.communicate()
+
+    assert process.returncode == 1
+    assert "no worker has joined within 0.2 s: grpc://127.0.0.1:1 (" in told.decode()
+    assert "Traceback" not in told.decode()
+
+
+async def test_it_waits_for_a_worker_that_comes_in_time_and_answers_nobody_before() -> None:
+    engine = SimulatedEngine(QUICK)
+    async with engine:
+        port = engine.target.rpartition(":")[2]
+    process = await start(
+        *("--worker", f"grpc://127.0.0.1:{port}", "--port", "0", "--wait-for-workers", "60"),
+        *("--server-reminder-s", "0.05"),
+    )
+    log: list[str] = []
+    reading = asyncio.create_task(read(process, log))
+    await eventually(lambda: any("still no worker" in line for line in log))
+    url = next(line for line in log if "listening on" in line).split("listening on ")[1].split()[0]
+    async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as http:
+        asked = asyncio.create_task(http.post(CHAT, json=body()))
+        async with SimulatedEngine(QUICK, listen=f"127.0.0.1:{port}"):
+            answer = await asked
+    process.terminate()
+    await process.wait()
+    await reading
+
+    assert answer.status_code == 200
 
 
 # ---------------------------------------------------------------------------------------------------------------- leaving

@@ -1,7 +1,7 @@
 """What is wrong with a configuration that no single setting can know: names that nothing has, URLs that are none.
 
-`check` is called by the command line before anything starts, and by `Runtime.start`, so that a gateway with a setting that could
-never work does not begin. Below: the tables of policies, dialects and parser families. Opens nothing.
+`check` is called by the command line before anything starts, and by `server.loading` when a gateway starts, so that one with a
+setting that could never work does not begin. Below: the tables of policies, dialects and parser families. Opens nothing.
 """
 
 from collections.abc import Iterator

@@ -25,7 +25,7 @@ from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel
-from smg_core.server.config_check import named_parsers
+from smg_core.server.config_check import check, named_parsers
 from smg_core.server.memory import give_back, trim
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.cache import CacheConfig
@@ -56,14 +56,22 @@ def executor_of(config: Config) -> FairExecutor:
 
 
 class ModelLoader:
-    """Makes models. `folder` is the operator's tokenizer, without which engines are asked for theirs. `pool` runs what takes
-    long; `stack` closes what was opened."""
+    """Makes models. `folder` is the operator's tokenizer, without which engines are asked for theirs, which are unpacked below
+    `scratch`. `pool` runs what takes long; `stack` closes what was opened."""
 
     def __init__(
-        self, config: Config, *, folder: Path | None, clock: Clock, pool: Executor, stack: AsyncExitStack
+        self,
+        config: Config,
+        *,
+        folder: Path | None,
+        scratch: Path,
+        clock: Clock,
+        pool: Executor,
+        stack: AsyncExitStack,
     ) -> None:
         self._config = config
         self._folder = folder
+        self._scratch = scratch
         self._clock = clock
         self._pool = pool
         self._stack = stack
@@ -83,8 +91,9 @@ class ModelLoader:
         return self._media
 
     async def start(self) -> None:
-        """Load the operator's tokenizer, so that a folder that holds none stops the start. Raises SmgError, ValueError,
-        OSError."""
+        """Load the operator's tokenizer, so that a folder that holds none stops the start, as settings do that could never work.
+        Raises SmgError, ValueError (ConfigError too), OSError."""
+        check(self._config)
         if self._folder is not None:
             await self._load(TokenizerSource(self._folder))
 
@@ -127,7 +136,7 @@ class ModelLoader:
 
     def _unpack(self, archive: bytes, digest: str) -> Path:
         """A new folder with the files of `archive`."""
-        folder = Path(tempfile.mkdtemp(prefix="smg-tokenizer-"))
+        folder = Path(tempfile.mkdtemp(prefix="tokenizer-", dir=self._scratch))
         try:
             unpack_archive(archive, digest, folder)
         except BaseException:

@@ -23,10 +23,10 @@ from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission, request_limits
-from smg_core.server.config_check import check
 from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
+from smg_core.server.scratch import Scratch
 from smg_core.workers.monitor import HealthPolicy, Monitor, MonitorSettings
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -99,7 +99,6 @@ class Runtime:
             self.started = True
 
     async def _start(self) -> None:
-        check(self.config)
         for spec in self._specs:
             self._reaching.check(spec)
         self.policies.check()
@@ -110,7 +109,11 @@ class Runtime:
         self._stack.callback(self.executor.close)
         pool = ThreadPoolExecutor(_LOADING_THREADS, thread_name_prefix="smg-load")
         self._stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        loader = ModelLoader(self.config, folder=self._folder, clock=self.clock, pool=pool, stack=self._stack)
+        scratch = await self._loop.run_in_executor(pool, Scratch)
+        self._stack.callback(scratch.close)
+        loader = ModelLoader(
+            self.config, folder=self._folder, scratch=scratch.path, clock=self.clock, pool=pool, stack=self._stack
+        )
         self.onboarding = Onboarding(
             self.config, loader=loader, registry=self.registry, policies=self.policies, models=self.models
         )
@@ -143,11 +146,12 @@ class Runtime:
             call_later=self._call_later,
         )
         self.driver = self.performers.driver()
-        for spec in await self._first_workers(self._stack):
+        for spec in await self._first_workers(self._stack, scratch.path):
             self.add_worker(spec)
 
-    async def _first_workers(self, stack: AsyncExitStack) -> list[WorkerSpec]:
-        """The workers to begin with. A subclass may start some of its own, which `stack` ends."""
+    async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
+        """The workers to begin with. A subclass may start some of its own, which `stack` ends; `scratch` is a folder for their
+        sockets."""
         return self._specs
 
     def _on_lost(self, worker: Worker) -> None:
@@ -178,8 +182,8 @@ class Runtime:
         await self._stack.aclose()
         self.models.clear()
 
-    async def ready(self, timeout: float = 60.0) -> None:
-        """Return once a worker is ready. Raises TimeoutError after `timeout` seconds."""
+    async def ready(self, timeout: float | None = 60.0) -> None:
+        """Return once a worker is ready. Raises TimeoutError after `timeout` seconds; None waits for ever."""
         async with asyncio.timeout(timeout):
             await self.monitor.ready()
 

@@ -13,22 +13,22 @@ import ctypes
 import logging
 import multiprocessing
 import os
-import resource
 import signal
 import socket
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 import uvicorn
-import uvloop
 
 from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.hooks import SilentObserver
 from smg_core.observability.logs import AccessLog, configure
+from smg_core.server.announcing import announce, missing
 from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
@@ -45,6 +45,7 @@ RESTART_PAUSE = 1.0  # seconds before a process that died is replaced
 START_PATIENCE = 5.0  # seconds that one of several processes waits for a worker before it takes connections
 FILES_KEPT = 256  # files that a process needs for engines, its log and itself, beside its connections
 NEARLY_ALL = 0.8  # share of the connections at which the log warns
+SPEAKER = "smg-serve-0"  # name of the process that tells the operator for all
 CANNOT_START = 3  # exit status of a process that would only fail again
 
 
@@ -83,7 +84,9 @@ def serve(config: Config) -> int:
         log.warning(
             "listening on %s without asking who sends a request: whoever reaches it may use it", config.server.host
         )
-    log.info("listening on http://%s:%d with %d process(es)", host, port, processes)
+    log.info(
+        "listening on http://%s:%d with %s", host, port, "1 process" if processes == 1 else f"{processes} processes"
+    )
     if processes == 1:
         return 1 if _run(config, listener, LocalBoard(), patience=0.0) else 0
     return _Supervisor(config, listener, processes).run()
@@ -107,8 +110,17 @@ def _run(config: Config, listener: socket.socket, board: Board, *, patience: flo
     gateway = Gateway(
         config=config, board=board, observer=AccessLog() if config.server.access_log else SilentObserver()
     )
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_live(gateway, config, listener, patience))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's, where it is installed; it is not to be had on every system."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 async def _live(gateway: Gateway, config: Config, listener: socket.socket, patience: float) -> int:
@@ -118,14 +130,48 @@ async def _live(gateway: Gateway, config: Config, listener: socket.socket, patie
         log.critical("the gateway cannot start: %s", error)
         await gateway.stop()
         return CANNOT_START
-    if patience:
-        with contextlib.suppress(TimeoutError):
-            await gateway.ready(patience)
     try:
-        await HttpServer(gateway, config).serve(sockets=[listener])
+        async with _announced(gateway, config, listener):
+            if not await _waited(gateway, config.server.wait_for_workers_s, patience):
+                return CANNOT_START
+            await HttpServer(gateway, config).serve(sockets=[listener])
     finally:
         await gateway.stop()
     return 0
+
+
+@contextlib.asynccontextmanager
+async def _announced(gateway: Gateway, config: Config, listener: socket.socket) -> AsyncIterator[None]:
+    """Meanwhile the operator is told when workers join, by the first of several processes for all."""
+    child = multiprocessing.parent_process() is not None
+    if child and multiprocessing.current_process().name != SPEAKER:
+        yield
+        return
+    base = f"http://{_named(*listener.getsockname()[:2])}"
+    telling = asyncio.create_task(announce(gateway, base, config.server.reminder_s))
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+def _named(host: str, port: int) -> str:
+    """Host and port as a URL has them; for a server that listens everywhere, the loopback, where it can be tried."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  (compared, not listened on)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _waited(gateway: Gateway, wanted: float, patience: float) -> bool:
+    """Wait for a worker; False when the operator wants one within `wanted` seconds (0: does not) and none has come."""
+    try:
+        if wanted or patience:
+            await gateway.ready(wanted or patience)
+    except TimeoutError:
+        if wanted:
+            log.critical("no worker has joined within %g s: %s", wanted, missing(gateway.registry))
+            return False
+    return True
 
 
 def _unplanned(record: logging.LogRecord) -> bool:
@@ -139,7 +185,7 @@ class HttpServer(uvicorn.Server):
 
     def __init__(self, gateway: Gateway, config: Config) -> None:
         settings = config.server
-        self._most = connections_within(settings.connections, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        self._most = connections_within(settings.connections, _files())
         self._warned = False
         super().__init__(
             uvicorn.Config(
@@ -173,6 +219,10 @@ class HttpServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
+        if sys.platform == "win32":  # where a loop takes no signals
+            with super().capture_signals():
+                yield
+            return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_leave)
@@ -230,8 +280,21 @@ def connections_within(wanted: int, files: int) -> int:
     return wanted if files < 0 else max(1, min(wanted, files - FILES_KEPT, files * 9 // 10))
 
 
+def _files() -> int:
+    """How many files the process may open; below 0 for any number."""
+    if sys.platform == "win32":
+        return -1
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
 def _raise_file_limit(wanted: int) -> None:
     """Let the process open the files that its connections need, as far as the system lets it."""
+    if sys.platform == "win32":
+        return
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = max(wanted + FILES_KEPT, wanted * 10 // 9 + 1)
     if soft != resource.RLIM_INFINITY and soft < needed:
@@ -288,7 +351,10 @@ class _Supervisor:
         board = SharedBoard(self._cells, self._count, column)
         board.clear()
         child = self._context.Process(
-            target=_child, args=(self._config, self._listener, self._cells, self._count, column), daemon=False
+            target=_child,
+            args=(self._config, self._listener, self._cells, self._count, column),
+            daemon=False,
+            name=SPEAKER if column == 0 else None,
         )
         child.start()
         return child

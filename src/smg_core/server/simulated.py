@@ -4,8 +4,6 @@
 watched and stop when it stops.
 """
 
-import shutil
-import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -32,14 +30,12 @@ class SimulatedGateway(Gateway):
         """The embedded engines of a gateway that runs, for tests to look into and to break."""
         return tuple(self._engines)
 
-    async def _first_workers(self, stack: AsyncExitStack) -> list[WorkerSpec]:
-        folder = Path(tempfile.mkdtemp(prefix="smg-"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
         self._engines.clear()
         specs = []
         for number, simulator in enumerate(self._simulators):
             if isinstance(simulator, SimulatorConfig):
-                simulator = SimulatedEngine(simulator, listen=f"unix://{folder}/{number}.sock")
+                simulator = SimulatedEngine(simulator, listen=f"unix://{scratch}/{number}.sock")
             engine = await stack.enter_async_context(simulator)
             self._engines.append(engine)
             specs.append(WorkerSpec(engine.target, name=f"simulator-{number}"))

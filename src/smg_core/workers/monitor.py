@@ -153,7 +153,7 @@ class Monitor:
                 models = await self._join(worker, engine)
             except CANNOT_JOIN as error:
                 if str(error) != told:
-                    told = str(error)
+                    worker.reason = told = str(error)
                     log.warning("worker %s has not joined: %s", worker.name, told)
                 if not worker.in_flight:  # reached anew the next time, perhaps in another dialect
                     await self._let_go(worker)

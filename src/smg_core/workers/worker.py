@@ -82,7 +82,8 @@ _UNKNOWN = EngineFacts(dialect="")
 @attrs.define(eq=False)
 class Worker:
     """A worker as the gateway knows it now. `row` is its place on the board; `models` the names it answers to; `facts` what its
-    engine can do. `engine` is the client that speaks to it, and may be asked for once the worker has joined."""
+    engine can do. `engine` is the client that speaks to it, and may be asked for once the worker has joined. `reason` says, for
+    people, why it is in its state: what keeps it out while it joins."""
 
     spec: WorkerSpec
     row: int

@@ -1,0 +1,47 @@
+"""What `serve` tells its operator while workers join: that one is ready and a request to try, or, again and again, that none is
+(edge).
+
+Runs beside the server, as one task of the process that speaks for all. Above: server.serve. Below: the registry, which it reads.
+"""
+
+import json
+import logging
+from collections.abc import Iterable
+
+from smg_core.server.runtime import Runtime
+from smg_core.workers.worker import Worker
+
+__all__ = ["announce", "curl", "missing"]
+
+log = logging.getLogger("smg.server")
+
+NAMED = 5  # workers that a reminder names
+
+
+async def announce(gateway: Runtime, base: str, pause: float) -> None:
+    """Return once a worker is ready, which is logged with a request to try at `base`, the URL of the server. Until then log every
+    `pause` seconds (0: never) which workers are missing and why."""
+    while True:
+        try:
+            await gateway.ready(pause or None)
+        except TimeoutError:
+            log.warning("still no worker after another %g s: %s", pause, missing(gateway.registry))
+        else:
+            break
+    names = sorted(gateway.models)
+    log.info("ready, with %s; try: %s", ", ".join(names), curl(base, names[0]))
+
+
+def curl(base: str, model: str) -> str:
+    """A command line that asks `model` of the server at `base` to say something."""
+    asked = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
+    body = json.dumps(asked).replace("'", r"'\''")
+    return f"curl {base}/v1/chat/completions -H 'content-type: application/json' -d '{body}'"
+
+
+def missing(workers: Iterable[Worker]) -> str:
+    """The workers that are not ready, each with what is the matter with it."""
+    absent = [worker for worker in workers if worker.state != "ready"]
+    told = [f"{worker.name} ({worker.reason or worker.state})" for worker in absent[:NAMED]]
+    more = len(absent) - len(told)
+    return "; ".join([*told, *([f"{more} more"] if more else [])]) or "there are none"

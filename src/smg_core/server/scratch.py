@@ -1,0 +1,69 @@
+"""A gateway's own folder below the system's temporary one: unpacked tokenizers, sockets of embedded engines (edge).
+
+It goes when the gateway stops. What a process that was killed has left goes when the next gateway of the same user starts: a
+process holds a lock on its folder as long as it lives. Where the system has no such lock, nothing is swept.
+"""
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["Scratch", "sweep"]
+
+PREFIX = "smg-run-"
+LOCK = ".lock"
+SWEPT_AT_ONCE = 1000  # folders that one start looks at
+
+
+class Scratch:
+    """`path` is the folder; `parent`, what it lies in, is the system's temporary folder unless it is said. Raises OSError where it
+    cannot be made."""
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._parent = parent or Path(tempfile.gettempdir())
+        sweep(self._parent)
+        self.path, self._lock = self._made()
+
+    def _made(self) -> tuple[Path, int | None]:
+        """A new folder, and the descriptor that holds its lock. One that another's sweep took for left is made anew."""
+        while True:
+            path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._parent))
+            if sys.platform == "win32":
+                return path, None
+            lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(lock).st_nlink:
+                    return path, lock
+            os.close(lock)
+
+    def close(self) -> None:
+        """Remove the folder with all that is in it. Closing it again does nothing."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def sweep(parent: Path) -> int:
+    """Remove the folders below `parent` whose processes are gone, and return how many there were. Those of other users stay."""
+    if sys.platform == "win32":
+        return 0
+    removed = 0
+    for file in islice(parent.glob(f"{PREFIX}*/{LOCK}"), SWEPT_AT_ONCE):
+        with contextlib.suppress(OSError):  # its process lives, it is another user's, or it has gone meanwhile
+            lock = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(file.parent)
+                removed += 1
+            finally:
+                os.close(lock)
+    return removed
