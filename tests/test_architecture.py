@@ -19,7 +19,7 @@ SRC = Path(__file__).parent.parent / "src"
 
 LEVELS: dict[str, int] = {
     # 0: the vocabulary every room shares, and the libraries below the core
-    **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens"), 0),
+    **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens", "cards"), 0),
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal"), 0),
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "storage", "auth", "limits", "observability"), 1),
     **dict.fromkeys(("routing", "discovery", "wasm"), 2),
@@ -76,6 +76,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.inference": frozenset(),
     "server.inprocess": frozenset(),
     "server.media": frozenset(),
+    "server.launched": frozenset({"server.gateway"}),
     "server.loading": frozenset(),
     "server.onboarding": frozenset(),
     "server.parsing": frozenset(),
@@ -99,6 +100,7 @@ EDGES: dict[str, frozenset[str]] = {
     "smg_multimodal.workers": frozenset(),
 }
 WIRING = frozenset({"server.gateway", "server.runtime", "server.loading", "server.reaching", "server.simulated"})
+WIRING |= {"server.launched"}
 WIRING |= {"cli", "demo", "testing"}
 
 # Tables whose rows load what they name when it is first asked for.

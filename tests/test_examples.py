@@ -90,7 +90,7 @@ async def test_the_gateway_answers_under_its_mount_beside_the_application() -> N
 def test_the_notebook_shows_the_prompt_and_what_the_engine_got() -> None:
     values = asyncio.run(_run_cells(code_of("notebook.ipynb")))
 
-    assert "prefix cache" in str(values[2])
+    assert "prefix cache" in values[2]._repr_html_()
     assert values[3].input_ids
 
 

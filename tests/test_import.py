@@ -69,3 +69,31 @@ def test_the_parsers_load_the_standard_library_alone() -> None:
     loaded = loaded_by("import smg_parsers.families")
 
     assert {name.partition(".")[0] for name in loaded} - {"smg_parsers"} <= set(sys.stdlib_module_names)
+
+
+HIDDEN = """
+import importlib, pkgutil, sys
+for name in ("fcntl", "resource", "uvloop"):
+    sys.modules[name] = None
+import smg_core, smg_mcp, smg_multimodal, smg_parsers
+for package in (smg_core, smg_mcp, smg_multimodal, smg_parsers):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not module.name.endswith(("__main__", "pytest_plugin")):
+            importlib.import_module(module.name)
+            print(module.name)
+"""
+
+
+def test_every_module_loads_where_fcntl_resource_and_uvloop_are_missing() -> None:
+    told = subprocess.run([sys.executable, "-c", HIDDEN], capture_output=True, text=True, check=False)
+
+    assert told.returncode == 0, told.stderr
+    assert len(told.stdout.split()) > 200
+
+
+def test_the_demo_runs_without_uvloop() -> None:
+    code = "import sys; sys.modules['uvloop'] = None; from smg_core.cli import main; raise SystemExit(main(['demo']))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert told.returncode == 0, told.stderr
+    assert "tokens in" in told.stdout

@@ -14,9 +14,6 @@ from pathlib import Path
 
 from smg_multimodal.packaging import WireTensor
 
-if sys.platform != "win32":
-    import fcntl
-
 __all__ = ["SharedMemory", "SharedTensor", "namespace_id", "sweep_orphans"]
 
 _FOLDER = Path("/dev/shm")  # noqa: S108 - the engines' protocol names this place
@@ -41,6 +38,15 @@ def namespace_id(folder: Path = _FOLDER, boot: Path = _BOOT) -> str:
     return f"{boot.read_text().strip()}:{folder.stat().st_dev}"
 
 
+def _lock(file: int) -> None:
+    """Hold the lock on the descriptor `file`. Raises OSError where another process holds it, or the system has none."""
+    if sys.platform == "win32":
+        raise OSError(errno.ENOTSUP, "this system has no locks on files")
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def sweep_orphans(beginning: str, folder: Path = _FOLDER) -> int:
     """Remove the files of every `SharedMemory` whose prefix starts so and whose process is gone; how many tensors there were.
 
@@ -51,7 +57,7 @@ def sweep_orphans(beginning: str, folder: Path = _FOLDER) -> int:
         with contextlib.suppress(OSError):  # held by one that lives, another user's, or gone meanwhile
             found = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
             try:
-                fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(found)
                 for path in sorted(folder.glob(f"{file.name.removesuffix(_LOCK)}-*")):
                     path.unlink(missing_ok=True)
                     removed += 1
@@ -87,7 +93,7 @@ class SharedMemory:
         it for a moment; the first is tried again, the second is an OSError as any other."""
         while True:
             made = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(made)
             if os.fstat(made).st_nlink:
                 return made
             os.close(made)

@@ -8,9 +8,9 @@ takes far longer than it was given, ends by itself.
 import json
 import mmap
 import os
-import resource
 import signal
 import socket
+import sys
 from typing import Any
 
 from PIL import Image
@@ -63,9 +63,17 @@ def main() -> None:
             parent.sendall(json.dumps(answer).encode() + b"\n")
 
 
+def _bound_self(seconds: int, memory: int) -> None:
+    """End this process after `seconds`, and let it have no more than `memory` bytes of address space, where the system can."""
+    if sys.platform != "win32":
+        import resource
+
+        signal.alarm(seconds)
+        resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
+
+
 def _answered(request: dict[str, Any], source: int, target: int) -> dict[str, Any]:
-    signal.alarm(int(request["seconds"]) + _GRACE)
-    resource.setrlimit(resource.RLIMIT_AS, (_BASE + request["memory"], resource.RLIM_INFINITY))
+    _bound_self(int(request["seconds"]) + _GRACE, _BASE + request["memory"])
     try:
         with mmap.mmap(source, request["bytes"], access=mmap.ACCESS_READ) as file:
             image = decode_image(file[:], limits_from(request["limits"]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from smg_core.cards import card
 from smg_core.protocols.json_text import encode_object, without_surrogates
 
 __all__ = ["Explanation", "Phase", "explanation_body", "explanation_header"]
@@ -23,7 +24,7 @@ class Phase:
     seconds: float
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Explanation:
     """One request, explained. Counts are tokens but for `prompt_characters` and `cached_characters`.
 
@@ -47,6 +48,18 @@ class Explanation:
     attempts: tuple[str, ...] = ()
     phases: tuple[Phase, ...] = ()
     notes: Mapping[str, str] = attrs.field(factory=dict)
+
+    def __repr__(self) -> str:
+        found = _short(self)
+        told = [f"{name}={found[name]!r}" for name in ("model", "worker", "policy", "prompt_tokens", "total_ms")]
+        return f"<Explanation {' '.join(told)}>"
+
+    def _repr_html_(self) -> str:
+        """The record in a notebook."""
+        found = {name: value for name, value in _short(self).items() if name != "phases_ms"}
+        phases = [(f"{phase.name} (ms)", round(phase.seconds * 1000, 3)) for phase in self.phases]
+        texts = [("prompt", self.prompt or ""), ("token ids", " ".join(map(str, self.token_ids)))]
+        return card("Explanation", [*found.items(), *phases, *self.notes.items(), *texts])
 
 
 def explanation_body(explanation: Explanation) -> bytes:

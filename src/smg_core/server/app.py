@@ -6,6 +6,8 @@ gateway starts and stops with the lifespan; an app that is mounted where no life
 first request.
 """
 
+import asyncio
+import contextlib
 import logging
 import traceback
 
@@ -32,6 +34,9 @@ log = logging.getLogger("smg.server")
 
 EXPOSED = ("retry-after", "retry-after-ms", "x-should-retry", "x-smg-explain")
 """What SDKs read of an answer's head, beside the request's id; a browser keeps it from them unless it is named."""
+CANNOT_START = (SmgError, OSError, LookupError, ValueError)
+"""What a start raises for settings and surroundings that are wrong."""
+FIRST_WAIT = 5.0  # seconds that the request which starts the gateway waits for a worker, unless a setting says more
 SHOWN = 200  # characters of a path that an answer or a log repeats
 JSON_TYPE: Header = (b"content-type", b"application/json")
 
@@ -44,6 +49,7 @@ class App:
         self._identify = identify
         self._watched = not isinstance(gateway.observer, SilentObserver)
         self._faults = Repeats()
+        self._beginning: asyncio.Task[None] | None = None
         server = gateway.config.server
         self._origins = server.cors_origins
         self._hosts = hosts_taken(server.host, server.allowed_hosts)
@@ -73,7 +79,7 @@ class App:
         await receive()
         try:
             await self._gateway.start()
-        except (SmgError, OSError, LookupError, ValueError) as error:
+        except CANNOT_START as error:
             log.critical("the gateway cannot start: %s", error)
             await self._gateway.stop()
             await send({"type": "lifespan.startup.failed", "message": str(error)})
@@ -113,8 +119,8 @@ class App:
     async def _answered(self, exchange: Exchange) -> str:
         """Answer; returns the outcome. Raises what came up once the answer had begun."""
         try:
-            if not self._gateway.started:
-                await self._gateway.start()
+            if not self._gateway.started or self._beginning is not None:
+                await self._begun(exchange)
             if self._origins:
                 self._allow_origin(exchange)
             endpoint = self._find(exchange)
@@ -136,6 +142,26 @@ class App:
             await self._error(exchange, internal_error())
             return "error"
         return "ok"
+
+    async def _begun(self, exchange: Exchange) -> None:
+        """Where no lifespan has started the gateway, the first request does, and those that come meanwhile wait with it: until a
+        worker is ready, for as long as a first request waits. Raises StartFailed."""
+        if self._beginning is None:
+            self._beginning = asyncio.create_task(self._begin())
+        try:
+            await asyncio.shield(self._beginning)
+        except CANNOT_START as error:
+            if self._faults.note((str(error), "", 0), self._gateway.clock.monotonic()) is not None:
+                log.critical("the gateway cannot start: %s", error)
+            raise InternalError("The gateway cannot start; its log says why.") from error
+        finally:
+            if self._beginning is not None and self._beginning.done():
+                self._beginning = None
+
+    async def _begin(self) -> None:
+        await self._gateway.start()
+        with contextlib.suppress(TimeoutError):
+            await self._gateway.ready(self._gateway.config.server.wait_for_workers_s or FIRST_WAIT)
 
     def _log(self, exchange: Exchange, error: Exception) -> None:
         """Write the trace of a fault, once a while for each place where one is raised."""

@@ -4,12 +4,13 @@ The same object runs in a notebook, in a test, inside another application and un
 manager, as an ASGI app, or as an HTTP client that calls that app in process. Decides nothing; `server.runtime` wires.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from smg_core.cards import card
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.explain import Explanation
 from smg_core.request import GenerationRequest
@@ -20,6 +21,7 @@ from smg_core.server.inprocess import async_client, sync_client
 from smg_core.server.runtime import Runtime
 
 if TYPE_CHECKING:
+    from smg_core.server.launched import LaunchedGateway
     from smg_core.server.simulated import SimulatedGateway
     from smg_core.simulator.engine import SimulatorConfig
 
@@ -46,6 +48,17 @@ class Gateway(Runtime):
 
         return SimulatedGateway([simulator or SimulatorConfig()] * engines, **arguments)
 
+    @staticmethod
+    def launch(command: str | Sequence[str], *, model: str = "", **arguments: Any) -> "LaunchedGateway":
+        """A gateway that starts its engine, waits for it and stops it:
+
+            async with Gateway.launch("vllm", model="Qwen/Qwen3-8B") as gateway: ...
+
+        Further arguments are `LaunchedGateway`'s. Raises ValueError for an engine that is not known by name."""
+        from smg_core.server.launched import LaunchedGateway
+
+        return LaunchedGateway(command, model=model, **arguments)
+
     def asgi(self) -> App:
         """The gateway as an ASGI application."""
         return App(self)
@@ -58,6 +71,18 @@ class Gateway(Runtime):
     def sync_http_client(self, sdk: ModuleType | None = None, **arguments: Any) -> Any:
         """A synchronous client likewise, to be used from threads other than the one the gateway was started on."""
         return sync_client(self.asgi(), self._loop, sdk, **arguments)
+
+    def __repr__(self) -> str:
+        workers = list(self.registry)
+        ready = sum(worker.state == "ready" for worker in workers)
+        serves = ", ".join(sorted(self.models)) or "no model yet"
+        state = "started" if self.started else "not started"
+        return f"<Gateway {state}: {serves}; {ready} of {len(workers)} workers ready, {self.in_flight} in flight>"
+
+    def _repr_html_(self) -> str:
+        """The gateway in a notebook."""
+        head = ("worker", "state", "serves", "in flight", "why")
+        return card(repr(self)[1:-1], [worker.row_of_card() for worker in self.registry], head)
 
     async def explain(self, body: Mapping[str, Any] | bytes) -> Explanation:
         """What would be done with this Chat Completions request, without doing it: rendered prompt, ids, cache, worker,

@@ -13,10 +13,16 @@ from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any
 
+from smg_core.errors import InvalidRequest
+from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import DISCONNECT, Disconnect, Receive, Scope, Send
 
 __all__ = ["async_client", "sync_client"]
 
+OWN_THREAD = (
+    "A synchronous client was used on the thread that runs the gateway, which would wait for itself. Here (in a notebook, say) "
+    "use an async client: `http_client=gateway.http_client()` and `await`; or call this one by `await asyncio.to_thread(...)`."
+)
 BUFFERED = 64  # messages the app may be ahead of its reader before `send` waits
 
 
@@ -86,10 +92,29 @@ def _sync_transport(module: ModuleType, app: Any, loop: asyncio.AbstractEventLoo
 
     class InProcessTransport(module.BaseTransport):  # type: ignore[name-defined, misc]
         def handle_request(self, request: Any) -> Any:
+            if _runs_here(loop):
+                return _misused(module, request)
             call, status, headers = asyncio.run_coroutine_threadsafe(begin(request, request.read()), loop).result()
             return module.Response(status, headers=headers, stream=Body(call), request=request)
 
     return InProcessTransport()
+
+
+def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether this thread is inside `loop`, which could not go on while the thread waits for it."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
+def _misused(module: ModuleType, request: Any) -> Any:
+    """The answer to a synchronous request from the gateway's own thread. It is an answer, not an exception, so that an SDK
+    raises it at once with these words instead of trying again."""
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    envelope = envelope_of(request.url.path, headers, request.url.params)
+    answer = envelope(InvalidRequest(OWN_THREAD), "")
+    return module.Response(400, headers={"content-type": "application/json"}, content=answer, request=request)
 
 
 def _scope(request: Any) -> Scope:

@@ -7,11 +7,11 @@ from a `Config` and arguments, starts and stops them. Above: `server.app` and it
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
@@ -186,6 +186,10 @@ class Runtime:
         """Return once a worker is ready. Raises TimeoutError after `timeout` seconds; None waits for ever."""
         async with asyncio.timeout(timeout):
             await self.monitor.ready()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """`gateway = await Gateway(...)`, for a notebook: started, with a worker ready; `await gateway.stop()` ends it."""
+        return self.__aenter__().__await__()
 
     async def __aenter__(self) -> Self:
         try:

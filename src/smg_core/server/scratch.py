@@ -12,9 +12,6 @@ import tempfile
 from itertools import islice
 from pathlib import Path
 
-if sys.platform != "win32":
-    import fcntl
-
 __all__ = ["Scratch", "sweep"]
 
 PREFIX = "smg-run-"
@@ -23,8 +20,8 @@ SWEPT_AT_ONCE = 1000  # folders that one start looks at
 
 
 class Scratch:
-    """`path` is the folder; `parent`, what it lies in, is the system's temporary folder unless it is said. Raises OSError where it
-    cannot be made."""
+    """`path` is the folder; `parent`, what it lies in, is the system's temporary folder unless it is said. Raises OSError where
+    it cannot be made."""
 
     def __init__(self, parent: Path | None = None) -> None:
         self._parent = parent or Path(tempfile.gettempdir())
@@ -39,7 +36,7 @@ class Scratch:
                 return path, None
             lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _hold(lock)
                 if os.fstat(lock).st_nlink:
                     return path, lock
             os.close(lock)
@@ -61,9 +58,17 @@ def sweep(parent: Path) -> int:
         with contextlib.suppress(OSError):  # its process lives, it is another user's, or it has gone meanwhile
             lock = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _hold(lock)
                 shutil.rmtree(file.parent)
                 removed += 1
             finally:
                 os.close(lock)
     return removed
+
+
+def _hold(lock: int) -> None:
+    """Lock the descriptor. Raises BlockingIOError where another process holds the lock."""
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

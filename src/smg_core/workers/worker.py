@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 import attrs
 
+from smg_core.cards import card
 from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo
 from smg_core.errors import WorkerGone
 
@@ -79,7 +80,7 @@ class LocalBoard:
 _UNKNOWN = EngineFacts(dialect="")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Worker:
     """A worker as the gateway knows it now. `row` is its place on the board; `models` the names it answers to; `facts` what its
     engine can do. `engine` is the client that speaks to it, and may be asked for once the worker has joined. `reason` says, for
@@ -95,6 +96,19 @@ class Worker:
     models: tuple[str, ...] = ()
     load: Loads | None = None
     reason: str = ""
+
+    def __repr__(self) -> str:
+        serves = ", ".join(self.models) or "no model yet"
+        return f"<Worker {self.name} {self.state}: {serves}; {self.in_flight} in flight>"
+
+    def _repr_html_(self) -> str:
+        """The worker in a notebook."""
+        names = ("worker", "state", "serves", "in flight", "why")
+        return card(f"Worker {self.name}", zip(names, self.row_of_card(), strict=True))
+
+    def row_of_card(self) -> tuple[str, str, str, int, str]:
+        """What a card says of it: name, state, models, requests in flight, and why it is in that state."""
+        return self.name, self.state, ", ".join(self.models), self.in_flight, self.reason
 
     @property
     def name(self) -> str:
