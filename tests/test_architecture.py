@@ -85,6 +85,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.simulated": frozenset(),
     "server.memory": frozenset(),
     "server.serve": frozenset(),
+    "server.status": frozenset(),
     "testing": frozenset({"pytest_plugin"}),
     "pytest_plugin": frozenset(),
     "cli": frozenset({"__main__"}),

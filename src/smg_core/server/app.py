@@ -11,11 +11,10 @@ import contextlib
 import logging
 import traceback
 
-from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, ModelNotFound, NotFound, Overloaded, SmgError
+from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, NotFound, SmgError
 from smg_core.hooks import ExchangeEnded, SilentObserver
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import error_headers
-from smg_core.protocols.models import ModelCard, model_body, models_body
 from smg_core.server.apis import CHAT
 from smg_core.server.browsers import check_json_type, hosts_taken
 from smg_core.server.endpoint import Endpoint
@@ -26,6 +25,7 @@ from smg_core.server.inference import Inference, internal_error
 from smg_core.server.parsing import parse_routes
 from smg_core.server.routes import Route, Routes
 from smg_core.server.runtime import Runtime
+from smg_core.server.status import status_routes
 
 __all__ = ["App"]
 
@@ -38,7 +38,6 @@ CANNOT_START = (SmgError, OSError, LookupError, ValueError)
 """What a start raises for settings and surroundings that are wrong."""
 FIRST_WAIT = 5.0  # seconds that the request which starts the gateway waits for a worker, unless a setting says more
 SHOWN = 200  # characters of a path that an answer or a log repeats
-JSON_TYPE: Header = (b"content-type", b"application/json")
 
 
 class App:
@@ -58,11 +57,7 @@ class App:
         self._routes: Routes[Endpoint] = Routes(
             [
                 Route("POST", "/v1/chat/completions", Endpoint(Inference(gateway, CHAT), reads_json=True)),
-                Route("GET", "/v1/models", Endpoint(self._models)),
-                Route("GET", "/v1/models/{model:path}", Endpoint(self._model)),
-                Route("GET", "/health", Endpoint(self._readiness, public=True)),
-                Route("GET", "/readiness", Endpoint(self._readiness, public=True)),
-                Route("GET", "/liveness", Endpoint(self._liveness, public=True)),
+                *status_routes(gateway),
                 *(parse_routes(gateway) if gateway.config.server.parse_routes else ()),
             ]
         )
@@ -193,39 +188,6 @@ class App:
         headers: list[Header] = [*error_headers(error), self._gateway.id_header(exchange.name)]
         envelope = envelope_of(exchange.path, exchange.headers, exchange.query)
         await exchange.respond(error.status, envelope(error, exchange.request_id), headers)
-
-    async def _json(self, exchange: Exchange, body: bytes) -> None:
-        """Answer 200 with `body`."""
-        exchange.request_id = self._gateway.ids("req-")
-        await exchange.respond(200, body, [JSON_TYPE, self._gateway.id_header(exchange.name)])
-
-    # ------------------------------------------------------------------------------------------------- small answers
-
-    async def _models(self, exchange: Exchange) -> None:
-        await self._json(exchange, models_body([self._card(name) for name in sorted(self._gateway.models)]))
-
-    async def _model(self, exchange: Exchange) -> None:
-        card = self._card(exchange.path_values["model"])
-        await self._json(exchange, model_body(card))
-
-    def _card(self, name: str) -> ModelCard:
-        """The card of one model. Raises ModelNotFound."""
-        model = self._gateway.models.get(name)
-        if model is None:
-            raise ModelNotFound(name)
-        return ModelCard(
-            id=name, created=model.created, max_model_len=model.context_length or None, root=model.root or name
-        )
-
-    async def _liveness(self, exchange: Exchange) -> None:
-        await self._json(exchange, b'{"status":"ok"}')
-
-    async def _readiness(self, exchange: Exchange) -> None:
-        if self._gateway.draining:
-            raise Overloaded("The gateway is shutting down.", retry_after=self._gateway.admission.retry_after)
-        if not self._gateway.ready_now:
-            raise Overloaded("No worker is ready.", retry_after=self._gateway.admission.retry_after)
-        await self._json(exchange, b'{"status":"ok"}')
 
     # ------------------------------------------------------------------------------------------------------- browsers
 

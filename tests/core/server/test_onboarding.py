@@ -71,9 +71,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[EngineClient]:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """The temporary folders there are now."""
+    """The folders of unpacked tokenizers that there are now, in the scratch folders of gateways."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return lambda: sorted(path.name for path in tmp_path.iterdir())
+    return lambda: sorted(path.name for path in tmp_path.glob("smg-run-*/tokenizer-*"))
 
 
 @asynccontextmanager

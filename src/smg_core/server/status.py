@@ -1,0 +1,82 @@
+"""What the gateway says of itself: the models that it serves, whether it is well, and the page at `/` (edge).
+
+Above: server.app puts the routes into its table. Below: the records of models, the page's text.
+"""
+
+from smg_core.errors import ModelNotFound, Overloaded
+from smg_core.protocols.models import ModelCard, model_body, models_body
+from smg_core.server.announcing import curl
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.exchange import Exchange, Header
+from smg_core.server.front_page import front_page
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+
+__all__ = ["status_routes"]
+
+JSON_TYPE: Header = (b"content-type", b"application/json")
+HTML: tuple[Header, ...] = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
+)
+
+
+def status_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+    """The routes, over `gateway`. Health is told to whoever asks; the rest as the app allows it."""
+    status = _Status(gateway)
+    return (
+        Route("GET", "/", Endpoint(status.front_page)),
+        Route("GET", "/v1/models", Endpoint(status.models)),
+        Route("GET", "/v1/models/{model:path}", Endpoint(status.model)),
+        Route("GET", "/health", Endpoint(status.readiness, public=True)),
+        Route("GET", "/readiness", Endpoint(status.readiness, public=True)),
+        Route("GET", "/liveness", Endpoint(status.liveness, public=True)),
+    )
+
+
+class _Status:
+    """Answers of one gateway about itself."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+
+    async def models(self, exchange: Exchange) -> None:
+        await self._json(exchange, models_body([self._card(name) for name in sorted(self._gateway.models)]))
+
+    async def model(self, exchange: Exchange) -> None:
+        card = self._card(exchange.path_values["model"])
+        await self._json(exchange, model_body(card))
+
+    def _card(self, name: str) -> ModelCard:
+        """The card of one model. Raises ModelNotFound."""
+        model = self._gateway.models.get(name)
+        if model is None:
+            raise ModelNotFound(name)
+        return ModelCard(
+            id=name, created=model.created, max_model_len=model.context_length or None, root=model.root or name
+        )
+
+    async def liveness(self, exchange: Exchange) -> None:
+        await self._json(exchange, b'{"status":"ok"}')
+
+    async def readiness(self, exchange: Exchange) -> None:
+        if self._gateway.draining:
+            raise Overloaded("The gateway is shutting down.", retry_after=self._gateway.admission.retry_after)
+        if not self._gateway.ready_now:
+            raise Overloaded("No worker is ready.", retry_after=self._gateway.admission.retry_after)
+        await self._json(exchange, b'{"status":"ok"}')
+
+    async def front_page(self, exchange: Exchange) -> None:
+        names = sorted(self._gateway.models)
+        root = exchange.scope.get("root_path", "")
+        base = f"{exchange.scope.get('scheme', 'http')}://{exchange.headers.get('host', 'localhost')}{root}"
+        page = front_page(names, ready=self._gateway.ready_now, trial=curl(base, names[0]) if names else "")
+        await self._respond(exchange, page, *HTML)
+
+    async def _json(self, exchange: Exchange, body: bytes) -> None:
+        await self._respond(exchange, body, JSON_TYPE)
+
+    async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
+        """Answer 200 with `body`."""
+        exchange.request_id = self._gateway.ids("req-")
+        await exchange.respond(200, body, [*headers, self._gateway.id_header(exchange.name)])
