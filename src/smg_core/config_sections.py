@@ -75,6 +75,7 @@ class ServerConfig:
     parse_routes: bool = option(
         False, "Answer /parse/function_call and /parse/reasoning, which read a text as a model's output."
     )
+    docs: bool = option(True, "Answer /openapi.json and /docs, which describe the API.")
     access_log: bool = option(False, "Log one line a request.", flag="--access-log")
     allowed_hosts: tuple[str, ...] = option(
         (),

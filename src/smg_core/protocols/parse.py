@@ -18,7 +18,7 @@ from smg_core.protocols.json_text import encode_object
 from smg_parsers import CallArguments, CallStart, Family, Parser, Piece, Reasoning, Text, UnknownModelFamily, explain
 from smg_parsers.models import family as family_named
 
-__all__ = ["FamilyOf", "parse_function_call", "parse_reasoning"]
+__all__ = ["FamilyOf", "ParseBody", "parse_function_call", "parse_reasoning"]
 
 FamilyOf = Callable[[str], Family | None]
 """The family a served model is read as, None for a name that is no served model."""
@@ -36,7 +36,7 @@ class _Tool(msgspec.Struct):
     type: str = "function"
 
 
-class _Body(msgspec.Struct, forbid_unknown_fields=True):
+class ParseBody(msgspec.Struct, forbid_unknown_fields=True):
     """`parser`, or its older names, is a family; `model` a served model's name or a Hugging Face id."""
 
     text: str
@@ -48,7 +48,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     in_reasoning: bool | None = None
 
 
-_BODIES = WireDecoder(_Body, {})
+_BODIES = WireDecoder(ParseBody, {})
 
 
 _SLICE = 4096
@@ -84,7 +84,7 @@ def parse_reasoning(
     return _answer(family, {"normal_text": _text(pieces)}, pieces)
 
 
-def _tools(wire: _Body, limits: RequestLimits) -> list[dict[str, Any]] | None:
+def _tools(wire: ParseBody, limits: RequestLimits) -> list[dict[str, Any]] | None:
     """The tools in the parser's form; None where the request names none."""
     if len(wire.tools) > limits.tools:
         raise too_many("tools", len(wire.tools), limits.tools, "tools")
@@ -92,7 +92,7 @@ def _tools(wire: _Body, limits: RequestLimits) -> list[dict[str, Any]] | None:
     return tools or None
 
 
-def _begins_inside(wire: _Body, family: Family) -> bool:
+def _begins_inside(wire: ParseBody, family: Family) -> bool:
     """Whether a text that is to have its calls found begins inside reasoning. Where the request does not say: only if it shows
     where that reasoning ends, since reasoning has mostly been taken from such a text already."""
     thinking = family.thinking
@@ -102,7 +102,7 @@ def _begins_inside(wire: _Body, family: Family) -> bool:
     return ends >= 0 and not any(opening in wire.text[:ends] for opening in thinking.opens)
 
 
-def _wire(body: bytes, limits: RequestLimits) -> _Body:
+def _wire(body: bytes, limits: RequestLimits) -> ParseBody:
     """The body, whose text is not too long and whose schemas are not too deep."""
     wire = _BODIES.strict(body, limits)
     if len(wire.text) > limits.parse_characters:
@@ -125,7 +125,7 @@ def _read(parser: Parser, text: str, given_up: Callable[[], bool]) -> list[Piece
     return [*pieces, *parser.finish()]
 
 
-def _family(wire: _Body, family_of: FamilyOf) -> Family:
+def _family(wire: ParseBody, family_of: FamilyOf) -> Family:
     for param in ("parser", "tool_call_parser", "reasoning_parser", "model"):
         name: str | None = getattr(wire, param)
         if name is None:

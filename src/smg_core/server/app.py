@@ -15,15 +15,16 @@ from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, NotFoun
 from smg_core.hooks import ExchangeEnded, SilentObserver
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import error_headers
-from smg_core.server.apis import CHAT
 from smg_core.server.browsers import check_json_type, hosts_taken
+from smg_core.server.describing import describing_routes
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
+from smg_core.server.generating import generating_routes
 from smg_core.server.identity import Identify, anonymous
-from smg_core.server.inference import Inference, internal_error
+from smg_core.server.inference import internal_error
 from smg_core.server.parsing import parse_routes
-from smg_core.server.routes import Route, Routes
+from smg_core.server.routes import Routes
 from smg_core.server.runtime import Runtime
 from smg_core.server.status import status_routes
 
@@ -54,13 +55,13 @@ class App:
         self._hosts = hosts_taken(server.host, server.allowed_hosts)
         self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
         self._any_type = server.any_content_type
-        self._routes: Routes[Endpoint] = Routes(
-            [
-                Route("POST", "/v1/chat/completions", Endpoint(Inference(gateway, CHAT), reads_json=True)),
-                *status_routes(gateway),
-                *(parse_routes(gateway) if gateway.config.server.parse_routes else ()),
-            ]
-        )
+        routes = [
+            *generating_routes(gateway),
+            *status_routes(gateway),
+            *(parse_routes(gateway) if server.parse_routes else ()),
+        ]
+        self.routes = (*routes, *(describing_routes(gateway, routes) if server.docs else ()))
+        self._routes: Routes[Endpoint] = Routes(self.routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
+from smg_core.protocols.operation import Operation
 from smg_core.server.exchange import Exchange
 
 __all__ = ["Endpoint", "Handler"]
@@ -16,8 +17,10 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 @attrs.frozen
 class Endpoint:
-    """What answers a route. A public one is not asked whose its requests are; one that reads JSON refuses other types."""
+    """What answers a route. A public one is not asked whose its requests are; one that reads JSON refuses other types. `about`
+    describes it in `/openapi.json`."""
 
     answer: Handler
     public: bool = False
     reads_json: bool = False
+    about: Operation | None = None

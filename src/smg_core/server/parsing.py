@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
+from smg_core.server.descriptions import PARSE_CALLS, PARSE_REASONING
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import take_back_cancellation
@@ -28,10 +29,9 @@ Parse = Callable[[bytes, RequestLimits, FamilyOf, GivenUp], bytes]
 
 def parse_routes(gateway: Runtime) -> list[Route[Endpoint]]:
     """The two routes."""
-    return [
-        Route("POST", "/parse/function_call", Endpoint(_handler(gateway, parse_function_call), reads_json=True)),
-        Route("POST", "/parse/reasoning", Endpoint(_handler(gateway, parse_reasoning), reads_json=True)),
-    ]
+    calls = Endpoint(_handler(gateway, parse_function_call), reads_json=True, about=PARSE_CALLS)
+    reasoning = Endpoint(_handler(gateway, parse_reasoning), reads_json=True, about=PARSE_REASONING)
+    return [Route("POST", "/parse/function_call", calls), Route("POST", "/parse/reasoning", reasoning)]
 
 
 def _handler(gateway: Runtime, parse: Parse) -> Handler:

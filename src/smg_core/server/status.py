@@ -5,6 +5,7 @@ Above: server.app puts the routes into its table. Below: the records of models, 
 
 from smg_core.errors import ModelNotFound, Overloaded
 from smg_core.protocols.models import ModelCard, model_body, models_body
+from smg_core.server import descriptions
 from smg_core.server.announcing import curl
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange, Header
@@ -25,12 +26,16 @@ def status_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`. Health is told to whoever asks; the rest as the app allows it."""
     status = _Status(gateway)
     return (
-        Route("GET", "/", Endpoint(status.front_page)),
-        Route("GET", "/v1/models", Endpoint(status.models)),
-        Route("GET", "/v1/models/{model:path}", Endpoint(status.model)),
-        Route("GET", "/health", Endpoint(status.readiness, public=True)),
-        Route("GET", "/readiness", Endpoint(status.readiness, public=True)),
-        Route("GET", "/liveness", Endpoint(status.liveness, public=True)),
+        Route("GET", "/", Endpoint(status.front_page, about=descriptions.FRONT_PAGE)),
+        Route("GET", "/v1/models", Endpoint(status.models, about=descriptions.MODELS)),
+        Route("GET", "/v1/models/{model:path}", Endpoint(status.model, about=descriptions.MODEL)),
+        Route(
+            "GET",
+            "/health",
+            Endpoint(status.readiness, public=True, about=descriptions.HEALTH),
+        ),
+        Route("GET", "/readiness", Endpoint(status.readiness, public=True, about=descriptions.READINESS)),
+        Route("GET", "/liveness", Endpoint(status.liveness, public=True, about=descriptions.LIVENESS)),
     )
 
 

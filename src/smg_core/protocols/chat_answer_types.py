@@ -1,0 +1,182 @@
+"""What Chat Completions answers, as types: for `/openapi.json`, and for tests that hold real answers to it.
+
+The encoders write bytes and know nothing of these; what they write must be readable as these, with no field left over.
+"""
+
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from smg_core.protocols.chat_types import CustomCall
+
+__all__ = ["ChatCompletion", "ChatCompletionChunk", "ErrorBody"]
+
+FinishReason = Literal["stop", "length", "tool_calls", "function_call", "content_filter"]
+
+
+class _Answer(Struct, forbid_unknown_fields=True):
+    """Nothing is written that is not listed."""
+
+
+class CalledFunction(_Answer):
+    """`arguments` is JSON as text, as the model wrote it."""
+
+    name: str
+    arguments: str
+
+
+class ToolCall(_Answer):
+    """A call of a function, or of a custom tool."""
+
+    id: str
+    type: Literal["function", "custom"]
+    function: CalledFunction | UnsetType = UNSET
+    custom: CustomCall | UnsetType = UNSET
+
+
+class OpaqueBlock(_Answer):
+    """A part of the answer that goes back to the model byte for byte; `index` numbers the blocks of a choice in a stream."""
+
+    type: str
+    data: str
+    index: int | UnsetType = UNSET
+
+
+class AnswerMessage(_Answer):
+    """The message of one choice. `reasoning_content` is what the model thought, where the model shows it."""
+
+    role: Literal["assistant"]
+    content: str | None
+    refusal: str | None
+    reasoning_content: str | UnsetType | None = UNSET
+    tool_calls: list[ToolCall] | UnsetType = UNSET
+    function_call: CalledFunction | UnsetType = UNSET
+    opaque_blocks: list[OpaqueBlock] | UnsetType = UNSET
+
+
+class TopLogprob(_Answer):
+    """One alternative of a token; `bytes` are its UTF-8, None where it is none."""
+
+    token: str
+    logprob: float
+    bytes: list[int] | None
+
+
+class TokenLogprob(TopLogprob):
+    """One token of the answer, with its likeliest alternatives."""
+
+    top_logprobs: list[TopLogprob]
+
+
+class ChoiceLogprobs(_Answer):
+    """Log probabilities of the tokens of one choice."""
+
+    content: list[TokenLogprob] | None
+    refusal: list[TokenLogprob] | None
+
+
+class Choice(_Answer):
+    """One of the `n` answers."""
+
+    index: int
+    message: AnswerMessage
+    finish_reason: FinishReason | None
+    logprobs: ChoiceLogprobs | None
+    stop_reason: str | int | UnsetType | None = UNSET
+
+
+class PromptTokensDetails(_Answer):
+    """Of the prompt's tokens, those that the engine had in its cache."""
+
+    cached_tokens: int
+
+
+class CompletionTokensDetails(_Answer):
+    """Of the tokens of all choices, those of reasoning."""
+
+    reasoning_tokens: int
+
+
+class Usage(_Answer):
+    """Counts of tokens."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails | UnsetType = UNSET
+    completion_tokens_details: CompletionTokensDetails | UnsetType = UNSET
+
+
+class ChatCompletion(_Answer):
+    """A whole answer. `created` is seconds since the epoch."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage | UnsetType = UNSET
+    service_tier: str | UnsetType = UNSET
+    system_fingerprint: str | UnsetType = UNSET
+    metadata: dict[str, str] | UnsetType = UNSET
+
+
+class ToolCallDelta(_Answer):
+    """A piece of the call of that index; the first piece has its id, type and name."""
+
+    index: int
+    id: str | UnsetType = UNSET
+    type: Literal["function", "custom"] | UnsetType = UNSET
+    function: dict[str, str] | UnsetType = UNSET
+    custom: dict[str, str] | UnsetType = UNSET
+
+
+class Delta(_Answer):
+    """What a chunk adds to the message of its choice."""
+
+    role: Literal["assistant"] | UnsetType = UNSET
+    content: str | UnsetType | None = UNSET
+    refusal: str | UnsetType | None = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[ToolCallDelta] | UnsetType = UNSET
+    function_call: dict[str, str] | UnsetType = UNSET
+    opaque_blocks: list[OpaqueBlock] | UnsetType = UNSET
+
+
+class ChunkChoice(_Answer):
+    """What a chunk adds to one choice."""
+
+    index: int
+    delta: Delta
+    logprobs: ChoiceLogprobs | None
+    finish_reason: FinishReason | None
+    stop_reason: str | int | UnsetType | None = UNSET
+
+
+class ChatCompletionChunk(_Answer):
+    """The data of one server-sent event of a stream, which ends with `[DONE]`; an error has `error` instead."""
+
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: Usage | UnsetType | None = UNSET
+    service_tier: str | UnsetType = UNSET
+    system_fingerprint: str | UnsetType = UNSET
+    obfuscation: str | UnsetType = UNSET
+
+
+class ErrorDetail(_Answer):
+    """`param` is the path of the field at fault, `code` a word for programs."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(_Answer):
+    """OpenAI's error envelope."""
+
+    error: ErrorDetail

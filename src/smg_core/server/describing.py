@@ -1,0 +1,70 @@
+"""The routes `/openapi.json` and `/docs` (edge).
+
+Both are made once, when they are first asked for. Above: server.app, whose routes they describe. Below: protocols.openapi and
+the page's text.
+"""
+
+from collections.abc import Iterable
+from importlib import metadata
+
+import msgspec
+
+from smg_core.protocols.chat_answer_types import ErrorBody
+from smg_core.protocols.openapi import Described, document
+from smg_core.server import descriptions
+from smg_core.server.docs_page import docs_page
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.exchange import Exchange, Header
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+
+__all__ = ["describing_routes"]
+
+JSON_TYPE: Header = (b"content-type", b"application/json")
+HTML: tuple[Header, ...] = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
+)
+
+
+def describing_routes(gateway: Runtime, described: Iterable[Route[Endpoint]]) -> tuple[Route[Endpoint], ...]:
+    """The two routes; they describe themselves and those of `described`."""
+    describing = _Describing(gateway)
+    own = (
+        Route("GET", "/openapi.json", Endpoint(describing.openapi, about=descriptions.OPENAPI)),
+        Route("GET", "/docs", Endpoint(describing.docs, about=descriptions.DOCS)),
+    )
+    describing.routes = [
+        Described(route.method, route.pattern, route.target.about)
+        for route in (*described, *own)
+        if route.target.about is not None
+    ]
+    return own
+
+
+class _Describing:
+    """Writes the document of `routes`, and the page made of it."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+        self.routes: list[Described] = []
+        self._document: bytes = b""
+        self._page: bytes = b""
+
+    async def openapi(self, exchange: Exchange) -> None:
+        self._write()
+        await self._respond(exchange, self._document, JSON_TYPE)
+
+    async def docs(self, exchange: Exchange) -> None:
+        self._write()
+        await self._respond(exchange, self._page, *HTML)
+
+    def _write(self) -> None:
+        if not self._document:
+            made = document(self.routes, version=metadata.version("smg-sdk"), error=ErrorBody)
+            self._document = msgspec.json.encode(made)
+            self._page = docs_page(made)
+
+    async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
+        exchange.request_id = self._gateway.ids("req-")
+        await exchange.respond(200, body, [*headers, self._gateway.id_header(exchange.name)])

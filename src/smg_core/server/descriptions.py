@@ -1,0 +1,138 @@
+"""What each route takes and gives, in the words of `/openapi.json`.
+
+One `Operation` a route, beside the table of routes and by hand only in its words: fields and bounds are those of the types that
+the decoders read. Above: the modules with the routes. Below: the protocols' types.
+"""
+
+from typing import Any, Literal
+
+import attrs
+import msgspec
+
+from smg_core.protocols.chat_answer_types import ChatCompletion, ChatCompletionChunk
+from smg_core.protocols.chat_types import ChatBody
+from smg_core.protocols.operation import Answer, Operation
+from smg_core.protocols.parse import ParseBody
+
+__all__ = [
+    "CHAT",
+    "DOCS",
+    "FRONT_PAGE",
+    "HEALTH",
+    "LIVENESS",
+    "MODEL",
+    "MODELS",
+    "OPENAPI",
+    "PARSE_CALLS",
+    "PARSE_REASONING",
+    "READINESS",
+]
+
+_HTML = "text/html; charset=utf-8"
+_STREAM = "text/event-stream"
+
+
+class Well(msgspec.Struct):
+    """That it is well."""
+
+    status: Literal["ok"]
+
+
+class ModelObject(msgspec.Struct):
+    """A model that is served. `created` is seconds since the epoch, `max_model_len` its context in tokens, `root` the model that
+    an alias stands on."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    root: str | msgspec.UnsetType = msgspec.UNSET
+    max_model_len: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class ModelList(msgspec.Struct):
+    """All models that are served."""
+
+    object: Literal["list"]
+    data: list[ModelObject]
+
+
+_TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+_SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+}
+
+
+def _hello(**more: Any) -> dict[str, Any]:
+    return {"model": "MODEL", "messages": [{"role": "user", "content": "Hello"}], **more}
+
+
+CHAT = Operation(
+    "createChatCompletion",
+    "Generate the next message of a conversation, whole or as server-sent events.",
+    "chat",
+    ChatBody,
+    (
+        Answer(200, "The answer; as a stream where `stream` is true.", ChatCompletion),
+        Answer(200, "The answer; as a stream where `stream` is true.", ChatCompletionChunk, _STREAM),
+    ),
+    {
+        "whole": _hello(),
+        "stream": _hello(stream=True, stream_options={"include_usage": True}),
+        "tools": _hello(tools=[_TOOL], tool_choice="required", max_tokens=200),
+        "structured": _hello(
+            response_format={
+                "type": "json_schema",
+                "json_schema": {"name": "person", "schema": _SCHEMA, "strict": True},
+            }
+        ),
+        "sampling": _hello(
+            temperature=0.7, top_p=0.9, seed=1, stop=["\n\n"], n=2, logprobs=True, top_logprobs=2, max_tokens=20
+        ),
+    },
+)
+MODELS = Operation(
+    "listModels", "All models that are served.", "models", None, (Answer(200, "The models.", ModelList),)
+)
+MODEL = Operation(
+    "retrieveModel", "One model that is served.", "models", None, (Answer(200, "The model.", ModelObject),)
+)
+HEALTH = Operation(
+    "health", "Whether a worker is ready; 503 while none is.", "health", None, (Answer(200, "It is.", Well),)
+)
+READINESS = attrs.evolve(HEALTH, name="readiness")
+LIVENESS = Operation("liveness", "Whether the process answers.", "health", None, (Answer(200, "It does.", Well),))
+FRONT_PAGE = Operation(
+    "frontPage",
+    "A page with what is served and a request to try.",
+    "about",
+    None,
+    (Answer(200, "The page.", None, _HTML),),
+)
+OPENAPI = Operation("openapi", "This document.", "about", None, (Answer(200, "The document.", dict[str, Any]),))
+DOCS = Operation("docs", "This document as a page.", "about", None, (Answer(200, "The page.", None, _HTML),))
+PARSE_CALLS = Operation(
+    "parseFunctionCall",
+    "Read a text that a model wrote: its tool calls.",
+    "parse",
+    ParseBody,
+    (Answer(200, "What was read.", dict[str, Any]),),
+    {"hermes": {"text": '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "parser": "hermes"}},
+)
+PARSE_REASONING = Operation(
+    "parseReasoning",
+    "Read a text that a model wrote: its reasoning.",
+    "parse",
+    ParseBody,
+    (Answer(200, "What was read.", dict[str, Any]),),
+    {"qwen3": {"text": "<think>Hm.</think>Hello.", "parser": "qwen3"}},
+)

@@ -1,0 +1,19 @@
+"""The routes of the APIs that generate: a row each (edge).
+
+Above: server.app puts them into its table. Below: the handler, and the table of APIs.
+"""
+
+from smg_core.server import descriptions
+from smg_core.server.apis import CHAT
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.inference import Inference
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+
+__all__ = ["generating_routes"]
+
+
+def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+    """The routes, over `gateway`."""
+    chat = Endpoint(Inference(gateway, CHAT), reads_json=True, about=descriptions.CHAT)
+    return (Route("POST", "/v1/chat/completions", chat),)
