@@ -25,7 +25,7 @@ class CalledFunction(_Answer):
     arguments: str
 
 
-class ToolCall(_Answer):
+class AnswerToolCall(_Answer):
     """A call of a function, or of a custom tool."""
 
     id: str
@@ -34,7 +34,7 @@ class ToolCall(_Answer):
     custom: CustomCall | UnsetType = UNSET
 
 
-class OpaqueBlock(_Answer):
+class AnswerOpaqueBlock(_Answer):
     """A part of the answer that goes back to the model byte for byte; `index` numbers the blocks of a choice in a stream."""
 
     type: str
@@ -49,9 +49,9 @@ class AnswerMessage(_Answer):
     content: str | None
     refusal: str | None
     reasoning_content: str | UnsetType | None = UNSET
-    tool_calls: list[ToolCall] | UnsetType = UNSET
+    tool_calls: list[AnswerToolCall] | UnsetType = UNSET
     function_call: CalledFunction | UnsetType = UNSET
-    opaque_blocks: list[OpaqueBlock] | UnsetType = UNSET
+    opaque_blocks: list[AnswerOpaqueBlock] | UnsetType = UNSET
 
 
 class TopLogprob(_Answer):
@@ -75,7 +75,7 @@ class ChoiceLogprobs(_Answer):
     refusal: list[TokenLogprob] | None
 
 
-class Choice(_Answer):
+class AnswerChoice(_Answer):
     """One of the `n` answers."""
 
     index: int
@@ -97,7 +97,7 @@ class CompletionTokensDetails(_Answer):
     reasoning_tokens: int
 
 
-class Usage(_Answer):
+class AnswerUsage(_Answer):
     """Counts of tokens."""
 
     prompt_tokens: int
@@ -114,8 +114,8 @@ class ChatCompletion(_Answer):
     object: Literal["chat.completion"]
     created: int
     model: str
-    choices: list[Choice]
-    usage: Usage | UnsetType = UNSET
+    choices: list[AnswerChoice]
+    usage: AnswerUsage | UnsetType = UNSET
     service_tier: str | UnsetType = UNSET
     system_fingerprint: str | UnsetType = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
@@ -140,7 +140,7 @@ class Delta(_Answer):
     reasoning_content: str | UnsetType = UNSET
     tool_calls: list[ToolCallDelta] | UnsetType = UNSET
     function_call: dict[str, str] | UnsetType = UNSET
-    opaque_blocks: list[OpaqueBlock] | UnsetType = UNSET
+    opaque_blocks: list[AnswerOpaqueBlock] | UnsetType = UNSET
 
 
 class ChunkChoice(_Answer):
@@ -161,7 +161,7 @@ class ChatCompletionChunk(_Answer):
     created: int
     model: str
     choices: list[ChunkChoice]
-    usage: Usage | UnsetType | None = UNSET
+    usage: AnswerUsage | UnsetType | None = UNSET
     service_tier: str | UnsetType = UNSET
     system_fingerprint: str | UnsetType = UNSET
     obfuscation: str | UnsetType = UNSET
