@@ -61,6 +61,7 @@ EDGES: dict[str, frozenset[str]] = {
     "pipeline.preparing": frozenset(),
     "pipeline.selecting": frozenset(),
     "pipeline.streaming": frozenset(),
+    "simulator.remote": frozenset({"cli"}),
     "simulator.server": frozenset(),
     "simulator.__main__": frozenset(),
     "simulator.shared_memory": frozenset(),

@@ -1,6 +1,6 @@
-"""Makes the Python form of our engine contract from proto/, or checks that the committed form is fresh.
+"""Makes the Python form of our contracts from proto/, or checks that the committed form is fresh.
 
-    python tools/proto.py            writes src/smg_core/engines/_pb
+    python tools/proto.py            writes the folders _pb
     python tools/proto.py --check    fails if it is not what the .proto file says
 
 What is committed is the compiled descriptor, a loader that uses protobuf's public functions only, and a type stub. So it loads
@@ -18,12 +18,16 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from grpc_tools import protoc
 
 ROOT = Path(__file__).parent.parent
-SOURCE = "smg/engine/v1/engine.proto"
-OUT = ROOT / "src" / "smg_core" / "engines" / "_pb"
+CORE = ROOT / "src" / "smg_core"
+CONTRACTS = {
+    "smg/engine/v1/engine.proto": (CORE / "engines" / "_pb", "the neutral engine contract, version 1"),
+    "smg/simulator/v1/control.proto": (CORE / "simulator" / "_pb", "what may be changed in the embedded engine"),
+}
+"""Where the Python form of each contract goes, and what it is."""
 WIDTH = 100
 
 HEAD = '''# Made by tools/proto.py from proto/{source}; do not edit.
-"""The messages of the neutral engine contract, version 1."""
+"""The messages of {what}."""
 
 from google.protobuf import descriptor_pool, message_factory
 
@@ -68,24 +72,24 @@ SCALARS = {
 TYPES = {number: name for name, numbers in SCALARS.items() for number in numbers}
 
 
-def compiled() -> FileDescriptorProto:
-    """The descriptor of the contract."""
+def compiled(source: str) -> FileDescriptorProto:
+    """The descriptor of a contract."""
     well_known = str(Path(grpc_tools.__file__).parent / "_proto")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "set.bin"
         flags = [f"-I{ROOT / 'proto'}", f"-I{well_known}", f"--descriptor_set_out={target}"]
-        if protoc.main(["protoc", *flags, SOURCE]) != 0:
+        if protoc.main(["protoc", *flags, source]) != 0:
             raise SystemExit(1)
         (descriptor,) = FileDescriptorSet.FromString(target.read_bytes()).file
     return descriptor
 
 
-def files() -> dict[str, str]:
+def files(source: str, what: str) -> dict[str, str]:
     """What belongs into the folder: name to text."""
-    descriptor = compiled()
+    descriptor, name = compiled(source), Path(source).stem
     data = descriptor.SerializeToString(deterministic=True)
     lines = "\n".join(f"    {data[at : at + WIDTH]!r}" for at in range(0, len(data), WIDTH))
-    module, stub = HEAD.format(source=SOURCE, data=lines), STUB_HEAD.format(source=SOURCE)
+    module, stub = HEAD.format(source=source, what=what, data=lines), STUB_HEAD.format(source=source)
     for message in descriptor.message_type:
         module += f'{message.name} = _message("{message.name}")\n'
         stub += message_stub(message)
@@ -95,8 +99,8 @@ def files() -> dict[str, str]:
         stub += "".join(f"{value.name}: int\n" for value in enum.value)
     return {
         "__init__.py": '"""Made by tools/proto.py; do not edit."""\n',
-        "engine_pb2.py": module,
-        "engine_pb2.pyi": stub,
+        f"{name}_pb2.py": module,
+        f"{name}_pb2.pyi": stub,
     }
 
 
@@ -138,20 +142,21 @@ def field_types(field: FieldDescriptorProto, maps: dict[str, DescriptorProto]) -
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Make the Python form of the engine contract.")
+    parser = argparse.ArgumentParser(description="Make the Python form of the contracts.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the committed form is stale")
     check = parser.parse_args().check
     stale = []
-    for name, text in files().items():
-        path = OUT / name
-        if path.exists() and path.read_text() == text:
-            continue
-        stale.append(name)
-        if not check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+    for source, (folder, what) in CONTRACTS.items():
+        for name, text in files(source, what).items():
+            path = folder / name
+            if path.exists() and path.read_text() == text:
+                continue
+            stale.append(str(path.relative_to(ROOT)))
+            if not check:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
     if stale and check:
-        print(f"stale: {', '.join(stale)} in {OUT.relative_to(ROOT)}; run make proto")
+        print(f"stale: {', '.join(stale)}; run make proto")
         return 1
     return 0
 

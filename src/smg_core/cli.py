@@ -1,4 +1,4 @@
-"""The command line: `smg-gateway serve | simulate | demo | config` (edge).
+"""The command line: `smg-gateway serve | simulate | faults | demo | config` (edge).
 
 Decides how text becomes a call: which flags a command has (all settings of `config`, generated), which file and environment
 are read, what an operator is told when a setting is wrong, and the exit status (0 done, 1 failed, 2 wrongly asked). What a
@@ -11,10 +11,13 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from smg_core.config import Config, Resolved, describe, render, resolve
 from smg_core.settings import ConfigError, Setting, closest, nearest
+
+if TYPE_CHECKING:
+    from smg_core.simulator.faults import FaultKind
 
 __all__ = ["main"]
 
@@ -77,7 +80,7 @@ def _simulate(args: argparse.Namespace) -> int:
 
     from smg_core.simulator.clockwork import Timing
     from smg_core.simulator.engine import SimulatorConfig
-    from smg_core.simulator.faults import Fault, FaultKind
+    from smg_core.simulator.faults import Fault
     from smg_core.simulator.server import SimulatedEngine, run
 
     given = vars(args)
@@ -97,6 +100,21 @@ def _simulate(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"smg-gateway: cannot listen on {args.listen}: {error.strerror or error}", file=sys.stderr)
         return 1
+    return 0
+
+
+def _faults(args: argparse.Namespace) -> int:
+    from smg_core.simulator.faults import Fault
+    from smg_core.simulator.remote import set_faults
+
+    script = [Fault(cast("FaultKind", kind)) for kind in args.next]
+    rates = {Fault(cast("FaultKind", kind)): share for kind, share in args.fault}
+    try:
+        plan = set_faults(args.engine, script, rates, clear=args.clear)
+    except (ValueError, ConnectionError) as error:
+        raise ConfigError(f"faults: {error}") from None
+    told = ", ".join(f"{rate.fault.kind}={rate.share:g}" for rate in plan.rates) or "none"
+    print(f"shares: {told}; {plan.waiting} waiting; {plan.met} met so far")
     return 0
 
 
@@ -155,10 +173,13 @@ class _Parser(argparse.ArgumentParser):
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser(prog="smg-gateway", description="A gateway in front of inference engines.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"smg-gateway {metadata.version('smg-sdk')}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="serve | simulate | demo | config")
+    commands = parser.add_subparsers(
+        title="commands", required=True, metavar="serve | simulate | faults | demo | config"
+    )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
     _simulate_flags(commands.add_parser("simulate", help="run an engine without a model", allow_abbrev=False))
+    _faults_flags(commands.add_parser("faults", help="let a simulated engine go wrong", allow_abbrev=False))
     _demo_flags(commands.add_parser("demo", help="see one answer come, without GPU or model", allow_abbrev=False))
     usage = "smg-gateway config [--sources] [--config FILE] [settings as below]"
     config = commands.add_parser("config", help="print the configuration that results", usage=usage, allow_abbrev=False)
@@ -248,11 +269,29 @@ def _simulate_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _faults_flags(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_faults)
+    parser.add_argument("engine", metavar="grpc://HOST:PORT", help="an engine that `smg-gateway simulate` has started")
+    text = "let that share of requests go wrong from now on, instead of the shares that are set"
+    parser.add_argument("--fault", type=_fault, action="append", default=[], metavar="KIND=SHARE", help=text)
+    text = "let the next request go wrong; given again, the one after it"
+    parser.add_argument("--next", type=_fault_kind, action="append", default=[], metavar="KIND", help=text)
+    parser.add_argument("--clear", action="store_true", help="forget the faults that wait for next requests")
+
+
+def _fault_kind(text: str) -> str:
+    from smg_core.simulator.faults import KINDS
+
+    if text not in KINDS:
+        raise argparse.ArgumentTypeError(
+            f"{text} is no fault{nearest(text, KINDS) or '; there are ' + ', '.join(KINDS)}"
+        )
+    return text
+
+
 def _fault(text: str) -> tuple[str, float]:
     kind, _, share = text.partition("=")
-    known = ("refuse", "stall", "drip", "cut", "error", "silence", "garbage", "restart")
-    if kind not in known:
-        raise argparse.ArgumentTypeError(f"{kind} is no fault{nearest(kind, known)}")
+    _fault_kind(kind)
     try:
         return kind, float(share)
     except ValueError:

@@ -5,15 +5,22 @@ simulator.server carries them out.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
-from typing import Literal
+from typing import Literal, get_args
 
 import attrs
 
-__all__ = ["Fault", "FaultKind", "Faults"]
+from smg_core.engines.status import NAMES as STATUS_NAMES
+
+__all__ = ["KINDS", "Fault", "FaultKind", "Faults"]
 
 FaultKind = Literal["refuse", "stall", "drip", "cut", "error", "silence", "garbage", "restart"]
+KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
+LONGEST = 86_400.0
+"""Seconds that a fault may take."""
+STATUSES = frozenset(STATUS_NAMES) - {"OK"}
+"""Names of the gRPC statuses that a call can fail with."""
 
 
 @attrs.frozen
@@ -38,6 +45,14 @@ class Fault:
     status: str = ""
     message: str = "a fault was asked for"
 
+    def __attrs_post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"{self.kind!r} is no fault; there are {', '.join(KINDS)}")
+        if self.after < 0 or (self.seconds is not None and not 0 <= self.seconds <= LONGEST):
+            raise ValueError(f"a fault comes after 0 tokens or more and takes 0 to {LONGEST} seconds")
+        if self.status and self.status not in STATUSES:
+            raise ValueError(f"{self.status!r} is no gRPC status that a call can fail with")
+
     @property
     def code(self) -> str:
         """The gRPC status the call ends with."""
@@ -58,17 +73,42 @@ class Faults:
     ) -> None:
         self._limit = limit
         self._script: deque[Fault | None] = deque()
-        self._rates = dict(rates or {})
         self._random = Random(seed)
-        if sum(self._rates.values()) > 1 + 1e-9 or any(share < 0 for share in self._rates.values()):
-            raise ValueError("shares of faults must be at least 0 and at most 1 together")
+        self.set_rates(rates or {})
         self.add(*script)
 
+    def set_rates(self, rates: Mapping[Fault, float]) -> None:
+        """Let these shares of requests meet these faults from now on. Raises ValueError for shares that are none."""
+        if not all(share >= 0 for share in rates.values()) or sum(rates.values()) > 1 + 1e-9:
+            raise ValueError("shares of faults must be at least 0 and at most 1 together")
+        self._rates = dict(rates)
+
+    def replace(self, script: Sequence[Fault | None], rates: Mapping[Fault, float], *, clear: bool) -> None:
+        """Set the rates, and put `script` behind the faults that wait, or in their place. Raises ValueError for what is no plan;
+        then nothing has changed."""
+        before, rest = self._rates, deque[Fault | None]() if clear else deque(self._script)
+        self.set_rates(rates)
+        if len(rest) + len(script) > self._limit:
+            self._rates = before
+            raise ValueError(f"more than {self._limit} faults are waiting")
+        self._script = rest
+        self._script.extend(script)
+
     def add(self, *faults: Fault | None) -> None:
-        """Put faults behind those that wait."""
+        """Put faults behind those that wait. Raises ValueError where they are too many."""
         if len(self._script) + len(faults) > self._limit:
             raise ValueError(f"more than {self._limit} faults are waiting")
         self._script.extend(faults)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that the script still holds."""
+        return len(self._script)
+
+    @property
+    def rates(self) -> Mapping[Fault, float]:
+        """The share of requests that meets each fault, beside those of the script."""
+        return self._rates
 
     def draw(self) -> Fault | None:
         """The fault of the next request."""

@@ -25,10 +25,13 @@ from typing import Any, Protocol, Self
 import attrs
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from smg_core.clock import Clock, SystemClock
 from smg_core.engines.base import EngineRequest, RankLoad
+from smg_core.simulator._pb.control_pb2 import SetFaultsRequest
 from smg_core.simulator.clockwork import Clockwork, Ticket
+from smg_core.simulator.control import SERVICE, apply_faults, fault_plan
 from smg_core.simulator.dialects import About, Face, VllmFace
 from smg_core.simulator.engine import Engine, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
@@ -212,6 +215,18 @@ class SimulatedEngine:
     def inject(self, *faults: Fault | None) -> None:
         """Let the next requests meet `faults`, one each."""
         self.faults.add(*faults)
+
+    async def set_faults(self, face: Face | None, message: bytes, context: Any) -> bytes:
+        """Answer Control.SetFaults."""
+        try:
+            apply_faults(SetFaultsRequest.FromString(message), self.faults)
+        except (ValueError, DecodeError) as error:
+            await _end(context, "INVALID_ARGUMENT", str(error))
+        return fault_plan(self.faults, self.counters["faults"]).SerializeToString()
+
+    async def get_faults(self, face: Face | None, message: bytes, context: Any) -> bytes:
+        """Answer Control.GetFaults."""
+        return fault_plan(self.faults, self.counters["faults"]).SerializeToString()
 
     # --------------------------------------------------------------------------------------------------------- Generate
 
@@ -496,6 +511,8 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships n
                 self._add(f"/{face.service}/{name}", engine, face, *_METHODS[operation])
         self._add(f"/{_HEALTH}/Check", engine, None, SimulatedEngine.check, streams=False)
         self._add(f"/{_HEALTH}/Watch", engine, None, SimulatedEngine.watch, streams=True)
+        self._add(f"/{SERVICE}/SetFaults", engine, None, SimulatedEngine.set_faults, streams=False)
+        self._add(f"/{SERVICE}/GetFaults", engine, None, SimulatedEngine.get_faults, streams=False)
 
     def _add(self, path: str, engine: SimulatedEngine, face: Face | None, method: _Method, streams: bool) -> None:
         async def answer(message: bytes, context: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Made by tools/proto.py; do not edit."""
