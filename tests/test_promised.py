@@ -36,7 +36,7 @@ PROMISED: dict[str, str] = {
         ClearToolUses.exclude Origin.api Origin.version Origin.betas GenerationRequest.origin
     """,
     "generateContent": """
-        ToolChoice.validated GenerationRequest.deadline_s Usage.hosted_prompt_tokens Usage.image_tokens
+        ToolChoice.validated Usage.hosted_prompt_tokens Usage.image_tokens
         Usage.audio_tokens Usage.video_tokens MediaSource.media_type MediaSource.start_s MediaSource.end_s MediaSource.fps
     """,
     "interactions": "Origin.revision",

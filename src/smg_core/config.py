@@ -26,6 +26,7 @@ from smg_core.config_sections import (
     RoutingConfig,
     ServerConfig,
     StructuredConfig,
+    TimeoutsConfig,
     TokenizerConfig,
     WorkersConfig,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "ServerConfig",
     "Setting",
     "StructuredConfig",
+    "TimeoutsConfig",
     "TokenizerConfig",
     "Value",
     "WorkersConfig",
@@ -74,6 +76,7 @@ class Config:
 
     server: ServerConfig = attrs.field(factory=ServerConfig)
     workers: WorkersConfig = attrs.field(factory=WorkersConfig)
+    timeouts: TimeoutsConfig = attrs.field(factory=TimeoutsConfig)
     tokenizer: TokenizerConfig = attrs.field(factory=TokenizerConfig)
     routing: RoutingConfig = attrs.field(factory=RoutingConfig)
     limits: LimitsConfig = attrs.field(factory=LimitsConfig)
@@ -100,6 +103,10 @@ def _inconsistencies(config: Config) -> Iterator[str]:
     """What no single setting can know."""
     if (config.workers.tls_cert is None) != (config.workers.tls_key is None):
         yield "workers.tls_cert and workers.tls_key: one is given without the other"
+    try:
+        config.timeouts.of_models()
+    except ConfigError as error:
+        yield str(error)
 
 
 # ------------------------------------------------------------------------------------------------ reading the records

@@ -3,11 +3,12 @@
 `config` puts them together, reads them from flags, environment and file, and writes the page about them. Below: `settings`.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import attrs
 
-from smg_core.settings import option
+from smg_core.settings import ConfigError, option
 
 __all__ = [
     "LimitsConfig",
@@ -18,6 +19,7 @@ __all__ = [
     "RoutingConfig",
     "ServerConfig",
     "StructuredConfig",
+    "TimeoutsConfig",
     "TokenizerConfig",
     "WorkersConfig",
 ]
@@ -46,9 +48,6 @@ class ServerConfig:
         "Bytes a second that a body must bring on average, once it has taken header_timeout_s; 0 takes any.",
         at_least=0,
         at_most=1e9,
-    )
-    write_timeout_s: float = option(
-        60.0, "Seconds a client may take nothing of an answer that waits for it.", at_least=0.1, at_most=86400
     )
     connections: int = option(
         8192,
@@ -108,22 +107,17 @@ class WorkersConfig:
     tls_ca: str | None = option(None, "File of certificates (PEM) that engines are checked against.")
     tls_cert: str | None = option(None, "File of the certificate (PEM) shown to engines.")
     tls_key: str | None = option(None, "File of that certificate's private key (PEM).")
-    connect_timeout_s: float = option(5.0, "Seconds to wait for a connection.", at_least=0.01, at_most=600)
-    request_timeout_s: float = option(600.0, "Seconds one request may take at an engine.", at_least=0.1, at_most=86400)
-    first_token_timeout_s: float = option(
-        120.0, "Seconds until an engine's first token; then another engine is tried.", at_least=0.1, at_most=86400
-    )
-    token_timeout_s: float = option(
-        60.0,
-        "Seconds between two tokens; then another engine is tried, or the stream ends.",
-        at_least=0.1,
-        at_most=86400,
-    )
     probe_timeout_s: float = option(
         2.0, "Seconds that an engine may take to answer a health check.", at_least=0.05, at_most=600
     )
     probe_failures: int = option(
         1, "Health checks in a row that an engine may fail before it gets no more requests.", at_least=1, at_most=100
+    )
+    probe_successes: int = option(
+        1,
+        "Health checks in a row that an engine that was lost must pass before it gets requests again.",
+        at_least=1,
+        at_most=100,
     )
     health_interval_s: float = option(
         5.0, "Seconds between two health checks of an engine.", at_least=0.1, at_most=3600
@@ -131,6 +125,73 @@ class WorkersConfig:
     loads_interval_s: float = option(
         1.0, "Seconds between two questions after an engine's load.", at_least=0.05, at_most=3600
     )
+
+
+@attrs.frozen
+class TimeoutsConfig:
+    """How long each part of a request may take, and what a request may ask for instead; see [Time-outs](timeouts.md)."""
+
+    connect_s: float = option(
+        5.0, "Seconds to get a connection to an engine; then another engine is tried.", at_least=0.01, at_most=600
+    )
+    first_token_s: float = option(
+        120.0,
+        "Seconds from asking an engine to its first token, queue and prefill; then another engine is tried.",
+        at_least=0.05,
+        at_most=86400,
+    )
+    token_s: float = option(
+        60.0,
+        "Seconds between two tokens; then another engine is tried, or a stream that has begun ends.",
+        at_least=0.05,
+        at_most=86400,
+    )
+    request_s: float | None = option(
+        600.0,
+        "Seconds that a request whose answer leaves whole may take, over all engines that are tried; null for any.",
+        at_least=0.05,
+        at_most=604800,
+    )
+    stream_s: float | None = option(
+        None, "The same for a request whose answer is streamed; without it, any.", at_least=0.05, at_most=604800
+    )
+    write_s: float = option(
+        60.0, "Seconds a client may take nothing of an answer that waits for it.", at_least=0.1, at_most=86400
+    )
+    models: tuple[str, ...] = option(
+        (),
+        "A time-out of one model, before the settings above, as NAME=TIMEOUT:SECONDS (llama=first_token:300); without SECONDS "
+        "there is none (llama=request:); may be repeated.",
+    )
+    least_s: float = option(
+        0.05, "Least seconds that a request's header may set for any time-out.", at_least=0.001, at_most=3600
+    )
+    connect_most_s: float = option(60.0, "Most seconds for x-smg-connect-timeout.", at_least=0, at_most=604800)
+    first_token_most_s: float = option(
+        3600.0, "Most seconds for x-smg-first-token-timeout.", at_least=0, at_most=604800
+    )
+    token_most_s: float = option(3600.0, "Most seconds for x-smg-token-timeout.", at_least=0, at_most=604800)
+    request_most_s: float = option(86400.0, "Most seconds for x-smg-request-timeout.", at_least=0, at_most=604800)
+    write_most_s: float = option(600.0, "Most seconds for x-smg-write-timeout.", at_least=0, at_most=604800)
+
+    def of_models(self) -> Mapping[str, "TimeoutsConfig"]:
+        """These time-outs for each model of `models`. Raises ConfigError for what is no time-out of a model."""
+        found: dict[str, TimeoutsConfig] = {}
+        for entry in self.models:
+            model, _, bound = entry.rpartition("=")
+            timeout, _, text = bound.partition(":")
+            if not model or timeout not in _OF_MODELS:
+                known = f"NAME=TIMEOUT:SECONDS, TIMEOUT one of {', '.join(_OF_MODELS)}"
+                raise ConfigError(f"timeouts.models: {entry}: expected {known}")
+            try:
+                seconds: Any = float(text) if text else None
+                found[model] = attrs.evolve(found.get(model, self), **{f"{timeout}_s": seconds})
+            except ValueError as error:
+                raise ConfigError(f"timeouts.models: {entry}: {error}") from None
+        return found
+
+
+_OF_MODELS = ("connect", "first_token", "token", "request", "stream", "write")
 
 
 @attrs.frozen

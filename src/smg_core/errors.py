@@ -31,6 +31,7 @@
     |   +-- EngineGarbled      502  the engine broke its own protocol
     |   +-- EngineTimeout      504  no answer within the deadline
     |       +-- EngineStalled       nothing said for too long: another worker may do it
+    +-- DeadlineExceeded   504  the time of the whole request is up, whoever took it
     +-- Overloaded             503  the gateway itself is full, draining, or has no worker
         +-- NoWorker                no healthy worker for the model
         +-- Draining                this replica is shutting down
@@ -47,6 +48,7 @@ __all__ = [
     "AuthenticationFailed",
     "ClientGone",
     "Conflict",
+    "DeadlineExceeded",
     "Draining",
     "EngineFailed",
     "EngineGarbled",
@@ -404,6 +406,15 @@ class EngineStalled(EngineTimeout):
     """The engine said nothing for longer than it may: another one may be better off."""
 
     another_worker_may_do = True
+
+
+class DeadlineExceeded(SmgError):
+    """The request as a whole took longer than it may. No worker is at fault, and asking again would cost as much again."""
+
+    status = 504
+    anthropic_type = "timeout_error"
+    gemini_status = "DEADLINE_EXCEEDED"
+    should_retry = False
 
 
 class Overloaded(SmgError):

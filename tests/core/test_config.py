@@ -258,6 +258,26 @@ def test_every_setting_has_a_sentence_and_every_number_a_bound() -> None:
             assert setting.at_most is not None, setting.path
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "m",
+        "m=",
+        "=token:3",
+        "m=token",
+        "m=tokens:3",
+        "m=token:",
+        "m=token:nan",
+        "m=token:-1",
+        "m=token:x",
+        "m=token:1e9",
+    ],
+)
+def test_a_time_out_of_a_model_that_is_none_is_refused_with_its_text(entry: str) -> None:
+    with pytest.raises(ConfigError, match=r"timeouts\.models: "):
+        load_config({"timeouts.models": [entry]})
+
+
 def test_a_path_that_is_none_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         Config().get("server.nothing")
@@ -274,6 +294,9 @@ def test_the_bound_is_said_in_words() -> None:
 def values_of(setting: Setting) -> st.SearchStrategy[object]:
     """Any value the setting may have."""
     text = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")))
+    if setting.path == "timeouts.models":
+        timeout = st.sampled_from(["first_token:30", "stream:0.5", "request:"])
+        return st.lists(st.builds("{}={}".format, text.filter(bool), timeout), max_size=3).map(tuple)
     if setting.repeated:
         if setting.choices:
             return st.lists(st.sampled_from(setting.choices), max_size=3).map(tuple)

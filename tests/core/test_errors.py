@@ -128,7 +128,8 @@ def test_overload_has_a_name_in_responses_and_none_in_chat():
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_only_what_no_retry_can_cure_forbids_one_by_itself(kind):
-    assert make(kind).should_retry is (False if kind in (errors.QuotaExceeded, errors.NotImplementedHere) else None)
+    hopeless = (errors.QuotaExceeded, errors.NotImplementedHere, errors.DeadlineExceeded)
+    assert make(kind).should_retry is (False if kind in hopeless else None)
 
 
 def test_one_failure_may_say_whether_to_retry():

@@ -12,7 +12,7 @@ import pytest
 from tests.gateway.conftest import CHAT, JSON, House, body, eventually, in_process, over_http, settled
 
 from smg_core import Config
-from smg_core.config import LimitsConfig, WorkersConfig
+from smg_core.config import LimitsConfig, TimeoutsConfig, WorkersConfig
 from smg_core.hooks import RequestFinished, RequestStarted
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -33,13 +33,8 @@ FAULTS = (
 )
 LONG = 3600.0
 HASTY = Config(
-    workers=WorkersConfig(
-        request_timeout_s=LONG,
-        first_token_timeout_s=LONG,
-        token_timeout_s=LONG,
-        probe_timeout_s=60.0,
-        health_interval_s=0.1,
-    ),
+    workers=WorkersConfig(probe_timeout_s=60.0, health_interval_s=0.1),
+    timeouts=TimeoutsConfig(request_s=None, first_token_s=LONG, token_s=LONG),
     limits=LimitsConfig(response_buffer_bytes=4096),
 )
 CHAOS = SimulatorConfig(reply_tokens=40, fault_rates=FAULTS, timing=Timing(decode_rate=200, batch=64))

@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, settled
 
 from smg_core import Config, Gateway
-from smg_core.config import RoutingConfig, WorkersConfig
+from smg_core.config import RoutingConfig, TimeoutsConfig, WorkersConfig
 from smg_core.hooks import RequestFinished, Retrying, WorkerStateChanged
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -25,7 +25,7 @@ from smg_core.testing import MemoryObserver
 pytestmark = pytest.mark.anyio
 
 ALERT = Config(workers=WorkersConfig(health_interval_s=0.1))
-HASTY = Config(workers=WorkersConfig(health_interval_s=0.1, request_timeout_s=0.3))
+HASTY = Config(workers=WorkersConfig(health_interval_s=0.1), timeouts=TimeoutsConfig(request_s=0.3, stream_s=0.3))
 LONG = "one two three four five six seven eight nine ten. "
 SAYS = SimulatorConfig(rules=(Rule((), Reply(LONG)),))
 

@@ -287,9 +287,10 @@ class IdsEngine(Engine, Protocol):
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
+        connect_timeout: float | None = None,
     ) -> Call:
-        """Start one generation. `timeout` in seconds covers the whole call. Raises what kept the request from being sent,
-        in which case nothing is pushed."""
+        """Start one generation. `timeout` in seconds covers the whole call, `connect_timeout` getting a connection for it (None:
+        as the client was made). Raises what kept the request from being sent, in which case nothing is pushed."""
         ...
 
 
@@ -303,6 +304,7 @@ class ChatEngine(Engine, Protocol):
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
+        connect_timeout: float | None = None,
     ) -> Call:
         """Start one generation, as `IdsEngine.generate` does."""
         ...
@@ -449,10 +451,12 @@ class Transport(Protocol):
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
+        connect_timeout: float | None = None,
     ) -> Call:
         """Send one request message on a new call and half-close; answers go to `receiver`. `timeout` in seconds covers
-        the whole call (grpc-timeout is sent). Waits only for the connection and for a free stream; raises what kept the
-        request from being sent, in which case nothing is pushed."""
+        the whole call (grpc-timeout is sent), `connect_timeout` the wait for a connection (WorkerGone; None: as the transport
+        was made). Waits only for the connection and for a free stream; raises what kept the request from being sent, in which
+        case nothing is pushed."""
         ...
 
     async def unary(

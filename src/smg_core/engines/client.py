@@ -61,12 +61,20 @@ class EngineClient:
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
+        connect_timeout: float | None = None,
     ) -> Call:
         """Start one generation; what its messages mean goes to `sink`."""
         reader = _Reader(self.codec.decoder(request), sink)
         message = self.codec.generate(request)
-        path = self.codec.generate_path
-        reader.reads_from(await self.transport.start(path, message, reader, metadata=metadata, timeout=timeout))
+        started = await self.transport.start(
+            self.codec.generate_path,
+            message,
+            reader,
+            metadata=metadata,
+            timeout=timeout,
+            connect_timeout=connect_timeout,
+        )
+        reader.reads_from(started)
         return reader
 
     async def abort(self, request_id: str) -> None:

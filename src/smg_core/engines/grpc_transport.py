@@ -121,11 +121,17 @@ class GrpcioTransport:
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
+        connect_timeout: float | None = None,
     ) -> _Call:
         """See `Transport.start`. One task a call reads it."""
         call = (await self._method(path, metadata))(message, metadata=tuple(metadata), timeout=timeout)
         try:
-            await call.wait_for_connection()
+            async with asyncio.timeout(connect_timeout):
+                await call.wait_for_connection()
+        except TimeoutError:
+            call.cancel()
+            reason = f"{self.target}: not connected within {connect_timeout} s"
+            raise WorkerGone("The engine is not reachable.", detail=reason) from None
         except grpc.aio.AioRpcError as failed:
             # On a channel that stands, even UNAVAILABLE is an answer, which is the receiver's to hear.
             if failed.code() is grpc.StatusCode.UNAVAILABLE and not self._connected():

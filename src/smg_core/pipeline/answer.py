@@ -159,6 +159,16 @@ class Answer:
         await self._end([self._total(), Failed(error)])
         return True
 
+    def expire(self, error: SmgError) -> bool:
+        """The request's time is up: end the attempt under way with `error`. False where there is none, and the request waits for
+        something else; True where the answer is over and only has to be written."""
+        if self.state in ("over", "refused"):
+            return True
+        if self._attempt is None or self._attempt.over:
+            return False
+        self._attempt.end(error)
+        return True
+
     def _total(self) -> Usage:
         return self.usage or NO_USAGE
 
@@ -194,7 +204,7 @@ class Answer:
 class StreamedAnswer(Answer):
     """An answer that leaves as it comes."""
 
-    __slots__ = ("_buffer", "_encoder", "_high_water", "_make_encoder", "_paused", "_write_now")
+    __slots__ = ("_buffer", "_encoder", "_high_water", "_make_encoder", "_write_now")
 
     def __init__(
         self,
@@ -209,7 +219,6 @@ class StreamedAnswer(Answer):
         self._make_encoder = make_encoder
         self._high_water = high_water
         self._write_now = write_now
-        self._paused = False
         self._reset()
 
     @property
@@ -239,12 +248,10 @@ class StreamedAnswer(Answer):
         while not attempt.over:
             if self.unwritten:
                 await self._write_out(last=False)
-                if self._paused and self.unwritten <= self._high_water:
-                    self._paused = False
+                if attempt.paused and self.unwritten <= self._high_water:
                     attempt.resume()
             else:
                 await self._wait()
-        self._paused = False
 
     async def flush(self) -> None:
         certain = self._attempt is None or self._attempt.state != "failed" or self.state == "committed"
@@ -258,7 +265,12 @@ class StreamedAnswer(Answer):
         if self.state == "open":
             self.state = "committed"
             self._earlier, self._current = [], []  # nothing can be taken back any more
-        await self._write(data, last)
+        try:
+            await self._write(data, last)
+        except asyncio.CancelledError:  # while the client read nothing: what ends the answer is to stand behind this
+            self._buffer.insert(0, data)
+            self.unwritten += len(data)
+            raise
 
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state not in ("open", "committed"):
@@ -281,9 +293,9 @@ class StreamedAnswer(Answer):
         if data:
             self._buffer.append(data)
             self.unwritten += len(data)
-            if self.unwritten > self._high_water and not self._paused and self._attempt is not None and not over:
-                self._paused = True
-                self._attempt.pause()
+            attempt = self._attempt
+            if self.unwritten > self._high_water and attempt is not None and not attempt.paused and not over:
+                attempt.pause()
         if waiter is not None:
             self._waiter = None
             if not waiter.done():

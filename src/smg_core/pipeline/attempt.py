@@ -88,7 +88,8 @@ class Receiver(Protocol):
 class Attempt(Generic[Item]):
     """`on_first` is called once, when the first events come. `tells_stops` says that the engine was given all that ends the
     turn, so that it ends by itself where we end it. `pushes` counts what the engine has brought, `paused`
-    says that it is held back."""
+    says that it is held back. `on_end` is called when somebody ends it (`end`); it is set while the call is being started, which
+    would else go on."""
 
     __slots__ = (
         "_call",
@@ -98,6 +99,7 @@ class Attempt(Generic[Item]):
         "_tells_stops",
         "_usage",
         "error",
+        "on_end",
         "paused",
         "pushes",
         "reader",
@@ -117,6 +119,7 @@ class Attempt(Generic[Item]):
         self.error: SmgError | None = None
         self.pushes = 0
         self.paused = False
+        self.on_end: Callable[[], None] | None = None
         self._receiver = receiver
         self._on_first = on_first
         self._tells_stops = tells_stops
@@ -183,6 +186,8 @@ class Attempt(Generic[Item]):
         if self.state == "running":
             self.state, self.error = "failed", error
             self._receiver.take((), True)
+            if self.on_end is not None:
+                self.on_end()
 
     def reads_from(self, call: Call | None) -> None:
         """State the call whose messages arrive here, to be paused and reset; None where no engine had to be asked."""

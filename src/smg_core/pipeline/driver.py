@@ -2,7 +2,9 @@
 
 A step that fails is thrown into the flow as its error. So is a cancellation that has a reason: when the client has left, or the
 gateway shuts down, `Run.interrupted` names the error, and the flow may still ask for what must be done (save, settle) before it
-ends. A second cancellation ends the flow for good. Decides nothing; knows no step.
+ends. A second cancellation ends the flow for good. When the time of the whole request is up (`Run.timeouts`), the engine's call
+that is under way ends, so that all it has said still leaves; without one, the task is cancelled for that reason. Decides nothing;
+knows no step.
 """
 
 import asyncio
@@ -11,28 +13,40 @@ from typing import Any, TypeVar
 
 import attrs
 
-from smg_core.errors import SmgError
+from smg_core.clock import CallLater, Clock, Handle, SystemClock
+from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.pipeline.answer import Answer
 from smg_core.pipeline.steps import Finish, Flow, Step
+from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 
-__all__ = ["Driver", "Performer", "Run"]
+__all__ = ["Driver", "Performer", "Run", "loop_call_later"]
 
 T = TypeVar("T")
+
+
+_UNBOUNDED = Timeouts()
 
 
 def _uninterrupted() -> SmgError | None:
     return None
 
 
+def loop_call_later(seconds: float, callback: Callable[[], None]) -> Handle:
+    """The `CallLater` of the event loop that runs."""
+    return asyncio.get_running_loop().call_later(seconds, callback)
+
+
 @attrs.define(eq=False)
 class Run:
     """One request under way, as performers see it. `trace` has what happened so far. `interrupted` says why the task was
-    cancelled, None when it is not known here: then the cancellation goes its way. `calls` counts the calls of engines."""
+    cancelled, None when it is not known here: then the cancellation goes its way. `timeouts` are the request's; without any,
+    nothing is bounded. `calls` counts the calls of engines."""
 
     answer: Answer
     trace: Trace
     interrupted: Callable[[], SmgError | None] = _uninterrupted
+    timeouts: Timeouts = _UNBOUNDED
     calls: int = 0
 
 
@@ -50,16 +64,47 @@ async def wait(step: Any, run: Run) -> None:
     await asyncio.sleep(step.seconds)
 
 
-class Driver:
-    """One driver serves all requests; `performers` maps a kind of step to what performs it."""
+class _Deadline:
+    """When a request's time is up. Made by the task that drives the request; `passed` is then the error that the flow is told."""
 
-    def __init__(self, performers: Mapping[type[Step[Any]], Performer]) -> None:
+    __slots__ = ("_answer", "_handle", "_seconds", "_task", "passed")
+
+    def __init__(self, seconds: float, left: float, answer: Answer, call_later: CallLater) -> None:
+        self.passed: DeadlineExceeded | None = None
+        self._seconds = seconds
+        self._answer = answer
+        self._task = asyncio.current_task()
+        self._handle = call_later(max(left, 0.0), self._pass)
+
+    def _pass(self) -> None:
+        self.passed = DeadlineExceeded(f"The request was not complete within {self._seconds:g} seconds.")
+        if not self._answer.expire(self.passed) and self._task is not None:
+            self._task.cancel()
+
+    def stop(self) -> None:
+        """The request is over, or ends for another reason."""
+        self._handle.cancel()
+
+
+class Driver:
+    """One driver serves all requests; `performers` maps a kind of step to what performs it. `clock` and `call_later` are those
+    of the machine unless a test hands in its own."""
+
+    def __init__(
+        self,
+        performers: Mapping[type[Step[Any]], Performer],
+        *,
+        clock: Clock | None = None,
+        call_later: CallLater = loop_call_later,
+    ) -> None:
         self._performers = dict(performers)
+        self._clock = clock or SystemClock()
+        self._call_later = call_later
 
     async def drive(self, flow: Flow[T], run: Run) -> T:
         """Run `flow` to its end and return what it returns; raise what it raises. What waits for the client is written before
         each step, unless the flow was interrupted: then nobody may be there to read it, and the step must not depend on that."""
-        interrupted, answer = False, run.answer
+        interrupted, answer, deadline = False, run.answer, self._deadline(run)
         try:
             step = next(flow)
             while True:
@@ -70,10 +115,12 @@ class Driver:
                 except SmgError as error:
                     step = flow.throw(error)
                 except asyncio.CancelledError:
-                    reason = None if interrupted else run.interrupted()
+                    reason = None if interrupted else _reason(run, deadline)
                     if reason is None:
                         raise
                     interrupted = True
+                    if deadline is not None:
+                        deadline.stop()
                     _take_back_cancellation()
                     step = flow.throw(reason)
                 else:
@@ -82,7 +129,24 @@ class Driver:
             result: T = stop.value
             return result
         finally:
+            if deadline is not None:
+                deadline.stop()
             flow.close()
+
+    def _deadline(self, run: Run) -> _Deadline | None:
+        seconds = run.timeouts.request
+        if seconds is None:
+            return None
+        left = run.trace.started + seconds - self._clock.monotonic()
+        return _Deadline(seconds, left, run.answer, self._call_later)
+
+
+def _reason(run: Run, deadline: _Deadline | None) -> SmgError | None:
+    """Why the task was cancelled. A client that has left counts before its request's deadline, that before a shutdown."""
+    reason = run.interrupted()
+    if deadline is None or deadline.passed is None or isinstance(reason, ClientGone):
+        return reason
+    return deadline.passed
 
 
 def _take_back_cancellation() -> None:

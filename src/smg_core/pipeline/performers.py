@@ -9,9 +9,8 @@ from typing import Any
 import attrs
 
 from smg_core.clock import CallLater, Clock
-from smg_core.pipeline.driver import Driver, Performer, finish, wait
+from smg_core.pipeline.driver import Driver, Performer, finish, loop_call_later, wait
 from smg_core.pipeline.executor import FairExecutor
-from smg_core.pipeline.patience import Patience
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
@@ -20,7 +19,7 @@ from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Policies
 from smg_core.workers.registry import Registry
 
-__all__ = ["Patience", "Performers", "performers"]
+__all__ = ["Performers", "performers"]
 
 
 @attrs.frozen(eq=False)
@@ -31,6 +30,8 @@ class Performers:
     preparing: Preparing
     selecting: Selecting
     streaming: Streaming
+    clock: Clock
+    call_later: CallLater
 
     def rows(self) -> dict[type[Step[Any]], Performer]:
         """Kind of step to performer."""
@@ -43,8 +44,8 @@ class Performers:
         }
 
     def driver(self) -> Driver:
-        """A driver with these performers."""
-        return Driver(self.rows())
+        """A driver with these performers, which has the time as they do."""
+        return Driver(self.rows(), clock=self.clock, call_later=self.call_later)
 
 
 def performers(
@@ -54,20 +55,15 @@ def performers(
     policies: Policies,
     clock: Clock,
     executor: FairExecutor,
-    request_timeout: float,
     on_outcome: OnOutcome,
-    patience: Patience | None = None,
     call_later: CallLater | None = None,
 ) -> Performers:
     """The performers of one gateway. Arguments as of `Preparing`, `Selecting` and `Streaming`."""
+    call_later = call_later or loop_call_later
     return Performers(
         Preparing(registry=registry, models=models, clock=clock, executor=executor),
         Selecting(registry=registry, models=models, policies=policies, clock=clock),
-        Streaming(
-            clock=clock,
-            request_timeout=request_timeout,
-            on_outcome=on_outcome,
-            patience=patience,
-            call_later=call_later,
-        ),
+        Streaming(clock=clock, on_outcome=on_outcome, call_later=call_later),
+        clock,
+        call_later,
     )

@@ -5,23 +5,23 @@ engine's stream. The outcome of every call is reported, with its worker: well or
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from smg_core.clock import CallLater, Clock, Handle
+from smg_core.clock import CallLater, Clock
 from smg_core.engines.base import Call, ChatEngine, Engine, EngineOutput, EngineRequest, IdsEngine
-from smg_core.errors import EngineStalled, InternalError, SmgError
+from smg_core.errors import EngineStalled, EngineTimeout, InternalError, SmgError, WorkerGone
 from smg_core.events import Event, Finished
 from smg_core.hooks import AttemptEnded, FirstToken, FormatBroken
 from smg_core.pipeline.attempt import Attempt, Reader, Receiver
 from smg_core.pipeline.chat_reader import ChatReader
-from smg_core.pipeline.driver import Run
+from smg_core.pipeline.driver import Run, loop_call_later
 from smg_core.pipeline.fit import FitForChat, FitForIds, fitted
 from smg_core.pipeline.media import Loan
 from smg_core.pipeline.output import OutputProcessor
-from smg_core.pipeline.patience import Patience, Watch
+from smg_core.pipeline.patience import Watch
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.steps import Stream
 from smg_core.pipeline.turn import Transcript, Turn
@@ -34,28 +34,18 @@ class OnOutcome(Protocol):
     """Who is told how each call of a worker ended."""
 
     def __call__(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
-        """`error` is None for a call that ended well, and for one that the client gave up."""
+        """`error` is None for a call that ended well, and for one that the client gave up, be it by time-outs of its own."""
         ...
 
 
 class Streaming:
-    """`request_timeout` is the whole time, in seconds, that an engine may take for a call, `patience` how long it may say
-    nothing; `call_later` is the event loop's unless a test hands in its own."""
+    """How long an engine may take to be reached and say nothing is the request's (`Run.timeouts`); `call_later` is the event
+    loop's unless a test hands in its own."""
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        request_timeout: float,
-        on_outcome: OnOutcome,
-        patience: Patience | None = None,
-        call_later: CallLater | None = None,
-    ) -> None:
+    def __init__(self, *, clock: Clock, on_outcome: OnOutcome, call_later: CallLater = loop_call_later) -> None:
         self._clock = clock
-        self._timeout = request_timeout
         self._on_outcome = on_outcome
-        self._patience = patience or Patience()
-        self._call_later = call_later or _call_later
+        self._call_later = call_later
         self._running: dict[str, set[Attempt[Any]]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
@@ -66,9 +56,9 @@ class Streaming:
         worker.board.add(worker.row, 1)
         running = self._running.setdefault(worker.name, set())
         running.add(attempt)
-        watch = Watch(attempt, self._patience, self._call_later)
+        watch = Watch(attempt, run.timeouts, self._call_later)
         try:
-            attempt.reads_from(await call.start(self._timeout))
+            attempt.reads_from(await call.start(run.timeouts.connect))
             await run.answer.carry(attempt)
         except SmgError as error:
             attempt.end(error)
@@ -104,7 +94,8 @@ class Streaming:
         outcome, detail = "ok" if attempt.state == "complete" else "abandoned", ""
         if attempt.error is not None:
             outcome, detail = type(attempt.error).__name__, attempt.error.detail or ""
-        self._on_outcome(worker, attempt.error, seconds)
+        impatient = run.timeouts.hasty and isinstance(attempt.error, EngineTimeout | WorkerGone)
+        self._on_outcome(worker, None if impatient else attempt.error, seconds)
         for each in attempt.reader.finishes:
             if each.violation is not None:
                 run.trace.report(FormatBroken(step.prompted.request.id, worker.name, each.index, each.violation))
@@ -123,10 +114,6 @@ class Streaming:
                 client_id=run.trace.client_id,
             )
         )
-
-
-def _call_later(seconds: float, callback: Callable[[], None]) -> Handle:
-    return asyncio.get_running_loop().call_later(seconds, callback)
 
 
 class _Call:
@@ -181,18 +168,32 @@ class _Call:
         before = self.step.continues.transcript if self.step.continues is not None else None
         return Transcript() if before is None else before
 
-    async def start(self, timeout: float) -> Call | None:
-        """Open the call; None where nothing is left to ask an engine for. Raises what kept the request from being sent."""
+    async def start(self, connect_timeout: float | None) -> Call | None:
+        """Open the call; None where nothing is left to ask an engine for, and where the attempt was ended meanwhile. Raises what
+        kept the request from being sent."""
+        opening = asyncio.timeout(None)
+        self.attempt.on_end = lambda: opening.reschedule(0.0)
+        try:
+            async with opening:
+                return await self._open(connect_timeout)
+        except TimeoutError:
+            if not opening.expired():
+                raise
+            return None
+        finally:
+            self.attempt.on_end = None
+
+    async def _open(self, connect_timeout: float | None) -> Call | None:
         fit = self._fit
         if isinstance(fit, FitForChat):
             chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
-            return await chat.chat(replace(fit.request, id=self.id), self.attempt, timeout=timeout)
+            return await chat.chat(replace(fit.request, id=self.id), self.attempt, connect_timeout=connect_timeout)
         if self.step.continues is not None and _left(fit.request, self.attempt.reader) == 0:
             # The engine was lost between its last token and saying so: there is nothing to ask another one for.
             self.attempt.outputs([EngineOutput(ids=(), finish="length")])
             return None
         engine: IdsEngine = self.engine  # type: ignore[assignment]
-        return await engine.generate(await self._request(fit), self.attempt, timeout=timeout)
+        return await engine.generate(await self._request(fit), self.attempt, connect_timeout=connect_timeout)
 
     async def _request(self, fit: FitForIds) -> EngineRequest:
         step, request = self.step, fit.request

@@ -69,16 +69,18 @@ async def _inflated(pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[b
 
 
 class Disconnect:
-    """Whether the client of one request has left, and whom to tell.
+    """Whether the client of one request has left, and whom to tell; and when it is to be taken as gone.
 
     The server makes one per request, puts it into the scope and calls `happened` when the connection is lost. The app says
-    with `tell` what is to be called then. It is one object, so that it still works where a middleware passes on a copy of
-    the scope.
+    with `tell` what is to be called then, and may set `write_seconds`: how long the client may take nothing of an answer that
+    waits for it before its connection is closed (None: as the server has it). It is one object, so that it still works where a
+    middleware passes on a copy of the scope.
     """
 
-    __slots__ = ("_call", "_has_happened")
+    __slots__ = ("_call", "_has_happened", "write_seconds")
 
     def __init__(self) -> None:
+        self.write_seconds: float | None = None
         self._call: Callable[[], object] | None = None
         self._has_happened = False
 
@@ -254,6 +256,13 @@ class Exchange:
             disconnect.tell(self._leave)
         else:
             self._listener = asyncio.ensure_future(self._listen())
+
+    def bound_writing(self, seconds: float | None) -> None:
+        """Close the connection when the client takes nothing of its answer for so long. Kept by our own HTTP protocol; under
+        another server, that server's bound holds."""
+        disconnect: Disconnect | None = self.scope.get(DISCONNECT)
+        if disconnect is not None:
+            disconnect.write_seconds = seconds
 
     def unwatch(self) -> None:
         """The exchange is over; whoever leaves now leaves in peace."""

@@ -275,8 +275,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._unread = now, size
         else:
             self._unread = self._unread[0], size
-            return now - self._unread[0] > self.write_seconds
+            return now - self._unread[0] > self._write_bound()
         return False
+
+    def _write_bound(self) -> float:
+        """Seconds that the client may take nothing: what the request under way asks for, else the general bound."""
+        running = self._running
+        own = None if running is None else cast("Scope", running.scope)[DISCONNECT].write_seconds
+        return self.write_seconds if own is None else cast(float, own)
 
     def _refuse(self, error: SmgError) -> None:
         """Answer outside the app, and close; once what was asked before has been answered."""

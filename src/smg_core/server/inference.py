@@ -14,6 +14,7 @@ from smg_core.observability.failures import FailureLog
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms, respond
+from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
@@ -49,6 +50,7 @@ class Inference(Generic[D]):
         trace = Trace(gateway.clock.monotonic(), self._observer, exchange.client_id)
         try:
             decoded = await self._admit(exchange, request_id)
+            timeouts = self._timeouts(exchange, decoded)
         except SmgError as error:
             if not isinstance(error, ClientGone):
                 await self.refuse(exchange, error, request_id)
@@ -72,12 +74,14 @@ class Inference(Generic[D]):
             self._report(exchange, "", trace, None, None)  # nobody has foreseen it; the app's last line answers
             raise
         exchange.watch()
+        exchange.bound_writing(timeouts.write)
         gateway.admission.enter()
         answer = self._answer(exchange, decoded, trace)
         ended: Answer | None = None  # stays so where something unforeseen is raised
         failure: SmgError | None = None
         try:
-            failure = await self._drive(exchange, decoded, answer, trace)
+            run = Run(answer, trace, lambda: self._why_cancelled(exchange), timeouts)
+            failure = await self._drive(exchange, decoded, run)
             ended = answer
         finally:
             exchange.unwatch()
@@ -89,17 +93,16 @@ class Inference(Generic[D]):
             answer.release()
             _forget_frames(failure)
 
-    async def _drive(self, exchange: Exchange, decoded: D, answer: Answer, trace: Trace) -> SmgError | None:
+    async def _drive(self, exchange: Exchange, decoded: D, run: Run) -> SmgError | None:
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
         because the client has left, or the gateway shuts down, raises that into the flow."""
         gateway = self._gateway
-        terms = Terms(answer, gateway.retry, gateway.rng, trace)
-        run = Run(answer, trace, lambda: self._why_cancelled(exchange))
+        terms = Terms(run.answer, gateway.retry, gateway.rng, run.trace)
         try:
             try:
                 await gateway.driver.drive(respond(decoded.generation, terms), run)
             except SmgError as error:
-                if not exchange.gone and not await answer.fail(error):
+                if not exchange.gone and not await run.answer.fail(error):
                     exchange.unwatch()
                     await self.refuse(exchange, error, decoded.generation.id, decoded.locate)
                 return error
@@ -114,6 +117,11 @@ class Inference(Generic[D]):
         if exchange.gone:
             return ClientGone("The client left before its answer was complete.")
         return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
+
+    def _timeouts(self, exchange: Exchange, decoded: D) -> Timeouts:
+        request = decoded.generation
+        model = self._gateway.models.get(request.model)
+        return self._gateway.timeouts.of(request, model.primary if model is not None else "", exchange.headers)
 
     async def _admit(self, exchange: Exchange, request_id: str) -> D:
         gateway = self._gateway

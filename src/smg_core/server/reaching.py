@@ -7,7 +7,7 @@ engines.
 
 from collections.abc import Sequence
 
-from smg_core.config import WorkersConfig
+from smg_core.config import Config
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
 from smg_core.engines.dialects import AUTO, dialect, names
@@ -27,10 +27,11 @@ fifteen bytes here and two hundred in the client's buffer."""
 
 
 class Reaching:
-    """Makes clients of engines by `settings`."""
+    """Makes clients of engines by `config`."""
 
-    def __init__(self, settings: WorkersConfig) -> None:
-        self._settings = settings
+    def __init__(self, config: Config) -> None:
+        self._settings = config.workers
+        self._connect_timeout = config.timeouts.connect_s
 
     def check(self, spec: WorkerSpec) -> None:
         """Raise ValueError for a URL that is none, and UnknownDialect for a dialect that there is not."""
@@ -44,7 +45,7 @@ class Reaching:
     async def connect(self, worker: Worker) -> Engine:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError while it has not."""
         if door(worker.spec.url) == "chat":
-            return OpenAiEngine(worker.spec.url, connect_timeout=self._settings.connect_timeout_s)
+            return OpenAiEngine(worker.spec.url, connect_timeout=self._connect_timeout)
         transport = self._transport(worker.spec)
         wanted = self._dialect(worker.spec)
         try:
@@ -77,5 +78,5 @@ class Reaching:
         if settings.transport == "grpcio":
             from smg_core.engines.grpc_transport import GrpcioTransport
 
-            return GrpcioTransport(target, connect_timeout=settings.connect_timeout_s)
-        return H2Transport(target, limits=_AHEAD, connect_timeout=settings.connect_timeout_s)
+            return GrpcioTransport(target, connect_timeout=self._connect_timeout)
+        return H2Transport(target, limits=_AHEAD, connect_timeout=self._connect_timeout)

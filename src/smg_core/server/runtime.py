@@ -18,7 +18,7 @@ from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
 from smg_core.pipeline.flow import RetryPolicy
-from smg_core.pipeline.performers import Patience, performers
+from smg_core.pipeline.performers import performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
@@ -27,6 +27,7 @@ from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
 from smg_core.server.scratch import Scratch
+from smg_core.server.timeouts import TimeoutRules
 from smg_core.workers.monitor import HealthPolicy, Monitor, MonitorSettings
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -73,10 +74,11 @@ class Runtime:
         self.explains = self.config.observability.explain
         self.retry = RetryPolicy(attempts=self.config.routing.retries + 1)
         self.limits = request_limits(self.config)
+        self.timeouts = TimeoutRules(self.config.timeouts)
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
-        self._reaching = Reaching(self.config.workers)
+        self._reaching = Reaching(self.config)
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
 
@@ -123,7 +125,7 @@ class Runtime:
             health_interval=workers.health_interval_s,
             loads_interval=workers.loads_interval_s,
             probe_timeout=workers.probe_timeout_s,
-            health=HealthPolicy(failures=workers.probe_failures),
+            health=HealthPolicy(workers.probe_failures, workers.probe_successes),
         )
         self.monitor = Monitor(
             self.registry,
@@ -140,9 +142,7 @@ class Runtime:
             policies=self.policies,
             clock=self.clock,
             executor=self.executor,
-            request_timeout=workers.request_timeout_s,
             on_outcome=self._on_outcome,
-            patience=Patience(workers.first_token_timeout_s, workers.token_timeout_s),
             call_later=self._call_later,
         )
         self.driver = self.performers.driver()

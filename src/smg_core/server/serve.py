@@ -195,7 +195,7 @@ class HttpServer(uvicorn.Server):
                     settings.header_timeout_s,
                     settings.body_timeout_s,
                     body_rate=settings.body_bytes_per_s,
-                    write_seconds=settings.write_timeout_s,
+                    write_seconds=config.timeouts.write_s,
                     most_connections=self._most,
                     observer=gateway.observer,
                 ),

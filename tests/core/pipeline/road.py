@@ -130,7 +130,7 @@ async def road(
             assert seconds >= 0
             outcomes.append((worker.name, error))
 
-        streaming = Streaming(clock=clock, request_timeout=30.0, on_outcome=on_outcome)
+        streaming = Streaming(clock=clock, on_outcome=on_outcome)
         performers: dict[type[Step[Any]], Performer] = {
             Prepare: preparing,
             Select: selecting,

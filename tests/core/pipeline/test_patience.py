@@ -8,7 +8,8 @@ import pytest
 
 from smg_core.errors import EngineStalled, SmgError
 from smg_core.pipeline.attempt import Attempt
-from smg_core.pipeline.patience import Patience, Watch
+from smg_core.pipeline.patience import Watch
+from smg_core.pipeline.timeouts import Timeouts
 
 
 class Clockwork:
@@ -49,7 +50,8 @@ class Call:
 
 def watched(first: float | None, between: float | None) -> tuple[Call, Clockwork, Watch]:
     call, clock = Call(), Clockwork()
-    return call, clock, Watch(cast("Attempt[Any]", call), Patience(first, between), clock.call_later)
+    timeouts = Timeouts(first_token=first, token=between)
+    return call, clock, Watch(cast("Attempt[Any]", call), timeouts, clock.call_later)
 
 
 def test_an_engine_that_brings_no_first_token_is_given_up_when_its_time_is_over() -> None:

@@ -164,6 +164,7 @@ class H2Transport:
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
+        connect_timeout: float | None = None,
     ) -> Stream:
         """See `Transport.start`. Raises WorkerGone when no connection can be made, WorkerBusy when too many calls wait,
         EngineTimeout when `timeout` passes before the request has left."""
@@ -180,7 +181,7 @@ class H2Transport:
         deadline = None if timeout is None else loop.time() + timeout
         try:
             async with asyncio.timeout_at(deadline):
-                stream = await self._start_slowly(path, message, receiver, metadata, deadline)
+                stream = await self._start_slowly(path, message, receiver, metadata, deadline, connect_timeout)
         except TimeoutError:
             raise EngineTimeout(
                 "The engine did not answer in time.", detail=f"{self.target}: not even started"
@@ -190,13 +191,19 @@ class H2Transport:
         return stream
 
     async def _start_slowly(
-        self, path: str, message: bytes, receiver: Receiver, metadata: Sequence[tuple[str, str]], deadline: float | None
+        self,
+        path: str,
+        message: bytes,
+        receiver: Receiver,
+        metadata: Sequence[tuple[str, str]],
+        deadline: float | None,
+        connect_timeout: float | None,
     ) -> Stream:
         """Connect if need be and wait for a free stream; a call that never left moves to the next connection."""
         loop = asyncio.get_running_loop()
         error: SmgError = WorkerGone("The engine is not available.", detail=str(self.target))
         for _ in range(_SEND_ATTEMPTS):
-            link = await self._connected()
+            link = await self._connected(connect_timeout)
             left = None if deadline is None else deadline - loop.time()
             try:
                 stream = link.connection.request(path, message, receiver, metadata=metadata, timeout=left)
@@ -241,7 +248,8 @@ class H2Transport:
 
     # ------------------------------------------------------------------------------------------------------- connecting
 
-    async def _connected(self) -> _Link:
+    async def _connected(self, seconds: float | None) -> _Link:
+        """The connection; waits for at most so many `seconds` (None: as long as the attempt to make one lasts)."""
         link = self._link
         if link is not None and link.connection.usable:
             return link
@@ -249,11 +257,17 @@ class H2Transport:
             raise WorkerGone("The connection to the engine was closed.", detail=f"{self.target}: closed by us")
         task = self._connecting
         if task is None or task.done():
-            task = self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            most = max(
+                seconds or 0.0, self._connect_timeout
+            )  # one with less time does not take it from those that share it
+            task = self._connecting = asyncio.get_running_loop().create_task(self._connect(most))
             task.add_done_callback(self._attempt_over)
         try:
             # Shielded: one caller's cancellation must not take the attempt from the others.
-            return await asyncio.shield(task)
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            raise _unreachable(self.target, f"no answer within {seconds} s") from None
         except asyncio.CancelledError:
             if task.cancelled():
                 raise WorkerGone("The connection to the engine was closed.", detail=f"{self.target}: closed") from None
@@ -265,17 +279,17 @@ class H2Transport:
         if not task.cancelled():
             task.exception()  # retrieved: every caller may have gone
 
-    async def _connect(self) -> _Link:
+    async def _connect(self, seconds: float) -> _Link:
         """One attempt, up to the peer's SETTINGS: only then is it known to speak HTTP/2 and how much it takes."""
         loop = asyncio.get_running_loop()
         link = _Link(self.target, self.limits, self._clock, self._over)
         self._links.add(link)
         try:
-            async with asyncio.timeout(self._connect_timeout):
+            async with asyncio.timeout(seconds):
                 await self._open_socket(loop, link)
                 await link.ready
         except TimeoutError:
-            link.abandon(_unreachable(self.target, f"no answer within {self._connect_timeout} s"))
+            link.abandon(_unreachable(self.target, f"no answer within {seconds} s"))
             raise link.connection.failure or _unreachable(self.target, "") from None
         except (OSError, UnicodeError) as error:  # ssl.SSLError is an OSError; a name may be no host name at all
             link.abandon(_unreachable(self.target, str(error)))

@@ -19,7 +19,7 @@ from smg_core.engines.openai.address import HTTP2_PREFACE, ChatAddress, is_http2
 from smg_core.engines.openai.answers import error_from_status, model_served, retry_after
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
-from smg_core.errors import EngineFailed, EngineGarbled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
+from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
 from smg_core.events import Event
 from smg_core.request import GenerationRequest
 
@@ -62,6 +62,7 @@ class OpenAiEngine:
         self._model = model
         self._extras = extras
         self._connect_timeout = connect_timeout
+        self._waits = httpx.Timeout(connect_timeout, read=idle_timeout)
         self._control_timeout = control_timeout
         self._max_body_bytes = max_body_bytes
         self._calls: set[_ChatCall] = set()
@@ -82,7 +83,7 @@ class OpenAiEngine:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             follow_redirects=False,
             trust_env=False,
-            timeout=httpx.Timeout(connect_timeout, read=idle_timeout),
+            timeout=self._waits,
             transport=httpx.AsyncHTTPTransport(
                 verify=ssl_context, uds=self.address.socket or None, limits=limits, trust_env=False
             ),
@@ -95,9 +96,11 @@ class OpenAiEngine:
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
+        connect_timeout: float | None = None,
     ) -> Call:
-        """Start one generation; its events go to `sink`. `metadata` is sent as headers; `timeout` covers the whole call. Raises
-        `UnsupportedParameter` for what the wire cannot say; all that the network and the server do goes to `sink.closed`."""
+        """Start one generation; its events go to `sink`. `metadata` is sent as headers; `timeout` covers the whole call,
+        `connect_timeout` the wait for a connection. Raises `UnsupportedParameter` for what the wire cannot say; all that the
+        network and the server do goes to `sink.closed`."""
         if self._closed:
             raise WorkerGone("The engine is not available.", detail=f"{self.address}: closed by us")
         body = write_body(request, model=self._model, extras=self._extras)
@@ -107,7 +110,10 @@ class OpenAiEngine:
             ("x-request-id", request.id),
             *metadata,
         ]
-        post = self._client.build_request("POST", f"{self.address.api}/chat/completions", content=body, headers=headers)
+        waits = self._waits if connect_timeout is None else httpx.Timeout(connect_timeout, read=self._waits.read)
+        post = self._client.build_request(
+            "POST", f"{self.address.api}/chat/completions", content=body, headers=headers, timeout=waits
+        )
         decoder = ChatDecoder(request.id, request.sampling.n)
         call = _ChatCall(self._client, post, decoder, sink, timeout, str(self.address))
         self._calls.add(call)
@@ -330,6 +336,8 @@ def _failure(error: httpx.HTTPError, address: str, *, begun: bool) -> SmgError:
             return WorkerBusy("The engine has no room for the request.", detail=detail)
         case httpx.ConnectTimeout() | httpx.ConnectError():
             return WorkerGone("The engine is not available.", detail=detail)
+        case httpx.WriteTimeout():
+            return EngineStalled("The engine did not answer in time.", detail=f"{detail}: it does not take the request")
         case httpx.TimeoutException():
             return EngineTimeout("The engine did not answer in time.", detail=detail)
         case httpx.RemoteProtocolError() if not begun and "disconnected" not in str(error):

@@ -1,0 +1,27 @@
+"""The time-outs of one request, as one record: what every part of its path goes by.
+
+Made once a request, from settings, its model and its headers (`server.timeouts`), and carried by `driver.Run`. The driver keeps
+the bound of the whole request, `patience` those on an engine's silence, the engines' clients the one on connecting, the HTTP
+protocol the one on writing. Pure.
+"""
+
+from msgspec import Struct
+
+__all__ = ["Timeouts"]
+
+
+class Timeouts(Struct, frozen=True):
+    """In seconds; None bounds nothing.
+
+    `connect`: to get a connection to an engine. `first_token`: from asking an engine to its first token, so queue and prefill
+    are in it. `token`: between two tokens. `request`: from the request's arrival to the last byte that is made for it, over all
+    engines that are tried. `write`: while the client takes nothing of what waits for it. `hasty` says that the request asked for
+    less than is usual to connect or between tokens: what it then runs into is held against no worker.
+    """
+
+    connect: float | None = None
+    first_token: float | None = None
+    token: float | None = None
+    request: float | None = None
+    write: float | None = None
+    hasty: bool = False

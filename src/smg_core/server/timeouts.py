@@ -1,0 +1,84 @@
+"""Which time-outs a request has: by the settings, its model and its headers.
+
+The one place where they are decided, for every API and every way to an engine. A header beats the model's settings, which beat
+the general ones; what a header may set has bounds that are settings. Pure. Above: the handler in `server.inference`, which puts
+the result into the `Run` of the request. Below: the settings.
+"""
+
+import re
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from smg_core.config import TimeoutsConfig
+from smg_core.errors import InvalidRequest
+from smg_core.pipeline.timeouts import Timeouts
+from smg_core.request import GenerationRequest
+
+__all__ = ["HEADERS", "TimeoutRules"]
+
+HEADERS: Mapping[str, str] = {
+    "x-smg-connect-timeout": "connect",
+    "x-smg-first-token-timeout": "first_token",
+    "x-smg-token-timeout": "token",
+    "x-smg-request-timeout": "request",
+    "x-smg-write-timeout": "write",
+}
+"""Header to time-out; its value is in seconds."""
+
+_NAMES = frozenset(HEADERS)
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_HELD_AGAINST_WORKERS = ("connect", "first_token", "token")
+
+
+class TimeoutRules:
+    """The rules of one gateway."""
+
+    def __init__(self, settings: TimeoutsConfig) -> None:
+        self._general = _of(settings)
+        self._models = {model: _of(each) for model, each in settings.of_models().items()}
+        self._least = settings.least_s
+        self._most: dict[str, float] = {name: getattr(settings, f"{name}_most_s") for name in HEADERS.values()}
+
+    def of(self, request: GenerationRequest, primary: str, headers: Mapping[str, str]) -> Timeouts:
+        """The time-outs of `request`, to a model whose first name is `primary` ("": none is known). Raises InvalidRequest for
+        a header that sets what it may not."""
+        models = self._models
+        usual = (models.get(request.model) or models.get(primary) or self._general)[request.stream]
+        found = usual if _NAMES.isdisjoint(headers) else self._asked(usual, headers)
+        if request.deadline_s is not None and (found.request is None or request.deadline_s < found.request):
+            found = replace(found, request=request.deadline_s)
+        return found
+
+    def _asked(self, usual: Timeouts, headers: Mapping[str, str]) -> Timeouts:
+        found = replace(
+            usual,
+            **{name: self._seconds(header, headers[header]) for header, name in HEADERS.items() if header in headers},
+        )
+        return replace(found, hasty=any(_shorter(found, usual, name) for name in _HELD_AGAINST_WORKERS))
+
+    def _seconds(self, header: str, text: str) -> float:
+        most = self._most[HEADERS[header]]
+        if _SECONDS.fullmatch(text) is None or not self._least <= (seconds := float(text)) <= most:
+            raise InvalidRequest(
+                f"The header {header} takes a number of seconds from {self._least:g} to {most:g}.", param=header
+            )
+        return seconds
+
+
+def _of(settings: TimeoutsConfig) -> tuple[Timeouts, Timeouts]:
+    """Those of a request whose answer leaves whole, and of one whose answer is streamed."""
+    whole = Timeouts(
+        connect=settings.connect_s,
+        first_token=settings.first_token_s,
+        token=settings.token_s,
+        request=settings.request_s,
+        write=settings.write_s,
+    )
+    return whole, replace(whole, request=settings.stream_s)
+
+
+def _shorter(found: Timeouts, usual: Timeouts, name: str) -> bool:
+    asked: float | None = getattr(found, name)
+    bound: float | None = getattr(usual, name)
+    return asked is not None and (bound is None or asked < bound)
