@@ -13,8 +13,9 @@ from smg_core.errors import ClientGone, Draining, InvalidRequest, ModelNotFound,
 from smg_core.events import TextDelta
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.answer import StreamedAnswer
-from smg_core.pipeline.driver import Driver, Run, wait
+from smg_core.pipeline.driver import Driver, Performer, Run, wait
 from smg_core.pipeline.steps import Flow, Prepare, Step, Wait, ask
+from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.simulator.faults import Fault
 from smg_core.testing import MemoryObserver
@@ -67,13 +68,20 @@ class Desk:
     driver: Driver
     answer: StreamedAnswer
     client: Client
+    performers: dict[type[Step[Any]], Performer] = attrs.field(factory=dict)
     saved: list[str] = attrs.field(factory=list)
     blocked: int = 0
     reason: SmgError | None = None
+    timeouts: Timeouts = attrs.field(factory=Timeouts)
 
     def start(self, flow: Flow[Any]) -> "asyncio.Task[Any]":
-        run = Run(self.answer, Trace(0.0, MemoryObserver()), lambda: self.reason)
+        run = Run(self.answer, Trace(0.0, MemoryObserver()), lambda: self.reason, self.timeouts)
         return asyncio.ensure_future(self.driver.drive(flow, run))
+
+    def bounded(self, timeouts: Timeouts, timer: Any) -> None:
+        """Give the flows that are started from now on these time-outs, by `timer`."""
+        self.timeouts = timeouts
+        self.driver = Driver(self.performers, clock=timer, call_later=timer.call_later)
 
     async def interrupt(self, task: "asyncio.Task[Any]", reason: SmgError | None) -> None:
         """Cancel the flow where it is blocked."""
@@ -99,7 +107,8 @@ def desk() -> Desk:
         await asyncio.get_running_loop().create_future()
 
     answer = StreamedAnswer(Lines, client.write, model="m", high_water=100)
-    made = Desk(Driver({Save: save, Block: block, Wait: wait}), answer, client)
+    performers: dict[type[Step[Any]], Performer] = {Save: save, Block: block, Wait: wait}
+    made = Desk(Driver(performers), answer, client, performers)
     return made
 
 

@@ -257,9 +257,8 @@ class H2Transport:
             raise WorkerGone("The connection to the engine was closed.", detail=f"{self.target}: closed by us")
         task = self._connecting
         if task is None or task.done():
-            most = max(
-                seconds or 0.0, self._connect_timeout
-            )  # one with less time does not take it from those that share it
+            # Who has less time does not take it from those that share the attempt.
+            most = max(seconds or 0.0, self._connect_timeout)
             task = self._connecting = asyncio.get_running_loop().create_task(self._connect(most))
             task.add_done_callback(self._attempt_over)
         try:
