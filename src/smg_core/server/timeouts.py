@@ -59,6 +59,8 @@ class TimeoutRules:
 
     def _seconds(self, header: str, text: str) -> float:
         most = self._most[HEADERS[header]]
+        if most < self._least:
+            raise InvalidRequest(f"The header {header} is not taken here.", param=header)
         if _SECONDS.fullmatch(text) is None or not self._least <= (seconds := float(text)) <= most:
             raise InvalidRequest(
                 f"The header {header} takes a number of seconds from {self._least:g} to {most:g}.", param=header

@@ -84,6 +84,11 @@ def test_the_bounds_of_headers_are_settings() -> None:
             timeouts({"x-smg-token-timeout": text}, settings=settings)
 
 
+def test_a_header_whose_bound_is_below_the_least_is_not_taken_at_all() -> None:
+    with pytest.raises(InvalidRequest, match="x-smg-write-timeout is not taken"):
+        timeouts({"x-smg-write-timeout": "1"}, settings=TimeoutsConfig(write_most_s=0.0))
+
+
 @pytest.mark.parametrize("name", ["connect", "first-token", "token"])
 def test_who_waits_less_than_is_usual_is_hasty_and_who_waits_longer_is_not(name: str) -> None:
     header = f"x-smg-{name}-timeout"
