@@ -14,7 +14,6 @@ from smg_core.observability.failures import FailureLog
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms, respond
-from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
@@ -23,6 +22,7 @@ from smg_core.server.apis import Api
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
+from smg_core.server.timeouts import TimeoutRules
 
 __all__ = ["Inference", "internal_error", "take_back_cancellation"]
 
@@ -42,6 +42,7 @@ class Inference(Generic[D]):
     def __init__(self, gateway: Runtime, api: Api[D]) -> None:
         self._gateway = gateway
         self._api = api
+        self._timeouts = TimeoutRules(gateway.config.timeouts, gateway.models)
         self._observer = fan_out(FailureLog(gateway.clock), gateway.observer)
 
     async def __call__(self, exchange: Exchange) -> None:
@@ -50,7 +51,7 @@ class Inference(Generic[D]):
         trace = Trace(gateway.clock.monotonic(), self._observer, exchange.client_id)
         try:
             decoded = await self._admit(exchange, request_id)
-            timeouts = self._timeouts(exchange, decoded)
+            timeouts = self._timeouts.of(decoded.generation, exchange.headers)
         except SmgError as error:
             if not isinstance(error, ClientGone):
                 await self.refuse(exchange, error, request_id)
@@ -117,11 +118,6 @@ class Inference(Generic[D]):
         if exchange.gone:
             return ClientGone("The client left before its answer was complete.")
         return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
-
-    def _timeouts(self, exchange: Exchange, decoded: D) -> Timeouts:
-        request = decoded.generation
-        model = self._gateway.models.get(request.model)
-        return self._gateway.timeouts.of(request, model.primary if model is not None else "", exchange.headers)
 
     async def _admit(self, exchange: Exchange, request_id: str) -> D:
         gateway = self._gateway

@@ -27,7 +27,6 @@ from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
 from smg_core.server.scratch import Scratch
-from smg_core.server.timeouts import TimeoutRules
 from smg_core.workers.monitor import HealthPolicy, Monitor, MonitorSettings
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -74,7 +73,6 @@ class Runtime:
         self.explains = self.config.observability.explain
         self.retry = RetryPolicy(attempts=self.config.routing.retries + 1)
         self.limits = request_limits(self.config)
-        self.timeouts = TimeoutRules(self.config.timeouts)
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from smg_core.config import TimeoutsConfig
 from smg_core.errors import InvalidRequest
+from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.request import GenerationRequest
 
@@ -32,23 +33,29 @@ _HELD_AGAINST_WORKERS = ("connect", "first_token", "token")
 
 
 class TimeoutRules:
-    """The rules of one gateway."""
+    """The rules of one gateway. `models` are those it serves at any time, by each of their names."""
 
-    def __init__(self, settings: TimeoutsConfig) -> None:
+    def __init__(self, settings: TimeoutsConfig, models: Mapping[str, ServedModel]) -> None:
+        self._served = models
         self._general = _of(settings)
         self._models = {model: _of(each) for model, each in settings.of_models().items()}
         self._least = settings.least_s
         self._most: dict[str, float] = {name: getattr(settings, f"{name}_most_s") for name in HEADERS.values()}
 
-    def of(self, request: GenerationRequest, primary: str, headers: Mapping[str, str]) -> Timeouts:
-        """The time-outs of `request`, to a model whose first name is `primary` ("": none is known). Raises InvalidRequest for
-        a header that sets what it may not."""
-        models = self._models
-        usual = (models.get(request.model) or models.get(primary) or self._general)[request.stream]
+    def of(self, request: GenerationRequest, headers: Mapping[str, str]) -> Timeouts:
+        """The time-outs of `request`. Raises InvalidRequest for a header that sets what it may not."""
+        usual = (self._of_model(request.model) or self._general)[request.stream]
         found = usual if _NAMES.isdisjoint(headers) else self._asked(usual, headers)
         if request.deadline_s is not None and (found.request is None or request.deadline_s < found.request):
             found = replace(found, request=request.deadline_s)
         return found
+
+    def _of_model(self, name: str) -> tuple[Timeouts, Timeouts] | None:
+        """What is set for the model that is asked for as `name`, under that name or its first."""
+        if not self._models:
+            return None
+        served = self._served.get(name)
+        return self._models.get(name) or self._models.get(served.primary if served is not None else "")
 
     def _asked(self, usual: Timeouts, headers: Mapping[str, str]) -> Timeouts:
         found = replace(

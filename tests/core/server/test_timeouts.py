@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from smg_core.config import TimeoutsConfig
 from smg_core.errors import InvalidRequest
+from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.request import GenerationRequest
 from smg_core.server.timeouts import HEADERS, TimeoutRules
@@ -25,7 +26,8 @@ def timeouts(
     settings: TimeoutsConfig | None = None,
 ) -> Timeouts:
     request = GenerationRequest(id="r", model=model, stream=stream, deadline_s=deadline)
-    return TimeoutRules(settings or TimeoutsConfig(models=MODELS)).of(request, primary, headers or {})
+    served = {model: ServedModel(name=model, tokenizer=None, primary=primary)}
+    return TimeoutRules(settings or TimeoutsConfig(models=MODELS), served).of(request, headers or {})
 
 
 def test_a_stream_as_a_whole_is_not_bounded_unless_a_setting_says_so_and_a_whole_answer_is() -> None:
