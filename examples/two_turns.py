@@ -23,6 +23,7 @@ from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.chat_encode import ChatWholeEncoder
 from smg_core.request import GenerationRequest, Message, Text, ToolCall, ToolResult
+from smg_core.server.timeouts import TimeoutRules
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import Reply, tool_call
 
@@ -74,7 +75,8 @@ async def main() -> None:
         answer = WholeAnswer(lambda: ChatWholeEncoder(chat, 0, "chatcmpl-1"), write, model="sim")
         trace = Trace(gateway.clock.monotonic(), gateway.observer)
         terms = Terms(answer, gateway.retry, gateway.rng, trace)
-        await gateway.driver.drive(with_tools(chat.generation, terms, TOOLS), Run(answer, trace))
+        timeouts = TimeoutRules(gateway.config.timeouts, gateway.models).of(chat.generation, {})
+        await gateway.driver.drive(with_tools(chat.generation, terms, TOOLS), Run(answer, trace, timeouts))
 
 
 if __name__ == "__main__":

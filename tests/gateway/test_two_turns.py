@@ -21,6 +21,7 @@ from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Driver, Run
 from smg_core.pipeline.flow import Terms, generate
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Step, Stream, ask
+from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.pipeline.turn import Turn
 from smg_core.protocols.base import Incoming
@@ -82,7 +83,7 @@ class Table:
 
     @property
     def run(self) -> Run:
-        return Run(self.answer, self.trace, lambda: self.interruption)
+        return Run(self.answer, self.trace, Timeouts(), lambda: self.interruption)
 
     async def drive(self, flow: Flow[Any]) -> Any:
         return await self.gateway.driver.drive(flow, self.run)

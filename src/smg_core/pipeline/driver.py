@@ -25,9 +25,6 @@ __all__ = ["Driver", "Performer", "Run", "loop_call_later"]
 T = TypeVar("T")
 
 
-_UNBOUNDED = Timeouts()
-
-
 def _uninterrupted() -> SmgError | None:
     return None
 
@@ -39,14 +36,14 @@ def loop_call_later(seconds: float, callback: Callable[[], None]) -> Handle:
 
 @attrs.define(eq=False)
 class Run:
-    """One request under way, as performers see it. `trace` has what happened so far. `interrupted` says why the task was
-    cancelled, None when it is not known here: then the cancellation goes its way. `timeouts` are the request's; without any,
-    nothing is bounded. `calls` counts the calls of engines."""
+    """One request under way, as performers see it. `trace` has what happened so far, `timeouts` how long each part may take.
+    `interrupted` says why the task was cancelled, None when it is not known here: then the cancellation goes its way. `calls`
+    counts the calls of engines."""
 
     answer: Answer
     trace: Trace
+    timeouts: Timeouts
     interrupted: Callable[[], SmgError | None] = _uninterrupted
-    timeouts: Timeouts = _UNBOUNDED
     calls: int = 0
 
 

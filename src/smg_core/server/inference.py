@@ -81,7 +81,7 @@ class Inference(Generic[D]):
         ended: Answer | None = None  # stays so where something unforeseen is raised
         failure: SmgError | None = None
         try:
-            run = Run(answer, trace, lambda: self._why_cancelled(exchange), timeouts)
+            run = Run(answer, trace, timeouts, lambda: self._why_cancelled(exchange))
             failure = await self._drive(exchange, decoded, run)
             ended = answer
         finally:

@@ -24,6 +24,7 @@ from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Step, Stream, Wait
 from smg_core.pipeline.streaming import Streaming
+from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
@@ -66,7 +67,7 @@ class Road:
 
     @property
     def run(self) -> Run:
-        return Run(self.answer, self.trace, lambda: self.interruption)
+        return Run(self.answer, self.trace, Timeouts(), lambda: self.interruption)
 
     @property
     def terms(self) -> Terms:

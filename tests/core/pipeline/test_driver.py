@@ -75,7 +75,7 @@ class Desk:
     timeouts: Timeouts = attrs.field(factory=Timeouts)
 
     def start(self, flow: Flow[Any]) -> "asyncio.Task[Any]":
-        run = Run(self.answer, Trace(0.0, MemoryObserver()), lambda: self.reason, self.timeouts)
+        run = Run(self.answer, Trace(0.0, MemoryObserver()), self.timeouts, lambda: self.reason)
         return asyncio.ensure_future(self.driver.drive(flow, run))
 
     def bounded(self, timeouts: Timeouts, timer: Any) -> None:

@@ -80,7 +80,7 @@ def timed(here: Road, timeouts: Timeouts, timer: Timer) -> "asyncio.Task[Any]":
     here.trace.started = timer.now
     streaming = Streaming(clock=timer, on_outcome=on_outcome, call_later=timer.call_later)
     driver = Driver({**here.performers, Stream: streaming}, clock=timer, call_later=timer.call_later)
-    run = Run(here.answer, here.trace, lambda: here.interruption, timeouts)
+    run = Run(here.answer, here.trace, timeouts, lambda: here.interruption)
     return asyncio.ensure_future(driver.drive(here.respond(), run))
 
 
@@ -287,7 +287,7 @@ async def test_a_request_whose_engine_cannot_be_connected_to_in_its_own_time_mov
                 )
             here.worker.engine = stuck
             try:
-                run = Run(here.answer, here.trace, timeouts=Timeouts(connect=0.05))
+                run = Run(here.answer, here.trace, Timeouts(connect=0.05))
                 await here.driver.drive(here.respond(REQUEST), run)
             finally:
                 if way == "http":
