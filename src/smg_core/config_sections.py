@@ -326,7 +326,19 @@ class MediaConfig:
         128 * MIB, "Most bytes of all files of one request together.", at_least=1024, at_most=1 << 33
     )
     max_pixels: int = option(
-        64 * MIB, "Most pixels of one picture, or of all frames of one clip.", at_least=1, at_most=1 << 32
+        64 * MIB,
+        "Most pixels of one picture, of one frame of a clip, or of all frames of one animated picture.",
+        at_least=1,
+        at_most=1 << 32,
+    )
+    max_frames: int = option(
+        36_000,
+        "Most frames of one clip, those counted that no model looks at: ten minutes at 60 a second.",
+        at_least=1,
+        at_most=1 << 31,
+    )
+    max_seconds: float = option(
+        600.0, "Longest recording, in seconds; a model's own bound may be lower.", at_least=0.1, at_most=1e6
     )
     formats: tuple[MediaFormat, ...] = option(
         ("jpeg", "png", "webp", "gif"), "Formats of pictures that are taken; may be repeated."
@@ -340,12 +352,15 @@ class MediaConfig:
     threads: int = option(2, "Items decoded and processed at once, over all models.", at_least=1, at_most=256)
     processes: int = option(
         2,
-        "Pictures that may take long, decoded at once beside those, each in a process that can be stopped.",
+        "Clips, recordings and pictures that may take long, decoded at once beside those, each in a process that can be stopped.",
         at_least=1,
         at_most=256,
     )
     decode_timeout_s: float = option(
         10.0, "Seconds that decoding one picture in such a process may take.", at_least=0.1, at_most=600
+    )
+    clip_timeout_s: float = option(
+        30.0, "Seconds that decoding one clip or recording in such a process may take.", at_least=0.1, at_most=3600
     )
     decode_bytes: int = option(
         1024 * MIB, "Memory for what is being decoded, over all requests, in bytes.", at_least=MIB, at_most=1 << 40

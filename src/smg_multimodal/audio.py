@@ -2,8 +2,7 @@
 
 Above: `registry`, applications. Below: numpy. Decides framing, filters and logarithm as transformers' feature extractors do
 (feature_extraction_whisper, feature_extraction_phi4_multimodal), and how many tokens a recording is. Works on mono samples in
-[-1, 1]; `recording` makes those of WAV files. Other containers are refused by name: they are for a decoder of the application's
-choice.
+[-1, 1]; `recording` makes those of WAV files, `sounds.recording` of everything.
 """
 
 import math
@@ -23,6 +22,7 @@ __all__ = [
     "read_wave",
     "recording",
     "resampled",
+    "wave_length",
     "wave_of_pcm16",
 ]
 
@@ -30,15 +30,6 @@ Doubles = NDArray[np.float64]
 
 _BLOCK = 4096
 """Frames or samples worked on at once: what is in between takes memory for these alone, however long the recording is."""
-_SIGNATURES = (
-    (0, b"ID3", "MP3"),
-    (0, b"fLaC", "FLAC"),
-    (0, b"OggS", "Ogg"),
-    (4, b"ftyp", "MP4 (M4A, AAC)"),
-    (0, b"\x1a\x45\xdf\xa3", "WebM"),
-    (0, b"FORM", "AIFF"),
-    (0, b"#!AMR", "AMR"),
-)
 
 
 def _slaney(hertz: Doubles) -> Doubles:
@@ -169,12 +160,13 @@ class Phi4AudioProcessor:
         return ItemFeatures(tensors, Size(1, len(samples)), tokens, (len(features),), Modality.AUDIO)
 
 
-def _chunks(data: bytes) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes] = {}
+def _chunks(data: bytes) -> dict[bytes, memoryview]:
+    found: dict[bytes, memoryview] = {}
+    view = memoryview(data)
     place = 12
     while place + 8 <= len(data):
         kind, length = data[place : place + 4], int.from_bytes(data[place + 4 : place + 8], "little")
-        found.setdefault(kind, data[place + 8 : place + 8 + length])
+        found.setdefault(kind, view[place + 8 : place + 8 + length])
         place += 8 + length + length % 2
     return found
 
@@ -196,31 +188,44 @@ def wave_of_pcm16(data: bytes, rate: int = 24000) -> bytes:
 
 def read_wave(data: bytes, *, max_bytes: int = 64 * 1024 * 1024) -> tuple[Float32, int]:
     """The mono samples in [-1, 1] of a WAV file (integers of 8 to 32 bits, or floats), and its rate in Hz."""
+    wave = _wave(data, max_bytes)
+    samples = _decoded(bytes(wave.body), wave.kind, wave.bits)
+    whole = samples[: len(samples) // wave.channels * wave.channels].reshape(-1, wave.channels)
+    return whole.mean(axis=1, dtype=np.float32), wave.rate
+
+
+def wave_length(data: bytes, *, max_bytes: int = 64 * 1024 * 1024) -> tuple[float, int]:
+    """How many seconds a WAV file has, and its rate in Hz; no sample is read."""
+    wave = _wave(data, max_bytes)
+    return len(wave.body) / max(1, wave.bits // 8 * wave.channels) / wave.rate, wave.rate
+
+
+@dataclass(frozen=True, slots=True)
+class _Wave:
+    """A WAV file: the code of its samples' format and their bits, channels, Hz, and the samples."""
+
+    kind: int
+    bits: int
+    channels: int
+    rate: int
+    body: memoryview
+
+
+def _wave(data: bytes, max_bytes: int) -> _Wave:
     if len(data) > max_bytes:
         raise MediaTooLarge(f"the recording has more than {max_bytes} bytes")
     if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
-        raise BadRecording(_not_a_wave(data))
+        raise BadRecording("the recording is not a WAV file")
     chunks = _chunks(data)
-    if len(chunks.get(b"fmt ", b"")) < 16 or b"data" not in chunks:
+    head = chunks.get(b"fmt ", memoryview(b""))
+    if len(head) < 16 or b"data" not in chunks:
         raise BadRecording("the WAV file has no format or no samples")
-    kind, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", chunks[b"fmt "])
-    if kind == 0xFFFE and len(chunks[b"fmt "]) >= 26:
-        (kind,) = struct.unpack_from("<H", chunks[b"fmt "], 24)
+    kind, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", head)
+    if kind == 0xFFFE and len(head) >= 26:
+        (kind,) = struct.unpack_from("<H", head, 24)
     if not 1 <= channels <= 16 or not 1000 <= rate <= 384_000:
         raise BadRecording(f"the WAV file has {channels} channels at {rate} Hz")
-    samples = _decoded(chunks[b"data"], kind, bits)
-    whole = samples[: len(samples) // channels * channels].reshape(-1, channels)
-    return whole.mean(axis=1, dtype=np.float32), rate
-
-
-def _not_a_wave(data: bytes) -> str:
-    """Why these bytes are not read; what they are where that is plain to see."""
-    found = next((name for at, mark, name in _SIGNATURES if data[at : at + len(mark)] == mark), None)
-    if found is None and len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0:
-        found = "AAC (ADTS)" if data[1] & 0x06 == 0 else "MP3"  # what in MPEG audio is the layer is 0 in ADTS
-    if found is None:
-        return "the recording is not a WAV file"
-    return f"the recording is in {found}, which is not decoded here; send a WAV file"
+    return _Wave(kind, bits, channels, rate, chunks[b"data"])
 
 
 def _decoded(raw: bytes, kind: int, bits: int) -> Float32:

@@ -7,13 +7,26 @@ one compares.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
 from smg_multimodal.formats import Header
 from smg_multimodal.types import ImageProcessor, Size
 
-__all__ = ["Cost", "TensorBound", "cost_of_clip", "cost_of_picture", "cost_of_recording", "is_apart"]
+if TYPE_CHECKING:
+    from smg_multimodal.clips import ClipFacts
+    from smg_multimodal.sounds import RecordingFacts
+
+__all__ = [
+    "Cost",
+    "TensorBound",
+    "cost_of_clip",
+    "cost_of_measuring",
+    "cost_of_picture",
+    "cost_of_recording",
+    "is_apart",
+]
 
 _PROBES = (Size(32, 32), Size(100, 270), Size(700, 700))
 _BESIDE = 4096
@@ -22,6 +35,10 @@ _IN_BETWEEN = 0.4
 """Bytes in between, as resized pixels, for each byte of tensors; freed when the tensors are made."""
 _SHORT_SECONDS = 0.6
 """What a thread decodes; what may take longer is decoded in a process that can be stopped."""
+_HANDED_FRAMES = 2
+"""Frames of a clip that a process is ahead."""
+_MEASURED = 64 * 1024 * 1024
+"""Bytes that a process takes to walk over a file's packets."""
 _HANDED_OVER = 7
 """Bytes a pixel, beside those of the decoding process: what it hands over, and the picture that is made of that."""
 
@@ -29,13 +46,15 @@ _HANDED_OVER = 7
 @dataclass(frozen=True, slots=True)
 class Cost:
     """`tokens` is the least number that receive embeddings, `tensors` the most bytes of tensors, `memory` the most bytes in
-    between while it is decoded and processed, `seconds` about the most that decoding takes. `apart`: decode it in a process."""
+    between while it is decoded and processed, `seconds` about the most that decoding takes. `apart`: decode it in a process.
+    `facts` are what was found out about a clip or a recording, so that it need not be found out again."""
 
     tokens: int
     tensors: int
     memory: int
     seconds: float = 0.0
     apart: bool = False
+    facts: "ClipFacts | RecordingFacts | None" = None
 
 
 class TensorBound:
@@ -77,24 +96,34 @@ def cost_of_picture(
     return Cost(tokens, tensors, header.memory() + between + int(tensors * _IN_BETWEEN), header.seconds(), apart)
 
 
-def is_apart(header: Header) -> bool:
-    """Whether a picture is decoded in a process of its own."""
-    return header.format.apart or header.seconds() > _SHORT_SECONDS
+def is_apart(header: Header, frames: int = 1) -> bool:
+    """Whether a picture, or an animation of that many frames, is decoded in a process of its own."""
+    return header.format.apart or header.seconds(frames) > _SHORT_SECONDS
 
 
-_LEAST_FRAME = 128 * 1024
-_MOST_FRAMES = 768
-_FRAME_PIXEL_BYTES = 14
+_RECORDED = 128 * 1024
+"""Bytes of tensors for each second of a recording: 128 mels of floats, 100 times a second, twice; samples are less."""
+_LEAST_RECORDED = 4 * 1024 * 1024
+"""Bytes of tensors of the shortest recording: some models take a window of 30 s, however little is in it."""
+
+_SPECTRA = 8
+"""Bytes of windows and spectra for each byte of a recording's tensors."""
 
 
-def cost_of_clip(header: Header) -> Cost:
-    """The cost of an animation, whichever of its frames are taken; small ones are enlarged."""
-    taken = min(header.frames, _MOST_FRAMES)
-    tensors = taken * max(header.pixels, _LEAST_FRAME) * _FRAME_PIXEL_BYTES
-    memory = header.memory(header.frames) + int(tensors * _IN_BETWEEN)
-    return Cost(1, tensors, memory, header.seconds(header.frames))
+def cost_of_clip(facts: "ClipFacts", frames: int, tokens: int, tensors: int) -> Cost:
+    """The cost of a clip of which `frames` are taken: they come one after the other, and what was resized of a few of them is in
+    memory beside the tensors."""
+    between = _HANDED_FRAMES * _HANDED_OVER * facts.size.height * facts.size.width
+    memory = facts.memory + between + int(tensors * _IN_BETWEEN / max(1, frames))
+    return Cost(tokens, tensors, memory, apart=facts.apart, facts=facts)
 
 
-def cost_of_recording(length: int) -> Cost:
-    """The cost of `length` bytes of a recording, or of what is no picture: samples become floats, and are resampled."""
-    return Cost(1, 4 * 1024 * 1024 + 4 * length, 16 * 1024 * 1024 + 16 * length)
+def cost_of_recording(facts: "RecordingFacts") -> Cost:
+    """The cost of a recording: what decoding takes, its samples once more, and spectra in between."""
+    tensors = _LEAST_RECORDED + int(_RECORDED * facts.seconds)
+    return Cost(1, tensors, max(facts.memory, _SPECTRA * tensors), apart=facts.apart, facts=facts)
+
+
+def cost_of_measuring(length: int) -> Cost:
+    """The cost of finding out in a process what a clip or a recording of `length` bytes is."""
+    return Cost(0, 0, _MEASURED + 2 * length, apart=True)

@@ -8,8 +8,10 @@ models. All is checked on the header, before a library opens the file, so a deco
 import io
 import struct
 import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 
 from PIL import Image, ImageOps
 
@@ -17,7 +19,7 @@ from smg_multimodal.errors import BadMedia, MediaTooLarge
 from smg_multimodal.formats import DEFAULT_FORMATS, Header, read_header
 from smg_multimodal.types import Size
 
-__all__ = ["ImageLimits", "decode_frames", "decode_image", "image_size", "picture_header", "to_rgb"]
+__all__ = ["ImageLimits", "animation_frames", "decode_image", "image_size", "picture_header", "to_rgb"]
 
 _ROWS = 256
 """Rows that are laid on white at a time: what is in between takes memory for these alone."""
@@ -44,14 +46,16 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """Budgets of one picture: encoded bytes, decoded pixels (frames times height times width), frames of an animation, scans of a
-    progressive JPEG, bytes of memory while it is decoded (0: no bound), and the formats that are taken (`formats.FORMATS`)."""
+    """Budgets of one item: encoded bytes, pixels of a picture or frame (of all frames together of an animated picture), frames
+    of a clip, scans of a progressive JPEG, bytes of memory while it is decoded (0: no bound), seconds of a recording, and the
+    formats of pictures that are taken (`formats.FORMATS`)."""
 
     max_bytes: int = 32 * 1024 * 1024
     max_pixels: int = 64 * 1024 * 1024
-    max_frames: int = 1024
+    max_frames: int = 36_000
     max_scans: int = 64
     max_memory: int = 0
+    max_seconds: float = 600.0
     formats: frozenset[str] = DEFAULT_FORMATS
 
 
@@ -69,7 +73,7 @@ def picture_header(data: bytes, limits: ImageLimits, *, animated: bool = False) 
     if frames * header.pixels > limits.max_pixels:
         of = f"has {frames} frames of" if frames > 1 else "is"
         raise MediaTooLarge(f"the image {of} {width}x{height}; at most {limits.max_pixels} pixels are taken")
-    memory = header.memory(frames)
+    memory = header.memory(_FRAMES_HELD if animated else 1)
     if limits.max_memory and memory > limits.max_memory:
         raise MediaTooLarge(
             f"the image is {width}x{height} in {header.format.label}, which takes {memory} bytes of memory to decode; "
@@ -79,18 +83,25 @@ def picture_header(data: bytes, limits: ImageLimits, *, animated: bool = False) 
 
 
 _ANY = 1 << 62
+_FRAMES_HELD = 2
+"""Frames of an animation that are in memory: the last one, and the one that is made of it."""
 
 
 @cache
 def _supported() -> frozenset[str]:
-    """Names of the formats that this Pillow was built with."""
+    """Names of the formats that this Pillow can decode."""
     Image.init()
+    if find_spec("pillow_heif") is not None:
+        import pillow_heif
+
+        pillow_heif.register_heif_opener(thumbnails=False, depth_images=False, aux_images=False, decode_threads=1)
     return frozenset(Image.OPEN)
 
 
 def _open(data: bytes, header: Header) -> Image.Image:
     if header.format.name not in _supported():
-        raise BadMedia(f"the image is in {header.format.label}, for which no decoder is installed here")
+        extra = ": install smg-sdk[heic]" if header.format.name == "HEIF" else ""
+        raise BadMedia(f"the image is in {header.format.label}, for which no decoder is installed here{extra}")
     try:
         image = Image.open(io.BytesIO(data), formats=(header.format.name,))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -144,25 +155,27 @@ def _frame_count(image: Image.Image) -> int:
         raise BadMedia("the animation is damaged or truncated") from error
 
 
-def decode_frames(data: bytes, limits: ImageLimits | None = None) -> tuple[list[Image.Image], list[float]]:
-    """Every frame of an animated GIF, WebP or PNG as RGB, and the second at which each is shown.
-
-    The pixel budget counts all frames together. Raises as `decode_image` does.
+def animation_frames(data: bytes, limits: ImageLimits, moments: Sequence[float]) -> Iterator[Image.Image]:
+    """The frames of an animated GIF, WebP or PNG that are on the screen at `moments`, which ascend, in seconds: RGB, one after
+    the other; the last frame stays for ever. Raises as `decode_image` does.
     """
-    header = picture_header(data, limits or ImageLimits(), animated=True)
+    header = picture_header(data, limits, animated=True)
     image = _open(data, header)
     count = _frame_count(image)
     if count > header.frames:
         raise BadMedia("the animation has not as many frames as its header states")
-    frames: list[Image.Image] = []
-    shown: list[float] = []
-    clock = 0.0
-    try:
-        for index in range(count):
+    taken, end = 0, 0.0
+    for index in range(count):
+        if taken == len(moments):
+            return
+        try:
             image.seek(index)
-            frames.append(to_rgb(image).copy())
-            shown.append(clock)
-            clock += float(image.info.get("duration") or 100.0) / 1000.0
-    except _UNREADABLE as error:
-        raise BadMedia("the animation is damaged or truncated") from error
-    return frames, shown
+            image.load()  # some plugins know how long a frame is shown only now
+            end += float(image.info.get("duration") or 100.0) / 1000.0
+            last = index == count - 1
+            frame = to_rgb(image).copy() if last or moments[taken] < end else None
+        except _UNREADABLE as error:
+            raise BadMedia("the animation is damaged or truncated") from error
+        while frame is not None and taken < len(moments) and (last or moments[taken] < end):
+            yield frame
+            taken += 1

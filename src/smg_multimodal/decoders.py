@@ -13,11 +13,8 @@ import weakref
 from collections.abc import AsyncIterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
-from PIL import Image
-
 from smg_multimodal.budget import Claim
 from smg_multimodal.costs import Cost
-from smg_multimodal.decode import ImageLimits
 from smg_multimodal.errors import MediaBusy
 from smg_multimodal.places import Places
 from smg_multimodal.workers import DecoderProcesses
@@ -50,8 +47,9 @@ class Decoders:
     """`threads` for what is short, `processes` for what might be long, `memory` bytes for what is in between while they work,
     `tensors` bytes for what is made.
 
-    `seconds` is what decoding one picture in a process may take, `wait_seconds` how long an item waits for its turn. `pool` has
-    the threads; short work of other kinds may be done there too.
+    `seconds` is what decoding one picture in a process may take, `clip_seconds` a clip or a recording, `wait_seconds` how long
+    an item waits for its turn. `pool` has the threads; short work of other kinds may be done there too. `processes` is what a
+    `Preparer` reads with, in the threads that `place` gives.
     """
 
     def __init__(
@@ -62,20 +60,17 @@ class Decoders:
         memory: int = 1024 * 1024 * 1024,
         tensors: int = 2048 * 1024 * 1024,
         seconds: float = 10.0,
+        clip_seconds: float = 30.0,
         wait_seconds: float = 10.0,
     ) -> None:
         self.pool = ThreadPoolExecutor(threads, "smg-media")
         self._apart = ThreadPoolExecutor(processes, "smg-media-apart")
-        self.processes = DecoderProcesses(idle=processes, seconds=seconds)
+        self.processes = DecoderProcesses(idle=processes, seconds=seconds, clip_seconds=clip_seconds)
         self._short = Places(threads, (max(1, threads * 3 // 4),))
         self._long = Places(processes, (max(1, processes * 3 // 4),))
         self.memory = Places(memory, (memory * 3 // 4,))
         self.tensors = Places(tensors, (tensors * 3 // 4,))
         self._wait_seconds = wait_seconds
-
-    def decode(self, data: bytes, limits: ImageLimits) -> Image.Image:
-        """What a `Preparer` decodes with. Blocks; for the threads that `place` gives."""
-        return self.processes.decode(data, limits)
 
     @contextlib.asynccontextmanager
     async def place(self, cost: Cost, tenant: str) -> AsyncIterator[Executor]:

@@ -5,6 +5,7 @@ every rule is tested without a network.
 """
 
 import binascii
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -18,7 +19,7 @@ try:
 except ImportError:  # the accelerator is optional
     import base64  # type: ignore[no-redef]
 
-__all__ = ["EgressRules", "Target", "data_url", "is_public", "site_of"]
+__all__ = ["EgressRules", "Target", "base64_bytes", "data_url", "is_bare_base64", "is_public", "site_of"]
 
 Address = IPv4Address | IPv6Address
 
@@ -193,20 +194,62 @@ def site_of(host: str) -> str:
 
 
 def data_url(url: str, max_bytes: int) -> bytes:
-    """The bytes of a `data:` URL, base64 or percent-encoded. Refused before decoding when it is too long."""
+    """The bytes of a `data:` URL, base64 (as `base64_bytes` takes it) or percent-encoded; where its data are a `data:` URL once
+    more, those of that one. Refused before decoding when it is too long."""
     head, comma, body = url.partition(",")
     if not comma:
         raise BadMedia("the data URL has no comma")
-    encoded = head.rstrip().lower().endswith(";base64")
-    if (len(body) // 4 * 3 if encoded else len(body) // 3) > max_bytes:
-        raise MediaTooLarge(f"the media has more than {max_bytes} bytes")
-    if not encoded:
+    if not head.rstrip().lower().endswith(";base64"):
+        if len(body) // 3 > max_bytes:
+            raise MediaTooLarge(f"the media has more than {max_bytes} bytes")
         plain = unquote_to_bytes(body)
         if len(plain) > max_bytes:
             raise MediaTooLarge(f"the media has more than {max_bytes} bytes")
         return plain
+    start = body[:64].lstrip()
+    if start[:5].lower() == "data:":
+        head, _, body = body.lstrip().partition(",")
+    return base64_bytes(unquote(body) if "%" in body else body, max_bytes)
+
+
+_LEAST_BARE = 40
+"""Characters of bare base64: less is taken for a mistyped address, since no picture or recording is that short."""
+_LOOKED_AT = 4096
+_TO_STANDARD = str.maketrans("-_", "+/")
+
+
+def is_bare_base64(url: str) -> bool:
+    """Whether what stands where a URL should is no URL, and may be base64 without the `data:` before it."""
+    start = url[:_LOOKED_AT]
+    return len(url) >= _LEAST_BARE and not any(mark in start for mark in ":.?")
+
+
+def base64_bytes(text: str, max_bytes: int) -> bytes:
+    """The bytes of base64 text: either alphabet, with or without padding, in one line or several.
+
+    Raises BadMedia, which says what is wrong with it, and MediaTooLarge, before decoding, for what is too long."""
+    if "\n" in text or "\r" in text or text[:1].isspace() or text[-1:].isspace():
+        text = "".join(line.strip() for line in text.splitlines())
+    text = text.rstrip("=")
+    if len(text) * 3 // 4 > max_bytes:
+        raise MediaTooLarge(f"the media has more than {max_bytes} bytes")
+    if "-" in text or "_" in text:
+        text = text.translate(_TO_STANDARD)
+    if len(text) % 4 == 1:
+        raise BadMedia("the base64 is cut short: it has one character too many or three too few")
     try:
-        text = unquote(body) if "%" in body else body
-        return bytes(base64.b64decode(text, validate=True))
+        return bytes(base64.b64decode(text + "=" * (-len(text) % 4), validate=True))
     except (binascii.Error, ValueError) as error:
-        raise BadMedia("the data URL is not valid base64") from error
+        raise BadMedia(_not_base64(text)) from error
+
+
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
+
+
+def _not_base64(text: str) -> str:
+    found = _NO_BASE64.search(text)
+    if found is None:
+        return "the data is not valid base64"
+    if found[0] == " ":
+        return "the data is not valid base64: it has a space within a line, perhaps where a '+' was"
+    return f"the data is not valid base64: it has {found[0]!r} at character {found.start()}"

@@ -2,6 +2,7 @@
 
     MediaError                     root; never raised itself
     +-- BadMedia             400   the bytes are not what they claim, or the family cannot take such a picture
+    |   +-- BadClip          400   the same of a clip
     |   +-- BadRecording     400   the same of a recording
     +-- MediaTooLarge        400   a byte, pixel, frame or time budget would be exceeded; refused before the work is done
     +-- MediaForbidden       400   the address may not be fetched (scheme, host, private network, redirect)
@@ -17,6 +18,7 @@ for the client: they name the limit or the reason, never an internal address.
 from typing import ClassVar
 
 __all__ = [
+    "BadClip",
     "BadMedia",
     "BadRecording",
     "MediaBusy",
@@ -40,6 +42,12 @@ class BadMedia(MediaError):
     """The bytes do not decode, or the picture has a shape the family refuses."""
 
     code = "invalid_image"
+
+
+class BadClip(BadMedia):
+    """The bytes are no clip that is decoded here, or it has no frames."""
+
+    code = "invalid_video"
 
 
 class BadRecording(BadMedia):

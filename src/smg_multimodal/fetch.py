@@ -24,9 +24,9 @@ from typing import TypeVar
 import httpx
 
 from smg_multimodal.budget import ByteCount, Claim
-from smg_multimodal.costs import Cost
+from smg_multimodal.costs import Cost, cost_of_measuring
 from smg_multimodal.decoders import Decoders
-from smg_multimodal.egress import EgressRules, Target, data_url, site_of
+from smg_multimodal.egress import EgressRules, Target, base64_bytes, data_url, is_bare_base64, site_of
 from smg_multimodal.errors import MediaBusy, MediaForbidden, MediaTooLarge, MediaUnavailable
 from smg_multimodal.expand import ReadyItem
 from smg_multimodal.places import Places
@@ -145,16 +145,19 @@ class Fetcher:
         return ByteCount(self.limits.max_request_bytes)
 
     async def fetch(self, url: str, *, tenant: str = "", count: ByteCount | None = None) -> bytes:
-        """The bytes at `url`. Raises `MediaForbidden`, `MediaUnavailable`, `MediaTooLarge`, `MediaBusy` or `BadMedia`.
+        """The bytes at `url`, which may be bare base64 too. Raises `MediaForbidden`, `MediaUnavailable`, `MediaTooLarge`,
+        `MediaBusy` or `BadMedia`.
 
         `tenant` is who asks, for a fair share of the places. `count` is that of the request, if it has other items.
         """
         count = self.count() if count is None else count
         scheme = url[:8].partition(":")[0].lower()
         if scheme == "data":
-            return await self._inline(url, count)
+            return await self._inline(url, data_url, count)
         if scheme == "file":
             return await self._read_file(url, count)
+        if is_bare_base64(url):
+            return await self._inline(url, base64_bytes, count)
         target = self._rules.target(url)
         journey = _Journey(tenant, count)
         try:
@@ -165,12 +168,12 @@ class Fetcher:
                 raise MediaBusy("too many media are being fetched") from error
             raise MediaUnavailable(f"{target.host} took more than {self.limits.total_seconds:g} s") from error
 
-    async def _inline(self, url: str, count: ByteCount) -> bytes:
+    async def _inline(self, url: str, decode: Callable[[str, int], bytes], count: ByteCount) -> bytes:
         most = self.limits.max_bytes
         if len(url) < _DECODED_HERE:
-            data = data_url(url, most)
+            data = decode(url, most)
         else:
-            data = await asyncio.get_running_loop().run_in_executor(self._pool, data_url, url, most)
+            data = await asyncio.get_running_loop().run_in_executor(self._pool, decode, url, most)
         count.add(len(data))
         return data
 
@@ -339,23 +342,35 @@ class MediaLoader:
         self._preparer.check_count(len(sources))
         count = self._fetcher.count()
         media = self._preparer.grouped(await together([self._media(source, tenant, count) for source in sources]))
-        costs = await together([self.cost(each) for each in media])
+        costs = await together([self.cost(each, tenant=tenant) for each in media])
         made = [self.item(each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
         return media, await together(made)
 
-    async def cost(self, media: Media) -> Cost:
-        """`Preparer.cost`; for long files, whose markers take a while to walk, off the event loop."""
+    async def cost(self, media: Media, *, tenant: str = "") -> Cost:
+        """`Preparer.cost`; for long files, whose markers take a while to walk, off the event loop. Where a foreign library opens
+        the file, when it is the item's turn for a process; an item that is remembered needs none. Raises MediaBusy where its turn
+        does not come in time."""
+        loop = asyncio.get_running_loop()
+        if self._preparer.measured_apart(media):
+            found = self._preparer.remembered(await self._key(media))
+            if found is not None:
+                return Cost(found.features.tokens, found.features.nbytes, 0)
+            async with self._place(cost_of_measuring(len(media.data)), tenant) as pool:
+                return await loop.run_in_executor(pool, self._preparer.cost, media)
         if len(media.data) <= _WALKED_HERE:
             return self._preparer.cost(media)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._preparer.cost, media)
+        return await loop.run_in_executor(self._pool, self._preparer.cost, media)
+
+    async def _key(self, media: Media) -> bytes:
+        key = self._preparer.known_key(media)
+        if key is None:
+            digest = await asyncio.get_running_loop().run_in_executor(self._pool, _sha256, media.data)
+            key = self._preparer.noted_key(media, digest)
+        return key
 
     async def item(self, media: Media, cost: Cost, *, tenant: str = "") -> ReadyItem:
         """The item of `media`, remembered, being made for somebody else, or made now when it is its turn."""
-        key = self._preparer.known_key(media)
-        if key is None:
-            loop = asyncio.get_running_loop()
-            digest = await loop.run_in_executor(self._pool, _sha256, media.data)
-            key = self._preparer.noted_key(media, digest)
+        key = await self._key(media)
         found = self._preparer.remembered(key)
         if found is not None:
             return found
@@ -398,7 +413,7 @@ class MediaLoader:
         async with self._place(cost, tenant) as pool:
             begun.set_result(None)
             loop = asyncio.get_running_loop()
-            features = await loop.run_in_executor(pool, self._preparer.features, media)
+            features = await loop.run_in_executor(pool, self._preparer.features, media, cost.facts)
         return self._preparer.remember(key, features)
 
     @contextlib.asynccontextmanager

@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from smg_multimodal.errors import BadMedia, MediaTooLarge
 from smg_multimodal.types import Size
@@ -73,13 +74,15 @@ _OTHERS = (
 @dataclass(frozen=True, slots=True)
 class Header:
     """What a file says of itself. `size` is as stored, before it is turned upright; `scans` how often each pixel is gone over;
-    `extra` are seconds that the file takes beside its pixels: its bytes, and the pieces that it is made of."""
+    `extra` are seconds that the file takes beside its pixels: its bytes, and the pieces that it is made of. `shown` are the
+    seconds for which an animation's frames are shown once."""
 
     format: Format
     size: Size
     frames: int = 1
     scans: int = 1
     extra: float = 0.0
+    shown: float = 0.0
 
     @property
     def pixels(self) -> int:
@@ -103,20 +106,25 @@ def read_header(
     MediaTooLarge for more scans or frames than may be. Takes milliseconds for a file of tens of MiB."""
     kind = recognised(data)
     if kind is None:
-        found = next((label for mark, label in _OTHERS if data[:64].lstrip().startswith(mark)), None)
-        what = f"it looks like {found}" if found else "it is in no format that is known here, or damaged"
+        other = next((label for mark, label in _OTHERS if data[:64].lstrip().startswith(mark)), None)
+        what = f"it looks like {other}" if other else "it is in no format that is known here, or damaged"
         raise BadMedia(f"the image cannot be read: {what}; {_taken(allowed)}")
     if kind not in allowed:
-        raise BadMedia(f"the image is in {FORMATS[kind].label}, which is not taken here; {_taken(allowed)}")
+        raise BadMedia(
+            f"the image is in {FORMATS[kind].label}, which is taken only where the setting media.formats names {kind!r}; "
+            + _taken(allowed)
+        )
     try:
-        size, frames, scans, pieces = _READERS[kind](data, max_scans)
+        found = _READERS[kind](data, max_scans)
     except (struct.error, IndexError) as error:
         raise BadMedia("the image is damaged or truncated") from error
+    size = found.size
     if size.height < 1 or size.width < 1:
         raise BadMedia(f"the image is {size.width}x{size.height}")
-    if frames > max_frames:
+    if found.frames > max_frames:
         raise MediaTooLarge(f"the animation has more than {max_frames} frames")
-    return Header(FORMATS[kind], size, frames, scans, len(data) * _BYTE_SECONDS + pieces * _PIECE_SECONDS)
+    extra = len(data) * _BYTE_SECONDS + found.pieces * _PIECE_SECONDS
+    return Header(FORMATS[kind], size, found.frames, found.scans, extra, found.shown)
 
 
 def _taken(allowed: Collection[str]) -> str:
@@ -151,8 +159,18 @@ _MARKS = (
     (b"\xff\x4f\xff\x51", "jpeg2000"),
 )
 
-_Found = tuple[Size, int, int, int]
-"""Size, frames, scans, pieces."""
+_UNTIMED = 0.1
+"""Seconds for which a frame is shown that says nothing of it."""
+
+
+class _Found(NamedTuple):
+    """What a reader found. `shown` is in seconds, all frames together."""
+
+    size: Size
+    frames: int = 1
+    scans: int = 1
+    pieces: int = 1
+    shown: float = 0.0
 
 
 class _Pieces:
@@ -194,7 +212,7 @@ def _jpeg(data: bytes, max_scans: int) -> _Found:
         place += max(2, int.from_bytes(data[place : place + 2], "big"))
     if not size.height or not scans:
         raise BadMedia("the image is damaged or truncated")
-    return size, 1, scans, pieces.count
+    return _Found(size, 1, scans, pieces.count)
 
 
 _PNG_INFLATED = frozenset({b"iCCP", b"zTXt", b"iTXt"})
@@ -205,20 +223,23 @@ def _png(data: bytes, max_scans: int) -> _Found:
     if data[12:16] != b"IHDR":
         raise BadMedia("the image is damaged or truncated")
     width, height = struct.unpack_from(">II", data, 16)
-    frames, place, pieces = 1, 8, _Pieces()
+    frames, place, pieces, shown = 1, 8, _Pieces(), 0.0
     while place + 8 <= len(data):
         (length,) = struct.unpack_from(">I", data, place)
         kind = data[place + 4 : place + 8]
         pieces.add(_INFLATED if kind in _PNG_INFLATED else 1)
         if kind == b"acTL":
             frames = max(frames, *struct.unpack_from(">I", data, place + 8))
+        elif kind == b"fcTL":
+            delay, parts = struct.unpack_from(">HH", data, place + 28)
+            shown += delay / (parts or 100) or _UNTIMED
         place += 12 + length
-    return Size(height, width), frames, 1, pieces.count
+    return _Found(Size(height, width), frames, 1, pieces.count, shown)
 
 
 def _webp(data: bytes, max_scans: int) -> _Found:
     del max_scans
-    size, frames, place, pieces = Size(0, 0), 0, 12, _Pieces()
+    size, frames, place, pieces, shown = Size(0, 0), 0, 12, _Pieces(), 0.0
     while place + 8 <= len(data):
         pieces.add()
         kind, length = struct.unpack_from("<4sI", data, place)
@@ -234,8 +255,9 @@ def _webp(data: bytes, max_scans: int) -> _Found:
         elif kind == b"ANMF":
             frames += 1
             size = _larger(size, 1 + _word24(data, inner + 9), 1 + _word24(data, inner + 6))
+            shown += _word24(data, inner + 12) / 1000 or _UNTIMED
         place = inner + length + length % 2
-    return size, max(frames, 1), 1, pieces.count
+    return _Found(size, max(frames, 1), 1, pieces.count, shown)
 
 
 def _word24(data: bytes, place: int) -> int:
@@ -249,7 +271,7 @@ def _larger(size: Size, height: int, width: int) -> Size:
 def _gif(data: bytes, max_scans: int) -> _Found:
     del max_scans
     width, height, flags = struct.unpack_from("<HHB", data, 6)
-    size, frames, pieces = Size(height, width), 0, _Pieces()
+    size, frames, pieces, shown, delay = Size(height, width), 0, _Pieces(), 0.0, 0
     place = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)
     while place < len(data):
         pieces.add()
@@ -257,8 +279,11 @@ def _gif(data: bytes, max_scans: int) -> _Found:
             left, top, wide, tall, flags = struct.unpack_from("<HHHHB", data, place + 1)
             size = _larger(size, top + tall, left + wide)
             frames += 1
+            shown, delay = shown + (delay / 100 or _UNTIMED), 0
             place = _blocks_end(data, place + 11 + (3 << (flags & 7) + 1 if flags & 0x80 else 0))
         elif data[place] == 0x21:
+            if data[place + 1 : place + 3] == b"\xf9\x04":
+                (delay,) = struct.unpack_from("<H", data, place + 4)
             place = _blocks_end(data, place + 2)
         elif data[place] == 0x3B:
             break
@@ -266,7 +291,7 @@ def _gif(data: bytes, max_scans: int) -> _Found:
             place += 1
     if not frames:
         raise BadMedia("the image is damaged or truncated")
-    return size, frames, 1, pieces.count
+    return _Found(size, frames, 1, pieces.count, shown)
 
 
 def _blocks_end(data: bytes, place: int) -> int:
@@ -279,7 +304,7 @@ def _bmp(data: bytes, max_scans: int) -> _Found:
     del max_scans
     (length,) = struct.unpack_from("<I", data, 14)
     width, height = struct.unpack_from("<HH" if length == 12 else "<ii", data, 18)
-    return Size(abs(height), abs(width)), 1, 1, 1
+    return _Found(Size(abs(height), abs(width)))
 
 
 def _tiff(data: bytes, max_scans: int) -> _Found:
@@ -293,7 +318,7 @@ def _tiff(data: bytes, max_scans: int) -> _Found:
         tag, kind = struct.unpack_from(order + "HH", data, entry)
         if tag in sides:
             (sides[tag],) = struct.unpack_from(order + ("H" if kind == 3 else "I"), data, entry + 8)
-    return Size(sides[257], sides[256]), 1, 1, 1
+    return _Found(Size(sides[257], sides[256]))
 
 
 _ISPE = re.compile(rb"ispe\x00\x00\x00\x00(.{8})", re.DOTALL)
@@ -306,7 +331,7 @@ def _box(data: bytes, max_scans: int) -> _Found:
     for found in _ISPE.finditer(data):
         width, height = struct.unpack(">II", found[1])
         size = _larger(size, height, width)
-    return size, 1, 1, 1
+    return _Found(size)
 
 
 def _jpeg2000(data: bytes, max_scans: int) -> _Found:
@@ -319,7 +344,7 @@ def _jpeg2000(data: bytes, max_scans: int) -> _Found:
     if stream >= 0:
         right, bottom, left, top = struct.unpack_from(">IIII", data, stream + 8)
         size = _larger(size, bottom - top, right - left)
-    return size, 1, 1, 1
+    return _Found(size)
 
 
 _READERS: dict[str, Callable[[bytes, int], _Found]] = {

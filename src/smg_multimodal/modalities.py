@@ -1,32 +1,72 @@
-"""Clips and recordings beside pictures: per family, how their bytes become features and what stands for them in the prompt.
+"""Clips and recordings beside pictures: per family, how what was decoded becomes features and what stands for them in the prompt.
 
-Above: `registry` puts these into rows. Below: `video`, `audio`, `decode`, `prompts`. A clip's bytes are an animated GIF, WebP or
-PNG, a recording's a WAV file; for other containers an application decodes and calls the processors itself.
+Above: `registry` puts these into rows, `prepare` decodes for them. Below: `video`, `audio`, `prompts`. A row's processor is a
+`ClipProcessor` or a `RecordingProcessor`; it gets frames or samples, never a file.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+
+from PIL import Image
 
 from smg_multimodal import audio, video
-from smg_multimodal.decode import ImageLimits, decode_frames
 from smg_multimodal.prompts import PromptRule, Vocabulary, audio_rule, repeat_rule, timed_video_rule, token
-from smg_multimodal.types import Batched, Flat, ItemFeatures, Layout, Modality
+from smg_multimodal.types import Batched, Flat, Float32, ItemFeatures, Layout, Modality, Size
 
-__all__ = ["PHI4_AUDIO", "QWEN2_AUDIO", "QWEN_VIDEO", "Modal"]
+__all__ = ["PHI4_AUDIO", "QWEN2_AUDIO", "QWEN_VIDEO", "ClipProcessor", "Modal", "RecordingProcessor"]
 
-Process = Callable[[bytes, ImageLimits], ItemFeatures]
+
+@runtime_checkable
+class ClipProcessor(Protocol):
+    """What a family does with a clip. Pure: the same frames always give the same tensors."""
+
+    def sample(self, total: int, rate: float) -> list[int]:
+        """The numbers of the frames that are taken of `total` at `rate` per second, ascending."""
+        ...
+
+    def measure(self, size: Size, frames: int) -> tuple[int, tuple[int, ...]]:
+        """Tokens, and the grid, of that many taken frames of `size`. Raises BadMedia if they cannot be taken."""
+        ...
+
+    def nbytes(self, size: Size, frames: int) -> int:
+        """Bytes of the tensors of that many taken frames of `size`."""
+        ...
+
+    def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
+        """The tensors of taken RGB frames, which come one after the other, shown at `seconds`. `rate` is how many a second were
+        taken; without it, as many as the processor wants."""
+        ...
+
+
+class RecordingProcessor(Protocol):
+    """What a family does with a recording: mono samples in [-1, 1] at `rate` Hz, at most `longest` seconds of them."""
+
+    @property
+    def rate(self) -> int:
+        """Hz."""
+        ...
+
+    @property
+    def longest(self) -> float:
+        """Seconds."""
+        ...
+
+    def item(self, samples: Float32) -> ItemFeatures:
+        """The tensors of one recording."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Modal:
     """One modality of a family besides pictures.
 
-    `process` makes, of config.json and the modality's own configuration, a function from bytes to features. `prompt` makes
-    the rule of the model and its vocabulary. The rest is as in a family's row.
+    `process` makes the processor of config.json and the modality's own configuration: a `ClipProcessor` for clips, a
+    `RecordingProcessor` for recordings. `prompt` makes the rule of the model and its vocabulary. The rest is as in a family's
+    row.
     """
 
-    process: Callable[[Mapping[str, Any], Mapping[str, Any]], Process]
+    process: Callable[[Mapping[str, Any], Mapping[str, Any]], ClipProcessor | RecordingProcessor]
     prompt: Callable[[Mapping[str, Any], Vocabulary], PromptRule]
     layouts: Mapping[str, Layout]
     primary: str
@@ -37,16 +77,8 @@ def _timed(model: Mapping[str, Any]) -> bool:
     return str(model.get("model_type")).startswith("qwen3")
 
 
-def _qwen_clips(model: Mapping[str, Any], config: Mapping[str, Any]) -> Process:
-    processor = (video.qwen3_video if _timed(model) else video.qwen2_video)(config)
-
-    def process(data: bytes, limits: ImageLimits) -> ItemFeatures:
-        frames, seconds = decode_frames(data, limits)
-        rate = (len(frames) - 1) / seconds[-1] if len(frames) > 1 and seconds[-1] > 0 else processor.fps
-        taken = processor.sample(len(frames), rate)
-        return processor.item([frames[index] for index in taken], [seconds[index] for index in taken])
-
-    return process
+def _qwen_clips(model: Mapping[str, Any], config: Mapping[str, Any]) -> ClipProcessor:
+    return (video.qwen3_video if _timed(model) else video.qwen2_video)(config)
 
 
 def _qwen_clip_prompt(model: Mapping[str, Any], vocabulary: Vocabulary) -> PromptRule:
@@ -56,23 +88,14 @@ def _qwen_clip_prompt(model: Mapping[str, Any], vocabulary: Vocabulary) -> Promp
     return repeat_rule("<|video_pad|>", feature, Modality.VIDEO)
 
 
-def _recordings(processor: audio.WhisperProcessor | audio.Phi4AudioProcessor) -> Process:
-    def process(data: bytes, limits: ImageLimits) -> ItemFeatures:
-        return processor.item(audio.recording(data, processor.rate, processor.longest, max_bytes=limits.max_bytes))
-
-    return process
-
-
-def _qwen2_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> Process:
+def _qwen2_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> RecordingProcessor:
     del model
-    return _recordings(
-        audio.WhisperProcessor(
-            mels=int(config.get("feature_size") or 128),
-            rate=int(config.get("sampling_rate") or 16000),
-            fft=int(config.get("n_fft") or 400),
-            hop=int(config.get("hop_length") or 160),
-            seconds=int(config.get("chunk_length") or 30),
-        )
+    return audio.WhisperProcessor(
+        mels=int(config.get("feature_size") or 128),
+        rate=int(config.get("sampling_rate") or 16000),
+        fft=int(config.get("n_fft") or 400),
+        hop=int(config.get("hop_length") or 160),
+        seconds=int(config.get("chunk_length") or 30),
     )
 
 
@@ -90,7 +113,7 @@ QWEN2_AUDIO = Modal(
     "input_features",
 )
 PHI4_AUDIO = Modal(
-    lambda _model, _config: _recordings(audio.Phi4AudioProcessor()),
+    lambda _model, _config: audio.Phi4AudioProcessor(),
     lambda _model, vocabulary: audio_rule(vocabulary, "<|endoftext11|>"),
     {"audio_input_features": Batched(), "audio_embed_sizes": Batched()},
     "audio_input_features",

@@ -7,28 +7,28 @@ edge calls `features` in a thread, everything else on its own.
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from PIL import Image
 
+from smg_multimodal.clips import ClipFacts
 from smg_multimodal.collate import joined
 from smg_multimodal.content import DigestMemory, FeatureCache, content_key
 from smg_multimodal.costs import Cost, TensorBound, cost_of_clip, cost_of_picture, cost_of_recording
-from smg_multimodal.decode import ImageLimits, decode_image, picture_header
+from smg_multimodal.decode import ImageLimits, picture_header
 from smg_multimodal.errors import BadMedia, MediaTooLarge, UnsupportedModel
 from smg_multimodal.expand import Expanded, ReadyItem, expand
-from smg_multimodal.formats import recognised
+from smg_multimodal.modalities import ClipProcessor, RecordingProcessor
 from smg_multimodal.prompts import PromptRule, Vocabulary
+from smg_multimodal.reader import MediaReader, PlainReader, needs_library
 from smg_multimodal.registry import Family, ModelFiles, family_of
 from smg_multimodal.resample import BICUBIC
+from smg_multimodal.sounds import RecordingFacts
 from smg_multimodal.types import Array, ImageProcessor, ItemFeatures, Modality, Size
 
-__all__ = ["Decode", "Detail", "Media", "Prepared", "Preparer"]
-
-Decode = Callable[[bytes, ImageLimits], Image.Image]
-"""What makes an upright RGB picture of a file: `decode.decode_image`, or something that does the same elsewhere."""
+__all__ = ["Detail", "Media", "Prepared", "Preparer"]
 
 
 class Detail(StrEnum):
@@ -69,8 +69,8 @@ class Prepared:
 
 
 class Preparer:
-    """Everything one model needs. `low_side` is the longer side, in pixels, of a picture looked at with low detail; `decode` is
-    called for every picture, in the thread that calls `features`.
+    """Everything one model needs. `low_side` is the longer side, in pixels, of a picture looked at with low detail; `reader`
+    decodes, in the thread that calls `cost` and `features`.
 
     `cache` and `digests` may be shared between models: keys name the model's files too. Raises `UnsupportedModel` when no
     family takes the model or its vocabulary lacks a token.
@@ -85,7 +85,7 @@ class Preparer:
         digests: DigestMemory | None = None,
         limits: ImageLimits | None = None,
         low_side: int = 512,
-        decode: Decode = decode_image,
+        reader: MediaReader | None = None,
     ) -> None:
         self.family = family_of(files)
         self.images: ImageProcessor | None = None if self.family.image is None else self.family.image(files)
@@ -101,7 +101,7 @@ class Preparer:
         self._digests = DigestMemory() if digests is None else digests
         self._limits = limits or ImageLimits()
         self._low_side = low_side
-        self._decode = decode
+        self._reader: MediaReader = reader or PlainReader()
         settings = (self.family.name, files.model, files.preprocessor, files.processor, files.video)
         self._name = content_key([json.dumps(settings, sort_keys=True, default=str).encode()])
 
@@ -144,20 +144,27 @@ class Preparer:
         self._cache.put(key, features)
         return ReadyItem(features, key)
 
-    def features(self, media: Media) -> ItemFeatures:
-        """Decode and process one item. Touches nothing shared, so it may run in any thread."""
+    def features(self, media: Media, facts: ClipFacts | RecordingFacts | None = None) -> ItemFeatures:
+        """Decode and process one item. Touches nothing shared, so it may run in any thread. `facts` are those of its cost."""
         if media.modality is not Modality.IMAGE or self.images is None:
-            process = self._others.get(media.modality)
-            if process is None:
-                raise UnsupportedModel(f"models of family {self.family.name} take no {media.modality}")
-            return process(media.data, self._limits)
-        image = self._decode(media.data, self._limits)
+            return self._features_of_other(media, facts)
+        image = self._reader.picture(media.data, self._limits)
         size = self._looked_at(media, Size(image.height, image.width))
         if size != (image.height, image.width):
             image = image.resize((size.width, size.height), Image.Resampling(BICUBIC))
         if self._looks_at_several(media) and self.family.several is not None:
             return self.family.several(self.images, image)
         return self.images.item(image)
+
+    def _features_of_other(self, media: Media, facts: ClipFacts | RecordingFacts | None) -> ItemFeatures:
+        processor = self._processor(media.modality)
+        if not isinstance(processor, ClipProcessor):
+            known = facts if isinstance(facts, RecordingFacts) else self._recording_facts(media, processor)
+            return processor.item(self._reader.recording(media.data, self._limits, known, processor.rate))
+        clip = facts if isinstance(facts, ClipFacts) else self._reader.clip_facts(media.data, self._limits)
+        places = processor.sample(clip.frames, clip.rate)
+        with contextlib.closing(self._reader.clip_frames(media.data, self._limits, clip, places)) as frames:
+            return processor.item(frames, clip.seconds(places), len(places) / clip.frames * clip.rate)
 
     def _looked_at(self, media: Media, size: Size) -> Size:
         """The size that a picture of `size` has when the family sees it."""
@@ -166,8 +173,13 @@ class Preparer:
         scale = self._low_side / max(size)
         return Size(max(1, round(size.height * scale)), max(1, round(size.width * scale)))
 
+    def measured_apart(self, media: Media) -> bool:
+        """Whether `cost` and `features` of `media` are work for a process: a foreign library opens the file."""
+        return needs_library(media.data, media.modality)
+
     def cost(self, media: Media) -> Cost:
-        """What `features` will cost, from the file's header. Takes milliseconds, for a file of tens of MiB too; any thread.
+        """What `features` will cost, from the file's header and packets. Any thread. Takes milliseconds, for a file of tens of
+        MiB too; where `measured_apart`, it waits for a process.
 
         Raises `MediaTooLarge` for what is over a budget, and `BadMedia` for what is no medium or has a shape that the family
         refuses: nothing of it is decoded then."""
@@ -176,25 +188,37 @@ class Preparer:
             sizes = self._accepted(media, header.size, self.images)
             counts = not self._looks_at_several(media)
             return cost_of_picture(header, sizes, self.images, self._bound, counts=counts)
-        if media.modality is Modality.VIDEO and recognised(media.data) is not None:
-            return cost_of_clip(picture_header(media.data, self._limits, animated=True))
-        return cost_of_recording(len(media.data))
+        processor = self._processor(media.modality)
+        if isinstance(processor, ClipProcessor):
+            return self._cost_of_clip(media, processor)
+        return cost_of_recording(self._recording_facts(media, processor))
+
+    def _processor(self, modality: Modality) -> ClipProcessor | RecordingProcessor:
+        processor = self._others.get(modality)
+        if processor is None:
+            raise UnsupportedModel(f"models of family {self.family.name} take no {modality}")
+        return processor
+
+    def _recording_facts(self, media: Media, processor: RecordingProcessor) -> RecordingFacts:
+        facts = self._reader.recording_facts(media.data, self._limits, processor.rate)
+        most = min(processor.longest, self._limits.max_seconds)
+        if facts.seconds > most:
+            raise MediaTooLarge(f"the recording is {facts.seconds:.1f} s long; at most {most:g} s are taken")
+        return facts
+
+    def _cost_of_clip(self, media: Media, processor: ClipProcessor) -> Cost:
+        facts = self._reader.clip_facts(media.data, self._limits)
+        count = len(processor.sample(facts.frames, facts.rate))
+        turned = {facts.size, Size(facts.size.width, facts.size.height)}
+        sizes = _measured(turned, lambda size: processor.measure(size, count))
+        tokens = min(processor.measure(size, count)[0] for size in sizes)
+        return cost_of_clip(facts, count, tokens, max(processor.nbytes(size, count) for size in sizes))
 
     def _accepted(self, media: Media, stored: Size, processor: ImageProcessor) -> list[Size]:
         """What a picture that is stored with that size may be when it is upright, as far as the family takes it. Its orientation
         is not read: that would mean opening the file."""
         sizes = {self._looked_at(media, size) for size in (stored, Size(stored.width, stored.height))}
-        accepted, refusal = [], BadMedia("the image has a shape that the model does not take")
-        for size in sizes:
-            try:
-                processor.measure(size)
-            except BadMedia as error:
-                refusal = error
-            else:
-                accepted.append(size)
-        if not accepted:
-            raise refusal
-        return accepted
+        return _measured(sizes, processor.measure)
 
     def ready(self, media: Media) -> ReadyItem:
         """The item of `media`, remembered or made now."""
@@ -223,3 +247,18 @@ class Preparer:
         self.check_count(len(media))
         grouped = self.grouped(media)
         return self.placed(ids, grouped, [self.ready(each) for each in grouped])
+
+
+def _measured(sizes: Iterable[Size], measure: Callable[[Size], object]) -> list[Size]:
+    """Those of `sizes` that the family takes. Where it takes none, its refusal is raised."""
+    accepted, refusal = [], BadMedia("the media has a shape that the model does not take")
+    for size in sizes:
+        try:
+            measure(size)
+        except BadMedia as error:
+            refusal = error
+        else:
+            accepted.append(size)
+    if not accepted:
+        raise refusal
+    return accepted

@@ -1,13 +1,14 @@
 """Clips for the Qwen families: which frames are taken, how big they become, and when they are shown.
 
-Above: `registry`, applications. Below: `qwen`, `transforms`, `resample`. A clip comes as frames (pictures) with a rate, from
-whatever decoder the application has; `decode.decode_frames` reads animated GIF, WebP and PNG. Follows transformers'
+Above: `modalities`, applications. Below: `qwen`, `transforms`, `resample`. A clip comes as frames (pictures) with a rate, from
+`clips` or from whatever decoder the application has. Follows transformers'
 video_processing_qwen2_vl and video_processing_qwen3_vl, which exist for torchvision: arithmetic is theirs, the resize Pillow's.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from smg_multimodal.transforms import (
     normalizer_of,
     write_patches,
 )
-from smg_multimodal.types import Array, ItemFeatures, Modality, Size
+from smg_multimodal.types import Array, Bytes8, ItemFeatures, Modality, Size
 
 __all__ = ["QwenVideoProcessor", "qwen2_video", "qwen3_video"]
 
@@ -85,33 +86,66 @@ class QwenVideoProcessor:
         grid = (-(-frames // self.temporal), height // self.patch, width // self.patch)
         return math.prod(grid) // self.merge**2, grid
 
-    def item(self, frames: Sequence[Image.Image], seconds: Sequence[float]) -> ItemFeatures:
-        """The tensors of sampled RGB `frames`, shown at `seconds`; a last group that is not full repeats its last."""
-        if not frames or len(frames) != len(seconds) or len({frame.size for frame in frames}) != 1:
-            raise BadMedia("a clip's frames must be of one size, with a time for each")
-        size = Size(frames[0].height, frames[0].width)
-        tokens, grid = self.measure(size, len(frames))
-        target = self.target(size, len(frames))
-        missing = -len(frames) % self.temporal
+    def nbytes(self, size: Size, frames: int) -> int:
+        """Bytes of the tensors of `frames` sampled frames of `size`."""
+        _, grid = self.measure(size, frames)
+        return math.prod(grid) * 3 * self.temporal * self.patch**2 * 4 + _BESIDE
+
+    def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
+        """The tensors of sampled RGB `frames`, shown at `seconds`; a last group that is not full repeats its last.
+
+        `frames` are taken one after the other. `rate` is how many a second were taken; without it, `fps` of them."""
+        coming = iter(frames)
+        first = next(coming, None)
+        if first is None or not seconds:
+            raise BadMedia("the clip has no frames")
+        size, count = Size(first.height, first.width), len(seconds)
+        tokens, grid = self.measure(size, count)
+        target = self.target(size, count)
         rows = grid[1] * grid[2]
         out = np.empty((grid[0] * rows, 3 * self.temporal * self.patch**2), np.float32)
-        pictures, times = [*frames, *[frames[-1]] * missing], [*seconds, *[seconds[-1]] * missing]
-        moments = []
-        for group in range(grid[0]):
-            first, last = group * self.temporal, (group + 1) * self.temporal
-            pixels = [resize(picture, target, self.resample) for picture in pictures[first:last]]
+        groups = self._groups(chain((first,), coming), count, target)
+        for group, pixels in enumerate(groups):
             part = out[group * rows : (group + 1) * rows]
             write_patches(part, pixels, self.normalizer, patch=self.patch, merge=self.merge, temporal=self.temporal)
-            moments.append((times[first] + times[last - 1]) / 2)
         tensors: dict[str, Array] = {"pixel_values_videos": out, "video_grid_thw": np.array([grid], np.int64)}
         if not self.timed:
-            tensors["second_per_grid_ts"] = np.array([self.temporal / self.fps], np.float32)
-        return ItemFeatures(tensors, size, tokens, grid, Modality.VIDEO, {"seconds": tuple(moments)})
+            tensors["second_per_grid_ts"] = np.array([self.temporal / (rate or self.fps)], np.float32)
+        return ItemFeatures(tensors, size, tokens, grid, Modality.VIDEO, {"seconds": self._moments(seconds)})
+
+    def _groups(self, frames: Iterator[Image.Image], count: int, target: Size) -> Iterator[list[Bytes8]]:
+        """`count` frames at the size that they are brought to, in whole groups."""
+        group: list[Bytes8] = []
+        size: tuple[int, int] | None = None
+        taken = 0
+        for taken, frame in enumerate(frames, 1):
+            size = size or frame.size
+            if frame.size != size or taken > count:
+                raise BadMedia("a clip's frames must be of one size, with a time for each")
+            group.append(resize(frame, target, self.resample))
+            if len(group) == self.temporal:
+                yield group
+                group = []
+        if taken < count:
+            raise BadMedia(f"the clip has {taken} of the {count} frames that were to be taken")
+        if group:
+            yield [*group, *[group[-1]] * (self.temporal - len(group))]
+
+    def _moments(self, seconds: Sequence[float]) -> tuple[float, ...]:
+        """The second in the middle of each group of frames."""
+        times = [*seconds, *[seconds[-1]] * (-len(seconds) % self.temporal)]
+        starts = range(0, len(times), self.temporal)
+        return tuple((times[at] + times[at + self.temporal - 1]) / 2 for at in starts)
 
     def clip(self, frames: Sequence[Image.Image], rate: float) -> ItemFeatures:
         """`item` of the frames that `sample` takes from a whole clip."""
         taken = self.sample(len(frames), rate)
-        return self.item([frames[index] for index in taken], [index / rate for index in taken])
+        chosen = (frames[index] for index in taken)
+        return self.item(chosen, [index / rate for index in taken], len(taken) / len(frames) * rate)
+
+
+_BESIDE = 4096
+"""Bytes of a clip's small tensors."""
 
 
 def _bound(config: Mapping[str, Any], old: str, new: str, fallback: int) -> int:

@@ -1,8 +1,8 @@
 """Processes that decode what might take long, so that it can be stopped (edge).
 
-Above: `decoders`. Below: `worker_process`, which is what runs in them, and `decode` for what is short. A process is started when
-it is first needed, reused, and killed when a picture takes longer than it may; the next picture gets a new one. Files and pixels
-go through memory that both sides see. `decode` blocks: it is for threads.
+Above: `decoders`. Below: `worker_process`, which is what runs in them, and `decode`, `clips` and `sounds` for what is short. A
+process is started when it is first needed, reused, and killed when an item takes longer than it may; the next item gets a new
+one. Files, pixels and samples go through memory that both sides see. All methods block: they are for threads.
 """
 
 import json
@@ -14,24 +14,64 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 
+import numpy as np
 from PIL import Image
 
-from smg_multimodal import errors
-from smg_multimodal.costs import is_apart
+from smg_multimodal import clips, errors, sounds
+from smg_multimodal.av_input import check_readable
+from smg_multimodal.clips import ClipFacts
+from smg_multimodal.costs import cost_of_measuring, is_apart
 from smg_multimodal.decode import ImageLimits, decode_image, picture_header
-from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge
-from smg_multimodal.formats import Header
-from smg_multimodal.worker_process import words_of
+from smg_multimodal.errors import BadClip, BadMedia, BadRecording, MediaBusy, MediaError, MediaTooLarge
+from smg_multimodal.formats import recognised
+from smg_multimodal.sounds import RecordingFacts
+from smg_multimodal.types import Float32, Modality, Size
+from smg_multimodal.worker_process import FRAMES_AHEAD, words_of
 
 __all__ = ["DecoderProcesses"]
 
 log = logging.getLogger(__name__)
 
 _MEMORY_SLACK = 2
-"""Times the memory that a picture should take at most: beyond it the process is refused more."""
+"""Times the memory that an item should take at most: beyond it the process is refused more."""
+
+Words = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a process is asked: the `task` (a key of worker_process's table), the file, and what bounds it. `what` names the
+    item."""
+
+    task: str
+    what: str
+    data: bytes
+    limits: ImageLimits
+    memory: int
+    seconds: float
+    more: Words = field(default_factory=dict)
+
+    def request(self) -> bytes:
+        """As it goes over the socket."""
+        words: Words = {
+            "task": self.task,
+            "what": self.what,
+            "bytes": len(self.data),
+            "limits": words_of(self.limits),
+            "seconds": self.seconds,
+            "memory": _MEMORY_SLACK * self.memory,
+        }
+        return json.dumps({**words, **self.more}).encode() + b"\n"
+
+    def failed(self) -> BadMedia:
+        """The error where the process ended, or answered what cannot be."""
+        kind = {"clip": BadClip, "recording": BadRecording}.get(self.what, BadMedia)
+        return kind(f"the {self.what} cannot be decoded: its decoder failed")
 
 
 class _Worker:
@@ -53,20 +93,30 @@ class _Worker:
             raise
         self.socket = ours
         self.fresh = True
+        self._read = b""
 
-    def ask(self, request: dict[str, object], descriptors: list[int], seconds: float) -> dict[str, object]:
-        """The answer. Raises TimeoutError, and EOFError or OSError where the process has ended."""
+    def ask(self, request: bytes, descriptors: list[int]) -> None:
+        """Send a request with the descriptors of the file and of the place for what is made of it."""
         self.fresh = False
-        self.socket.settimeout(seconds)
-        socket.send_fds(self.socket, [json.dumps(request).encode()], descriptors)
-        line = b""
-        while not line.endswith(b"\n"):
-            part = self.socket.recv(4096)
+        self._read = b""
+        sent = socket.send_fds(self.socket, [request], descriptors)
+        self.socket.sendall(request[sent:])
+
+    def answer(self, deadline: float) -> Words:
+        """The next answer. Raises TimeoutError, and EOFError or OSError where the process has ended."""
+        while b"\n" not in self._read:
+            self.socket.settimeout(max(1e-3, deadline - time.monotonic()))
+            part = self.socket.recv(65536)
             if not part:
                 raise EOFError("the process has ended")
-            line += part
-        answer: dict[str, object] = json.loads(line)
+            self._read += part
+        line, _, self._read = self._read.partition(b"\n")
+        answer: Words = json.loads(line)
         return answer
+
+    def go_on(self) -> None:
+        """What was answered last has been taken from its place."""
+        self.socket.sendall(b".")
 
     def kill(self) -> None:
         self.socket.close()
@@ -75,55 +125,136 @@ class _Worker:
 
 
 class DecoderProcesses:
-    """Keeps at most `idle` processes that have nothing to do. `seconds` is what decoding one picture may take."""
+    """A `reader.MediaReader` that decodes in processes what may take long.
 
-    def __init__(self, *, idle: int = 2, seconds: float = 10.0) -> None:
+    Keeps at most `idle` processes that have nothing to do. `seconds` is what decoding one picture may take, `clip_seconds` a
+    clip, from its first frame to its last, or a recording.
+    """
+
+    def __init__(self, *, idle: int = 2, seconds: float = 10.0, clip_seconds: float = 30.0) -> None:
         self._most_idle = idle
         self._seconds = seconds
+        self._clip_seconds = clip_seconds
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
         self._closed = False
 
-    def decode(self, data: bytes, limits: ImageLimits) -> Image.Image:
-        """`decode.decode_image`; in a process where it might take long or much memory. In any thread, which waits."""
+    def picture(self, data: bytes, limits: ImageLimits) -> Image.Image:
+        """`decode.decode_image`."""
         header = picture_header(data, limits)
         if not is_apart(header):
             return decode_image(data, limits)
-        with _memory(data) as source, _memory(b"") as target:
-            request = {
-                "bytes": len(data),
-                "limits": words_of(limits),
-                "seconds": self._seconds,
-                "memory": _MEMORY_SLACK * header.memory(),
-            }
-            while True:
-                try:
-                    worker = self._taken()
-                except OSError as error:  # no process, no descriptor: better slow than not at all
-                    log.warning("a picture is decoded without a process of its own: %s", error)
-                    return decode_image(data, limits)
-                os.ftruncate(target, 0)
-                os.lseek(target, 0, os.SEEK_SET)
-                answer = self._asked(worker, request, [source, target])
-                if answer is not None:
-                    return _picture(answer, header, target)
-
-    def _asked(self, worker: _Worker, request: dict[str, object], descriptors: list[int]) -> dict[str, object] | None:
-        """The answer; None where a process that had been idle is gone, for which this picture is not to blame."""
-        fresh = worker.fresh
+        work = _Work("picture", "image", data, limits, header.memory(), self._seconds)
         try:
-            answer = worker.ask(request, descriptors, self._seconds)
+            with closing(self._asked(work)) as answers:
+                words, target = next(answers)
+                return _pixels(words, work, target, header.pixels)
+        except OSError as error:  # no process, no descriptor: better slow than not at all
+            log.warning("a picture is decoded without a process of its own: %s", error)
+            return decode_image(data, limits)
+
+    def clip_facts(self, data: bytes, limits: ImageLimits) -> ClipFacts:
+        """`clips.clip_facts`; a library that opens the file to find out does so in a process."""
+        if recognised(data) is not None:
+            return clips.animation_facts(data, limits)
+        check_readable(data, Modality.VIDEO)
+        words = self._found(_Work("clip_facts", "clip", data, limits, _measuring(data), self._clip_seconds))
+        return ClipFacts(**{**words, "size": Size(*words["size"])})  # type: ignore[arg-type,misc]  # as the process wrote it
+
+    def clip_frames(
+        self, data: bytes, limits: ImageLimits, facts: ClipFacts, places: Sequence[int]
+    ) -> Generator[Image.Image, None, None]:
+        """`clips.clip_frames`. The process is a few frames ahead; it is stopped where not all of them are taken."""
+        if not facts.apart:
+            yield from clips.clip_frames(data, limits, places)
+            return
+        work = _Work("clip", "clip", data, limits, facts.memory, self._clip_seconds, {"places": list(places)})
+        pixels = facts.size.height * facts.size.width
+        with _no_process(), closing(self._asked(work)) as answers:
+            for number, (words, target) in enumerate(answers):
+                if "end" in words:
+                    return
+                yield _pixels(words, work, target, pixels, number % FRAMES_AHEAD)
+
+    def recording_facts(self, data: bytes, limits: ImageLimits, rate: int) -> RecordingFacts:
+        """`sounds.recording_facts`; a library that opens the file to find out does so in a process."""
+        if sounds.is_wave(data):
+            return sounds.recording_facts(data, limits, rate)
+        check_readable(data, Modality.AUDIO)
+        more: Words = {"rate": rate}
+        work = _Work("recording_facts", "recording", data, limits, _measuring(data), self._clip_seconds, more)
+        return RecordingFacts(**self._found(work))  # type: ignore[arg-type]  # as the process wrote it
+
+    def recording(self, data: bytes, limits: ImageLimits, facts: RecordingFacts, rate: int) -> Float32:
+        """`sounds.recording`."""
+        longest = facts.most_seconds
+        if not facts.apart:
+            return sounds.recording(data, limits, rate, longest)
+        more: Words = {"rate": rate, "longest": longest}
+        work = _Work("recording", "recording", data, limits, facts.memory, self._clip_seconds, more)
+        with _no_process(), closing(self._asked(work)) as answers:
+            words, target = next(answers)
+            count = words.get("samples")
+            if not isinstance(count, int) or not 0 < count * 4 == os.fstat(target).st_size:
+                raise work.failed()
+            with mmap.mmap(target, count * 4, access=mmap.ACCESS_READ) as samples:
+                return np.frombuffer(samples[:], np.float32)
+
+    def _found(self, work: _Work) -> Words:
+        """What a process found out about a file."""
+        with _no_process(), closing(self._asked(work)) as answers:
+            words, _ = next(answers)
+            facts = words.get("facts")
+            if not isinstance(facts, dict):
+                raise work.failed()
+            return facts
+
+    def _asked(self, work: _Work) -> Generator[tuple[Words, int], None, None]:
+        """The answers of a process, each with a descriptor of the place where it has put what it made. Closed before the last, it
+        stops the process. Raises the MediaError that the process answers, and OSError where there can be no process."""
+        deadline = time.monotonic() + work.seconds
+        with _memory(work.data) as source, _memory(b"") as target:
+            worker, words = self._begun(work, source, target, deadline)
+            over = False
+            try:
+                while True:
+                    over = "more" not in words
+                    if "error" in words:
+                        raise _error(words)
+                    yield words, target
+                    if over:
+                        return
+                    words = self._next(worker, work, deadline)
+            finally:
+                (self._returned if over else self._dropped)(worker)
+
+    def _begun(self, work: _Work, source: int, target: int, deadline: float) -> tuple[_Worker, Words]:
+        """A process that has begun, and its first answer. One that had been idle and is gone is no fault of the item."""
+        while True:
+            worker = self._taken()
+            fresh = worker.fresh
+            os.ftruncate(target, 0)
+            try:
+                worker.ask(work.request(), [source, target])
+                return worker, worker.answer(deadline)
+            except TimeoutError as error:
+                self._dropped(worker)
+                raise _late(work) from error
+            except (EOFError, OSError, ValueError) as error:
+                self._dropped(worker)
+                if fresh:
+                    raise work.failed() from error
+
+    @staticmethod
+    def _next(worker: _Worker, work: _Work, deadline: float) -> Words:
+        try:
+            worker.go_on()
+            return worker.answer(deadline)
         except TimeoutError as error:
-            self._dropped(worker)
-            raise MediaTooLarge(f"the image took more than {self._seconds:g} s to decode") from error
+            raise _late(work) from error
         except (EOFError, OSError, ValueError) as error:
-            self._dropped(worker)
-            if not fresh:
-                return None
-            raise BadMedia("the image cannot be decoded: its decoder failed") from error
-        self._returned(worker)
-        return answer
+            raise work.failed() from error
 
     def _taken(self) -> _Worker:
         with self._lock:
@@ -182,19 +313,42 @@ def _memory(content: bytes) -> Iterator[int]:
             os.close(descriptor)
 
 
-def _picture(answer: dict[str, object], header: Header, target: int) -> Image.Image:
-    """What the process answered, as a picture or as the error it is. Believes nothing that does not fit the header."""
-    said = answer.get("error")
-    if said is not None:
-        kind = getattr(errors, str(said), BadMedia)
-        raise (kind if isinstance(kind, type) and issubclass(kind, MediaError) else BadMedia)(
-            str(answer.get("message"))
-        )
-    size = answer.get("size")
+@contextmanager
+def _no_process() -> Iterator[None]:
+    """Where no process can be started, nothing is decoded in its stead: foreign libraries are let at a file in processes
+    alone."""
+    try:
+        yield
+    except OSError as error:
+        log.warning("no process for decoding could be started: %s", error)
+        raise MediaBusy("no process is free to decode the media") from error
+
+
+def _measuring(data: bytes) -> int:
+    return cost_of_measuring(len(data)).memory
+
+
+def _late(work: _Work) -> MediaTooLarge:
+    return MediaTooLarge(f"the {work.what} took more than {work.seconds:g} s to decode")
+
+
+def _error(words: Words) -> MediaError:
+    """What the process answered, as the error it is."""
+    kind = getattr(errors, str(words["error"]), BadMedia)
+    known = isinstance(kind, type) and issubclass(kind, MediaError)
+    return (kind if known else BadMedia)(str(words.get("message")))
+
+
+def _pixels(words: Words, work: _Work, target: int, most: int, place: int = 0) -> Image.Image:
+    """The RGB picture or frame that was answered, which lies at the given one of `target`'s places. Nothing is believed that has
+    more pixels than its header states."""
+    size = words.get("size")
     if not isinstance(size, list) or len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size):
-        raise BadMedia("the image cannot be decoded: its decoder failed")
+        raise work.failed()
     width, height = size
-    if width * height > header.pixels or os.fstat(target).st_size != width * height * 3:
-        raise BadMedia("the image cannot be decoded: its decoder failed")
-    with mmap.mmap(target, width * height * 3, access=mmap.ACCESS_READ) as pixels, memoryview(pixels) as lent:
+    length = width * height * 3
+    begin, end = place * length, (place + 1) * length
+    if width * height > most or os.fstat(target).st_size < end:
+        raise work.failed()
+    with mmap.mmap(target, end, access=mmap.ACCESS_READ) as whole, memoryview(whole)[begin:] as lent:
         return Image.frombuffer("RGB", (width, height), lent, "raw", "RGB", 0, 1)  # type: ignore[arg-type]  # any buffer

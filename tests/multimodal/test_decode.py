@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from smg_multimodal.decode import ImageLimits, decode_frames, decode_image, image_size
+from smg_multimodal.decode import ImageLimits, animation_frames, decode_image, image_size
 from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge
+from smg_multimodal.formats import read_header
 
 
 def saved(image: Image.Image, container: str, **options: object) -> bytes:
@@ -101,12 +102,15 @@ def test_pictures_stand_upright(orientation: int) -> None:
     assert image_size(data) == (3, 7)
 
 
-def test_frames_of_an_animation_come_with_their_times() -> None:
+@pytest.mark.parametrize("container", ["GIF", "WEBP", "PNG"])
+def test_frames_of_an_animation_are_those_on_the_screen_at_each_moment(container: str) -> None:
     frames = [Image.new("RGB", (8, 6), colour) for colour in ("red", "green", "blue")]
-    data = saved(frames[0], "GIF", save_all=True, append_images=frames[1:], duration=[100, 250, 50])
-    shown, seconds = decode_frames(data)
-    assert [frame.getpixel((0, 0)) for frame in shown] == [(255, 0, 0), (0, 128, 0), (0, 0, 255)]
-    assert seconds == pytest.approx([0.0, 0.1, 0.35])
+    options = {"lossless": True} if container == "WEBP" else {}
+    data = saved(frames[0], container, save_all=True, append_images=frames[1:], duration=[100, 250, 50], **options)
+    shown = animation_frames(data, ImageLimits(), [0.0, 0.09, 0.11, 0.34, 0.36, 9.0])
+    red, green, blue = (255, 0, 0), (0, 128, 0), (0, 0, 255)
+    assert [frame.getpixel((0, 0)) for frame in shown] == [red, red, green, green, blue, blue]
+    assert read_header(data).shown == pytest.approx(0.4)
 
 
 def test_an_animation_with_too_many_frames_or_pixels_is_refused() -> None:
@@ -114,4 +118,4 @@ def test_an_animation_with_too_many_frames_or_pixels_is_refused() -> None:
     data = saved(frames[0], "GIF", save_all=True, append_images=frames[1:])
     for limits in (ImageLimits(max_frames=10), ImageLimits(max_pixels=8 * 6 * 15)):
         with pytest.raises(MediaTooLarge):
-            decode_frames(data, limits)
+            next(animation_frames(data, limits, [0.0]))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import pillow_heif
 import pytest
 from hostile import flat_jpeg2000, flat_png, flat_webp, png_of_profiles, saved, scan_bomb
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image, features
 
 from smg_core.config_sections import MediaFormat
+from smg_multimodal import decode
 from smg_multimodal.costs import is_apart
 from smg_multimodal.decode import ImageLimits, decode_image, picture_header
 from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge
@@ -29,7 +31,9 @@ WRITTEN = {
     "tiff": ("TIFF", {"compression": "tiff_lzw"}),
     "avif": ("AVIF", {}),
     "jpeg2000": ("JPEG2000", {}),
+    "heic": ("HEIF", {}),
 }
+pillow_heif.register_heif_opener()
 if not features.check("avif"):
     del WRITTEN["avif"]
 
@@ -41,7 +45,8 @@ def test_the_size_is_the_one_that_the_library_finds(name: str, width: int, heigh
     container, options = WRITTEN[name]
     data = saved(Image.new("RGB", (width, height), "teal"), container, **options)
     header = read_header(data, ALL)
-    assert (header.format.name, header.size) == (container, (height, width))
+    stored = tuple(-(-side // 64) * 64 for side in (height, width)) if name == "heic" else (height, width)
+    assert (header.format.name, header.size) == (container, stored)  # HEIC is stored in whole blocks, and cropped
     assert decode_image(data, ImageLimits(formats=ALL)).size == (width, height)
 
 
@@ -81,7 +86,9 @@ def test_formats_are_taken_by_name_and_the_refusal_says_which_is_missing() -> No
         container, options = WRITTEN[name]
         data = saved(Image.new("RGB", (8, 8)), container, **options)
         decode_image(data, ImageLimits(formats=frozenset({name})))
-        with pytest.raises(BadMedia, match=f"{FORMATS[name].label}, which is not taken here; taken are"):
+        with pytest.raises(
+            BadMedia, match=rf"{FORMATS[name].label}, .* where the setting media\.formats names {name!r}; taken are"
+        ):
             decode_image(data, ImageLimits(formats=ALL - {name}))
     assert set(get_args(MediaFormat)) == set(FORMATS)
 
@@ -92,11 +99,14 @@ def test_what_is_sent_by_mistake_is_named(mark: bytes) -> None:
         read_header(mark + bytes(50))
 
 
-def test_a_format_without_a_decoder_is_named_too() -> None:
-    heic = b"\0\0\0\x18ftypheic\0\0\0\0heicmif1" + b"\0\0\0\x14ispe\0\0\0\0" + (8).to_bytes(4, "big") * 2
-    with pytest.raises(BadMedia, match="HEIC, which is not taken"):
+def test_a_format_without_a_decoder_is_named_with_what_would_bring_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    heic = saved(Image.new("RGB", (64, 48), "red"), "HEIF")
+    with pytest.raises(BadMedia, match=r"HEIC, .* names 'heic'"):
         decode_image(heic)
-    with pytest.raises(BadMedia, match="HEIC"):
+    found = decode_image(heic, ImageLimits(formats=ALL))
+    assert found.size == (64, 48)
+    monkeypatch.setattr(decode, "_supported", lambda: frozenset({"JPEG"}))
+    with pytest.raises(BadMedia, match=r"HEIC, .*: install smg-sdk\[heic\]"):
         decode_image(heic, ImageLimits(formats=ALL))
 
 

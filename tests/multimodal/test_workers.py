@@ -48,7 +48,7 @@ def test_pixels_are_those_that_decoding_here_gives(apart: DecoderProcesses) -> N
         saved(picture(1, 1), "PNG"),
     ]
     for data in files:
-        here, there = decode_image(data), apart.decode(data, ImageLimits())
+        here, there = decode_image(data), apart.picture(data, ImageLimits())
         assert (here.mode, here.size) == (there.mode, there.size)
         assert here.tobytes() == there.tobytes()
     assert len(apart.processes) == 1
@@ -57,11 +57,11 @@ def test_pixels_are_those_that_decoding_here_gives(apart: DecoderProcesses) -> N
 def test_errors_are_the_same_and_the_process_goes_on(apart: DecoderProcesses) -> None:
     whole = saved(picture(300, 300), "PNG")
     with pytest.raises(BadMedia, match="damaged or truncated"):
-        apart.decode(whole[: len(whole) // 2], ImageLimits())
+        apart.picture(whole[: len(whole) // 2], ImageLimits())
     with pytest.raises(MediaTooLarge, match="pixels"):
-        apart.decode(whole, ImageLimits(max_pixels=100))
+        apart.picture(whole, ImageLimits(max_pixels=100))
     (before,) = apart.processes
-    assert apart.decode(whole, ImageLimits()).size == (300, 300)
+    assert apart.picture(whole, ImageLimits()).size == (300, 300)
     assert apart.processes == [before]
 
 
@@ -72,12 +72,12 @@ def test_what_takes_longer_than_it_may_is_stopped_and_the_next_gets_a_new_proces
     processes = DecoderProcesses(idle=1, seconds=0.5)
     try:
         with pytest.raises(MediaTooLarge, match=r"more than 0\.5 s"):
-            processes.decode(bomb, LONG)
+            processes.picture(bomb, LONG)
         assert processes.processes == []
         processes._seconds = 60.0
         long = scan_bomb(1000, 60)
         assert is_apart(read_header(long, max_scans=100))
-        assert processes.decode(long, LONG).size == (1000, 1000)
+        assert processes.picture(long, LONG).size == (1000, 1000)
         assert len(processes.processes) == 1
     finally:
         processes.close()
@@ -85,17 +85,17 @@ def test_what_takes_longer_than_it_may_is_stopped_and_the_next_gets_a_new_proces
 
 def test_a_process_that_dies_fails_its_picture_and_no_other(apart: DecoderProcesses) -> None:
     small = saved(picture(30, 30), "PNG")
-    apart.decode(small, ImageLimits())
+    apart.picture(small, ImageLimits())
     (process,) = apart.processes
     os.kill(process, signal.SIGSTOP)
     apart._seconds = 0.2
     with pytest.raises(MediaTooLarge):
-        apart.decode(small, ImageLimits())
+        apart.picture(small, ImageLimits())
     apart._seconds = 30.0
-    assert apart.decode(small, ImageLimits()).size == (30, 30)
+    assert apart.picture(small, ImageLimits()).size == (30, 30)
     (process,) = apart.processes
     os.kill(process, signal.SIGKILL)
-    assert apart.decode(small, ImageLimits()).size == (30, 30)
+    assert apart.picture(small, ImageLimits()).size == (30, 30)
 
 
 def test_a_process_may_not_take_much_more_memory_than_the_header_says(
@@ -103,7 +103,7 @@ def test_a_process_may_not_take_much_more_memory_than_the_header_says(
 ) -> None:
     monkeypatch.setattr(workers, "_MEMORY_SLACK", 0)
     with pytest.raises((MediaTooLarge, BadMedia)):  # Pillow's WebP decoder calls a lack of memory damage
-        apart.decode(flat_webp(7000), ImageLimits())
+        apart.picture(flat_webp(7000), ImageLimits())
 
 
 def test_without_processes_pictures_are_decoded_all_the_same(
@@ -113,17 +113,17 @@ def test_without_processes_pictures_are_decoded_all_the_same(
         raise OSError("no more processes")
 
     monkeypatch.setattr(workers.subprocess, "Popen", none)
-    assert apart.decode(saved(picture(30, 30), "PNG"), ImageLimits()).size == (30, 30)
+    assert apart.picture(saved(picture(30, 30), "PNG"), ImageLimits()).size == (30, 30)
     assert "without a process of its own" in caplog.text
 
 
 def test_what_is_short_starts_no_process() -> None:
     processes = DecoderProcesses()
-    assert processes.decode(saved(picture(300, 300), "JPEG"), ImageLimits()).size == (300, 300)
+    assert processes.picture(saved(picture(300, 300), "JPEG"), ImageLimits()).size == (300, 300)
     assert processes.processes == []
     processes.close()
 
 
 def test_limits_travel_unchanged() -> None:
-    limits = ImageLimits(1, 2, 3, 4, 5, frozenset({"png", "tiff"}))
+    limits = ImageLimits(1, 2, 3, 4, 5, 6.5, frozenset({"png", "tiff"}))
     assert limits_from(words_of(limits)) == limits

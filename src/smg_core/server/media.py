@@ -62,6 +62,7 @@ class GatewayMedia:
             memory=config.decode_bytes,
             tensors=config.tensor_bytes,
             seconds=config.decode_timeout_s,
+            clip_seconds=config.clip_timeout_s,
             wait_seconds=config.wait_s,
         )
         self._fetcher = Fetcher(
@@ -106,10 +107,12 @@ class GatewayMedia:
                 max_bytes=self._config.max_bytes,
                 max_pixels=self._config.max_pixels,
                 max_scans=self._config.max_scans,
+                max_frames=self._config.max_frames,
                 max_memory=self._config.decode_bytes,
+                max_seconds=self._config.max_seconds,
                 formats=frozenset(self._config.formats),
             ),
-            decode=self._decoders.decode,
+            reader=self._decoders.processes,
         )
 
     @property
@@ -147,7 +150,7 @@ def _fetch_limits(config: MediaConfig) -> FetchLimits:
         total_seconds=config.timeout_s,
         concurrent=config.fetches,
         max_request_bytes=config.max_request_bytes,
-        process_seconds=2 * config.decode_timeout_s,
+        process_seconds=2 * max(config.decode_timeout_s, config.clip_timeout_s),
     )
 
 

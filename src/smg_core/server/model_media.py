@@ -22,6 +22,7 @@ from smg_core.server.media_errors import of_the_request
 from smg_core.tokens import TokenIds
 from smg_multimodal.audio import wave_of_pcm16
 from smg_multimodal.content import routing_keys
+from smg_multimodal.costs import Cost
 from smg_multimodal.decoders import Decoders
 from smg_multimodal.errors import MediaTooLarge, UnsupportedModel
 from smg_multimodal.expand import ReadyItem
@@ -103,7 +104,7 @@ class ModelMedia:
         self._check(items)
         media = await self._fetched(items, tenant)
         loader = self._loaders[normalizes]
-        costs = await together([self._told(loader.cost(each), item) for each, item in zip(media, items, strict=True)])
+        costs = await self._costs(loader, media, items, tenant)
         check(sum(cost.tokens for cost in costs))
         copies = _COPIES if len(items) == 1 else _COPIES_JOINED
         with of_the_request(items[0].param):
@@ -118,6 +119,12 @@ class ModelMedia:
         room.shrink(copies * sum(each.features.nbytes for each in ready))
         room.live_as_long_as(loaded)
         return loaded
+
+    async def _costs(
+        self, loader: MediaLoader, media: Sequence[Media], items: Sequence[MediaItem], tenant: str
+    ) -> list[Cost]:
+        work = [self._told(loader.cost(each, tenant=tenant), item) for each, item in zip(media, items, strict=True)]
+        return await together(work)
 
     def _check(self, items: Sequence[MediaItem]) -> None:
         if len(items) > self._max_items:

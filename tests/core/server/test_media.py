@@ -47,13 +47,13 @@ async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMe
     inside, most, go_on, lock = 0, 0, threading.Event(), threading.Lock()
 
     def watched(features: Any) -> Any:
-        def process(each: Any) -> Any:
+        def process(each: Any, facts: Any) -> Any:
             nonlocal inside, most
             with lock:
                 inside += 1
                 most = max(most, inside)
             go_on.wait(10)
-            made = features(each)
+            made = features(each, facts)
             with lock:
                 inside -= 1
             return made

@@ -91,7 +91,7 @@ async def test_tokens_are_counted_on_the_header_and_nothing_too_long_is_decoded(
     async with serving(folder) as (media, model):
         decoded: list[bytes] = []
         features = model._preparer.features
-        model._preparer.features = lambda each: decoded.append(each.data) or features(each)  # type: ignore[method-assign, func-returns-value]
+        model._preparer.features = lambda each, facts: decoded.append(each.data) or features(each, facts)  # type: ignore[method-assign, func-returns-value]
         with pytest.raises(PromptTooLong):
             await model.load([item(picture(448, 448))] * 2, normalizes=False, check=refusing(511))
         assert decoded == []
