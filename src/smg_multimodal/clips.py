@@ -137,7 +137,7 @@ def _timeline(file: "InputContainer", stream: "VideoStream", most: int) -> _Time
     if count < len(stream.index_entries):
         raise ended_early(Modality.VIDEO)
     if not shown:
-        raise BadClip("the clip has no frames")
+        raise BadClip("the clip is damaged or truncated: it has no frames")
     base = Fraction(stream.time_base or 1)
     shown.sort()
     return _Timeline(tuple(time for time, _ in shown), tuple(sorted(keys)), _rate(shown, base, stream), base)

@@ -235,8 +235,6 @@ def base64_bytes(text: str, max_bytes: int) -> bytes:
         raise MediaTooLarge(f"the media has more than {max_bytes} bytes")
     if "-" in text or "_" in text:
         text = text.translate(_TO_STANDARD)
-    if len(text) % 4 == 1:
-        raise BadMedia("the base64 is cut short: it has one character too many or three too few")
     try:
         return bytes(base64.b64decode(text + "=" * (-len(text) % 4), validate=True))
     except (binascii.Error, ValueError) as error:
@@ -249,7 +247,7 @@ _NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 def _not_base64(text: str) -> str:
     found = _NO_BASE64.search(text)
     if found is None:
-        return "the data is not valid base64"
+        return "the data is not valid base64: it is cut short, or has a character too many"
     if found[0] == " ":
         return "the data is not valid base64: it has a space within a line, perhaps where a '+' was"
     return f"the data is not valid base64: it has {found[0]!r} at character {found.start()}"

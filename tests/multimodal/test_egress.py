@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_multimodal.egress import EgressRules, data_url, is_public, site_of
+from smg_multimodal.egress import EgressRules, base64_bytes, data_url, is_bare_base64, is_public, site_of
 from smg_multimodal.errors import BadMedia, MediaForbidden, MediaTooLarge
 
 ANY_HTTP = EgressRules(schemes=frozenset({"http", "https"}), ports=frozenset({80, 443, 8080}))
@@ -141,6 +141,45 @@ def test_a_data_url_over_budget_is_refused_before_it_is_decoded() -> None:
         data_url("data:," + "x" * 2001, 2000)
     with pytest.raises(BadMedia):
         data_url("data:image/png;base64", 2000)
+
+
+@given(st.binary(min_size=1, max_size=300), st.booleans(), st.booleans(), st.sampled_from(["", "\n", "\r\n", "\n  "]))
+def test_base64_is_read_in_either_alphabet_with_or_without_padding_in_one_line_or_several(
+    content: bytes, url_safe: bool, padded: bool, ends: str
+) -> None:
+    text = (base64.urlsafe_b64encode if url_safe else base64.b64encode)(content).decode()
+    text = text if padded else text.rstrip("=")
+    text = ends.join(text[at : at + 20] for at in range(0, len(text), 20)) + ends if ends else text
+    assert base64_bytes(text, 1000) == content
+    assert data_url("data:audio/mpeg;base64," + text, 1000) == content
+    assert data_url("data:audio/mp3;base64,data:audio/mpeg;base64," + text, 1000) == content
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("AAAA BBBB", "a space within a line, perhaps where a '\\+' was"),
+        ("AAAA*BBB", r"it has '\*' at character 4"),
+        ("AAAAB", "cut short"),
+        ("ÄÄÄÄ", "it has 'Ä' at character 0"),
+    ],
+)
+def test_what_is_not_base64_is_refused_in_words_that_help(text: str, said: str) -> None:
+    with pytest.raises(BadMedia, match=said):
+        base64_bytes(text, 1000)
+
+
+def test_base64_over_budget_is_refused_to_the_byte() -> None:
+    for length in range(1, 8):
+        assert base64_bytes(base64.b64encode(bytes(length)).decode(), length) == bytes(length)
+        with pytest.raises(MediaTooLarge):
+            base64_bytes(base64.b64encode(bytes(length)).decode(), length - 1)
+
+
+def test_bare_base64_is_told_from_addresses() -> None:
+    assert is_bare_base64(base64.b64encode(bytes(range(60))).decode())
+    for address in ("https://pictures.example/a", "pictures.example/some/long/path/to/a/picture.png", "cat", ""):
+        assert not is_bare_base64(address)
 
 
 def test_percent_encoded_data_urls_are_read() -> None:
