@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from smg_multimodal.errors import BadMedia
+from smg_multimodal.errors import BadClip
 from smg_multimodal.qwen import fit_area, fit_volume
 from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import (
@@ -55,7 +55,7 @@ class QwenVideoProcessor:
     def sample(self, total: int, rate: float) -> list[int]:
         """The indices of the frames that are taken from a clip of `total` frames at `rate` per second."""
         if total < 1 or not rate > 0:
-            raise BadMedia("the clip has no frames or no rate")
+            raise BadClip("the clip has no frames or no rate")
         if self.timed:
             count = min(max(int(total / rate * self.fps), self.fewest), self.greatest, total)
             return [int(index) for index in np.linspace(0, total - 1, count).round().astype(np.int64)]
@@ -63,7 +63,7 @@ class QwenVideoProcessor:
         wanted = min(max(total / rate * self.fps, self.fewest), most, total)
         count = math.floor(wanted / self.temporal) * self.temporal
         if count < 1:
-            raise BadMedia(f"the clip has fewer than {self.temporal} frames")
+            raise BadClip(f"the clip has fewer than {self.temporal} frames")
         step = total / count
         return [int(np.float32(index * step)) for index in range(math.ceil(total / step))]
 
@@ -73,7 +73,7 @@ class QwenVideoProcessor:
         if not self.timed:
             return fit_area(size, factor, self.least, self.most)
         if frames < self.temporal:
-            raise BadMedia(f"the clip has fewer than {self.temporal} frames")
+            raise BadClip(f"the clip has fewer than {self.temporal} frames")
         height, width = size
         if height < factor or width < factor:
             scale = max(factor / height, factor / width)
@@ -98,7 +98,7 @@ class QwenVideoProcessor:
         coming = iter(frames)
         first = next(coming, None)
         if first is None or not seconds:
-            raise BadMedia("the clip has no frames")
+            raise BadClip("the clip has no frames")
         size, count = Size(first.height, first.width), len(seconds)
         tokens, grid = self.measure(size, count)
         target = self.target(size, count)
@@ -121,13 +121,13 @@ class QwenVideoProcessor:
         for taken, frame in enumerate(frames, 1):
             size = size or frame.size
             if frame.size != size or taken > count:
-                raise BadMedia("a clip's frames must be of one size, with a time for each")
+                raise BadClip("a clip's frames must be of one size, with a time for each")
             group.append(resize(frame, target, self.resample))
             if len(group) == self.temporal:
                 yield group
                 group = []
         if taken < count:
-            raise BadMedia(f"the clip has {taken} of the {count} frames that were to be taken")
+            raise BadClip(f"the clip has {taken} of the {count} frames that were to be taken")
         if group:
             yield [*group, *[group[-1]] * (self.temporal - len(group))]
 

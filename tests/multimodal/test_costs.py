@@ -7,13 +7,14 @@ import pytest
 from families import FAMILIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from moving import coded_clip, coded_sound
 from PIL import Image
 
 from smg_multimodal.costs import TensorBound
 from smg_multimodal.errors import BadMedia
 from smg_multimodal.prepare import Detail, Media, Preparer
 from smg_multimodal.registry import ModelFiles, family_of
-from smg_multimodal.types import ImageProcessor, Size
+from smg_multimodal.types import ImageProcessor, Modality, Size
 
 SIDE = st.integers(1, 1500)
 
@@ -100,3 +101,31 @@ def test_a_shape_that_the_family_refuses_is_refused_on_the_header() -> None:
     preparer = Preparer(ModelFiles(row.model, row.preprocessor), Words())
     with pytest.raises(BadMedia, match=r"ratio|shape|times"):
         preparer.cost(Media(file_of(2100, 8)))
+
+
+@pytest.mark.parametrize("kind", ["qwen2_5_vl", "qwen3_vl"])
+@pytest.mark.parametrize(
+    "data",
+    [coded_clip("mp4", 30), coded_clip("webm", 9, size=(160, 64)), coded_clip("mp4", 24, turn=90, size=(160, 64))],
+    ids=["mp4", "webm", "turned"],
+)
+def test_a_clips_cost_is_measured_before_a_frame_is_decoded(kind: str, data: bytes) -> None:
+    model = {"model_type": kind, "image_token_id": 5, "video_token_id": 6}
+    preparer = Preparer(ModelFiles(model), Words())
+    media = Media(data, Modality.VIDEO)
+    cost, features = preparer.cost(media), preparer.features(media)
+    assert cost.apart
+    assert cost.tokens == features.tokens
+    assert features.nbytes <= cost.tensors <= features.nbytes + 8192
+    assert preparer.features(media, cost.facts).tokens == features.tokens
+
+
+@pytest.mark.parametrize("kind", ["mp3", "flac", "m4a"])
+@pytest.mark.parametrize("seconds", [0.3, 4.0])
+def test_a_recordings_tensors_are_never_more_than_was_reserved(kind: str, seconds: float) -> None:
+    media = Media(coded_sound(kind, seconds), Modality.AUDIO)
+    for model in ({"model_type": "qwen2_audio", "audio_token_index": 5}, {"model_type": "phi4mm"}):
+        preparer = Preparer(ModelFiles(model), Words())
+        cost, features = preparer.cost(media), preparer.features(media)
+        assert cost.apart
+        assert features.nbytes <= cost.tensors

@@ -40,7 +40,7 @@ def test_the_frames_taken_are_those_written_down(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROCESSORS)
 @pytest.mark.parametrize("index", range(len(CLIPS)))
-def test_the_tensors_of_a_clip_are_those_written_down(name: str, index: int) -> None:
+def test_the_tensors_of_a_clip_are_those_written_down_and_as_large_as_was_said(name: str, index: int) -> None:
     frames, row = clip(*CLIPS[index]), written()[name]["clips"][index]
     item = PROCESSORS[name].item(frames, [0.5 * number for number in range(len(frames))])
     pixels = np.ascontiguousarray(item.tensors["pixel_values_videos"])
@@ -50,6 +50,7 @@ def test_the_tensors_of_a_clip_are_those_written_down(name: str, index: int) -> 
     assert item.tokens == np.prod(row["grid"]) // 4
     assert item.modality is Modality.VIDEO
     assert PROCESSORS[name].measure(item.size, len(frames)) == (item.tokens, item.grid)
+    assert item.nbytes <= PROCESSORS[name].nbytes(item.size, len(frames)) <= item.nbytes + 4096
 
 
 def test_times_lie_in_the_middle_of_each_group_of_frames() -> None:
@@ -64,10 +65,23 @@ def test_seconds_between_groups_are_told_to_qwen_2_5() -> None:
     assert item.tensors["second_per_grid_ts"].tolist() == [0.5]
 
 
+def test_seconds_between_groups_are_those_of_the_frames_that_were_taken() -> None:
+    """Two seconds have at least four frames, whatever the rate that is wanted."""
+    item = qwen2_video({"fps": 1}).clip(clip(64, 48, 20), 10.0)
+    assert item.grid[0] == 2
+    assert item.tensors["second_per_grid_ts"].tolist() == [1.0]
+
+
 @pytest.mark.parametrize("processor", PROCESSORS.values(), ids=PROCESSORS)
 def test_clips_without_frames_or_of_mixed_sizes_are_refused(processor: QwenVideoProcessor) -> None:
     red, small = Image.new("RGB", (40, 40)), Image.new("RGB", (30, 40))
-    for frames, seconds in (([], []), ([red, small], [0.0, 1.0]), ([red], [])):
+    for frames, seconds in (
+        ([], []),
+        ([red, small], [0.0, 1.0]),
+        ([red], []),
+        ([red], [0.0, 1.0]),
+        ([red] * 3, [0.0, 1.0]),
+    ):
         with pytest.raises(BadMedia):
             processor.item(frames, seconds)
     for total, rate in ((0, 1.0), (5, 0.0)):

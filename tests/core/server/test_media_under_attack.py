@@ -3,7 +3,9 @@
 import asyncio
 import gc
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +16,7 @@ import pytest
 from tests.gateway.conftest import eventually
 from tests.gateway.vision_models import picture, qwen2_vl
 from tests.multimodal.hostile import flat_png, scan_bomb
+from tests.multimodal.moving import coded_clip
 
 from smg_core.config import MediaConfig
 from smg_core.engines.base import EngineFacts
@@ -85,6 +88,42 @@ async def test_what_takes_long_holds_up_nothing_short_and_who_waits_is_not_blame
         with pytest.raises(InvalidRequest, match=r"more than 1\.5 s to decode"):
             await first
         assert media._decoders.processes.processes == []
+
+
+async def test_a_clip_that_waits_for_a_process_is_not_blamed_and_holds_up_no_picture(folder: Path) -> None:
+    """The one process stands still over somebody else's clip."""
+    first, second = coded_clip("mp4", 24), coded_clip("mp4", 12)
+    async with serving(folder, processes=1, wait_s=0.2) as (media, model):
+        loading = asyncio.ensure_future(model.load([moving(first)], normalizes=False, tenant="loud"))
+        await eventually(lambda: bool(media._decoders.processes.processes))
+        (process,) = media._decoders.processes.processes
+        os.kill(process, signal.SIGSTOP)
+        with pytest.raises(Overloaded) as waited:
+            await model.load([moving(second)], normalizes=False, tenant="quiet")
+        assert (waited.value.status, waited.value.retry_after) == (503, 1.0)
+        await model.load([item(picture(56, 56))], normalizes=False, tenant="quiet")
+        os.kill(process, signal.SIGCONT)
+        assert (await loading).items[0].features.modality == "video"
+        await model.load([moving(second)], normalizes=False, tenant="quiet")
+
+
+async def test_tokens_and_tensors_of_a_clip_are_counted_before_a_frame_is_decoded(folder: Path) -> None:
+    data = coded_clip("mp4", 120, size=(320, 240))
+    async with serving(folder) as (media, model):
+        costs: list[int] = []
+        await model.load([moving(data)], normalizes=False, check=costs.append)
+        fewer = refusing(costs[0] - 1)
+        model._preparer.features = None  # type: ignore[assignment, method-assign]  # nothing is decoded from here on
+        with pytest.raises(PromptTooLong):
+            await model.load([moving(data)], normalizes=False, check=fewer)
+    async with serving(folder, tensor_bytes=1 << 20) as (media, model):
+        with pytest.raises(InvalidRequest, match="bytes of memory"):
+            await model.load([moving(data)], normalizes=False)
+        assert media.tensor_bytes == 0
+
+
+def moving(data: bytes) -> MediaItem:
+    return MediaItem("video", MediaSource(data=data), "messages[0].parts[0]")
 
 
 async def test_tokens_are_counted_on_the_header_and_nothing_too_long_is_decoded(folder: Path) -> None:
