@@ -45,8 +45,10 @@ def test_the_size_is_the_one_that_the_library_finds(name: str, width: int, heigh
     container, options = WRITTEN[name]
     data = saved(Image.new("RGB", (width, height), "teal"), container, **options)
     header = read_header(data, ALL)
-    stored = tuple(-(-side // 64) * 64 for side in (height, width)) if name == "heic" else (height, width)
-    assert (header.format.name, header.size) == (container, stored)  # HEIC is stored in whole blocks, and cropped
+    assert header.format.name == container
+    beyond = 64 if name == "heic" else 1  # HEIC is stored in whole blocks, and cropped
+    assert header.size.height in range(height, height + beyond)
+    assert header.size.width in range(width, width + beyond)
     assert decode_image(data, ImageLimits(formats=ALL)).size == (width, height)
 
 
