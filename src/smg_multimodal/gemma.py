@@ -13,11 +13,18 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
+from smg_multimodal.keys import ProcessorClass, fixed_size, settled
 from smg_multimodal.resample import BILINEAR, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, ItemFeatures, Size
 
 __all__ = ["Gemma3Processor", "PanAndScan", "gemma3_image"]
+
+_CLASS = ProcessorClass(
+    frozenset({"Gemma3ImageProcessor"}),
+    {"do_resize": True, "size": {"height": 224, "width": 224}},
+    {"do_resize": (True,)},
+)
 
 Box = tuple[int, int, int, int]
 
@@ -77,17 +84,17 @@ class Gemma3Processor:
         return {name: joined([item.tensors[name] for item in items]) for name in ("pixel_values", "num_crops")}
 
 
-def gemma3_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> Gemma3Processor:
-    """From preprocessor_config.json and config.json."""
-    size = config.get("size") or {"height": 224, "width": 224}
+def gemma3_image(config: Mapping[str, Any], model: Mapping[str, Any], processor: Mapping[str, Any]) -> Gemma3Processor:
+    """From preprocessor_config.json, config.json and processor_config.json."""
+    config = settled(config, _CLASS)
     scan = PanAndScan(
         least=int(config.get("pan_and_scan_min_crop_size") or 256),
         most=int(config.get("pan_and_scan_max_num_crops") or 4),
         ratio=float(config.get("pan_and_scan_min_ratio_to_activate") or 1.2),
     )
     return Gemma3Processor(
-        size=Size(int(size["height"]), int(size["width"])),
-        per_view=int(config.get("image_seq_length") or model.get("mm_tokens_per_image") or 256),
+        size=fixed_size(config),
+        per_view=int(processor.get("image_seq_length") or model.get("mm_tokens_per_image") or 256),
         normalizer=normalizer_of(config, HALF, HALF),
         scan=scan if config.get("do_pan_and_scan") else None,
         resample=resample_of(config, BILINEAR),

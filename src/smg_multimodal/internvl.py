@@ -13,11 +13,26 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
+from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
 from smg_multimodal.resample import BICUBIC, resample_of, resize
-from smg_multimodal.transforms import IMAGENET_MEAN, IMAGENET_STD, Normalizer, normalizer_of, write_tiles
+from smg_multimodal.transforms import (
+    CLIP_MEAN,
+    CLIP_STD,
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    Normalizer,
+    normalizer_of,
+    write_tiles,
+)
 from smg_multimodal.types import Array, ItemFeatures, Size
 
-__all__ = ["InternVlProcessor", "internvl_image", "nearest_grid"]
+__all__ = ["InternVlProcessor", "internvl_chat_image", "internvl_image", "nearest_grid"]
+
+_CLASS = ProcessorClass(
+    frozenset({"GotOcr2ImageProcessor"}), {"do_resize": True, "size": {"height": 384, "width": 384}, "max_patches": 12}
+)
+_ORIGINAL = ProcessorClass(frozenset({"CLIPImageProcessor"}), {"do_resize": True}, {"do_resize": (True,)})
+"""What files of internvl_chat name. The model's own code reads the picture's arithmetic there, and tiles from config.json."""
 
 
 def nearest_grid(size: Size, tile: Size, least: int, most: int) -> tuple[int, int]:
@@ -37,7 +52,7 @@ def nearest_grid(size: Size, tile: Size, least: int, most: int) -> tuple[int, in
 
 @dataclass(frozen=True, slots=True)
 class InternVlProcessor:
-    """Pictures to (tiles, 3, height, width) floats, the thumbnail last; `per_tile` tokens for each of them."""
+    """Pictures to (tiles, 3, height, width) floats, the thumbnail (if any) last; `per_tile` tokens for each of them."""
 
     tile: Size
     per_tile: int
@@ -45,22 +60,26 @@ class InternVlProcessor:
     least: int = 1
     most: int = 12
     resample: Image.Resampling = BICUBIC
+    thumbnail: bool = True
+
+    def _views(self, tiles: int) -> int:
+        return tiles + (self.thumbnail and tiles > 1)
 
     def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:
         """Tokens, and the (rows, columns) of the grid."""
         columns, rows = nearest_grid(size, self.tile, self.least, self.most) if self.most > 1 else (1, 1)
         tiles = rows * columns
-        return (tiles + (tiles > 1)) * self.per_tile, (rows, columns)
+        return self._views(tiles) * self.per_tile, (rows, columns)
 
     def item(self, image: Image.Image) -> ItemFeatures:
         """The tensors of one RGB picture."""
         size = Size(image.height, image.width)
         tokens, (rows, columns) = self.measure(size)
         tiles = rows * columns
-        out = np.empty((tiles + (tiles > 1), 3, *self.tile), np.float32)
+        out = np.empty((self._views(tiles), 3, *self.tile), np.float32)
         stretched = Size(rows * self.tile.height, columns * self.tile.width)
         write_tiles(out[:tiles], resize(image, stretched, self.resample), self.normalizer)
-        if tiles > 1:
+        if len(out) > tiles:
             write_tiles(out[tiles:], resize(image, self.tile, self.resample), self.normalizer)
         tensors: dict[str, Array] = {"pixel_values": out, "num_patches": np.array([len(out)], np.int64)}
         return ItemFeatures(tensors, size, tokens, (rows, columns))
@@ -70,22 +89,52 @@ class InternVlProcessor:
         return {name: joined([item.tensors[name] for item in items]) for name in ("pixel_values", "num_patches")}
 
 
-def internvl_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> InternVlProcessor:
-    """From preprocessor_config.json and config.json.
-
-    `crop_to_patches` is not read: published files say false, and the model's processor asks for crops all the same.
-    """
-    size = config.get("size") or {"height": 448, "width": 448}
-    tile = Size(int(size["height"]), int(size["width"]))
+def _tokens_of(tile: Size, model: Mapping[str, Any]) -> int:
+    """How many tokens the model makes of a tile."""
     patch = (model.get("vision_config") or {}).get("patch_size") or 14
     patch = int(patch[0] if isinstance(patch, list | tuple) else patch)
     ratio = float(model.get("downsample_ratio") or 0.5)
-    per_tile = int((tile.height // patch) * (tile.width // patch) * ratio**2)
+    return int((tile.height // patch) * (tile.width // patch) * ratio**2)
+
+
+def internvl_image(
+    config: Mapping[str, Any], model: Mapping[str, Any], processor: Mapping[str, Any]
+) -> InternVlProcessor:
+    """From preprocessor_config.json, config.json and processor_config.json, as transformers publishes the model.
+
+    `crop_to_patches` is not read: published files say false, and the model's processor asks for crops all the same.
+    """
+    config = settled(config, _CLASS)
+    tile, most = fixed_size(config), int(config["max_patches"])
+    if not config["do_resize"] and most <= 1:
+        raise refused("do_resize", False, "a tile has the model's size")
+    length = processor.get("image_seq_length") or model.get("image_seq_length")
     return InternVlProcessor(
         tile=tile,
-        per_tile=int(model.get("image_seq_length") or per_tile),
-        normalizer=normalizer_of(config, IMAGENET_MEAN, IMAGENET_STD),
+        per_tile=int(length or _tokens_of(tile, model)),
+        normalizer=normalizer_of(config, CLIP_MEAN, CLIP_STD),
         least=int(config.get("min_patches") or 1),
-        most=int(config.get("max_patches") or 12),
+        most=most,
         resample=resample_of(config, BICUBIC),
+    )
+
+
+def internvl_chat_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> InternVlProcessor:
+    """From config.json and preprocessor_config.json, as the model's authors published it.
+
+    The tile is `force_image_size`, else the tower's; `min_dynamic_patch` to `max_dynamic_patch` tiles are made where
+    `dynamic_image_size` is true, else one.
+    """
+    config = settled(config, _ORIGINAL)
+    side = int(model.get("force_image_size") or (model.get("vision_config") or {}).get("image_size") or 448)
+    tile = Size(side, side)
+    dynamic = bool(model.get("dynamic_image_size", True))
+    return InternVlProcessor(
+        tile=tile,
+        per_tile=_tokens_of(tile, model),
+        normalizer=normalizer_of(config, IMAGENET_MEAN, IMAGENET_STD),
+        least=int(model.get("min_dynamic_patch") or 1) if dynamic else 1,
+        most=int(model.get("max_dynamic_patch") or 12) if dynamic else 1,
+        resample=resample_of(config, BICUBIC),
+        thumbnail=bool(model.get("use_thumbnail", True)),
     )

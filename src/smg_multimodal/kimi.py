@@ -13,11 +13,16 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
+from smg_multimodal.keys import ProcessorClass, refused, settled
 from smg_multimodal.resample import BICUBIC, on_canvas, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, fused_normalizer, normalizer_of, write_patches
 from smg_multimodal.types import Array, ItemFeatures, Size
 
 __all__ = ["MoonVitProcessor", "kimi_image"]
+
+_CLASS = ProcessorClass(
+    frozenset({"Kimi_K25ImageProcessor", "KimiK25VisionProcessor"}), {"do_resize": True}, {"do_resize": (True,)}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,10 @@ class MoonVitProcessor:
 def kimi_image(config: Mapping[str, Any]) -> MoonVitProcessor:
     """From preprocessor_config.json, in transformers' form or the original's `media_proc_cfg`."""
     original = config.get("media_proc_cfg") or {}
+    config = settled(config, _CLASS)
     size = config.get("size") or {}
+    if size.get("max_height") != size.get("max_width") or not set(size) <= {"max_height", "max_width"}:
+        raise refused("size", dict(size), "max_height and max_width are needed, and alike")
     merged = {**original, **config}
     return MoonVitProcessor(
         normalizer=normalizer_of(merged, HALF, HALF, fused_normalizer),

@@ -14,11 +14,18 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
+from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
 from smg_multimodal.resample import BILINEAR, on_canvas, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, bfloat16_normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, ItemFeatures, Size
 
 __all__ = ["Llama4Processor", "llama4_image"]
+
+_CLASS = ProcessorClass(
+    frozenset({"Llama4ImageProcessor"}),
+    {"do_resize": True, "do_rescale": True, "do_normalize": True},
+    {"do_resize": (True,)},
+)
 
 
 def _canvases(most: int) -> tuple[tuple[int, int], ...]:
@@ -100,7 +107,14 @@ class Llama4Processor:
 def llama4_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> Llama4Processor:
     """From preprocessor_config.json and config.json."""
     vision = model.get("vision_config") or {}
-    tile = int((config.get("size") or {}).get("height") or vision.get("image_size") or 336)
+    side = vision.get("image_size") or 336
+    config = settled({"size": {"height": side, "width": side}, **config}, _CLASS)
+    size = fixed_size(config)
+    if size.height != size.width:
+        raise refused("size", dict(config["size"]), "tiles are squares")
+    if config["do_normalize"] and not config["do_rescale"]:
+        raise refused("do_rescale", False, "bytes are not normalised unless they are rescaled")
+    tile = size.height
     ratio = float(vision.get("pixel_shuffle_ratio") or 0.5)
     per_side = tile // int(vision.get("patch_size") or 14)
     return Llama4Processor(

@@ -6,16 +6,16 @@ transformers' image_processing_pil_llava, _llava_next, _llava_onevision and thei
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined, padded
-from smg_multimodal.errors import BadMedia, UnsupportedModel
+from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
 from smg_multimodal.resample import BICUBIC, centre_crop, on_canvas, resample_of, resize
-from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, normalizer_of, write_tiles
+from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, HALF, Normalizer, means_of, normalizer_of, write_tiles
 from smg_multimodal.types import Array, Bytes8, ItemFeatures, Size
 
 __all__ = [
@@ -26,6 +26,22 @@ __all__ = [
     "llava_next_image",
     "onevision_image",
 ]
+
+_PICTURE = {"do_resize": True, "image_mean": CLIP_MEAN, "image_std": CLIP_STD}
+_CLIP_SIZES = {"size": {"shortest_edge": 224}, "crop_size": {"height": 224, "width": 224}, "do_center_crop": True}
+_LLAVA = ProcessorClass(frozenset({"LlavaImageProcessor"}), {**_PICTURE, **_CLIP_SIZES}, squares=False)
+_CLIP = ProcessorClass(frozenset({"CLIPImageProcessor"}), {**_PICTURE, **_CLIP_SIZES}, squares=False)
+_SIGLIP = ProcessorClass(
+    frozenset({"SiglipImageProcessor"}),
+    {"do_resize": True, "image_mean": HALF, "image_std": HALF, "size": {"height": 224, "width": 224}},
+    squares=False,
+)
+_NEXT = ProcessorClass(frozenset({"LlavaNextImageProcessor"}), {**_PICTURE, **_CLIP_SIZES}, squares=False)
+_ONEVISION = ProcessorClass(
+    frozenset({"LlavaOnevisionImageProcessor"}), {**_PICTURE, "size": {"height": 384, "width": 384}}, squares=False
+)
+_CLASS_TOKENS = {"clip_vision_model": 1}
+"""Embeddings of a tower that stand for no patch, where processor_config.json does not count them."""
 
 _ONEVISION_SIDES = (384, 768, 1152, 1536, 1920, 2304)
 _NEXT_PINPOINTS = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008))
@@ -58,12 +74,13 @@ def _around(mean: Sequence[float]) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class SquareProcessor:
-    """One square of `crop` per picture: shortest edge to `edge`, then the middle; (1, 3, height, width) floats.
+    """A picture of the size `crop` per picture, (1, 3, height, width) floats: scaled, then the middle of it.
 
+    `scaled` is a size that pictures are stretched to, the length of their shortest edge, or None where they keep their size.
     With `square` the picture is first laid in the middle of a square of its longer side, filled with `mean`.
     """
 
-    edge: int
+    scaled: Size | int | None
     crop: Size
     tokens: int
     normalizer: Normalizer
@@ -76,17 +93,19 @@ class SquareProcessor:
         del size
         return self.tokens, (1, 1)
 
-    def _shortest_edge(self, size: Size) -> Size:
+    def _target(self, size: Size) -> Size:
+        if not isinstance(self.scaled, int):
+            return self.scaled or size
         short, long = sorted(size)
-        other = int(self.edge * long / short)
-        return Size(other, self.edge) if size.width <= size.height else Size(self.edge, other)
+        other = int(self.scaled * long / short)
+        return Size(other, self.scaled) if size.width <= size.height else Size(self.scaled, other)
 
     def item(self, image: Image.Image) -> ItemFeatures:
         """The tensors of one RGB picture."""
         size = Size(image.height, image.width)
         fill = _around(self.mean) if self.square else None
         source = size if fill is None else Size(max(size), max(size))
-        resized = resize(image, self._shortest_edge(source), self.resample, fill)
+        resized = resize(image, self._target(source), self.resample, fill)
         out = np.empty((1, 3, *self.crop), np.float32)
         write_tiles(out, centre_crop(resized, self.crop), self.normalizer)
         return ItemFeatures({"pixel_values": out}, size, self.tokens, (1, 1))
@@ -115,8 +134,9 @@ class AnyResolutionProcessor:
 
     def __post_init__(self) -> None:
         """Refuse canvases that tiles do not cover exactly."""
-        if any(canvas.height % self.tile or canvas.width % self.tile for canvas in self.canvases):
-            raise UnsupportedModel(f"every canvas must be a multiple of the tile of {self.tile} pixels")
+        for canvas in self.canvases:
+            if canvas.height % self.tile or canvas.width % self.tile:
+                raise refused("image_grid_pinpoints", tuple(canvas), f"this is no multiple of the size, {self.tile}")
 
     def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:
         """Tokens (the model drops the canvas's padding and adds a newline per row), and canvas tiles (rows, columns)."""
@@ -169,37 +189,80 @@ class AnyResolutionProcessor:
         }
 
 
-def _select(model: Mapping[str, Any]) -> int:
-    """-1 where the class token's place is dropped from a count that includes it, else 0."""
-    return -1 if model.get("vision_feature_select_strategy", "default") == "default" else 0
+@dataclass(frozen=True, slots=True)
+class _Tower:
+    """What the files say of the embeddings of a tile of `tile` pixels: along its sides, and how many more there are."""
+
+    tall: int
+    wide: int
+    extra: int
 
 
-def _side(model: Mapping[str, Any], tile: int, patch: int) -> int:
-    return tile // int((model.get("vision_config") or {}).get("patch_size") or patch)
+def _tower(tile: Size, model: Mapping[str, Any], processor: Mapping[str, Any], strategy: str) -> _Tower:
+    """processor_config.json stands before config.json. A strategy of "default" drops the first embedding of each tile;
+    `strategy` is what is meant where neither file has one."""
+    vision = model.get("vision_config") or {}
+    patch = int(processor.get("patch_size") or vision.get("patch_size") or 14)
+    more = processor.get("num_additional_image_tokens")
+    if more is None:
+        more = _CLASS_TOKENS.get(str(vision.get("model_type") or "clip_vision_model"), 0)
+    key = "vision_feature_select_strategy"
+    chosen = processor.get(key) or model.get(key) or strategy
+    if chosen not in ("default", "full"):
+        raise refused(key, chosen, "only 'default' or 'full' is done here")
+    return _Tower(tile.height // patch, tile.width // patch, int(more) - (chosen == "default"))
 
 
-def _square_size(config: Mapping[str, Any], fallback: int) -> int:
-    size = config.get("size") or {}
-    if isinstance(size, int):
-        return size
-    return int(size.get("shortest_edge") or size.get("height") or fallback)
-
-
-def llava_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> SquareProcessor:
-    """The processor of LLaVA 1.5 and its kin, from preprocessor_config.json and config.json."""
-    edge = _square_size(config, 224)
-    crop = config.get("crop_size") or edge
-    crop_size = Size(crop, crop) if isinstance(crop, int) else Size(int(crop["height"]), int(crop["width"]))
-    side = _side(model, crop_size.height, 14)
+def llava_image(config: Mapping[str, Any], model: Mapping[str, Any], processor: Mapping[str, Any]) -> SquareProcessor:
+    """The processor of LLaVA 1.5 and its kin, from preprocessor_config.json, config.json and processor_config.json."""
+    config = settled(config, _LLAVA, _CLIP, _SIGLIP)
+    padded = bool(config.get("do_pad"))
+    square = padded and config["image_processor_type"] in _LLAVA.names
+    scaled = _scaled(config)
+    crop = _cropped(config, scaled, square=square)
+    if padded and not square and Size(**config.get("pad_size", crop._asdict())) != crop:
+        raise refused("pad_size", dict(config["pad_size"]), "nothing is laid around the picture")
+    tower = _tower(crop, model, processor, "default")
     return SquareProcessor(
-        edge=edge,
-        crop=crop_size,
-        tokens=side * _side(model, crop_size.width, 14) + 1 + _select(model),
+        scaled=scaled,
+        crop=crop,
+        tokens=tower.tall * tower.wide + tower.extra,
         normalizer=normalizer_of(config, CLIP_MEAN, CLIP_STD),
         resample=resample_of(config, BICUBIC),
-        square=bool(config.get("do_pad")),
-        mean=tuple(config.get("image_mean") or CLIP_MEAN),
+        square=square,
+        mean=means_of(config, CLIP_MEAN),
     )
+
+
+def _scaled(config: Mapping[str, Any]) -> Size | int | None:
+    if not config["do_resize"]:
+        return None
+    if set(config["size"]) == {"shortest_edge"}:
+        return int(config["size"]["shortest_edge"])
+    return fixed_size(config)
+
+
+def _cropped(config: Mapping[str, Any], scaled: Size | int | None, *, square: bool) -> Size:
+    """The size of every picture in the end; `square` ones are squares before they are scaled."""
+    if config.get("do_center_crop"):
+        return fixed_size(config, "crop_size")
+    if isinstance(scaled, Size):
+        return scaled
+    if scaled is not None and square:
+        return Size(scaled, scaled)
+    raise refused("do_center_crop", False, "all pictures must have one size in the end")
+
+
+def _tile(config: Mapping[str, Any]) -> int:
+    """The side of the square that every tile is. Raises `UnsupportedModel` where tiles would be resized or cropped once more."""
+    sides = set(config["size"].values())
+    if len(sides) != 1 or not set(config["size"]) <= {"shortest_edge", "height", "width"}:
+        raise refused("size", dict(config["size"]), "tiles are squares")
+    (side,) = sides
+    crop = config.get("crop_size")
+    if crop is not None and dict(crop) != {"height": side, "width": side}:
+        raise refused("crop_size", dict(crop), f"it must be the size, {side}x{side}")
+    return int(side)
 
 
 def _pinpoints(
@@ -209,37 +272,49 @@ def _pinpoints(
     return tuple(Size(int(height), int(width)) for height, width in points)
 
 
-def llava_next_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> AnyResolutionProcessor:
-    """The processor of LLaVA-NeXT (1.6), from preprocessor_config.json and config.json."""
-    tile = _square_size(config, 224)
+def _tiles(
+    config: Mapping[str, Any],
+    model: Mapping[str, Any],
+    processor: Mapping[str, Any],
+    pinpoints: Sequence[Sequence[int]],
+    strategy: str,
+) -> AnyResolutionProcessor:
+    tile = _tile(config)
+    tower = _tower(Size(tile, tile), model, processor, strategy)
     return AnyResolutionProcessor(
-        canvases=_pinpoints(config, model, _NEXT_PINPOINTS),
+        canvases=_pinpoints(config, model, pinpoints),
         tile=tile,
-        side=_side(model, tile, 14),
+        side=tower.tall,
         normalizer=normalizer_of(config, CLIP_MEAN, CLIP_STD),
         resample=resample_of(config, BICUBIC),
-        extra=1 + _select(model),
-        mean=tuple(config.get("image_mean") or CLIP_MEAN),
+        extra=tower.extra,
+        mean=means_of(config, CLIP_MEAN),
     )
 
 
-def onevision_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> AnyResolutionProcessor:
-    """The processor of LLaVA-OneVision, from preprocessor_config.json and config.json.
+def llava_next_image(
+    config: Mapping[str, Any], model: Mapping[str, Any], processor: Mapping[str, Any]
+) -> AnyResolutionProcessor:
+    """The processor of LLaVA-NeXT (1.6), from preprocessor_config.json, config.json and processor_config.json."""
+    return _tiles(settled(config, _NEXT), model, processor, _NEXT_PINPOINTS, "default")
 
-    `vision_aspect_ratio` "anyres_max_N" bounds the features at N tiles' worth.
+
+def onevision_image(
+    config: Mapping[str, Any], model: Mapping[str, Any], processor: Mapping[str, Any]
+) -> AnyResolutionProcessor:
+    """The processor of LLaVA-OneVision, from preprocessor_config.json, config.json and processor_config.json.
+
+    `vision_aspect_ratio` "anyres_max_N" bounds the features at N tiles' worth; `num_image_tokens` are those of a tile.
     """
-    tile = _square_size(config, 384)
-    ratio = str(model.get("vision_aspect_ratio") or "anyres_max_9")
-    if not ratio.startswith("anyres_max_"):
-        raise BadMedia(f"vision_aspect_ratio {ratio!r} is not of the form anyres_max_N")
-    strategy = model.get("vision_feature_select_strategy", "full")
-    return AnyResolutionProcessor(
-        canvases=_pinpoints(config, model, [(a, b) for a in _ONEVISION_SIDES for b in _ONEVISION_SIDES]),
-        tile=tile,
-        side=_side(model, tile, 14),
-        normalizer=normalizer_of(config, CLIP_MEAN, CLIP_STD),
-        resample=resample_of(config, BICUBIC),
-        limit=int(ratio.removeprefix("anyres_max_")),
-        extra=-1 if strategy == "default" else 0,
-        mean=tuple(config.get("image_mean") or CLIP_MEAN),
-    )
+    key = "vision_aspect_ratio"
+    ratio = str(processor.get(key) or model.get(key) or "anyres_max_9")
+    most = ratio.removeprefix("anyres_max_")
+    if most == ratio or not most.isdecimal():
+        raise refused(key, ratio, "only anyres_max_N is done here")
+    pinpoints = [(a, b) for a in _ONEVISION_SIDES for b in _ONEVISION_SIDES]
+    # A tower of SigLIP has no embedding besides those of the patches.
+    processor = {"num_additional_image_tokens": 0, **processor}
+    made = _tiles(settled(config, _ONEVISION), model, processor, pinpoints, "full")
+    tokens = processor.get("num_image_tokens")
+    side = made.side if tokens is None else math.isqrt(int(tokens))
+    return replace(made, limit=int(most), side=side)

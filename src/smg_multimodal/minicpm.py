@@ -13,11 +13,14 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
+from smg_multimodal.keys import ProcessorClass, settled
 from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, normalizer_of, write_columns
 from smg_multimodal.types import Array, ItemFeatures, Size
 
 __all__ = ["MiniCpmProcessor", "minicpm_image"]
+
+_CLASS = ProcessorClass(frozenset({"MiniCPMV4_6ImageProcessor"}), {"do_resize": True}, {"do_resize": (True,)})
 
 
 def _multiple(length: float, divisor: int) -> int:
@@ -117,6 +120,7 @@ class MiniCpmProcessor:
 
 def minicpm_image(config: Mapping[str, Any]) -> MiniCpmProcessor:
     """From preprocessor_config.json."""
+    config = settled(config, _CLASS)
     return MiniCpmProcessor(
         normalizer=normalizer_of(config, HALF, HALF),
         most=1 if config.get("slice_mode") is False else int(config.get("max_slice_nums") or 9),

@@ -16,6 +16,7 @@ from PIL import Image
 
 from smg_multimodal.collate import joined, padded
 from smg_multimodal.errors import BadMedia
+from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
 from smg_multimodal.resample import BILINEAR, on_canvas, resize
 from smg_multimodal.transforms import (
     CLIP_MEAN,
@@ -32,6 +33,14 @@ __all__ = ["Phi3Processor", "Phi4Processor", "phi3_image", "phi4_image", "write_
 
 Doubles = np.ndarray[Any, np.dtype[np.float64]]
 
+_PHI3 = ProcessorClass(frozenset({"Phi3VImageProcessor"}))
+_PHI4 = ProcessorClass(
+    frozenset({"Phi4MultimodalImageProcessor", "Phi4MMImageProcessor"}),
+    {"size": {"height": 448, "width": 448}, "patch_size": 14, "dynamic_hd": 36, "resample": 3},
+    {"resample": (3,)},
+)
+_PHI4_LINES = 16
+"""Rows and columns of tokens of a tile: transformers counts that many, whatever the sizes."""
 _WHITE = (255, 255, 255)
 _CUBIC = -0.75
 
@@ -226,6 +235,7 @@ class Phi4Processor:
 
 def phi3_image(config: Mapping[str, Any]) -> Phi3Processor:
     """From preprocessor_config.json."""
+    config = settled(config, _PHI3)
     return Phi3Processor(
         normalizer=normalizer_of(config, CLIP_MEAN, CLIP_STD),
         most=int(config.get("num_crops") or 16),
@@ -235,10 +245,16 @@ def phi3_image(config: Mapping[str, Any]) -> Phi3Processor:
 
 def phi4_image(config: Mapping[str, Any]) -> Phi4Processor:
     """From preprocessor_config.json."""
-    size = config.get("size") or {}
+    config = settled(config, _PHI4)
+    size, patch = fixed_size(config), int(config["patch_size"])
+    if size.height != size.width:
+        raise refused("size", dict(config["size"]), "tiles are squares")
+    if -(-(size.height // patch) // 2) != _PHI4_LINES or size.height % patch:
+        key = "size" if patch == _PHI4.defaults["patch_size"] else "patch_size"
+        raise refused(key, config[key], f"a tile has {_PHI4_LINES}x{_PHI4_LINES} tokens")
     return Phi4Processor(
         normalizer=normalizer_of(config, HALF, HALF, fused_normalizer),
-        tile=int(size.get("height") or 448),
-        patch=int(config.get("patch_size") or 14),
-        most=int(config.get("dynamic_hd") or 36),
+        tile=size.height,
+        patch=patch,
+        most=int(config["dynamic_hd"]),
     )

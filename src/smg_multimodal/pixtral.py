@@ -13,11 +13,18 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined, padded
+from smg_multimodal.keys import ProcessorClass, refused, settled
 from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, ItemFeatures, Size
 
 __all__ = ["PixtralProcessor", "pixtral_image"]
+
+_CLASS = ProcessorClass(
+    frozenset({"PixtralImageProcessor"}),
+    {"do_resize": True, "do_center_crop": False, "size": {"longest_edge": 1024}},
+    {"do_resize": (True,), "do_center_crop": (False,)},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +71,24 @@ class PixtralProcessor:
         }
 
 
-def _side(value: Any, fallback: int) -> int:
-    if isinstance(value, Mapping):
-        return int(value.get("height") or fallback)
-    return int(value or fallback)
+def _side(value: Any) -> int:
+    sides = tuple(value.values()) if isinstance(value, Mapping) else (value,)
+    if len(set(sides)) != 1:
+        raise refused("patch_size", value, "patches are squares")
+    return int(sides[0])
 
 
 def pixtral_image(
     config: Mapping[str, Any], model: Mapping[str, Any], processor: Mapping[str, Any]
 ) -> PixtralProcessor:
     """From preprocessor_config.json, config.json and processor_config.json."""
-    size = config.get("size") or {"longest_edge": 1024}
-    longest = size.get("longest_edge")
     vision = model.get("vision_config") or {}
-    patch = _side(processor.get("patch_size") or config.get("patch_size") or vision.get("patch_size"), 16)
+    patch = _side(processor.get("patch_size") or config.get("patch_size") or vision.get("patch_size") or 16)
+    config = settled(config, _CLASS)
+    size = config["size"]
+    if set(size) not in ({"longest_edge"}, {"height", "width"}):
+        raise refused("size", dict(size), "longest_edge, or height and width, are needed")
+    longest = size.get("longest_edge")
     merge = int(processor.get("spatial_merge_size") or model.get("spatial_merge_size") or 1)
     return PixtralProcessor(
         longest=Size(longest, longest) if longest else Size(int(size["height"]), int(size["width"])),

@@ -15,6 +15,7 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.errors import BadMedia
+from smg_multimodal.keys import ProcessorClass, refused, settled
 from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import (
     CLIP_MEAN,
@@ -38,6 +39,20 @@ __all__ = [
 ]
 
 _MAX_ASPECT = 200
+_RESIZED = {"do_resize": (True,)}
+_QWEN2_VL = ProcessorClass(
+    frozenset({"Qwen2VLImageProcessor", "Qwen2_5_VLImageProcessor", "Qwen3VLImageProcessor"}),
+    {"do_resize": True, "size": {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280}},
+    _RESIZED,
+    squares=False,
+)
+_GLM = ProcessorClass(
+    frozenset({"Glm4vImageProcessor", "Glm46VImageProcessor"}),
+    {"do_resize": True, "size": {"shortest_edge": 112 * 112, "longest_edge": 28 * 28 * 15000}},
+    _RESIZED,
+    squares=False,
+)
+_FIRST_QWEN = ProcessorClass(frozenset({"CLIPImageProcessor"}), {"do_resize": True}, _RESIZED)
 
 
 def _check_aspect(height: float, width: float) -> None:
@@ -151,7 +166,7 @@ class StretchProcessor:
 
 def first_qwen_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> StretchProcessor:
     """The processor of the first Qwen-VL, from the `visual` part of its config.json."""
-    visual = model.get("visual") or {}
+    visual, config = model.get("visual") or {}, settled(config, _FIRST_QWEN)
     side = int(visual.get("image_size") or 448)
     return StretchProcessor(
         size=Size(side, side),
@@ -161,27 +176,32 @@ def first_qwen_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> Str
     )
 
 
-def _bounds(config: Mapping[str, Any], least: int, most: int) -> tuple[int, int]:
-    size = config.get("size") or {}
-    least = config.get("min_pixels") or size.get("shortest_edge") or size.get("min_pixels") or least
-    most = config.get("max_pixels") or size.get("longest_edge") or size.get("max_pixels") or most
-    return int(least), int(most)
-
-
 def qwen_image(config: Mapping[str, Any]) -> PatchImageProcessor:
-    """The processor that a Qwen2-VL, Qwen2.5-VL or Qwen3-VL preprocessor_config.json describes."""
-    return _patch_processor(config, *_bounds(config, 56 * 56, 28 * 28 * 1280), volumetric=False)
+    """The processor that a Qwen2-VL, Qwen2.5-VL or Qwen3-VL preprocessor_config.json describes. `min_pixels` and `max_pixels`
+    stand before `size`."""
+    config = settled(config, _QWEN2_VL)
+    sides = dict(config["size"])
+    least = config.get("min_pixels") or sides.get("shortest_edge") or sides.get("min_pixels")
+    most = config.get("max_pixels") or sides.get("longest_edge") or sides.get("max_pixels")
+    return _patch_processor(config, least, most, volumetric=False)
 
 
 def glm_image(config: Mapping[str, Any]) -> PatchImageProcessor:
     """The processor that a GLM-4.1V, GLM-4.5V or GLM-4.6V preprocessor_config.json describes."""
-    return _patch_processor(config, *_bounds(config, 112 * 112, 28 * 28 * 15000), volumetric=True)
+    config = settled(config, _GLM)
+    return _patch_processor(
+        config, config["size"].get("shortest_edge"), config["size"].get("longest_edge"), volumetric=True
+    )
 
 
-def _patch_processor(config: Mapping[str, Any], least: int, most: int, *, volumetric: bool) -> PatchImageProcessor:
+def _patch_processor(
+    config: Mapping[str, Any], least: int | None, most: int | None, *, volumetric: bool
+) -> PatchImageProcessor:
+    if least is None or most is None:
+        raise refused("size", dict(config["size"]), "shortest_edge and longest_edge are needed")
     return PatchImageProcessor(
-        least=least,
-        most=most,
+        least=int(least),
+        most=int(most),
         patch=int(config.get("patch_size") or 14),
         merge=int(config.get("merge_size") or 2),
         temporal=int(config.get("temporal_patch_size") or 2),

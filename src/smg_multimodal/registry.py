@@ -99,13 +99,21 @@ def _configured(text: str, *keys: str) -> Callable[[ModelFiles, Vocabulary], Pro
     return make
 
 
+def _internvl_image(files: ModelFiles) -> ImageProcessor:
+    if files.model.get("model_type") == "internvl_chat":
+        return internvl.internvl_chat_image(files.image, files.model)
+    return internvl.internvl_image(files.image, files.model, files.processor)
+
+
 def _llama4_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
     per_tile = llama4.llama4_image(files.image, files.model).per_tile
     return prompts.llama4_rule(vocabulary, per_tile, files.model.get("image_token_index"))
 
 
 def _gemma_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
-    return prompts.gemma_rule(vocabulary, gemma.gemma3_image(files.image, files.model).per_view, files.model)
+    return prompts.gemma_rule(
+        vocabulary, gemma.gemma3_image(files.image, files.model, files.processor).per_view, files.model
+    )
 
 
 def _pixtral_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
@@ -156,21 +164,21 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "llava",
         frozenset({"llava", "vipllava"}),
-        lambda files: llava.llava_image(files.image, files.model),
+        lambda files: llava.llava_image(files.image, files.model, files.processor),
         _configured("<image>", "image_token_index", "image_token_id"),
         {"pixel_values": Batched()},
     ),
     Family(
         "llava-next",
         frozenset({"llava_next"}),
-        lambda files: llava.llava_next_image(files.image, files.model),
+        lambda files: llava.llava_next_image(files.image, files.model, files.processor),
         _configured("<image>", "image_token_index", "image_token_id"),
         _SIZED,
     ),
     Family(
         "llava-onevision",
         frozenset({"llava_onevision"}),
-        lambda files: llava.onevision_image(files.image, files.model),
+        lambda files: llava.onevision_image(files.image, files.model, files.processor),
         _configured("<image>", "image_token_index", "image_token_id"),
         _SIZED,
         several=llava.AnyResolutionProcessor.whole,
@@ -226,14 +234,14 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "gemma-3",
         frozenset({"gemma3"}),
-        lambda files: gemma.gemma3_image(files.image, files.model),
+        lambda files: gemma.gemma3_image(files.image, files.model, files.processor),
         _gemma_prompt,
         {"pixel_values": Flat("num_patches"), "num_crops": Batched()},
     ),
     Family(
         "internvl",
         frozenset({"internvl", "internvl_chat"}),
-        lambda files: internvl.internvl_image(files.image, files.model),
+        _internvl_image,
         lambda files, vocabulary: prompts.internvl_rule(vocabulary, files.model.get("image_token_id")),
         {"pixel_values": Flat("num_patches"), "num_patches": Batched()},
     ),

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.kernel import attempted, compiled
 from smg_multimodal.layouts import columns_written, patches_written, tiles_written
 from smg_multimodal.types import Bytes8, Float32
@@ -30,6 +31,7 @@ __all__ = [
     "Normalizer",
     "bfloat16_normalizer",
     "fused_normalizer",
+    "means_of",
     "normalizer_of",
     "rescale_normalizer",
     "write_columns",
@@ -144,16 +146,37 @@ def normalizer_of(
     """The arithmetic a preprocessor configuration describes; `mean` and `std` where it names none.
 
     Reads do_rescale, rescale_factor, do_normalize, image_mean and image_std. `make` replaces the PIL backend's arithmetic
-    for families that are not processed by it; those rescale and normalise both or neither.
+    for families that are not processed by it; it is that of both steps together.
     """
     factor = float(config.get("rescale_factor") or 1 / 255)
-    mean, std = config.get("image_mean") or mean, config.get("image_std") or std
-    rescale = None if config.get("do_rescale") is False else factor
-    if make is not None and (rescale or config.get("do_normalize") is not False):
+    mean, std = means_of(config, mean), means_of(config, std, "image_std")
+    rescales, normalizes = config.get("do_rescale") is not False, config.get("do_normalize") is not False
+    if make is not None and rescales and normalizes:
         return make(mean, std, factor)
-    if config.get("do_normalize") is False:
-        return rescale_normalizer(None, None, rescale)
-    return rescale_normalizer(mean, std, rescale)
+    if make is not None and normalizes:
+        return fused_normalizer(mean, std, 1.0)
+    if make is not None and rescales:
+        return _single_rescaler(factor)
+    rescale = factor if rescales else None
+    return rescale_normalizer(mean, std, rescale) if normalizes else rescale_normalizer(None, None, rescale)
+
+
+def means_of(config: Mapping[str, Any], default: Sequence[float], key: str = "image_mean") -> tuple[float, ...]:
+    """The three numbers under `key`, which may be written as one for all channels, or `default`.
+
+    Raises `UnsupportedModel` where there are neither one nor three."""
+    found = config.get(key)
+    values = default if found is None else [found] * 3 if isinstance(found, int | float) else list(found)
+    if len(values) != 3:
+        raise UnsupportedModel(f"{key} {found!r} in the processor's configuration: one number or three are needed")
+    return tuple(float(value) for value in values)
+
+
+def _single_rescaler(factor: float) -> Normalizer:
+    """The torchvision backend's `v * factor` alone, in single precision."""
+    value = np.float32(factor)
+    table = np.stack([np.arange(256, dtype=np.float32) * value] * 3)
+    return _with_steps(table, [[[(np.multiply, value)]] * 3], _proved(table, float(value), 0.0, 1.0))
 
 
 def fused_normalizer(

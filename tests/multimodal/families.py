@@ -133,6 +133,7 @@ FAMILIES = {
             "pixtral",
             tensors=("pixel_values", "image_sizes"),
             processor={"processor_class": "PixtralProcessor", "patch_size": 16},
+            call={"patch_size": 16},
         ),
         Family(
             "mistral-3",
@@ -182,6 +183,7 @@ FAMILIES = {
             {"model_type": "internvl", "downsample_ratio": 0.5, "vision_config": {"patch_size": [14, 14]}},
             "got_ocr2",
             tensors=("pixel_values", "num_patches"),
+            call={"crop_to_patches": True},
         ),
         Family(
             "minicpm-v-4.6",
@@ -231,15 +233,23 @@ FAMILIES = {
 }
 
 
-def reference_processor(family: Family) -> Any:
-    """transformers' PIL processor of the family, configured alike."""
-    module = importlib.import_module(f"transformers.models.{family.reference}.image_processing_pil_{family.reference}")
+def reference_class(family: Family) -> Any:
+    """transformers' class of the family: the PIL one, or where there is none the torchvision one."""
+    name, suffix = (family.reference, "Pil") if family.reference else (family.torch, "ImageProcessor")
+    stem = "image_processing_pil" if family.reference else "image_processing"
+    module = importlib.import_module(f"transformers.models.{name}.{stem}_{name}")
     (kind,) = (
         value
-        for name, value in vars(module).items()
-        if name.endswith("Pil") and isinstance(value, type) and value.__module__ == module.__name__
+        for each, value in vars(module).items()
+        if each.endswith(suffix) and isinstance(value, type) and value.__module__ == module.__name__
     )
-    return kind(**{key: value for key, value in family.preprocessor.items() if key != "image_seq_length"})
+    return kind
+
+
+def reference_processor(family: Family, **changes: Any) -> Any:
+    """transformers' PIL processor of the family, configured alike but for `changes`."""
+    config = {key: value for key, value in family.preprocessor.items() if key != "image_seq_length"}
+    return reference_class(family)(**{**config, **changes})
 
 
 def opened(data: bytes) -> Image.Image:

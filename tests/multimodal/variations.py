@@ -1,0 +1,99 @@
+"""Other values than the defaults for every key that transformers' image processors take.
+
+`variations` gives a family's configuration once for each of them. A key of a class that is not in `VALUES` is an error, so that
+nobody forgets one: a new family whose class has keys of its own adds a line with two or three values for each, and a line in
+`OF_A_FAMILY` where the common values make no sense for it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from families import Family, reference_class
+
+Change = Mapping[str, Any]
+
+SQUARE = {"height": 70, "width": 70}
+VALUES: Mapping[str, tuple[Change, ...]] = {
+    "do_convert_rgb": ({"do_convert_rgb": False},),
+    "do_resize": ({"do_resize": False},),
+    "size": ({"size": {"height": 112, "width": 112}}, {"size": {"shortest_edge": 112}}, {"size": 112}),
+    "default_to_square": ({"default_to_square": False, "size": 112}, {"default_to_square": True, "size": 112}),
+    "crop_size": ({"crop_size": {"height": 98, "width": 126}}, {"crop_size": 98}),
+    "resample": tuple({"resample": code} for code in range(6)),
+    "do_rescale": ({"do_rescale": False}, {"do_rescale": False, "do_normalize": False}),
+    "rescale_factor": ({"rescale_factor": 1 / 127.5}, {"rescale_factor": 0.01}),
+    "do_normalize": ({"do_normalize": False},),
+    "image_mean": ({"image_mean": [0.1, 0.2, 0.7]}, {"image_mean": 0.3}),
+    "image_std": ({"image_std": [0.2, 0.3, 0.9]}, {"image_std": 0.4}),
+    "do_pad": ({"do_pad": True}, {"do_pad": False}),
+    "pad_size": ({"pad_size": {"height": 900, "width": 900}},),
+    "do_center_crop": ({"do_center_crop": True}, {"do_center_crop": False}),
+    "data_format": ({"data_format": "channels_last"},),
+    "input_data_format": ({"input_data_format": "channels_first"},),
+    "disable_grouping": ({"disable_grouping": True},),
+    "image_seq_length": ({"image_seq_length": 99},),
+    "min_pixels": ({"min_pixels": 90_000},),
+    "max_pixels": ({"max_pixels": 9_000},),
+    "patch_size": ({"patch_size": 7}, {"patch_size": 16}),
+    "temporal_patch_size": ({"temporal_patch_size": 1}, {"temporal_patch_size": 3}),
+    "merge_size": ({"merge_size": 1}, {"merge_size": 3}),
+    "image_grid_pinpoints": ({"image_grid_pinpoints": [[336, 672], [336, 336]]},),
+    "do_pan_and_scan": ({"do_pan_and_scan": True}, {"do_pan_and_scan": False}),
+    "pan_and_scan_min_crop_size": ({"pan_and_scan_min_crop_size": 20},),
+    "pan_and_scan_max_num_crops": ({"pan_and_scan_max_num_crops": 2, "pan_and_scan_min_crop_size": 20},),
+    "pan_and_scan_min_ratio_to_activate": ({"pan_and_scan_min_ratio_to_activate": 3.5},),
+    "crop_to_patches": ({"crop_to_patches": False},),
+    "min_patches": ({"min_patches": 3},),
+    "max_patches": ({"max_patches": 3}, {"max_patches": 1}, {"max_patches": 1, "do_resize": False}),
+    "max_slice_nums": ({"max_slice_nums": 2},),
+    "scale_resolution": ({"scale_resolution": 112},),
+    "slice_mode": ({"slice_mode": False},),
+    "downsample_mode": ({"downsample_mode": "4x"},),
+    "use_image_id": ({"use_image_id": False},),
+    "resize_to_max_canvas": ({"resize_to_max_canvas": True},),
+    "dynamic_hd": ({"dynamic_hd": 3},),
+    "num_crops": ({"num_crops": 4},),
+    "num_img_tokens": ({"num_img_tokens": 100},),
+}
+"""Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
+
+_AREA = {"size": {"shortest_edge": 12_000, "longest_edge": 40_000}}
+OF_A_FAMILY: Mapping[tuple[str, str], tuple[Change, ...]] = {
+    **{(name, "size"): (_AREA, {"size": 112}) for name in ("qwen2_vl", "glm4v")},
+    ("kimi_k25", "size"): (
+        {"size": {"max_height": 10, "max_width": 10}},
+        {"size": {"max_height": 10, "max_width": 12}},
+        {"size": {"height": 112, "width": 112}},
+    ),
+    ("kimi_k25", "max_patches"): ({"max_patches": 100},),
+    ("pixtral", "size"): (
+        {"size": {"longest_edge": 112}},
+        {"size": {"height": 112, "width": 140}},
+        {"size": 112},
+        {"size": {"shortest_edge": 112}},
+    ),
+    ("llava", "crop_size"): ({"crop_size": SQUARE}, {"crop_size": 98}, {"crop_size": SQUARE, "do_resize": False}),
+    ("llava_onevision", "image_grid_pinpoints"): ({"image_grid_pinpoints": [[384, 768], [384, 384]]},),
+}
+"""By the reference's name and the key: what stands in `VALUES`' place."""
+
+CALLED_ANYHOW = frozenset({"return_tensors", "device"})
+"""What says how a call is made, not what is computed; a configuration cannot give it."""
+
+
+def keys_of(family: Family) -> list[str]:
+    """The keys that the family's class takes, but for those that its processor sets at every call."""
+    kind = reference_class(family)
+    return [key for key in kind.valid_kwargs.__annotations__ if key not in family.call and key not in CALLED_ANYHOW]
+
+
+def variations(family: Family) -> Iterator[tuple[str, Change]]:
+    """(key, change) for all of them. Raises `KeyError` for a key that nobody has given values."""
+    for key in keys_of(family):
+        for change in OF_A_FAMILY.get((family.reference or family.torch or "", key), VALUES[key]):
+            yield key, change
+
+
+def label(key: str, change: Change) -> str:
+    """What a variation is called in files and in what a failing test says."""
+    return f"{key}: {', '.join(f'{name}={value}' for name, value in change.items())}"
