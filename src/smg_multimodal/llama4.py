@@ -39,6 +39,29 @@ def _canvases(most: int) -> tuple[tuple[int, int], ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class _Scale:
+    """How much a side grows; `single` says in which precision that was computed."""
+
+    value: float
+    single: bool
+
+    @classmethod
+    def of(cls, wanted: int, side: int, single: bool) -> "_Scale":
+        """From a side of `side` pixels to one of `wanted`."""
+        return cls(float(np.float32(wanted) / np.float32(side)) if single else wanted / side, single)
+
+    def below(self, other: "_Scale") -> bool:
+        """Whether this is less; in single precision if either is."""
+        if self.single or other.single:
+            return bool(np.float32(self.value) < np.float32(other.value))
+        return self.value < other.value
+
+    def times(self, side: int) -> int:
+        """A side of that many pixels, scaled and rounded down."""
+        return math.floor(np.float32(side) * np.float32(self.value) if self.single else side * self.value)
+
+
+@dataclass(frozen=True, slots=True)
 class Llama4Processor:
     """Pictures to (tiles, 3, tile, tile) floats and a (1, 2) grid of tiles (rows, columns).
 
@@ -73,13 +96,18 @@ class Llama4Processor:
         return (tiles + (tiles > 1)) * self.per_tile, (rows, columns)
 
     def _fitted(self, size: Size, canvas: Size) -> Size:
+        """The size a picture is resized to before it is laid on `canvas`.
+
+        The reference divides in single precision wherever a side is that of the canvas, since canvases are tensors there."""
+        sides, single = canvas, (True, True)
         if not self.to_largest:
-            bounded = (min(max(side, self.tile), edge) for side, edge in zip(size, canvas, strict=True))
-            canvas = Size(*bounded)
-        across, down = canvas.width / size.width, canvas.height / size.height
-        if across < down:
-            return Size(max(1, min(math.floor(size.height * across), canvas.height)), canvas.width)
-        return Size(canvas.height, max(1, min(math.floor(size.width * down), canvas.width)))
+            wanted = [max(side, self.tile) for side in size]
+            single = (canvas.height < wanted[0], canvas.width < wanted[1])
+            sides = Size(min(wanted[0], canvas.height), min(wanted[1], canvas.width))
+        down, across = (_Scale.of(*each) for each in zip(sides, size, single, strict=True))
+        if across.below(down):
+            return Size(max(1, min(across.times(size.height), sides.height)), sides.width)
+        return Size(sides.height, max(1, min(down.times(size.width), sides.width)))
 
     def item(self, image: Image.Image) -> ItemFeatures:
         """The tensors of one RGB picture."""

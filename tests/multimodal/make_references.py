@@ -3,6 +3,7 @@
 Run in an environment of its own, which needs `torch` (its CPU build does), `transformers`, `pillow` and `numpy`:
 
     python tests/multimodal/make_references.py            # or: make multimodal-references
+    python tests/multimodal/make_references.py --keys     # only what other values of the keys make
 
 transformers has Llama 4, Phi-4 multimodal and Kimi K2.5 for the torchvision backend alone. Here that backend's code runs as
 it is, with a small stand-in for the five torchvision functions it calls: pictures of bytes are resized by Pillow, the rest
@@ -32,13 +33,17 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from families import FAMILIES, Family, opened
-from pictures import Picture, encoded, fingerprint, pictures
+from families import FAMILIES, Family, opened, reference_class
+from pictures import encoded, fingerprint, pictures
 from recordings import CLIPS, RECORDINGS, SAMPLINGS, clip, recording
+from variations import Change, small_pictures, variations
 
 TARGET = Path(__file__).with_name("references.json.gz")
 SAMPLE = 56
-FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+FILTERS = {
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+}
 
 
 class InterpolationMode(Enum):
@@ -164,17 +169,10 @@ class Phi3:
         return {"pixel_values": out, "image_sizes": [[height, width]], "num_img_tokens": [tokens]}
 
 
-def processor_of(family: Family) -> Any:
-    """The reference, configured as the family's row says."""
-    if family.torch == "phi3_v":
-        return Phi3(**family.preprocessor)
-    module = importlib.import_module(f"transformers.models.{family.torch}.image_processing_{family.torch}")
-    (kind,) = (
-        value
-        for name, value in vars(module).items()
-        if name.endswith("ImageProcessor") and value.__module__ == module.__name__
-    )
-    return kind(**family.preprocessor)
+def processor_of(family: Family, change: Change | None = None) -> Any:
+    """The reference, configured as the family's row says, but for `change`."""
+    config = {**family.preprocessor, **(change or {})}
+    return Phi3(**config) if family.torch == "phi3_v" else reference_class(family)(**config)
 
 
 def noted(name: str, tensor: Any) -> dict[str, Any]:
@@ -192,28 +190,41 @@ def noted(name: str, tensor: Any) -> dict[str, Any]:
     return row
 
 
+def row_of(family: Family, processor: Any, image: Image.Image) -> dict[str, Any]:
+    """The row of one picture; `{"refused": reason}` where the reference raises an error."""
+    try:
+        out = processor(images=[image], return_tensors="pt")
+    except (ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
+        return {"refused": type(error).__name__}
+    row = {}
+    for name in family.tensors:
+        value = out[name]
+        if name not in {"pixel_values", "image_pixel_values", "image_attention_mask"}:
+            value = (
+                np.asarray(value, np.int64) if not isinstance(value, list) else np.array([np.asarray(v) for v in value])
+            )
+        row[name] = noted(name, value)
+    return row
+
+
 def references(family: Family) -> dict[str, Any]:
-    """Rows of every picture; `{"refused": reason}` where the reference raises ValueError."""
+    """Rows of every picture."""
     processor = processor_of(family)
+    return {picture.name: row_of(family, processor, opened(encoded(picture))) for picture in pictures()}
 
-    def one(picture: Picture) -> dict[str, Any]:
+
+def key_references(family: Family) -> list[dict[str, Any]]:
+    """Rows of the small pictures, first for the usual configuration and then for every variation of it."""
+
+    def rows(change: Change) -> list[dict[str, Any]]:
         try:
-            out = processor(images=[opened(encoded(picture))], return_tensors="pt")
-        except (ValueError, ZeroDivisionError) as error:
-            return {"refused": type(error).__name__}
-        row = {}
-        for name in family.tensors:
-            value = out[name]
-            if name not in {"pixel_values", "image_pixel_values", "image_attention_mask"}:
-                value = (
-                    np.asarray(value, np.int64)
-                    if not isinstance(value, list)
-                    else np.array([np.asarray(v) for v in value])
-                )
-            row[name] = noted(name, value)
-        return row
+            processor = processor_of(family, change)
+        except (ValueError, TypeError, RuntimeError) as error:
+            return [{"refused": type(error).__name__}] * len(small_pictures())
+        return [row_of(family, processor, picture) for picture in small_pictures()]
 
-    return {picture.name: one(picture) for picture in pictures()}
+    changes: list[Change] = [{}, *(change for _, change in variations(family))]
+    return [{"change": change, "rows": rows(change)} for change in changes]
 
 
 def audio_references() -> list[dict[str, Any]]:
@@ -260,24 +271,41 @@ def video_references() -> dict[str, Any]:
     return made
 
 
+def written() -> dict[str, Any]:
+    """What the file has now."""
+    read: dict[str, Any] = json.loads(gzip.decompress(TARGET.read_bytes()))
+    return read
+
+
 def main() -> None:
-    """Make and write all of them."""
+    """Make and write all of them, or with `--keys` those of other values alone."""
     torch.set_num_threads(1)
     stand_in()
     import transformers
 
-    made: dict[str, Any] = {
+    families = [family for family in FAMILIES.values() if family.torch]
+    if "--keys" in sys.argv:
+        made = {**written(), "keys": {family.name: key_references(family) for family in families}}
+        write(made)
+        return
+
+    made = {
         "transformers": transformers.__version__,
         "torch": torch.__version__,
         "pictures": fingerprint(),
         "audio": audio_references(),
         "video": video_references(),
         "families": {},
+        "keys": {family.name: key_references(family) for family in families},
     }
-    for family in FAMILIES.values():
-        if family.torch:
-            made["families"][family.name] = references(family)
-            print(family.name, len(made["families"][family.name]))
+    for family in families:
+        made["families"][family.name] = references(family)
+        print(family.name, len(made["families"][family.name]))
+    write(made)
+
+
+def write(made: dict[str, Any]) -> None:
+    """Replace the file."""
     TARGET.write_bytes(gzip.compress(json.dumps(made, separators=(",", ":")).encode(), 9, mtime=0))
     print(TARGET, TARGET.stat().st_size, "bytes")
 

@@ -5,17 +5,13 @@ references.json.gz, which make_references.py writes; a reference that is missing
 up to a quarter of a megapixel that comes first in its kind; `make test-slow` takes all of them.
 """
 
-import gzip
-import hashlib
-import json
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from families import FAMILIES, Family, opened, reference, reference_processor
 from pictures import COUNT, EVERY_FORMAT, Picture, encoded, fingerprint, pictures
+from written import assert_tensors, written_references
 
 from smg_multimodal.decode import decode_image
 from smg_multimodal.errors import BadMedia
@@ -24,8 +20,6 @@ from smg_multimodal.types import ImageProcessor, ItemFeatures
 
 PIL_FAMILIES = [family for family in FAMILIES.values() if family.reference]
 TORCH_FAMILIES = [family for family in FAMILIES.values() if family.torch]
-REFERENCES = Path(__file__).with_name("references.json.gz")
-SAMPLE = 56
 QUICK = [
     picture for picture in pictures() if picture.pixels <= 160_000 and (picture.index < 48 or picture.index % 9 == 0)
 ]
@@ -36,12 +30,6 @@ PARTS = 6
 def processor_of(family: Family) -> ImageProcessor:
     files = ModelFiles(family.model, family.preprocessor, family.processor)
     return family_of(files).image(files)
-
-
-@cache
-def written_references() -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(gzip.decompress(REFERENCES.read_bytes()))
-    return read
 
 
 def assert_equal_to_transformers(family: Family, chosen: list[Picture]) -> None:
@@ -78,20 +66,7 @@ def assert_equal_to_written(family: Family, chosen: list[Picture]) -> None:
 
 
 def assert_row(expected: dict[str, Any], ours: ImageProcessor, item: ItemFeatures, label: str) -> None:
-    tensors = ours.collate([item])
-    for name, row in expected.items():
-        array = np.ascontiguousarray(tensors[name])
-        assert list(array.shape) == row["shape"], (label, name)
-        if "values" in row:
-            assert array.tolist() == row["values"], (label, name)
-            continue
-        if "overview" in row:
-            assert np.allclose(array[0, 0].ravel()[:: SAMPLE * SAMPLE + 5], row["overview"], atol=2e-5, rtol=0), (
-                label,
-                name,
-            )
-            array = np.ascontiguousarray(array[:, 1:])
-        assert hashlib.sha256(array.tobytes()).hexdigest()[:32] == row["sha256"], (label, name)
+    assert_tensors(expected, ours.collate([item]), label)
     assert ours.measure(item.size) == (item.tokens, item.grid)
     if "num_img_tokens" in expected:
         assert expected["num_img_tokens"]["values"] == [item.tokens]
