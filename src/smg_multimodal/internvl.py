@@ -31,8 +31,9 @@ __all__ = ["InternVlProcessor", "internvl_chat_image", "internvl_image", "neares
 _CLASS = ProcessorClass(
     frozenset({"GotOcr2ImageProcessor"}), {"do_resize": True, "size": {"height": 384, "width": 384}, "max_patches": 12}
 )
-_ORIGINAL = ProcessorClass(frozenset({"CLIPImageProcessor"}), {"do_resize": True}, {"do_resize": (True,)})
-"""What files of internvl_chat name. The model's own code reads the picture's arithmetic there, and tiles from config.json."""
+_ORIGINAL = ProcessorClass(frozenset({"CLIPImageProcessor"}))
+"""What files of internvl_chat name. The model's own code reads nothing but the arithmetic of pixels there; tiles are those of
+config.json."""
 
 
 def nearest_grid(size: Size, tile: Size, least: int, most: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from smg_multimodal.resample import BICUBIC, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, normalizer_of, write_columns
 from smg_multimodal.types import Array, ItemFeatures, Size
 
-__all__ = ["MiniCpmProcessor", "minicpm_image"]
+__all__ = ["MiniCpmProcessor", "minicpm_image", "views_apart"]
 
 _CLASS = ProcessorClass(frozenset({"MiniCPMV4_6ImageProcessor"}), {"do_resize": True}, {"do_resize": (True,)})
 
@@ -116,6 +116,19 @@ class MiniCpmProcessor:
             "pixel_values": joined([item.tensors["pixel_values"] for item in items], axis=-1),
             "target_sizes": joined([item.tensors["target_sizes"] for item in items]),
         }
+
+
+def views_apart(features: ItemFeatures) -> dict[str, Array]:
+    """The same picture view by view, as vLLM's class takes it: (1, views, 3, patch, longest) floats, each view's patches side by
+    side with zeros after them, and (1, views, 2) rows of (rows, columns) of patches."""
+    strip, sizes = features.tensors["pixel_values"], features.tensors["target_sizes"]
+    lengths = [int(rows * columns) * strip.shape[2] for rows, columns in sizes]
+    out = np.zeros((1, len(lengths), *strip.shape[1:3], max(lengths)), np.float32)
+    start = 0
+    for view, length in enumerate(lengths):
+        out[0, view, :, :, :length] = strip[0, :, :, start : start + length]
+        start += length
+    return {"pixel_values": out, "target_sizes": sizes[None]}
 
 
 def minicpm_image(config: Mapping[str, Any]) -> MiniCpmProcessor:

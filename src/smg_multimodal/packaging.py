@@ -5,16 +5,18 @@ tensors lie flat and which are batched, whether an engine wants whole placeholde
 which dtype; knows no protobuf, no socket, no file system.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from smg_multimodal.collate import joined
+from smg_multimodal.engine_names import SGLANG, VLLM, named
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.expand import ReadyItem
+from smg_multimodal.minicpm import views_apart
 from smg_multimodal.prepare import Prepared
-from smg_multimodal.types import Array, Flat, Modality, Placeholder, Span
+from smg_multimodal.types import Array, Flat, ItemFeatures, Modality, Placeholder, Span
 
 __all__ = [
     "ItemInputs",
@@ -32,10 +34,10 @@ __all__ = [
     "wire_tensor",
 ]
 
-_VLLM_NAMES: Mapping[str, Mapping[str, str]] = {
-    "phi-4": {"image_pixel_values": "input_image_embeds", "audio_input_features": "input_audio_embeds"}
-}
-"""What vLLM's own model classes call a family's tensors, where that is not what transformers does."""
+_ARRANGED: Mapping[str, Callable[[ItemFeatures], Mapping[str, Array]]] = {"minicpm-v": views_apart}
+"""Families whose class in vLLM takes an item's tensors laid out otherwise; all of them are batched then."""
+_OF_ONE_SIZE = frozenset({"pixtral"})
+"""Families whose class in vLLM is not told how much of a picture is padding, so that several must be of one size."""
 _DTYPES = {
     "float32": np.float32,
     "float16": np.float16,
@@ -211,36 +213,48 @@ def for_vllm(prepared: Prepared, dtype: str = "float32") -> tuple[VllmInputs, ..
 
 def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str) -> VllmInputs:
     pairs = [pair for pair in _in_prompt_order(prepared) if pair[0].modality is modality]
-    called = _VLLM_NAMES.get(prepared.family.name, {})
     primary, layouts, on_host = prepared.family.layout(modality)
     flat = {name: layout.sizes for name, layout in layouts.items() if isinstance(layout, Flat)}
     whose = f"{prepared.family.name} takes one {modality} per request on vLLM"
+    arranged = _ARRANGED.get(prepared.family.name)
     try:
-        tensors = _joined_tensors(prepared, pairs)
+        if arranged is None:
+            tensors = _joined_tensors(prepared, pairs)
+        else:
+            flat, apart = {}, [arranged(item.features) for _, item in pairs]
+            tensors = {name: joined([each[name] for each in apart]) for name in layouts}
     except ValueError as error:  # numpy's, of arrays that do not lie end to end
         raise UnsupportedModel(f"{whose}, or several of the same length") from error
     for name, array in tensors.items():
         if name not in flat and len(array) != len(pairs):
             raise UnsupportedModel(f"{whose}: {name} is not split")
-    flat = {called.get(name, name): sizes for name, sizes in flat.items()}
+    sizes = {item.features.tensors[primary].shape for _, item in pairs}
+    if prepared.family.name in _OF_ONE_SIZE and len(sizes) > 1:
+        raise UnsupportedModel(f"{whose}, or several of one shape")
+
+    def called(name: str) -> str | None:
+        return named(VLLM, prepared.family.name, modality, name)
+
     others = "float32" if dtype == "uint8" else dtype
     dtype = others if modality is Modality.AUDIO else dtype
     wired = {
-        called.get(name, name): wire_tensor(array, dtype if name == primary else others)
+        own: wire_tensor(array, dtype if name == primary else others)
         for name, array in tensors.items()
+        if (own := called(name)) is not None
     }
-    first = wired.pop(called.get(primary, primary))
-    primary = called.get(primary, primary)
+    encoder = called(primary) or primary
+    first = wired.pop(encoder)
+    flat = {called(name) or name: called(rows) or rows for name, rows in flat.items()}
     return VllmInputs(
-        primary=primary,
+        primary=encoder,
         pixel_values=first,
         tensors=wired,
         token_id=_feature_ids(prepared)[modality],
         placeholders=tuple(place.span for place, _ in pairs),
         hashes=tuple(place.content_hash.hex() for place, _ in pairs),
-        batched_keys=tuple(name for name in (primary, *wired) if name not in flat),
+        batched_keys=tuple(name for name in (encoder, *wired) if name not in flat),
         flat_keys=flat,
-        keep_on_cpu_keys=tuple(sorted(on_host & set(wired))),
+        keep_on_cpu_keys=tuple(sorted({called(name) or name for name in on_host} & set(wired))),
         modality=modality,
     )
 
@@ -267,7 +281,11 @@ def for_sglang(prepared: Prepared) -> SglangInputs:
     tensors = _joined_tensors(prepared, pairs)
     return SglangInputs(
         pixel_values=wire_tensor(tensors.pop(prepared.family.primary)),
-        tensors={name: wire_tensor(array) for name, array in tensors.items()},
+        tensors={
+            own: wire_tensor(array)
+            for name, array in tensors.items()
+            if (own := named(SGLANG, prepared.family.name, Modality.IMAGE, name)) is not None
+        },
         token_id=_feature_ids(prepared)[Modality.IMAGE],
         placeholders=tuple(span for place, _ in pairs for span in place.features),
         image_data=tuple(prepared.sources[place.index] for place, _ in pairs),

@@ -86,6 +86,7 @@ class Family:
 
 _PATCHES: Mapping[str, Layout] = {"pixel_values": Flat("patches_per_image"), "image_grid_thw": Batched()}
 _SIZED: Mapping[str, Layout] = {"pixel_values": Batched(), "image_sizes": Batched()}
+_TILES: Mapping[str, Layout] = {"pixel_values": Flat("num_patches"), "num_patches": Batched()}
 _GRID = frozenset({"image_grid_thw"})
 
 
@@ -97,12 +98,6 @@ def _configured(text: str, *keys: str) -> Callable[[ModelFiles, Vocabulary], Pro
         return repeat_rule(text, token(vocabulary, text, next((each for each in ids if isinstance(each, int)), None)))
 
     return make
-
-
-def _internvl_image(files: ModelFiles) -> ImageProcessor:
-    if files.model.get("model_type") == "internvl_chat":
-        return internvl.internvl_chat_image(files.image, files.model)
-    return internvl.internvl_image(files.image, files.model, files.processor)
 
 
 def _llama4_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
@@ -200,6 +195,7 @@ FAMILIES: tuple[Family, ...] = (
             "aspect_ratios": Batched(),
             "patches_per_image": Batched(),
         },
+        on_host=frozenset({"aspect_ratios", "patches_per_image"}),
         limit=8,
     ),
     Family(
@@ -240,10 +236,19 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "internvl",
-        frozenset({"internvl", "internvl_chat"}),
-        _internvl_image,
+        frozenset({"internvl"}),
+        lambda files: internvl.internvl_image(files.image, files.model, files.processor),
         lambda files, vocabulary: prompts.internvl_rule(vocabulary, files.model.get("image_token_id")),
-        {"pixel_values": Flat("num_patches"), "num_patches": Batched()},
+        _TILES,
+        on_host=frozenset({"num_patches"}),
+    ),
+    Family(
+        "internvl-chat",
+        frozenset({"internvl_chat"}),
+        lambda files: internvl.internvl_chat_image(files.image, files.model),
+        lambda files, vocabulary: prompts.internvl_rule(vocabulary, files.model.get("image_token_id")),
+        _TILES,
+        on_host=frozenset({"num_patches"}),
     ),
     Family(
         "minicpm-v",

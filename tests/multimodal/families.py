@@ -186,6 +186,23 @@ FAMILIES = {
             call={"crop_to_patches": True},
         ),
         Family(
+            "internvl-chat",
+            {"size": 448, "crop_size": 448, "do_center_crop": True, "do_resize": True, "resample": 3, **IMAGENET},
+            {
+                "model_type": "internvl_chat",
+                "force_image_size": 448,
+                "min_dynamic_patch": 1,
+                "max_dynamic_patch": 12,
+                "dynamic_image_size": True,
+                "use_thumbnail": True,
+                "downsample_ratio": 0.5,
+                "vision_config": {"patch_size": 14, "image_size": 448},
+            },
+            "got_ocr2",
+            tensors=("pixel_values", "num_patches"),
+            call={"crop_to_patches": True, "min_patches": 1, "max_patches": 12, "size": {"height": 448, "width": 448}},
+        ),
+        Family(
             "minicpm-v-4.6",
             {"max_slice_nums": 9, "scale_resolution": 448, "patch_size": 14, "downsample_mode": "16x", **HALF},
             {"model_type": "minicpmv4_6"},

@@ -20,7 +20,7 @@ from smg_multimodal.errors import BadMedia, UnsupportedModel
 from smg_multimodal.registry import ModelFiles, family_of
 
 PIL_FAMILIES = [family for family in FAMILIES.values() if family.reference]
-OF_EACH_CLASS = list({family.reference: family for family in reversed(PIL_FAMILIES)}.values())
+OF_EACH_CLASS = list({family.reference: family for family in reversed(PIL_FAMILIES)}.values())  # its first family
 OTHERS = [family for family in PIL_FAMILIES if family not in OF_EACH_CLASS]
 TORCH_FAMILIES = [family for family in FAMILIES.values() if family.torch]
 Made = list[dict[str, np.ndarray[Any, Any]]]

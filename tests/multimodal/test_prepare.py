@@ -16,6 +16,7 @@ from transformers.models.llava_onevision.processing_llava_onevision import Llava
 from vocabulary import TestVocabulary
 
 import smg_multimodal
+from smg_multimodal.engine_names import VLLM, named
 from smg_multimodal.errors import BadMedia, MediaTooLarge, PlaceholderMismatch, UnsupportedModel
 from smg_multimodal.packaging import for_items, for_sglang, for_tokenspeed, for_trtllm, for_vllm, wire_tensor
 from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
@@ -63,8 +64,10 @@ def test_every_family_prepares_several_pictures(name: str) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str) -> None:
     """Flat tensors split by their sizes, batched ones by item, give back every item's own tensors."""
-    made = prepared(name, *([png(60, 40, 1), png(200, 90, 2)] if name != "minicpm-v-4.6" else [png(60, 40, 1)]))
+    alone = {"pixtral": [png(60, 40, 1), png(60, 40, 2)], "minicpm-v": [png(60, 40, 1)]}
+    made = prepared(name, *alone.get(preparer(name).family.name, [png(60, 40, 1), png(200, 90, 2)]))
     (packed,) = for_vllm(made)
+    ours = {named(VLLM, made.family.name, Modality.IMAGE, each): each for each in made.items[0].features.tensors}
     tensors = {packed.primary: packed.pixel_values, **packed.tensors}
     arrays = {key: np.frombuffer(value.data, value.dtype).reshape(value.shape) for key, value in tensors.items()}
     assert set(packed.flat_keys) | set(packed.batched_keys) == set(tensors)
@@ -72,7 +75,7 @@ def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str
     for key, sizes in packed.flat_keys.items():
         parts = np.split(arrays[key], np.cumsum(arrays[sizes])[:-1])
         for part, item in zip(parts, made.items, strict=True):
-            assert np.array_equal(part, item.features.tensors[key])
+            assert np.array_equal(part, item.features.tensors[ours[key]])
     for key in packed.batched_keys:
         assert len(arrays[key]) == len(made.items)
     assert packed.hashes == tuple(item.content_hash.hex() for item in made.items)
@@ -89,7 +92,7 @@ def test_pixels_left_to_the_engine_to_normalise_are_the_bytes_of_those_normalise
     (packed,) = for_vllm(bare, "uint8")
 
     assert packed.pixel_values.dtype == "uint8"
-    assert {tensor.dtype for tensor in packed.tensors.values()} == {"int64"}
+    assert {tensor.dtype for tensor in packed.tensors.values()} <= {"int64"}
     assert bare.expanded.ids == done.expanded.ids
     assert packed.hashes != tuple(item.content_hash.hex() for item in done.items)
     pixels = np.frombuffer(packed.pixel_values.data, np.uint8)
@@ -101,9 +104,26 @@ def test_pixels_left_to_the_engine_to_normalise_are_the_bytes_of_those_normalise
 
 
 def test_pictures_that_lie_side_by_side_are_not_called_batched() -> None:
-    """MiniCPM's strips of several pictures cannot be split along axis 0, so vLLM is sent one at a time."""
+    """MiniCPM's views are sent apart from each other, so pictures with different numbers of them cannot lie side by side."""
     with pytest.raises(UnsupportedModel):
-        for_vllm(prepared("minicpm-v-4.6", png(60, 40, 1), png(200, 90, 2)))
+        for_vllm(prepared("minicpm-v-4.6", png(60, 40, 1), png(900, 600, 2)))
+
+
+def test_views_of_a_minicpm_picture_are_sent_apart_and_hold_its_strip() -> None:
+    made = prepared("minicpm-v-4.6", png(900, 600, 2))
+    (packed,) = for_vllm(made)
+    own = made.items[0].features.tensors
+    views = np.frombuffer(packed.pixel_values.data, np.float32).reshape(packed.pixel_values.shape)
+    lengths = [int(rows * columns) * 14 for rows, columns in own["target_sizes"]]
+    assert views.shape[:2] == (1, len(lengths)) == packed.tensors["tgt_sizes"].shape[:2]
+    strip = np.concatenate([view[..., :length] for view, length in zip(views[0], lengths, strict=True)], axis=-1)
+    assert np.array_equal(strip, own["pixel_values"][0])
+
+
+def test_pictures_that_would_be_padded_unseen_are_refused() -> None:
+    """vLLM's class of Pixtral is not told where a picture ends."""
+    with pytest.raises(UnsupportedModel, match="one shape"):
+        for_vllm(prepared("pixtral", png(60, 40, 1), png(200, 90, 2)))
 
 
 def test_sglang_gets_embedding_spans_alone_and_the_files() -> None:

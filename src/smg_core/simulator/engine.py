@@ -25,6 +25,7 @@ from smg_core.simulator.prose import sentences
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply, Rule, Script, called_tool
 from smg_core.simulator.shapes import Shapes, Unfollowable
+from smg_core.simulator.tensor_names import check_names
 from smg_core.simulator.vocabulary import Vocabulary
 
 __all__ = ["Choice", "Engine", "Plan", "SimulatedModel", "SimulatorConfig"]
@@ -175,6 +176,7 @@ class Engine:
         words = self.vocabulary
         if any(not (words.hears if media.modality == "audio" else words.sees) for media in seen):
             raise Refused("This model does not support multimodal input")
+        check_names(seen, words.model_type)
         check_media(seen, request.input_ids, words.merge, words.mels)
 
     def _check_sampling(self, asked: Sampling) -> None:

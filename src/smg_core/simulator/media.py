@@ -60,7 +60,8 @@ class SeenTensor:
 @attrs.frozen
 class SeenMedia:
     """The items of one modality, as they came. `placeholders` are (offset, length) in tokens, one an item. `embeddings` are
-    those of its tokens that receive some, where it is a single item that says so; else they are known by `token_id`."""
+    those of its tokens that receive some, where it is a single item that says so; else they are known by `token_id`.
+    `dialect` is the wire that they came by."""
 
     modality: str
     tensors: Mapping[str, SeenTensor]
@@ -70,6 +71,7 @@ class SeenMedia:
     batched: frozenset[str]
     flat: Mapping[str, str]
     embeddings: tuple[tuple[int, int], ...] | None = None
+    dialect: str = "vllm"
 
 
 # ---------------------------------------------------------------------------------------------------------------- reading

@@ -51,4 +51,5 @@ def _seen(item: Any) -> SeenMedia:
         batched=frozenset(),
         flat={},
         embeddings=spans,
+        dialect="neutral",
     )

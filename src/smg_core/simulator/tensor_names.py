@@ -1,0 +1,65 @@
+"""Which tensors vLLM's own model classes take, by name: what else comes is refused.
+
+Decides nothing but that; pure. Above: simulator.engine. The mirror of smg_multimodal.engine_names, and written apart from it,
+after vLLM 0.33: a class takes its tensors out of a mapping by name, so one that goes by another name is not seen, and the model
+fails or answers as if there were no picture. Tensors that only say how others are split may come besides.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from smg_core.simulator.media import SeenMedia
+from smg_core.simulator.refusal import Refused
+
+__all__ = ["TAKEN", "check_names"]
+
+Names = tuple[frozenset[str], frozenset[str]]
+"""Those that must come, and those that may."""
+
+
+def _names(*needed: str, may: Iterable[str] = ()) -> Names:
+    return frozenset(needed), frozenset(may)
+
+
+_QWEN = {
+    "image": _names("pixel_values", "image_grid_thw"),
+    "video": _names("pixel_values", "video_grid_thw", may=("second_per_grid_ts", "timestamps")),
+}
+_PIXELS = {"image": _names("pixel_values")}
+_SIZED = {"image": _names("pixel_values", "image_sizes")}
+_PHI4 = {
+    "image": _names("input_image_embeds", "image_sizes", "image_attention_mask", may=("num_img_tokens",)),
+    "audio": _names("input_audio_embeds"),
+}
+
+TAKEN: Mapping[str, Mapping[str, Names]] = {
+    **dict.fromkeys(
+        ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_vl_text", "qwen3_5", "qwen3_5_moe"), _QWEN
+    ),
+    **dict.fromkeys(("glm4v", "glm4v_moe", "glm46v"), _QWEN),
+    **dict.fromkeys(("qwen", "llava", "vipllava", "pixtral", "mistral3"), _PIXELS),
+    **dict.fromkeys(("llava_next", "llava_onevision", "phi3_v"), _SIZED),
+    **dict.fromkeys(("phi4mm", "phi4_multimodal"), _PHI4),
+    "llama4": {"image": _names("pixel_values", "patches_per_image", "aspect_ratios")},
+    "kimi_k25": {"image": _names("pixel_values", "grid_thws")},
+    "gemma3": {"image": _names("pixel_values", "num_patches")},
+    "internvl": {"image": _names("pixel_values", "image_num_patches")},
+    "internvl_chat": {"image": _names("pixel_values_flat", "image_num_patches")},
+    "minicpmv4_6": {"image": _names("pixel_values", "tgt_sizes")},
+    "qwen2_audio": {"audio": _names("input_features", "feature_attention_mask")},
+}
+"""By `model_type` and modality. A clip's pixels come as `pixel_values`, which the servicer renames."""
+
+
+def check_names(seen: Iterable[SeenMedia], model_type: str) -> None:
+    """Raise Refused for a tensor that the model's class does not take, or that it misses. Models that are not in the table are
+    not held to anything."""
+    for media in seen:
+        names = TAKEN.get(model_type, {}).get(media.modality)
+        if names is None or media.dialect != "vllm":
+            continue
+        needed, may = names
+        came = media.tensors.keys() - set(media.flat.values())
+        if other := sorted(came - needed - may):
+            raise Refused(f"{model_type} takes no tensor {', '.join(other)}")
+        if missing := sorted(needed - media.tensors.keys()):
+            raise Refused(f"{model_type} misses the tensor {', '.join(missing)}")

@@ -1,0 +1,42 @@
+"""What an engine's own model code calls a family's tensors, where that is not what transformers calls them.
+
+Above: `packaging`. Below: `types`. A model class of vLLM or SGLang takes its tensors out of a mapping by name, and takes no other
+names, so a tensor has the name of the engine it goes to. The tables hold what differs (vLLM 0.33, SGLang 0.5.23); a family that
+is in none of them keeps transformers' names. The neutral contract and TokenSpeed take transformers' names.
+"""
+
+from collections.abc import Mapping
+
+from smg_multimodal.types import Modality
+
+__all__ = ["SGLANG", "VLLM", "Names", "named"]
+
+Names = Mapping[tuple[str, Modality], Mapping[str, str | None]]
+"""By family and modality: the engine's name for each of transformers' names, None for a tensor that it is not sent."""
+
+_IMAGE, _AUDIO = Modality.IMAGE, Modality.AUDIO
+
+VLLM: Names = {
+    ("kimi-k2.5", _IMAGE): {"image_grid_thw": "grid_thws"},
+    ("gemma-3", _IMAGE): {"num_crops": None},
+    ("internvl", _IMAGE): {"num_patches": "image_num_patches"},
+    ("internvl-chat", _IMAGE): {"pixel_values": "pixel_values_flat", "num_patches": "image_num_patches"},
+    ("minicpm-v", _IMAGE): {"target_sizes": "tgt_sizes"},
+    ("phi-3", _IMAGE): {"num_img_tokens": None},
+    ("phi-4", _IMAGE): {"image_pixel_values": "input_image_embeds"},
+    ("phi-4", _AUDIO): {"audio_input_features": "input_audio_embeds", "audio_embed_sizes": None},
+    ("pixtral", _IMAGE): {"image_sizes": None},
+}
+SGLANG: Names = {
+    ("gemma-3", _IMAGE): {"num_crops": None, "num_patches": None},
+    ("internvl", _IMAGE): {"num_patches": None},
+    ("internvl-chat", _IMAGE): {"num_patches": None},
+    ("minicpm-v", _IMAGE): {"target_sizes": "tgt_size"},
+    ("phi-3", _IMAGE): {"num_img_tokens": None},
+    ("phi-4", _IMAGE): {"image_pixel_values": "pixel_values", "num_img_tokens": None},
+}
+
+
+def named(names: Names, family: str, modality: Modality, tensor: str) -> str | None:
+    """What the engine calls `tensor`; None where it is not sent."""
+    return names.get((family, modality), {}).get(tensor, tensor)

@@ -1,0 +1,127 @@
+"""Every family's tensors go by the names that the engine's own model code takes; the embedded engine refuses any other."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from families import FAMILIES, Family
+from PIL import Image
+from recordings import recording
+from smg_grpc_proto.generated import vllm_engine_pb2 as pb
+from vocabulary import TestVocabulary
+
+from smg_core.engines.vllm.media import vllm_media
+from smg_core.simulator.media import SeenMedia, read_media
+from smg_core.simulator.refusal import Refused
+from smg_core.simulator.tensor_names import TAKEN, check_names
+from smg_multimodal.audio import wave_of_pcm16
+from smg_multimodal.engine_names import SGLANG, VLLM, Names
+from smg_multimodal.packaging import for_sglang, for_vllm
+from smg_multimodal.prepare import Media, Prepared, Preparer
+from smg_multimodal.registry import FAMILIES as ROWS
+from smg_multimodal.registry import ModelFiles
+from smg_multimodal.types import Modality
+
+WORDS = TestVocabulary()
+SGLANG_NAMES = {
+    "qwen2-vl": {"image_grid_thw"},
+    "glm-4v": {"image_grid_thw"},
+    "kimi-k2.5": {"image_grid_thw"},
+    "llava-next": {"image_sizes"},
+    "llava-onevision": {"image_sizes"},
+    "pixtral": {"image_sizes"},
+    "llama-4": {"aspect_ratios"},
+    "phi-3": {"image_sizes"},
+    "phi-4": {"image_sizes", "image_attention_mask"},
+    "minicpm-v": {"tgt_size"},
+}
+"""Beside the pixels, what SGLang's items are asked for by name; what only says how pixels are split may come besides."""
+
+
+def picture() -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (60, 90, 3), np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+def prepared(files: ModelFiles, data: bytes, modality: Modality = Modality.IMAGE) -> Prepared:
+    made = Preparer(files, WORDS)
+    rule = next(rule for rule in made.rules if rule.modality is modality)
+    return made.prepare([1, rule.anchor, 2], [Media(data, modality)])
+
+
+def of(family: Family) -> Prepared:
+    return prepared(ModelFiles(family.model, family.preprocessor, family.processor), picture())
+
+
+def seen(made: Prepared) -> tuple[SeenMedia, ...]:
+    (batch,) = for_vllm(made)
+    message = pb.MultimodalInputs.FromString(b"".join(vllm_media(batch).pieces))
+    return read_media(pb.GenerateRequest(mm_inputs=message))
+
+
+def test_the_embedded_engine_knows_the_names_of_every_row() -> None:
+    """But of those that vLLM has no class for, or none any more."""
+    for row in ROWS:
+        wanted = {*(["image"] if row.image else []), *(modality.value for modality in row.others)}
+        for kind in row.model_types:
+            assert wanted <= set(TAKEN[kind]), kind
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_pictures_are_called_what_the_model_class_takes(family: Family) -> None:
+    media = seen(of(family))
+    check_names(media, str(family.model["model_type"]))
+
+
+@pytest.mark.parametrize("kind", ["qwen2_audio", "phi4mm"])
+def test_recordings_are_called_what_the_model_class_takes(kind: str) -> None:
+    pcm = (recording(1.0, seed=3) * 20000).astype("<i2").tobytes()
+    check_names(seen(prepared(ModelFiles({"model_type": kind}), wave_of_pcm16(pcm, 16000), Modality.AUDIO)), kind)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_the_embedded_engine_refuses_any_other_name(family: Family) -> None:
+    (media,) = seen(of(family))
+    kind = str(family.model["model_type"])
+    for name in media.tensors.keys() - set(media.flat.values()):
+        for changed in (renamed(media.tensors, name, "by_another_name"), renamed(media.tensors, name, None)):
+            if name in TAKEN[kind]["image"][1] and "by_another_name" not in changed:
+                continue
+            with pytest.raises(Refused):
+                check_names([with_tensors(media, changed)], kind)
+
+
+def renamed(tensors: Mapping[str, Any], old: str, new: str | None) -> dict[str, Any]:
+    rest = {name: tensor for name, tensor in tensors.items() if name != old}
+    return rest if new is None else {**rest, new: tensors[old]}
+
+
+def with_tensors(media: SeenMedia, tensors: Mapping[str, Any]) -> SeenMedia:
+    return SeenMedia(
+        modality=media.modality,
+        tensors=tensors,
+        token_id=media.token_id,
+        placeholders=media.placeholders,
+        hashes=media.hashes,
+        batched=frozenset(),
+        flat={},
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_sglang_is_sent_the_names_that_its_items_are_asked_for(family: Family) -> None:
+    made = of(family)
+    sizes = {layout.sizes for layout in made.family.layouts.values() if hasattr(layout, "sizes")}
+    assert set(for_sglang(made).tensors) - sizes == SGLANG_NAMES.get(made.family.name, set())
+
+
+@pytest.mark.parametrize("names", [VLLM, SGLANG])
+def test_the_tables_rename_only_tensors_that_there_are(names: Names) -> None:
+    for (name, modality), changes in names.items():
+        (row,) = (row for row in ROWS if row.name == name)
+        _, layouts, _ = row.layout(modality)
+        sizes = {layout.sizes for layout in layouts.values() if hasattr(layout, "sizes")}
+        assert set(changes) <= set(layouts) | sizes, name
