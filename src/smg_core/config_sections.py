@@ -383,6 +383,14 @@ class MediaConfig:
         at_least=0,
         at_most=1 << 40,
     )
+    resize: Literal["auto", "pil", "torch"] = option(
+        "auto",
+        "Arithmetic of resizing and normalising: Pillow's or torch's; auto takes what the model's engines compute themselves.",
+    )
+    processor_kwargs: str | None = option(
+        None,
+        'What engines were told by --mm-processor-kwargs, which they do not say: JSON by the model\'s name, {"NAME": {...}}.',
+    )
     shared_memory: Literal["off", "auto"] = option(
         "off", "Hand tensors to engines that see the same /dev/shm through it, instead of within the message."
     )

@@ -1,8 +1,9 @@
-"""Which pixels make each pixel of a resized picture, and with which weights, as Pillow has them.
+"""Which pixels make each pixel of a resized picture, and with which weights, as Pillow or torch has them.
 
 Above: `kernel`. Below: numpy. Weights are computed in double precision in Pillow's order of operations, then rounded to
 integers of 22 fractional bits, so that sums of weighted bytes come out as Pillow's do, bit for bit. Knows no pixels.
-Filters and rounding follow Pillow's Resample.c.
+Filters and rounding follow Pillow's Resample.c. torch's kernel for bytes computes the same weights and keeps fewer bits of
+them: as many as let the largest fit into 16 bits with its sign. Filled up with zeros to Pillow's 22 they give torch's sums.
 """
 
 import math
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-__all__ = ["PRECISION_BITS", "Taps", "taps"]
+__all__ = ["PRECISION_BITS", "TORCH_FILTERS", "Filter", "Taps", "TorchFilter", "kind_of", "taps"]
 
 PRECISION_BITS = 22
 
@@ -68,14 +69,43 @@ FILTERS: dict[Image.Resampling, tuple[Callable[[Doubles], Doubles], float]] = {
 """Each filter and how far from its centre it reaches, in pixels of the smaller picture."""
 
 
-def taps_at_most(length: int, wanted: int, resample: Image.Resampling) -> int:
+def taps_at_most(length: int, wanted: int, resample: "Filter") -> int:
     """A bound on how many pixels make one, from the sizes alone."""
-    return math.ceil(FILTERS[resample][1] * max(length / wanted, 1.0)) * 2 + 1
+    return math.ceil(FILTERS[kind_of(resample)][1] * max(length / wanted, 1.0)) * 2 + 1
 
 
-def taps(length: int, wanted: int, resample: Image.Resampling) -> Taps:
+@dataclass(frozen=True, slots=True)
+class TorchFilter:
+    """A filter as torch's kernel for bytes applies it; one of `TORCH_FILTERS`."""
+
+    filter: Image.Resampling
+
+
+Filter = Image.Resampling | TorchFilter
+"""How a picture is resized: Pillow's way, or torch's."""
+
+TORCH_FILTERS = frozenset({Image.Resampling.BILINEAR, Image.Resampling.BICUBIC})
+"""Those that torch has for bytes."""
+
+
+def kind_of(resample: Filter) -> Image.Resampling:
+    """The filter, whoever applies it."""
+    return resample.filter if isinstance(resample, TorchFilter) else resample
+
+
+def _bits(weights: Doubles, resample: Filter) -> int:
+    """How many bits after the point weights keep."""
+    if not isinstance(resample, TorchFilter):
+        return PRECISION_BITS
+    most, bits = float(weights.max()), 0
+    while bits < PRECISION_BITS and int(0.5 + most * (1 << (bits + 1))) < 1 << 15:
+        bits += 1
+    return bits
+
+
+def taps(length: int, wanted: int, resample: Filter) -> Taps:
     """How a side of `length` pixels becomes one of `wanted`. Raises `KeyError` for a filter that is not in `FILTERS`."""
-    curve, reach = FILTERS[resample]
+    curve, reach = FILTERS[kind_of(resample)]
     scale = length / wanted
     stretch = max(scale, 1.0)
     centre = (np.arange(wanted) + 0.5) * scale
@@ -88,5 +118,7 @@ def taps(length: int, wanted: int, resample: Image.Resampling) -> Taps:
     for row in weights:  # one after the other: a pairwise sum would round differently
         total += row
     weights /= np.where(total != 0, total, 1.0)
-    scaled = np.trunc(weights * (1 << PRECISION_BITS) + np.copysign(0.5, weights))
-    return Taps(first.astype(np.int64), last.astype(np.int64), np.ascontiguousarray(scaled.T.astype(np.int32)))
+    bits = _bits(weights, resample)
+    scaled = np.trunc(weights * (1 << bits) + np.copysign(0.5, weights)).T.astype(np.int32)
+    fixed = np.ascontiguousarray(scaled << (PRECISION_BITS - bits))
+    return Taps(first.astype(np.int64), last.astype(np.int64), fixed)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.keys import ProcessorClass, fixed_size, settled
-from smg_multimodal.resample import BILINEAR, resample_of, resize
+from smg_multimodal.resample import BILINEAR, Filter, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, ItemFeatures, Size
 
@@ -61,7 +61,7 @@ class Gemma3Processor:
     per_view: int
     normalizer: Normalizer
     scan: PanAndScan | None = None
-    resample: Image.Resampling = BILINEAR
+    resample: Filter = BILINEAR
 
     def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:
         """Tokens, and (views,): the picture itself and its crops."""

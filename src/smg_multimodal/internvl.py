@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
-from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
-from smg_multimodal.resample import BICUBIC, resample_of, resize
+from smg_multimodal.keys import RESIZE, ProcessorClass, fixed_size, refused, settled
+from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import (
     CLIP_MEAN,
     CLIP_STD,
@@ -60,7 +60,7 @@ class InternVlProcessor:
     normalizer: Normalizer
     least: int = 1
     most: int = 12
-    resample: Image.Resampling = BICUBIC
+    resample: Filter = BICUBIC
     thumbnail: bool = True
 
     def _views(self, tiles: int) -> int:
@@ -126,7 +126,7 @@ def internvl_chat_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> 
     The tile is `force_image_size`, else the tower's; `min_dynamic_patch` to `max_dynamic_patch` tiles are made where
     `dynamic_image_size` is true, else one.
     """
-    config = settled(config, _ORIGINAL)
+    config = settled({**config, RESIZE: None}, _ORIGINAL)  # that code resizes by Pillow everywhere
     side = int(model.get("force_image_size") or (model.get("vision_config") or {}).get("image_size") or 448)
     tile = Size(side, side)
     dynamic = bool(model.get("dynamic_image_size", True))

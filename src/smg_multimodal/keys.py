@@ -14,7 +14,11 @@ from typing import Any
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.types import Size
 
-__all__ = ["ProcessorClass", "fixed_size", "refused", "settled"]
+__all__ = ["RESIZE", "ProcessorClass", "fixed_size", "refused", "settled"]
+
+RESIZE = "resize"
+"""The one key that is ours and in no published file: "torch" has the torchvision backend's arithmetic used where a class has
+both, else it is the PIL backend's."""
 
 _SIZES = ("size", "crop_size", "pad_size")
 

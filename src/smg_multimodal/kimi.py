@@ -13,8 +13,8 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
-from smg_multimodal.keys import ProcessorClass, refused, settled
-from smg_multimodal.resample import BICUBIC, on_canvas, resample_of, resize
+from smg_multimodal.keys import RESIZE, ProcessorClass, refused, settled
+from smg_multimodal.resample import BICUBIC, Filter, on_canvas, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, fused_normalizer, normalizer_of, write_patches
 from smg_multimodal.types import Array, ItemFeatures, Size
 
@@ -37,7 +37,7 @@ class MoonVitProcessor:
     longest: int = 512
     patch: int = 14
     merge: int = 2
-    resample: Image.Resampling = BICUBIC
+    resample: Filter = BICUBIC
 
     def target(self, size: Size) -> tuple[Size, Size]:
         """The size a picture is resized to, and the size it is then padded to."""
@@ -72,6 +72,8 @@ class MoonVitProcessor:
 def kimi_image(config: Mapping[str, Any]) -> MoonVitProcessor:
     """From preprocessor_config.json, in transformers' form or the original's `media_proc_cfg`."""
     original = config.get("media_proc_cfg") or {}
+    if original:  # the model's own code resizes by Pillow everywhere
+        config = {**config, RESIZE: None}
     config = settled(config, _CLASS)
     size = config.get("size") or {}
     if size.get("max_height") != size.get("max_width") or not set(size) <= {"max_height", "max_width"}:

@@ -15,7 +15,7 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
-from smg_multimodal.resample import BILINEAR, on_canvas, resample_of, resize
+from smg_multimodal.resample import BILINEAR, Filter, on_canvas, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, bfloat16_normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, ItemFeatures, Size
 
@@ -72,7 +72,7 @@ class Llama4Processor:
     most: int
     per_tile: int
     normalizer: Normalizer
-    resample: Image.Resampling = BILINEAR
+    resample: Filter = BILINEAR
     to_largest: bool = False
 
     def canvas(self, size: Size) -> tuple[int, int]:

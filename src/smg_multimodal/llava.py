@@ -14,7 +14,7 @@ from PIL import Image
 
 from smg_multimodal.collate import joined, padded
 from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
-from smg_multimodal.resample import BICUBIC, centre_crop, on_canvas, resample_of, resize
+from smg_multimodal.resample import BICUBIC, Filter, centre_crop, on_canvas, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, HALF, Normalizer, means_of, normalizer_of, write_tiles
 from smg_multimodal.types import Array, Bytes8, ItemFeatures, Size
 
@@ -84,7 +84,7 @@ class SquareProcessor:
     crop: Size
     tokens: int
     normalizer: Normalizer
-    resample: Image.Resampling = BICUBIC
+    resample: Filter = BICUBIC
     square: bool = False
     mean: tuple[float, ...] = CLIP_MEAN
 
@@ -127,7 +127,7 @@ class AnyResolutionProcessor:
     tile: int
     side: int
     normalizer: Normalizer
-    resample: Image.Resampling = BICUBIC
+    resample: Filter = BICUBIC
     limit: int | None = None
     extra: int = 0
     mean: tuple[float, ...] = CLIP_MEAN

@@ -14,7 +14,7 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.keys import ProcessorClass, settled
-from smg_multimodal.resample import BICUBIC, resample_of, resize
+from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, normalizer_of, write_columns
 from smg_multimodal.types import Array, ItemFeatures, Size
 
@@ -39,7 +39,7 @@ class MiniCpmProcessor:
     resolution: int = 448
     patch: int = 14
     block: int = 4
-    resample: Image.Resampling = BICUBIC
+    resample: Filter = BICUBIC
 
     def slices(self, size: Size) -> tuple[int, int]:
         """(rows, columns) of slices; (0, 0) for a picture that is not sliced."""

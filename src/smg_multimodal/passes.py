@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from smg_multimodal.filters import FILTERS, PRECISION_BITS, Taps, taps, taps_at_most
+from smg_multimodal.filters import FILTERS, PRECISION_BITS, Filter, Taps, kind_of, taps, taps_at_most
 from smg_multimodal.kernel import LINES, MEMORY, MIDDLE, OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel, Lent
 from smg_multimodal.types import Bytes8, Size
 
@@ -96,7 +96,7 @@ class _Down:
 
 
 @lru_cache(16)
-def _across(length: int, wanted: int, resample: Image.Resampling) -> _Across:
+def _across(length: int, wanted: int, resample: Filter) -> _Across:
     if length == wanted:  # Pillow leaves the pass out
         each = np.arange(wanted, dtype=np.int64)
         made = Taps(each, each + 1, np.full((wanted, 1), 1 << PRECISION_BITS, np.int32))
@@ -117,7 +117,7 @@ def _across(length: int, wanted: int, resample: Image.Resampling) -> _Across:
 
 
 @lru_cache(16)
-def _down(length: int, wanted: int, resample: Image.Resampling) -> _Down:
+def _down(length: int, wanted: int, resample: Filter) -> _Down:
     made = taps(length, wanted, resample)
     halves = _halves(made.weights, 2)
     return _Down(halves.shape[1], made.first, made.last, halves)
@@ -164,9 +164,7 @@ class _Rows:
 class _Resizing:
     """One picture on its way to `size`: passes over bands of rows that fit the kernel's memory."""
 
-    def __init__(
-        self, kernel: Kernel, rows: _Rows, size: Size, resample: Image.Resampling, *, down_first: bool
-    ) -> None:
+    def __init__(self, kernel: Kernel, rows: _Rows, size: Size, resample: Filter, *, down_first: bool) -> None:
         self._kernel = kernel
         self._rows = rows
         self._stride = rows.width * 4
@@ -252,7 +250,7 @@ class _Resizing:
         self._emit(top, stop - top)
 
 
-def _fits(rows: _Rows, size: Size, resample: Image.Resampling) -> bool:
+def _fits(rows: _Rows, size: Size, resample: Filter) -> bool:
     """Whether tables and the fewest rows that a pass needs at once fit the memory."""
     across = taps_at_most(rows.width, size.width, resample)
     down = taps_at_most(rows.height, size.height, resample)
@@ -266,7 +264,7 @@ def resize_in_bands(
     kernel: Kernel,
     image: Image.Image,
     size: Size,
-    resample: Image.Resampling,
+    resample: Filter,
     *,
     fill: Colour | None = None,
     down_first: bool = False,
@@ -277,7 +275,7 @@ def resize_in_bands(
     has the vertical pass run before the horizontal one, which rounds differently.
     """
     rows = _Rows(image, fill)
-    if resample not in FILTERS or not _fits(rows, size, resample):
+    if kind_of(resample) not in FILTERS or not _fits(rows, size, resample):
         return None
     work = _Resizing(kernel, rows, size, resample, down_first=down_first)
     work.run()

@@ -16,8 +16,8 @@ from PIL import Image
 
 from smg_multimodal.collate import joined, padded
 from smg_multimodal.errors import BadMedia
-from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
-from smg_multimodal.resample import BILINEAR, on_canvas, resize
+from smg_multimodal.keys import RESIZE, ProcessorClass, fixed_size, refused, settled
+from smg_multimodal.resample import BILINEAR, Filter, on_canvas, resample_of, resize
 from smg_multimodal.transforms import (
     CLIP_MEAN,
     CLIP_STD,
@@ -155,6 +155,7 @@ class Phi4Processor:
     tile: int = 448
     patch: int = 14
     most: int = 36
+    resample: Filter = BILINEAR
 
     def _grid(self, size: Size) -> tuple[int, int]:
         columns, rows = math.ceil(size.width / self.tile), math.ceil(size.height / self.tile)
@@ -210,7 +211,7 @@ class Phi4Processor:
         size = Size(image.height, image.width)
         tokens, (rows, columns) = self.measure(size)
         fitted, whole = self.canvas(size)
-        canvas = on_canvas(resize(image, fitted, BILINEAR), whole, 0, 0, _WHITE)
+        canvas = on_canvas(resize(image, fitted, self.resample), whole, 0, 0, _WHITE)
         out = np.empty((1, 1 + rows * columns, 3, self.tile, self.tile), np.float32)
         write_overview(out[0, 0], canvas, self.normalizer)
         write_tiles(out[0, 1:], canvas, self.normalizer)
@@ -235,7 +236,7 @@ class Phi4Processor:
 
 def phi3_image(config: Mapping[str, Any]) -> Phi3Processor:
     """From preprocessor_config.json."""
-    config = settled(config, _PHI3)
+    config = settled({**config, RESIZE: None}, _PHI3)  # the model's own code resizes by Pillow everywhere
     return Phi3Processor(
         normalizer=normalizer_of(config, CLIP_MEAN, CLIP_STD),
         most=int(config.get("num_crops") or 16),
@@ -257,4 +258,5 @@ def phi4_image(config: Mapping[str, Any]) -> Phi4Processor:
         tile=size.height,
         patch=patch,
         most=int(config["dynamic_hd"]),
+        resample=resample_of({RESIZE: config.get(RESIZE)}, BILINEAR),
     )

@@ -14,7 +14,7 @@ from PIL import Image
 
 from smg_multimodal.collate import joined, padded
 from smg_multimodal.keys import ProcessorClass, refused, settled
-from smg_multimodal.resample import BICUBIC, resample_of, resize
+from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, ItemFeatures, Size
 
@@ -37,7 +37,7 @@ class PixtralProcessor:
     longest: Size
     cell: int
     normalizer: Normalizer
-    resample: Image.Resampling = BICUBIC
+    resample: Filter = BICUBIC
 
     def target(self, size: Size) -> Size:
         """The size a picture of `size` is brought to."""

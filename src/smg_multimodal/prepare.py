@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from PIL import Image
+from PIL import __version__ as pillow_version
 
 from smg_multimodal.clips import ClipFacts
 from smg_multimodal.collate import joined
@@ -102,7 +103,7 @@ class Preparer:
         self._limits = limits or ImageLimits()
         self._low_side = low_side
         self._reader: MediaReader = reader or PlainReader()
-        settings = (self.family.name, files.model, files.preprocessor, files.processor, files.video)
+        settings = (self.family.name, files.model, files.preprocessor, files.processor, files.video, pillow_version)
         self._name = content_key([json.dumps(settings, sort_keys=True, default=str).encode()])
 
     def _other_rules(self, files: ModelFiles, vocabulary: Vocabulary) -> list[PromptRule]:
@@ -114,7 +115,8 @@ class Preparer:
         return rules
 
     def key(self, media: Media) -> bytes:
-        """The 32 bytes that name what `media` becomes: content, detail where it matters, and the model's files."""
+        """The 32 bytes that name what `media` becomes: content, detail where it matters, the model's files, and the Pillow that
+        decodes and resizes, whose versions differ in single pixels."""
         return self._key(media, self._digests.digest(media.data))
 
     def known_key(self, media: Media) -> bytes | None:

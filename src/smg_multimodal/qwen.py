@@ -16,7 +16,7 @@ from PIL import Image
 from smg_multimodal.collate import joined
 from smg_multimodal.errors import BadMedia
 from smg_multimodal.keys import ProcessorClass, refused, settled
-from smg_multimodal.resample import BICUBIC, resample_of, resize
+from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import (
     CLIP_MEAN,
     CLIP_STD,
@@ -96,7 +96,7 @@ class PatchImageProcessor:
     merge: int = 2
     temporal: int = 2
     volumetric: bool = False
-    resample: Image.Resampling = BICUBIC
+    resample: Filter = BICUBIC
     normalizer: Normalizer = field(default_factory=lambda: rescale_normalizer(CLIP_MEAN, CLIP_STD))
 
     def target(self, size: Size) -> Size:
@@ -146,7 +146,7 @@ class StretchProcessor:
     size: Size
     tokens: int
     normalizer: Normalizer
-    resample: Image.Resampling = BICUBIC
+    resample: Filter = BICUBIC
 
     def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:
         """Always the same number of tokens, one tile."""

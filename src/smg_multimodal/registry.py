@@ -14,6 +14,7 @@ from PIL import Image
 
 from smg_multimodal import gemma, internvl, kimi, llama4, llava, minicpm, phi, pixtral, prompts, qwen
 from smg_multimodal.errors import UnsupportedModel
+from smg_multimodal.keys import RESIZE
 from smg_multimodal.modalities import PHI4_AUDIO, QWEN2_AUDIO, QWEN_VIDEO, Modal
 from smg_multimodal.prompts import PromptRule, Vocabulary, repeat_rule, token
 from smg_multimodal.types import Batched, Flat, ImageProcessor, ItemFeatures, Layout, Modality
@@ -53,6 +54,24 @@ class ModelFiles:
         """The same, but pixels keep their bytes' values, 0 to 255: for engines that rescale and normalise on the device."""
         off = {"do_rescale": False, "do_normalize": False}
         return replace(self, preprocessor={**self.image, **off}, video={**self.clips, **off})
+
+    def resized_by(self, backend: str) -> "ModelFiles":
+        """The same, made by the arithmetic of transformers' "pil" or torchvision ("torch") backend."""
+        own = {RESIZE: backend}
+        return replace(self, preprocessor={**self.image, **own}, video={**self.clips, **own})
+
+    def with_kwargs(self, given: Mapping[str, Any]) -> "ModelFiles":
+        """The same, with what an engine was told by `--mm-processor-kwargs`: keys for pictures and clips alike, or for one kind
+        under `images_kwargs` and `videos_kwargs`. A `size` there stands before `min_pixels` and `max_pixels` of the files."""
+        common = {key: value for key, value in given.items() if key not in ("images_kwargs", "videos_kwargs")}
+        pictures = {**common, **(given.get("images_kwargs") or {})}
+        clips = {**common, **(given.get("videos_kwargs") or {})}
+        return replace(self, preprocessor=_told(self.image, pictures), video=_told(self.clips, clips))
+
+
+def _told(config: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    left = {} if "size" not in given else {"min_pixels": None, "max_pixels": None}
+    return {**config, **left, **given}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Resizing eight-bit pictures, with Pillow's filters and Pillow's rounding.
+"""Resizing eight-bit pictures, with Pillow's filters and Pillow's rounding, or torch's.
 
 Above: the family modules. Below: Pillow, and `passes`, which does the same several times as fast where wasmtime is installed.
 The only place where a picture changes size; everything else in the package moves or normalises pixels that exist. Codes of the
@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from smg_multimodal.errors import BadMedia
+from smg_multimodal.errors import BadMedia, UnsupportedModel
+from smg_multimodal.filters import PRECISION_BITS, TORCH_FILTERS, Filter, Taps, TorchFilter, taps
 from smg_multimodal.kernel import Kernel, attempted
+from smg_multimodal.keys import RESIZE
 from smg_multimodal.passes import Colour, pixels_are_lent, resize_in_bands
 from smg_multimodal.types import Bytes8, Size
 
@@ -23,6 +25,7 @@ __all__ = [
     "BICUBIC",
     "BILINEAR",
     "LANCZOS",
+    "Filter",
     "PassOrder",
     "centre_crop",
     "on_canvas",
@@ -38,14 +41,21 @@ LANCZOS = Image.Resampling.LANCZOS
 _MAX_AREA = 64 * 1024 * 1024
 
 
-def resample_of(config: Mapping[str, Any], default: Image.Resampling) -> Image.Resampling:
-    """The filter a preprocessor configuration names (Pillow's code under `resample`), or `default`.
+def resample_of(config: Mapping[str, Any], default: Image.Resampling) -> Filter:
+    """The filter a preprocessor configuration names (Pillow's code under `resample`), or `default`; torch's where it says so
+    under `RESIZE`.
 
     Every family asks this once, before any picture: so the kernel is compared with Pillow by then.
     """
     pass_order()
     code = config.get("resample")
-    return default if code is None else Image.Resampling(int(code))
+    if code is None:
+        found = default
+    elif code in list(Image.Resampling):
+        found = Image.Resampling(int(code))
+    else:
+        raise UnsupportedModel(f"resample {code!r} in the processor's configuration: this is no filter of Pillow's")
+    return TorchFilter(found) if config.get(RESIZE) == "torch" and found in TORCH_FILTERS else found
 
 
 class PassOrder(Enum):
@@ -60,6 +70,9 @@ class PassOrder(Enum):
         shorter = height - after.height
         return self is PassOrder.DOWN_WHERE_SHORTER and shorter > 0 and shorter > 2 * (width - after.width)
 
+
+_BAND = 64
+"""Rows or columns that are worked on at a time without the kernel."""
 
 _PROBES: dict[Image.Resampling, tuple[tuple[tuple[int, int], Size], ...]] = {
     BICUBIC: (
@@ -107,7 +120,7 @@ def _on_square(image: Image.Image, fill: Colour) -> Image.Image:
     return square
 
 
-def resize(image: Image.Image, size: Size, resample: Image.Resampling, fill: Colour | None = None) -> Bytes8:
+def resize(image: Image.Image, size: Size, resample: Filter, fill: Colour | None = None) -> Bytes8:
     """`image` (RGB) at `size`, as (height, width, 3) bytes of any strides. May be read-only: Pillow's own memory, lent.
 
     With `fill` the picture is first laid in the middle of a square of its longer side, filled with that colour.
@@ -116,15 +129,45 @@ def resize(image: Image.Image, size: Size, resample: Image.Resampling, fill: Col
         raise BadMedia(f"the image would have to be resized to {size.width}x{size.height}")
     order = pass_order()
     if order is not None and image.mode == "RGB":
-        first = order.down_first(image.size if fill is None else (max(image.size),) * 2, size)
+        before = image.size if fill is None else (max(image.size),) * 2
+        first = not isinstance(resample, TorchFilter) and order.down_first(before, size)
         pixels = attempted(lambda kernel: resize_in_bands(kernel, image, size, resample, fill=fill, down_first=first))
         if pixels is not None:
             return pixels
     if fill is not None:
         image = _on_square(image, fill)
-    if image.size != (size.width, size.height):
-        image = image.resize((size.width, size.height), resample)
-    return np.asarray(image)
+    if image.size == (size.width, size.height):
+        return np.asarray(image)
+    if isinstance(resample, TorchFilter):
+        return _by_taps(np.asarray(image), size, resample)
+    return np.asarray(image.resize((size.width, size.height), resample))
+
+
+def _by_taps(pixels: Bytes8, size: Size, resample: Filter) -> Bytes8:
+    """Along the rows, then down the columns, in numpy: where Pillow does not do it and there is no kernel."""
+    height, width, _ = pixels.shape
+    if width != size.width:
+        across = taps(width, size.width, resample)
+        out = np.empty((height, size.width, 3), np.uint8)
+        for top in range(0, height, _BAND):
+            _weighed(pixels[top : top + _BAND].transpose(1, 0, 2), across, out[top : top + _BAND].transpose(1, 0, 2))
+        pixels = out
+    if height != size.height:
+        down = taps(height, size.height, resample)
+        out = np.empty((size.height, size.width, 3), np.uint8)
+        for left in range(0, size.width, _BAND):
+            _weighed(pixels[:, left : left + _BAND], down, out[:, left : left + _BAND])
+        pixels = out
+    return pixels
+
+
+def _weighed(pixels: Bytes8, made: Taps, out: Bytes8) -> None:
+    """Write what becomes of `pixels` along axis 0. Sums of weighted bytes fit 32 bits, as they do in Pillow and torch."""
+    total = np.full(out.shape, 1 << (PRECISION_BITS - 1), np.int32)
+    for tap in range(made.weights.shape[1]):
+        places = np.minimum(made.first + tap, len(pixels) - 1)
+        total += pixels[places].astype(np.int32) * made.weights[:, tap, None, None]
+    np.copyto(out, np.clip(total >> PRECISION_BITS, 0, 255), casting="unsafe")
 
 
 def on_canvas(pixels: Bytes8, size: Size, top: int, left: int, fill: Colour = (0, 0, 0)) -> Bytes8:

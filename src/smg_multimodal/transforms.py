@@ -19,6 +19,7 @@ import numpy as np
 
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.kernel import attempted, compiled
+from smg_multimodal.keys import RESIZE
 from smg_multimodal.layouts import columns_written, patches_written, tiles_written
 from smg_multimodal.types import Bytes8, Float32
 
@@ -145,11 +146,13 @@ def normalizer_of(
 ) -> Normalizer:
     """The arithmetic a preprocessor configuration describes; `mean` and `std` where it names none.
 
-    Reads do_rescale, rescale_factor, do_normalize, image_mean and image_std. `make` replaces the PIL backend's arithmetic
-    for families that are not processed by it; it is that of both steps together.
+    Reads do_rescale, rescale_factor, do_normalize, image_mean and image_std, and `RESIZE`. `make` replaces the PIL backend's
+    arithmetic for families that are not processed by it; it is that of both steps together.
     """
     factor = float(config.get("rescale_factor") or 1 / 255)
     mean, std = means_of(config, mean), means_of(config, std, "image_std")
+    if config.get(RESIZE) == "torch":
+        make = make or fused_normalizer
     rescales, normalizes = config.get("do_rescale") is not False, config.get("do_normalize") is not False
     if make is not None and rescales and normalizes:
         return make(mean, std, factor)

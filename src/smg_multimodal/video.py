@@ -16,7 +16,7 @@ from PIL import Image
 
 from smg_multimodal.errors import BadClip
 from smg_multimodal.qwen import fit_area, fit_volume
-from smg_multimodal.resample import BICUBIC, resample_of, resize
+from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import (
     CLIP_MEAN,
     CLIP_STD,
@@ -50,7 +50,7 @@ class QwenVideoProcessor:
     fewest: int = 4
     greatest: int = 768
     timed: bool = False
-    resample: Image.Resampling = BICUBIC
+    resample: Filter = BICUBIC
 
     def sample(self, total: int, rate: float) -> list[int]:
         """The indices of the frames that are taken from a clip of `total` frames at `rate` per second."""

@@ -90,6 +90,10 @@ def test_sources_are_told_on_request(capsys: pytest.CaptureFixture[str]) -> None
             ["serve", "--worker", "grpc://a:1", "--model-parsers", "m=qwen4"],
             "model.parsers: no parser family is called",
         ),
+        (
+            ["serve", "--worker", "grpc://a:1", "--media-processor-kwargs", '{"m": 1}'],
+            "media.processor_kwargs is not of the form",
+        ),
         (["serve", "--worker", "grpc://a:1", "--model-parsers", "qwen3"], "'qwen3' is not of the form MODEL=FAMILY"),
         (["serve", "--worker", "gpu-0"], "workers.urls: worker URL 'gpu-0' has no known scheme; use one of grpc://"),
         (["serve", "--worker", "grpc://gpu-0"], "workers.urls: worker URL 'grpc://gpu-0' names no port"),

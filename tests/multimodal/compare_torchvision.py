@@ -308,12 +308,11 @@ Each cell is the share within one level and the largest difference.
 """
 
 MATCHING = """
-## What could be closer
+## Equal to torchvision instead
 
-- Where transformers has a PIL backend, equality with it fixes the bytes, and with them the distance to torchvision. Lying within
-  one level of torchvision instead takes its order and its bits in `resample`; both are known exactly, as the last column shows.
-- Llama 4, Kimi K2.5 and Phi-4 exist for torchvision alone. Ours resizes for them as Pillow does; with torch's order and bits
-  their bytes would be transformers' own.
+- This page compares what is made with `resize: pil`. With `resize: torch` ours takes torch's order and bits, and torchvision's
+  arithmetic of normalising: every family that has a torchvision class equals it then, bit for bit
+  (`tests/multimodal/test_torch_resize.py`).
 """
 
 TIMES = """

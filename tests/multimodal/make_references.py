@@ -3,7 +3,7 @@
 Run in an environment of its own, which needs `torch` (its CPU build does), `transformers`, `pillow` and `numpy`:
 
     python tests/multimodal/make_references.py            # or: make multimodal-references
-    python tests/multimodal/make_references.py --keys     # only what other values of the keys make
+    python tests/multimodal/make_references.py --keys     # the small pictures only: keys, and torch's resize
 
 transformers has Llama 4, Phi-4 multimodal and Kimi K2.5 for the torchvision backend alone. Here that backend's code runs as
 it is, with a small stand-in for the five torchvision functions it calls: pictures of bytes are resized by Pillow, the rest
@@ -58,11 +58,15 @@ class InterpolationMode(Enum):
     LANCZOS = "lanczos"
 
 
+BY_TORCH = False
+"""Whether pictures of bytes are resized by torch's own kernel for them, as torchvision has them resized, or by Pillow."""
+
+
 def resize(
     image: torch.Tensor, size: list[int], interpolation: Any = InterpolationMode.BILINEAR, antialias: bool = True
 ) -> torch.Tensor:
-    """Bytes through Pillow, floats through torch."""
-    if image.dtype == torch.uint8:
+    """Bytes through Pillow or torch, floats through torch."""
+    if image.dtype == torch.uint8 and not BY_TORCH:
         batch = image.reshape(-1, *image.shape[-3:])
         done = [
             np.asarray(
@@ -193,7 +197,7 @@ def noted(name: str, tensor: Any) -> dict[str, Any]:
 def row_of(family: Family, processor: Any, image: Image.Image) -> dict[str, Any]:
     """The row of one picture; `{"refused": reason}` where the reference raises an error."""
     try:
-        out = processor(images=[image], return_tensors="pt")
+        out = processor(images=[image], return_tensors="pt", **family.call)
     except (ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
         return {"refused": type(error).__name__}
     row = {}
@@ -271,6 +275,33 @@ def video_references() -> dict[str, Any]:
     return made
 
 
+def torch_references(family: Family) -> list[dict[str, Any]]:
+    """Rows of the small pictures made by transformers' torchvision class of the family, with torch's own resize of bytes."""
+    global BY_TORCH
+    name = family.torch or family.reference
+    module = importlib.import_module(f"transformers.models.{name}.image_processing_{name}")
+    (kind,) = (
+        value
+        for each, value in vars(module).items()
+        if each.endswith("ImageProcessor") and isinstance(value, type) and value.__module__ == module.__name__
+    )
+    processor = kind(**{key: value for key, value in family.preprocessor.items() if key != "image_seq_length"})
+    BY_TORCH = True
+    try:
+        return [row_of(family, processor, picture) for picture in small_pictures()]
+    finally:
+        BY_TORCH = False
+
+
+def varied(families: list[Family]) -> dict[str, Any]:
+    """What the keys and the two backends make of the small pictures."""
+    both = [family for family in FAMILIES.values() if family.torch != "phi3_v"]
+    return {
+        "keys": {family.name: key_references(family) for family in families},
+        "by_torch": {family.name: torch_references(family) for family in both},
+    }
+
+
 def written() -> dict[str, Any]:
     """What the file has now."""
     read: dict[str, Any] = json.loads(gzip.decompress(TARGET.read_bytes()))
@@ -278,15 +309,14 @@ def written() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Make and write all of them, or with `--keys` those of other values alone."""
+    """Make and write all of them, or with `--keys` those of the small pictures alone."""
     torch.set_num_threads(1)
     stand_in()
     import transformers
 
     families = [family for family in FAMILIES.values() if family.torch]
     if "--keys" in sys.argv:
-        made = {**written(), "keys": {family.name: key_references(family) for family in families}}
-        write(made)
+        write({**written(), **varied(families)})
         return
 
     made = {
@@ -296,7 +326,7 @@ def main() -> None:
         "audio": audio_references(),
         "video": video_references(),
         "families": {},
-        "keys": {family.name: key_references(family) for family in families},
+        **varied(families),
     }
     for family in families:
         made["families"][family.name] = references(family)

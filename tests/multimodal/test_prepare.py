@@ -299,6 +299,14 @@ def test_low_detail_costs_fewer_tokens_and_has_a_key_of_its_own() -> None:
     assert automatic.features is high.features
 
 
+def test_another_pillow_makes_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions of Pillow differ in single pixels, so what one has made does not stand for what another would make."""
+    media = Media(png(60, 40))
+    before = preparer("qwen2-vl").key(media)
+    monkeypatch.setattr("smg_multimodal.prepare.pillow_version", "0.0")
+    assert preparer("qwen2-vl").key(media) != before
+
+
 def test_models_with_other_files_have_other_keys() -> None:
     picture = Media(png(20, 20))
     assert preparer("qwen2.5-vl").key(picture) == preparer("qwen2.5-vl").key(picture)

@@ -43,6 +43,7 @@ __all__ = [
     "ModelInfo",
     "OutputDecoder",
     "OutputSink",
+    "Pixels",
     "RankLoad",
     "Receiver",
     "RequestMedia",
@@ -165,6 +166,15 @@ class Loads:
         return sum(rank.waiting for rank in self.ranks)
 
 
+@attrs.frozen
+class Pixels:
+    """How an engine wants pictures: with `raw`, pixels that it will rescale and normalise itself, as bytes; `resize` is whose
+    arithmetic its own processor would use, Pillow's or torch's."""
+
+    raw: bool = False
+    resize: Literal["pil", "torch"] = "pil"
+
+
 @attrs.frozen(cache_hash=True)
 class EngineFacts:
     """What one engine is and can be asked, from its own words where its dialect has words for it, else from the dialect's
@@ -176,7 +186,8 @@ class EngineFacts:
     to. `logprobs`: whether it gives any, and then at most `max_logprobs` alternatives (None: no limit known).
     `media`: the kinds ("image", "video", "audio") it says it takes; None: it cannot say, the model's files decide.
     `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
-    normalises pixels itself, so it wants their bytes. `shared_memory`: id of the shared memory it sees, "" for none.
+    normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses.
+    `shared_memory`: id of the shared memory it sees, "" for none.
     `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its data-parallel ranks. `loads`,
     `kv_events`, `embed`: whether it answers these calls.
     """
@@ -195,6 +206,7 @@ class EngineFacts:
     media: frozenset[str] | None = None
     media_together: frozenset[str] = frozenset()
     normalizes: bool = False
+    resizes: Literal["pil", "torch"] = "pil"
     shared_memory: str = ""
     context_length: int = 0
     block_size: int = 0

@@ -6,12 +6,12 @@ in, and token ids with an opaque record for the engine come out. Pure. Above: pr
 records. Knows no format, no tensor and no family of models.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
 
-from smg_core.engines.base import EngineFacts
+from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Audio, File, Image, MediaSource, Message, Part, ToolResult, Video
 from smg_core.tokens import TokenIds
@@ -25,6 +25,7 @@ __all__ = [
     "refuse_mixture",
     "refuse_unless_taken",
     "suggests_media",
+    "wanted_pixels",
 ]
 
 _KINDS: Mapping[type, str] = {Image: "image", Audio: "audio", Video: "video", File: "file"}
@@ -77,10 +78,10 @@ class MediaService(Protocol):
         ...
 
     async def load(
-        self, items: Sequence[MediaItem], *, normalizes: bool, tenant: str, check: Callable[[int], None]
+        self, items: Sequence[MediaItem], *, pixels: Pixels, tenant: str, check: Callable[[int], None]
     ) -> Any:
-        """Fetch and process; `place` takes what comes back. Several at once, off the event loop where it computes. `normalizes`
-        says that the engine probably normalises pixels itself. `tenant` is who asks, for a fair share of what is scarce.
+        """Fetch and process; `place` takes what comes back. Several at once, off the event loop where it computes. `pixels`
+        says how the engine probably wants them. `tenant` is who asks, for a fair share of what is scarce.
         `check` is called with the least number of tokens that the media will have, before anything is decoded; it raises where
         those are too many. Memory is held as long as what is returned is kept."""
         ...
@@ -100,6 +101,13 @@ class MediaService(Protocol):
     def refuse_strays(self, ids: TokenIds) -> None:
         """Raise InvalidRequest when a prompt without media has a token that stands for some: engines fail on it."""
         ...
+
+
+def wanted_pixels(kinds: Iterable[EngineFacts]) -> Pixels:
+    """How engines of one model probably want pictures; each may be one of several kinds."""
+    found = tuple(kinds)
+    by_torch = any(facts.resizes == "torch" for facts in found)
+    return Pixels(any(facts.normalizes for facts in found), "torch" if by_torch else "pil")
 
 
 def media_of(messages: Sequence[Message]) -> list[MediaItem]:

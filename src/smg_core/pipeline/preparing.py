@@ -15,7 +15,7 @@ from smg_core.hooks import EncodeDone, MediaLoaded, Rendered
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.executor import FairExecutor, GivenUp
 from smg_core.pipeline.fit import fit_all
-from smg_core.pipeline.media import MediaItem, PlacedMedia, refuse_unless_taken
+from smg_core.pipeline.media import MediaItem, PlacedMedia, refuse_unless_taken, wanted_pixels
 from smg_core.pipeline.prepare import (
     assemble,
     characters_of,
@@ -188,7 +188,7 @@ class Preparing:
             refuse_unless_taken(items, request.model, taken)
         loaded = await media.load(
             items,
-            normalizes=any(facts.normalizes for facts in kinds),
+            pixels=wanted_pixels(kinds),
             tenant=request.caller.tenant,
             check=lambda tokens: refuse_too_long(request, len(ids) + tokens - len(items), model.context_length),
         )

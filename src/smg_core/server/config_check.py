@@ -4,9 +4,11 @@
 setting that could never work does not begin. Below: the tables of policies, dialects and parser families. Opens nothing.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from smg_core.config import Config, ConfigError
+from smg_core.config import Config, ConfigError, MediaConfig
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
 from smg_core.engines.openai.address import ChatAddress
 from smg_core.engines.target import Target, door
@@ -14,16 +16,32 @@ from smg_core.routing import UnknownPolicy, policy
 from smg_parsers import UnknownModelFamily
 from smg_parsers.models import family
 
-__all__ = ["check", "check_url", "named_parsers"]
+__all__ = ["check", "check_url", "named_parsers", "processor_kwargs"]
 
 OWN_PARSERS = ("auto", "none")
 
 
 def check(config: Config) -> None:
     """Raise ConfigError with every problem, each beginning with its setting's path."""
-    problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config)]
+    problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config), *_media(config.media)]
     if problems:
         raise ConfigError(*problems)
+
+
+def processor_kwargs(media: MediaConfig) -> Mapping[str, Mapping[str, Any]]:
+    """`media.processor_kwargs`, read: by model, the keyword arguments that its engines give their processor. Raises `ValueError`
+    where it is no JSON object of objects."""
+    found = json.loads(media.processor_kwargs or "{}")
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise ValueError("this is no object of objects")
+    return found
+
+
+def _media(media: MediaConfig) -> Iterator[str]:
+    try:
+        processor_kwargs(media)
+    except ValueError as error:
+        yield f'media.processor_kwargs is not of the form {{"MODEL": {{...}}}} ({error})'
 
 
 def named_parsers(config: Config) -> dict[str, str]:

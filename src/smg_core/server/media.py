@@ -11,12 +11,14 @@ import logging
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from smg_core.config import MediaConfig
+from smg_core.engines.base import Pixels
 from smg_core.errors import InternalError
+from smg_core.server.config_check import processor_kwargs
 from smg_core.server.lending import shared_memory
 from smg_core.server.model_media import ModelMedia
 from smg_core.tokenizer.base import Tokenizer
@@ -82,24 +84,36 @@ class GatewayMedia:
             processor=_object(folder / "processor_config.json"),
             video=_object(folder / "video_preprocessor_config.json"),
         )
+        if (told := processor_kwargs(self._config).get(name)) is not None:
+            files = files.with_kwargs(told)
         try:
-            preparers = {raw: self._preparer(files, tokenizer, raw=raw) for raw in (False, True)}
+            preparers = {pixels: self._preparer(files, tokenizer, pixels) for pixels in self._ways()}
         except (UnsupportedModel, MediaError, LookupError, TypeError, ValueError) as error:
             log.warning("model %s: text only: %s", name, error)
             return None
-        preparer = preparers[False]
+        preparer = next(iter(preparers.values()))
         kinds = frozenset(rule.modality for rule in preparer.rules)
         if not kinds:
             log.info("model %s: text only, since its vocabulary has no place for media", name)
             return None
         log.info("model %s: takes %s (%s)", name, " and ".join(sorted(kinds)), preparer.family.name)
         most = min(self._config.max_items, preparer.family.limit)
-        return ModelMedia(preparers, self._fetcher, self._decoders, kinds, most, self._shared)
+        return ModelMedia(
+            preparers, self._fetcher, self._decoders, kinds, most, self._shared, resize=self._config.resize
+        )
 
-    def _preparer(self, files: ModelFiles, tokenizer: Tokenizer, *, raw: bool) -> Preparer:
-        """What makes features of media: normalised ones, or `raw` ones for engines that normalise pixels themselves."""
+    def _ways(self) -> list[Pixels]:
+        """All ways in which pixels may have to be made."""
+        resizes: Sequence[Literal["pil", "torch"]] = (
+            ("pil", "torch") if self._config.resize == "auto" else (self._config.resize,)
+        )
+        return [Pixels(raw, resize) for raw in (False, True) for resize in resizes]
+
+    def _preparer(self, files: ModelFiles, tokenizer: Tokenizer, pixels: Pixels) -> Preparer:
+        """What makes features of media as engines want them."""
+        files = files.resized_by(pixels.resize)
         return Preparer(
-            files.unnormalised() if raw else files,
+            files.unnormalised() if pixels.raw else files,
             _Vocabulary(tokenizer),
             cache=self._features,
             digests=self._digests,

@@ -9,11 +9,11 @@ import asyncio
 from array import array
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import attrs
 
-from smg_core.engines.base import EngineFacts, RequestMedia
+from smg_core.engines.base import EngineFacts, Pixels, RequestMedia
 from smg_core.engines.dialects import dialect
 from smg_core.errors import InvalidRequest
 from smg_core.pipeline.media import Loan, MediaItem, PlacedMedia
@@ -48,11 +48,11 @@ def _anything(tokens: int) -> None:
 
 @attrs.frozen
 class _Loaded:
-    """What `load` hands to `place`: files and features, in prompt order. `raw`: pixels were left for the engine to normalise."""
+    """What `load` hands to `place`: files and features, in prompt order, and how their pixels were made."""
 
     media: tuple[Media, ...]
     items: tuple[ReadyItem, ...]
-    raw: bool
+    pixels: Pixels
 
 
 @attrs.frozen
@@ -65,22 +65,25 @@ class _Features:
 
 class ModelMedia:
     """One model's media: the pipeline's `MediaService`. Features are made as the engines probably want them, and made anew for an
-    engine that wants them otherwise, so that a fleet may mix engines that normalise pixels with others."""
+    engine that wants them otherwise, so that a fleet may mix engines that normalise pixels with others. `preparers` has one for
+    every way in which engines may want them; `resize` is the operator's own word on it."""
 
     def __init__(
         self,
-        preparers: Mapping[bool, Preparer],
+        preparers: Mapping[Pixels, Preparer],
         fetcher: Fetcher,
         decoders: Decoders,
         kinds: frozenset[Modality],
         max_items: int,
         lender: Lender | None = None,
+        resize: Literal["auto", "pil", "torch"] = "auto",
     ) -> None:
         self.kinds: frozenset[str] = frozenset(kind.value for kind in kinds)
         self._lender = lender
         self._preparers = preparers
-        self._preparer = preparers[False]
-        self._loaders = {raw: MediaLoader(each, fetcher, decoders=decoders) for raw, each in preparers.items()}
+        self._preparer = next(iter(preparers.values()))
+        self._loaders = {pixels: MediaLoader(each, fetcher, decoders=decoders) for pixels, each in preparers.items()}
+        self._resize = resize
         self._fetcher = fetcher
         self._decoders = decoders
         self._pool = decoders.pool
@@ -96,14 +99,15 @@ class ModelMedia:
         self,
         items: Sequence[MediaItem],
         *,
-        normalizes: bool,
+        pixels: Pixels,
         tenant: str = "",
         check: Callable[[int], None] = _anything,
     ) -> _Loaded:
         """Fetch the items, measure them on their headers, and process them; several at once, what is named twice only once."""
         self._check(items)
         media = await self._fetched(items, tenant)
-        loader = self._loaders[normalizes]
+        pixels = self._wanted(pixels)
+        loader = self._loaders[pixels]
         costs = await self._costs(loader, media, items, tenant)
         check(sum(cost.tokens for cost in costs))
         copies = _COPIES if len(items) == 1 else _COPIES_JOINED
@@ -112,7 +116,7 @@ class ModelMedia:
         try:
             made = [loader.item(each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
             ready = await together([self._told(each, item) for each, item in zip(made, items, strict=True)])
-            loaded = _Loaded(tuple(media), tuple(ready), normalizes)
+            loaded = _Loaded(tuple(media), tuple(ready), pixels)
         except BaseException:
             room.release()
             raise
@@ -125,6 +129,10 @@ class ModelMedia:
     ) -> list[Cost]:
         work = [self._told(loader.cost(each, tenant=tenant), item) for each, item in zip(media, items, strict=True)]
         return await together(work)
+
+    def _wanted(self, pixels: Pixels) -> Pixels:
+        """How pixels are made for an engine that wants them like this."""
+        return pixels if self._resize == "auto" else Pixels(pixels.raw, self._resize)
 
     def _check(self, items: Sequence[MediaItem]) -> None:
         if len(items) > self._max_items:
@@ -174,7 +182,7 @@ class ModelMedia:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._placed, ids, loaded)
 
     def _placed(self, ids: TokenIds, loaded: _Loaded) -> PlacedMedia:
-        prepared = self._preparers[loaded.raw].placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
+        prepared = self._preparers[loaded.pixels].placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
         keys = array("Q", routing_keys(prepared.expanded).tobytes())
         return PlacedMedia(TokenIds(prepared.expanded.ids), _Features(prepared, loaded), keys)
 
@@ -183,13 +191,14 @@ class ModelMedia:
         dialect cannot carry."""
         with of_the_request("messages"):
             prepared = features.prepared
-            if facts.normalizes != features.loaded.raw:
-                prepared = await self._otherwise(features, facts.normalizes)
+            pixels = self._wanted(Pixels(facts.normalizes, facts.resizes))
+            if pixels != features.loaded.pixels:
+                prepared = await self._otherwise(features, pixels)
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._packed, prepared, facts)
 
-    async def _otherwise(self, features: _Features, raw: bool) -> Prepared:
+    async def _otherwise(self, features: _Features, pixels: Pixels) -> Prepared:
         """The same items for an engine that wants their pixels otherwise than they were made."""
-        loader, preparer = self._loaders[raw], self._preparers[raw]
+        loader, preparer = self._loaders[pixels], self._preparers[pixels]
         items = await together([self._made(loader, each) for each in features.loaded.media])
         return replace(features.prepared, items=tuple(items), processor=preparer.images)
 

@@ -1,6 +1,7 @@
 """What the models of a gateway share: threads, and which dialect is sent what."""
 
 import asyncio
+import io
 import json
 import threading
 from collections.abc import AsyncIterator
@@ -8,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
+from PIL import Image
 from tests.gateway.conftest import eventually
 from tests.gateway.vision_models import llava, picture, qwen2_audio, qwen2_vl
 
 from smg_core.config import MediaConfig
-from smg_core.engines.base import EngineFacts
+from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.engines.dialects import DIALECTS
 from smg_core.errors import UnsupportedParameter
-from smg_core.pipeline.media import MediaItem, refuse_unless_taken
+from smg_core.pipeline.media import MediaItem, refuse_unless_taken, wanted_pixels
 from smg_core.request import MediaSource
 from smg_core.server.media import GatewayMedia, ModelMedia
 from smg_core.tokenizer.loader import load_tokenizer
@@ -65,7 +68,7 @@ async def test_models_share_the_threads_that_the_settings_allow(media: GatewayMe
     for model in models:
         model._preparer.features = watched(model._preparer.features)  # type: ignore[method-assign]
         loads += [
-            asyncio.ensure_future(model.load([item(colour)], normalizes=False)) for colour in ("red", "green", "blue")
+            asyncio.ensure_future(model.load([item(colour)], pixels=Pixels())) for colour in ("red", "green", "blue")
         ]
     await eventually(lambda: most == 2)
     go_on.set()
@@ -88,9 +91,66 @@ async def test_an_engine_that_says_what_it_takes_is_sent_nothing_else(
     refuse_unless_taken([item("red")], "m", model.kinds & {"image"})
 
     monkeypatch.setitem(DIALECTS, "bare", attrs.evolve(DIALECTS["vllm"], packing=None))
-    loaded = await model.load([item("red")], normalizes=False)
+    loaded = await model.load([item("red")], pixels=Pixels())
     (anchor,) = {rule.anchor for rule in model._preparer.rules if rule.modality == "image"}
     placed = await model.place(TokenIds([1, anchor]), loaded)
     assert (await model.pack(placed.features, EngineFacts(dialect="vllm"))).lendable
     with pytest.raises(UnsupportedParameter):
         await model.pack(placed.features, EngineFacts(dialect="bare"))
+
+
+def noise() -> MediaItem:
+    out = io.BytesIO()
+    pixels = np.random.default_rng(5).integers(0, 2, (90, 130, 3), np.uint8) * np.uint8(255)
+    Image.fromarray(pixels).save(out, "PNG")
+    return MediaItem("image", MediaSource(data=out.getvalue()), "messages[0].parts[0]")
+
+
+async def pixels_for(model: ModelMedia, wanted: Pixels) -> bytes:
+    (made,) = (await model.load([noise()], pixels=wanted)).items
+    return made.features.tensors["pixel_values"].tobytes()
+
+
+async def test_pictures_are_resized_as_the_engine_would_unless_the_setting_says_otherwise(tmp_path: Path) -> None:
+    folder, by_setting = qwen2_vl(tmp_path / "model"), {}
+    for resize in ("auto", "pil", "torch"):
+        shared = GatewayMedia(MediaConfig(resize=resize))
+        model = service(shared, folder)
+        by_setting[resize] = [await pixels_for(model, Pixels(resize=each)) for each in ("pil", "torch")]
+        await shared.close()
+    by_pillow, by_torch = by_setting["auto"]
+    assert by_pillow != by_torch
+    assert by_setting["pil"] == [by_pillow] * 2
+    assert by_setting["torch"] == [by_torch] * 2
+
+
+async def test_pictures_are_made_anew_for_an_engine_that_resizes_otherwise(media: GatewayMedia, tmp_path: Path) -> None:
+    model = service(media, qwen2_vl(tmp_path / "model"))
+    (anchor,) = {rule.anchor for rule in model._preparer.rules if rule.modality == "image"}
+    placed = await model.place(TokenIds([1, anchor]), await model.load([noise()], pixels=Pixels()))
+    sent = [
+        bytes((await model.pack(placed.features, EngineFacts(dialect="vllm", resizes=each))).lendable[0].data)
+        for each in ("pil", "torch")
+    ]
+    assert sent == [await pixels_for(model, Pixels(resize=each)) for each in ("pil", "torch")]
+
+
+async def test_a_fleet_with_one_engine_that_resizes_by_torch_is_prepared_for_it() -> None:
+    pillow, torch = EngineFacts(dialect="neutral"), EngineFacts(dialect="vllm", resizes="torch", normalizes=True)
+    assert wanted_pixels([pillow]) == Pixels()
+    assert wanted_pixels([pillow, torch]) == Pixels(raw=True, resize="torch")
+
+
+async def test_what_the_engines_were_told_is_done_for_their_model_alone(tmp_path: Path) -> None:
+    told = json.dumps({"m": {"max_pixels": 28 * 28 * 6}})
+    shared = GatewayMedia(MediaConfig(processor_kwargs=told))
+    folder = qwen2_vl(tmp_path / "model")
+    config, tokenizer = json.loads((folder / "config.json").read_text()), load_tokenizer(folder).tokenizer
+    tokens = []
+    for name in ("m", "other"):
+        model = shared.service(name, folder, config, tokenizer)
+        assert model is not None
+        (made,) = (await model.load([noise()], pixels=Pixels())).items
+        tokens.append(made.features.tokens)
+    await shared.close()
+    assert tokens[0] <= 6 < tokens[1]

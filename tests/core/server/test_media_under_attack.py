@@ -19,7 +19,7 @@ from tests.multimodal.hostile import flat_png, scan_bomb
 from tests.multimodal.moving import coded_clip
 
 from smg_core.config import MediaConfig
-from smg_core.engines.base import EngineFacts
+from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong
 from smg_core.pipeline.media import MediaItem
 from smg_core.request import MediaSource
@@ -65,9 +65,9 @@ async def test_a_bomb_of_scans_is_refused_at_once_and_nobody_else_is(folder: Pat
     async with serving(folder) as (_, model):
         for _ in range(3):
             with pytest.raises(InvalidRequest, match=r"messages\[0\]\.parts\[0\].*scans") as refused:
-                await model.load([item(bomb)], normalizes=False)
+                await model.load([item(bomb)], pixels=Pixels())
             assert refused.value.code == "media_too_large"
-        await model.load([item(picture(56, 56))], normalizes=False)
+        await model.load([item(picture(56, 56))], pixels=Pixels())
 
 
 async def test_what_takes_long_holds_up_nothing_short_and_who_waits_is_not_blamed(folder: Path) -> None:
@@ -75,15 +75,15 @@ async def test_what_takes_long_holds_up_nothing_short_and_who_waits_is_not_blame
     bomb, other = scan_bomb(2000, 3500), scan_bomb(2000, 3400)
     settings = {"max_scans": 100_000, "processes": 1, "decode_timeout_s": 1.5, "wait_s": 0.2}
     async with serving(folder, **settings) as (media, model):
-        first = asyncio.ensure_future(model.load([item(bomb)], normalizes=False, tenant="loud"))
+        first = asyncio.ensure_future(model.load([item(bomb)], pixels=Pixels(), tenant="loud"))
         await eventually(lambda: bool(media._decoders.processes.processes))
         with pytest.raises(Overloaded) as waited:
-            await model.load([item(other)], normalizes=False, tenant="quiet")
+            await model.load([item(other)], pixels=Pixels(), tenant="quiet")
         assert waited.value.status == 503
         assert waited.value.retry_after is not None
         assert waited.value.param is None
         for colour in ("red", "green", "blue"):
-            await model.load([item(picture(56, 56, colour))], normalizes=False, tenant="quiet")
+            await model.load([item(picture(56, 56, colour))], pixels=Pixels(), tenant="quiet")
         assert not first.done()
         with pytest.raises(InvalidRequest, match=r"more than 1\.5 s to decode"):
             await first
@@ -132,9 +132,9 @@ async def test_tokens_are_counted_on_the_header_and_nothing_too_long_is_decoded(
         features = model._preparer.features
         model._preparer.features = lambda each, facts: decoded.append(each.data) or features(each, facts)  # type: ignore[method-assign, func-returns-value]
         with pytest.raises(PromptTooLong):
-            await model.load([item(picture(448, 448))] * 2, normalizes=False, check=refusing(511))
+            await model.load([item(picture(448, 448))] * 2, pixels=Pixels(), check=refusing(511))
         assert decoded == []
-        loaded = await model.load([item(picture(448, 448))] * 2, normalizes=False, check=refusing(512))
+        loaded = await model.load([item(picture(448, 448))] * 2, pixels=Pixels(), check=refusing(512))
         assert sum(each.features.tokens for each in loaded.items) == 512
         del loaded
         gc.collect()
@@ -145,18 +145,18 @@ async def test_tensors_of_a_request_are_reserved_before_and_given_back_however_i
     """Qwen2-VL's 448 x 448: 1,024 patches of 1,176 floats, and as much again for the message."""
     whole = 2 * 1024 * 1176 * 4
     async with serving(folder, tensor_bytes=2 * whole + 100_000, wait_s=0.2) as (media, model):
-        held = [await model.load([item(picture(448, 448, colour))], normalizes=False) for colour in ("red", "blue")]
+        held = [await model.load([item(picture(448, 448, colour))], pixels=Pixels()) for colour in ("red", "blue")]
         assert 2 * whole <= media.tensor_bytes <= 2 * whole + 10_000
         with pytest.raises(Overloaded, match="memory"):
-            await model.load([item(picture(448, 448, "green"))], normalizes=False)
+            await model.load([item(picture(448, 448, "green"))], pixels=Pixels())
         held.pop()
         gc.collect()
         await eventually(lambda: media.tensor_bytes < whole + 10_000)
 
         damaged = picture(448, 448, "green")[:-200]
         with pytest.raises(InvalidRequest):
-            await model.load([item(damaged)], normalizes=False)
-        leaving = asyncio.ensure_future(model.load([item(picture(448, 448, "black"))], normalizes=False))
+            await model.load([item(damaged)], pixels=Pixels())
+        leaving = asyncio.ensure_future(model.load([item(picture(448, 448, "black"))], pixels=Pixels()))
         await eventually(lambda: media.tensor_bytes > whole + 10_000)
         leaving.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -172,7 +172,7 @@ async def test_tensors_of_a_request_are_reserved_before_and_given_back_however_i
         await eventually(lambda: media.tensor_bytes == 0)
 
         with pytest.raises(InvalidRequest) as refused:
-            await model.load([item(picture(448, 448), place) for place in range(3)], normalizes=False)
+            await model.load([item(picture(448, 448), place) for place in range(3)], pixels=Pixels())
         assert refused.value.code == "media_too_large"
 
 
@@ -180,7 +180,7 @@ MEMORY = """
 import asyncio, gc, json, os, sys, threading
 from pathlib import Path
 from smg_core.config import MediaConfig
-from smg_core.engines.base import EngineFacts
+from smg_core.engines.base import EngineFacts, Pixels
 from smg_core.errors import Overloaded
 from smg_core.pipeline.media import MediaItem
 from smg_core.request import MediaSource
@@ -212,7 +212,7 @@ async def main():
 
     async def one(data):
         item = MediaItem("image", MediaSource(data=data), "messages[0].parts[0]")
-        loaded = await model.load([item], normalizes=False)
+        loaded = await model.load([item], pixels=Pixels())
         placed = await model.place(TokenIds([1, anchor]), loaded)
         del loaded
         packed = await model.pack(placed.features, EngineFacts(dialect="vllm"))
@@ -265,4 +265,4 @@ async def test_twenty_pictures_at_once_stay_within_the_budget(side: int, folder:
 async def test_a_picture_that_takes_more_memory_than_there_is_for_all_is_refused_by_its_header(folder: Path) -> None:
     async with serving(folder, decode_bytes=64 << 20) as (_, model):
         with pytest.raises(InvalidRequest, match="192000000 bytes of memory"):
-            await model.load([item(flat_png(4000, 4000))], normalizes=False)
+            await model.load([item(flat_png(4000, 4000))], pixels=Pixels())

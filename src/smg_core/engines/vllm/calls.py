@@ -41,6 +41,7 @@ FACTS = EngineFacts(
     constraints=frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"}),
     max_logprobs=20,
     cache_salt=False,
+    resizes="torch",  # it has torchvision installed, so transformers takes that backend
     media_together=frozenset({"image", "video"}),  # the servicer (0.14) takes recordings beside pictures for pictures
 )
 """What vLLM can be asked over this wire where its own answers have no word for it."""
