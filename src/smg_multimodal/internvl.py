@@ -31,7 +31,7 @@ __all__ = ["InternVlProcessor", "internvl_chat_image", "internvl_image", "neares
 _CLASS = ProcessorClass(
     frozenset({"GotOcr2ImageProcessor"}), {"do_resize": True, "size": {"height": 384, "width": 384}, "max_patches": 12}
 )
-_ORIGINAL = ProcessorClass(frozenset({"CLIPImageProcessor"}))
+_ORIGINAL = ProcessorClass(frozenset({"CLIPImageProcessor"}), own=True)
 """What files of internvl_chat name. The model's own code reads nothing but the arithmetic of pixels there; tiles are those of
 config.json."""
 

@@ -34,13 +34,15 @@ class ProcessorClass:
 
     `names` are the values of `image_processor_type` that mean it, without a "Fast" or "Pil" at the end. `defaults` are what it
     takes for keys that a configuration does not have, or has as null. `only` has, for keys that no maker reads, the values that
-    are done. `squares` says that a `size` that is one number is both sides of a square, else it is the shortest edge.
+    are done. `squares` says that a `size` that is one number is both sides of a square, else it is the shortest edge. `own` says
+    that it is a model's own code, so that a name that `auto_map` finds there means it too.
     """
 
     names: frozenset[str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     squares: bool = True
+    own: bool = False
 
 
 def _named(config: Mapping[str, Any]) -> str | None:
@@ -73,6 +75,8 @@ def settled(config: Mapping[str, Any], *classes: ProcessorClass) -> dict[str, An
     """
     name = _named(config)
     found = classes[0] if name is None else next((each for each in classes if name in each.names), None)
+    if found is None and classes[0].own and config.get("auto_map"):
+        found = classes[0]
     if found is None:
         raise refused("image_processor_type", name, "the family is made by other classes")
     given = {key: value for key, value in config.items() if value is not None}

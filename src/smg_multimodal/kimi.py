@@ -20,9 +20,7 @@ from smg_multimodal.types import Array, ItemFeatures, Size
 
 __all__ = ["MoonVitProcessor", "kimi_image"]
 
-_CLASS = ProcessorClass(
-    frozenset({"Kimi_K25ImageProcessor", "KimiK25VisionProcessor"}), {"do_resize": True}, {"do_resize": (True,)}
-)
+_CLASS = ProcessorClass(frozenset({"Kimi_K25ImageProcessor"}), {"do_resize": True}, {"do_resize": (True,)}, own=True)
 
 
 @dataclass(frozen=True, slots=True)

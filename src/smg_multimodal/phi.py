@@ -33,11 +33,14 @@ __all__ = ["Phi3Processor", "Phi4Processor", "phi3_image", "phi4_image", "write_
 
 Doubles = np.ndarray[Any, np.dtype[np.float64]]
 
-_PHI3 = ProcessorClass(frozenset({"Phi3VImageProcessor"}), {"num_img_tokens": 144}, {"num_img_tokens": (144,)})
+_PHI3 = ProcessorClass(
+    frozenset({"Phi3VImageProcessor"}), {"num_img_tokens": 144}, {"num_img_tokens": (144,)}, own=True
+)
 _PHI4 = ProcessorClass(
-    frozenset({"Phi4MultimodalImageProcessor", "Phi4MMImageProcessor"}),
+    frozenset({"Phi4MultimodalImageProcessor"}),
     {"size": {"height": 448, "width": 448}, "patch_size": 14, "dynamic_hd": 36, "resample": 3},
     {"resample": (3,)},
+    own=True,
 )
 _PHI4_LINES = 16
 """Rows and columns of tokens of a tile: transformers counts that many, whatever the sizes."""

@@ -366,6 +366,22 @@ PUBLISHED = (
         counts={(336, 336): 144, (672, 336): 3 * 144},
     ),
     Published(
+        "moonshotai/Kimi-K2.5, by its own code",
+        {
+            "auto_map": {"AutoImageProcessor": "kimi_k25_vision_processing.KimiK25VisionProcessor"},
+            "image_processor_type": "KimiK25VisionProcessor",
+            "media_proc_cfg": {
+                "in_patch_limit": 16384,
+                "patch_size": 14,
+                "merge_kernel_size": 2,
+                "patch_limit_on_one_side": 512,
+                **HALF,
+            },
+        },
+        {"model_type": "kimi_k25", "media_placeholder_token_id": 163605},
+        counts={(280, 140): 50, (290, 141): 66},
+    ),
+    Published(
         "microsoft/Phi-4-multimodal-instruct",
         {
             "auto_map": {"AutoImageProcessor": "processing_phi4mm.Phi4MMImageProcessor"},
