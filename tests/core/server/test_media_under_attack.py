@@ -94,31 +94,31 @@ async def test_a_clip_that_waits_for_a_process_is_not_blamed_and_holds_up_no_pic
     """The one process stands still over somebody else's clip."""
     first, second = coded_clip("mp4", 24), coded_clip("mp4", 12)
     async with serving(folder, processes=1, wait_s=0.2) as (media, model):
-        loading = asyncio.ensure_future(model.load([moving(first)], normalizes=False, tenant="loud"))
+        loading = asyncio.ensure_future(model.load([moving(first)], pixels=Pixels(), tenant="loud"))
         await eventually(lambda: bool(media._decoders.processes.processes))
         (process,) = media._decoders.processes.processes
         os.kill(process, signal.SIGSTOP)
         with pytest.raises(Overloaded) as waited:
-            await model.load([moving(second)], normalizes=False, tenant="quiet")
+            await model.load([moving(second)], pixels=Pixels(), tenant="quiet")
         assert (waited.value.status, waited.value.retry_after) == (503, 1.0)
-        await model.load([item(picture(56, 56))], normalizes=False, tenant="quiet")
+        await model.load([item(picture(56, 56))], pixels=Pixels(), tenant="quiet")
         os.kill(process, signal.SIGCONT)
         assert (await loading).items[0].features.modality == "video"
-        await model.load([moving(second)], normalizes=False, tenant="quiet")
+        await model.load([moving(second)], pixels=Pixels(), tenant="quiet")
 
 
 async def test_tokens_and_tensors_of_a_clip_are_counted_before_a_frame_is_decoded(folder: Path) -> None:
     data = coded_clip("mp4", 120, size=(320, 240))
     async with serving(folder) as (media, model):
         costs: list[int] = []
-        await model.load([moving(data)], normalizes=False, check=costs.append)
+        await model.load([moving(data)], pixels=Pixels(), check=costs.append)
         fewer = refusing(costs[0] - 1)
         model._preparer.features = None  # type: ignore[assignment, method-assign]  # nothing is decoded from here on
         with pytest.raises(PromptTooLong):
-            await model.load([moving(data)], normalizes=False, check=fewer)
+            await model.load([moving(data)], pixels=Pixels(), check=fewer)
     async with serving(folder, tensor_bytes=1 << 20) as (media, model):
         with pytest.raises(InvalidRequest, match="bytes of memory"):
-            await model.load([moving(data)], normalizes=False)
+            await model.load([moving(data)], pixels=Pixels())
         assert media.tensor_bytes == 0
 
 
