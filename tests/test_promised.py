@@ -7,7 +7,7 @@ read must have none: the table only shrinks. Whoever connects a field deletes it
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 135
+AT_LANDING = 132
 
 PROMISED: dict[str, str] = {
     "responses": """
@@ -15,9 +15,9 @@ PROMISED: dict[str, str] = {
         ToolCallStart.namespace ToolCallStart.kind Finished.cut Usage.cache_write_tokens
         Annotation.kind ToolCallEnd.repaired Annotation.end Annotation.source Annotation.title
         Text.cache Image.cache Audio.cache File.cache Reasoning.cache Refusal.cache
-        File.filename Message.status ToolCall.namespace ToolKey.namespace Reasoning.summary Reasoning.seal ToolCall.custom
-        ToolCall.item_id Message.phase Message.tools FunctionTool.deferred CustomTool.deferred CustomTool.syntax
-        CustomTool.grammar ToolChoice.hosted SchemaFormat.description SchemaFormat.strict ReasoningSettings.visible
+        File.filename Message.status ToolCall.namespace ToolKey.namespace Reasoning.summary Reasoning.seal
+        ToolCall.item_id Message.phase Message.tools FunctionTool.deferred CustomTool.deferred
+        ToolChoice.hosted SchemaFormat.description SchemaFormat.strict ReasoningSettings.visible
         HistoryRef.previous_id HistoryRef.conversation_id HistoryRef.store GenerationRequest.history
         CompactRequest.over_tokens CompactRequest.instructions GenerationRequest.compact GenerationRequest.background
         GenerationRequest.include GenerationRequest.truncation GenerationRequest.generate GenerationRequest.max_tool_calls

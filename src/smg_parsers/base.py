@@ -1,7 +1,7 @@
 """What a parser gives out, and what a grammar may ask of the parser around it.
 
 Decides: the pieces, the errors, how calls are numbered, named and refused (`Sink`), and what a grammar is.
-Above: every other module of this package. Below: nothing.
+Above: every other module of this package but `free_text` and `partial_json`. Below: those.
 Does not know: any model, any marker, any syntax.
 """
 
@@ -11,6 +11,8 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from smg_parsers.free_text import parameters
 
 UnknownTools: TypeAlias = Literal["forward", "drop", "error"]
 MalformedCalls: TypeAlias = Literal["repair", "text", "error"]
@@ -165,8 +167,8 @@ def _settle(joined: list[Piece], parts: list[str]) -> None:
 def tool_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Schema]:
     """Name to parameter schema, from OpenAI's form or the bare `{"name", "parameters"}` form.
 
-    Tools of other types than `function` are the server's own and are passed over. Raises InvalidOption, which names the
-    place and the value, for what is no tool.
+    A `custom` tool, which takes free text, is a function with one string. Tools of other types are the server's own and are
+    passed over. Raises InvalidOption, which names the place and the value, for what is no tool.
     """
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
         raise InvalidOption(f"tools must be a list, not {_shown(tools)}")
@@ -177,6 +179,8 @@ def tool_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Schema]:
         if tool.get("type", "function") == "function":
             name, schema = _function(tool, f"tools[{number}]")
             schemas[name] = schema
+        elif tool["type"] == "custom":
+            schemas[_custom(tool, f"tools[{number}]")] = parameters()
     return schemas
 
 
@@ -192,6 +196,14 @@ def _function(tool: Mapping[str, Any], place: str) -> tuple[str, Schema]:
     if parameters is not None and not isinstance(parameters, Mapping):
         raise InvalidOption(f"{place}.parameters must be a JSON schema, not {_shown(parameters)}")
     return name, parameters or {}
+
+
+def _custom(tool: Mapping[str, Any], place: str) -> str:
+    body = tool.get("custom", tool)
+    name = body.get("name") if isinstance(body, Mapping) else None
+    if not isinstance(name, str):
+        raise InvalidOption(f"{place}.custom.name must be a text, not {_shown(name)}")
+    return name
 
 
 def _shown(value: object) -> str:

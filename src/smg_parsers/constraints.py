@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from .constraint_shapes import SHAPES, Body, Shape
+from .free_text import parameters
 
 Json = dict[str, Any]
 Kind = Literal["json_schema", "regex", "ebnf", "structural_tag"]
@@ -64,8 +65,8 @@ def constrain(
 ) -> Constraint | None:
     """The constraint for a request's tools, or None when the model may write what it likes.
 
-    ``tools`` and ``tool_choice`` are as in Chat Completions or Responses; ``kinds`` are those the engine holds its output to
-    (names that are no ``Kind`` are of no interest). ``in_reasoning`` says that the prompt has opened
+    ``tools`` and ``tool_choice`` are as in Chat Completions or Responses, custom tools among them; ``kinds`` are those the
+    engine holds its output to (names that are no ``Kind`` are of no interest). ``in_reasoning`` says that the prompt has opened
     the reasoning block, so that a forced call comes after its end. Raises ConstraintError for a tool_choice that names no
     tool, ConstraintUnsupported where the engine or the family cannot enforce what is asked.
     """
@@ -145,10 +146,10 @@ def _choose(
 
 
 def _choice_name(entry: object) -> str:
-    function = entry.get("function", entry) if isinstance(entry, Mapping) else entry
-    name = function.get("name") if isinstance(function, Mapping) else None
+    tool = entry.get("function", entry.get("custom", entry)) if isinstance(entry, Mapping) else entry
+    name = tool.get("name") if isinstance(tool, Mapping) else None
     if not isinstance(name, str):
-        raise ConstraintError(f"tool_choice names no function: {reprlib.repr(entry)}")
+        raise ConstraintError(f"tool_choice names no tool: {reprlib.repr(entry)}")
     return name
 
 
@@ -162,18 +163,21 @@ def _find(known: Sequence[_Tool], name: str) -> _Tool:
 def _read_tool(tool: object) -> _Tool | None:
     if not isinstance(tool, Mapping):
         raise ConstraintError(f"a tool must be an object, not {reprlib.repr(tool)}")
-    if tool.get("type", "function") != "function":
+    kind = tool.get("type", "function")
+    if kind not in ("function", "custom"):
         return None
-    function = tool.get("function", tool)
-    if not isinstance(function, Mapping):
-        raise ConstraintError(f"a tool's function must be an object, not {reprlib.repr(function)}")
-    name = function.get("name")
+    body = tool.get(kind, tool)
+    if not isinstance(body, Mapping):
+        raise ConstraintError(f"a tool's {kind} must be an object, not {reprlib.repr(body)}")
+    name = body.get("name")
     if not isinstance(name, str) or not name or any(char in '"\\<>{}[]()' or char.isspace() for char in name):
         raise ConstraintError(f"a tool's name must be a word, not {name!r}")
-    parameters = function.get("parameters") or {"type": "object"}
-    if not isinstance(parameters, Mapping):
-        raise ConstraintError(f"the parameters of {name!r} must be a JSON schema, not {reprlib.repr(parameters)}")
-    return _Tool(name, dict(parameters), bool(function.get("strict", tool.get("strict", False))))
+    if kind == "custom":
+        return _Tool(name, parameters(), strict=False)
+    schema = body.get("parameters") or {"type": "object"}
+    if not isinstance(schema, Mapping):
+        raise ConstraintError(f"the parameters of {name!r} must be a JSON schema, not {reprlib.repr(schema)}")
+    return _Tool(name, dict(schema), bool(body.get("strict", tool.get("strict", False))))
 
 
 def _tag(form: Json, family: str) -> Constraint:

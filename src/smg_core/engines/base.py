@@ -188,6 +188,7 @@ class EngineFacts:
     `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
     normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses.
     `shared_memory`: id of the shared memory it sees, "" for none.
+    `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can.
     `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its data-parallel ranks. `loads`,
     `kv_events`, `embed`: whether it answers these calls.
     """
@@ -203,6 +204,7 @@ class EngineFacts:
     max_logprobs: int | None = 20
     prompt_logprobs: bool = True
     cache_salt: bool = True
+    custom_tools: bool = False
     media: frozenset[str] | None = None
     media_together: frozenset[str] = frozenset()
     normalizes: bool = False

@@ -1,15 +1,17 @@
 """Reads the turn of an engine that speaks chat: its events are the response's, less what only the answer may say.
 
-The engine's own `Started` and `Usage` are kept for the counts; `Done` is dropped; `Failed` becomes the turn's error; tool calls
-are numbered on from those of earlier turns. The counterpart of `OutputProcessor` for the second door. Pure. Above:
-pipeline.attempt. Below: events.
+The engine's own `Started` and `Usage` are kept for the counts; `Done` is dropped; `Failed` becomes the turn's error. What
+holds for answers of engines that take ids is held here too: tool calls are numbered on from those of earlier turns, and only
+those that may be made are passed on; white space alone beside reasoning or calls is no content; a text is checked against its
+format. The counterpart of `OutputProcessor` for the second door. Pure. Above: pipeline.attempt. Below: events.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.errors import EngineGarbled, SmgError
+from smg_core.errors import EngineGarbled, FormatViolated, SmgError
 from smg_core.events import (
     Cancelled,
     Done,
@@ -24,37 +26,189 @@ from smg_core.events import (
     Started,
     TextDelta,
     TextEnd,
+    TokenLogprob,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     Usage,
 )
+from smg_parsers.free_text import FreeTextReader
 
-__all__ = ["ChatReader"]
+__all__ = ["ChatPlan", "ChatReader"]
+
+
+class ChatPlan(Struct, frozen=True, eq=False):
+    """How to read one turn of `choices` choices. `only` names the tools whose calls are passed on (None: all), `single_call`
+    passes on the first of a choice only, `free_text` names the tools whose text the engine writes as the one argument of a
+    function. `check` and `fail_on_violation` as in `OutputPlan`."""
+
+    choices: int = 1
+    only: frozenset[str] | None = None
+    single_call: bool = False
+    free_text: frozenset[str] = frozenset()
+    check: Callable[[str], str | None] | None = None
+    fail_on_violation: bool = False
+
 
 _CALLS = (ToolCallStart, ToolCallDelta, ToolCallEnd)
 
 
-class ChatReader:
-    """All `choices` of one turn. It is done when the engine has said what it used, or closes after all choices have finished."""
+class _Choice:
+    """One choice. `passed` counts the calls that were passed on; the number of the first is `first_call`."""
 
-    def __init__(self, choices: int, first_call: int = 0) -> None:
+    __slots__ = (
+        "_accompanied",
+        "_free_text",
+        "_held",
+        "_held_logprobs",
+        "_index",
+        "_muted",
+        "_open",
+        "_plan",
+        "_spoke",
+        "_text",
+        "finished",
+        "first_call",
+        "passed",
+    )
+
+    def __init__(self, index: int, plan: ChatPlan, first_call: int) -> None:
+        self.finished: Finished | None = None
+        self.first_call = first_call
+        self.passed = 0
+        self._index = index
+        self._plan = plan
+        self._open: Event | None = None  # what began or went on with the open block
+        self._muted = False  # the open call is not passed on
+        self._free_text: FreeTextReader | None = None
+        self._accompanied = False  # by reasoning, a refusal or calls
+        self._spoke = False  # the content has something other than white space
+        self._held: list[str] = []  # the white space before that, and its logprobs
+        self._held_logprobs: list[TokenLogprob] = []
+        self._text: list[str] = []
+
+    def feed(self, event: Event, events: list[Event]) -> None:
+        """Take in one event of this choice, append what is to be passed on."""
+        if isinstance(event, TextDelta):
+            self._content(event, events)
+        elif isinstance(event, _CALLS):
+            self._call(event, events)
+        elif isinstance(event, Finished):
+            self._finish(event, events)
+        elif isinstance(event, TextEnd):
+            if self._open is not None:  # nothing was passed on of white space
+                self._open = None
+                events.append(event)
+        else:
+            if isinstance(event, ReasoningDelta | RefusalDelta):
+                self._accompanied = True
+            self._note(event)
+            events.append(event)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, TextDelta | RefusalDelta | ReasoningDelta | HostedStart):
+            self._open = event
+        elif isinstance(event, ReasoningEnd | HostedEnd):
+            self._open = None
+
+    def _content(self, event: TextDelta, events: list[Event]) -> None:
+        if not self._spoke:
+            if not event.text or event.text.isspace():
+                self._held.append(event.text)
+                self._held_logprobs += event.logprobs
+                return
+            self._spoke = True
+            event = self._released(event)
+        self._open = event
+        if self._plan.check is not None:
+            self._text.append(event.text)
+        events.append(event)
+
+    def _released(self, event: TextDelta) -> TextDelta:
+        """The event, with the white space that was held back before it."""
+        if not self._held:
+            return event
+        text, logprobs = "".join([*self._held, event.text]), (*self._held_logprobs, *event.logprobs)
+        self._held, self._held_logprobs = [], []
+        return TextDelta(self._index, text, logprobs)
+
+    def _call(self, event: ToolCallStart | ToolCallDelta | ToolCallEnd, events: list[Event]) -> None:
+        if isinstance(event, ToolCallStart):
+            plan = self._plan
+            self._muted = (plan.only is not None and event.name not in plan.only) or (
+                plan.single_call and self.passed > 0
+            )
+            if self._muted:
+                return
+            unwrapped = event.name in plan.free_text and not event.custom
+            self._free_text = FreeTextReader() if unwrapped else None
+            self._accompanied = True
+            self._open = event = replace(event, call=self.first_call + self.passed, custom=event.custom or unwrapped)
+            self.passed += 1
+            events.append(event)
+        elif not self._muted:
+            call = self.first_call + self.passed - 1
+            if isinstance(event, ToolCallDelta):
+                self._arguments(event.arguments, call, events)
+            else:
+                self._open = None
+                if self._free_text is not None and (rest := self._free_text.finish()):
+                    events.append(ToolCallDelta(self._index, call, rest))
+                events.append(replace(event, call=call))
+
+    def _arguments(self, arguments: str, call: int, events: list[Event]) -> None:
+        if text := arguments if self._free_text is None else self._free_text.feed(arguments):
+            events.append(ToolCallDelta(self._index, call, text))
+
+    def _finish(self, event: Finished, events: list[Event]) -> None:
+        if self._held and not self._spoke and not self._accompanied:
+            events += (self._released(TextDelta(self._index, "")), TextEnd(self._index))
+        plan = self._plan
+        if event.reason == "tool_calls" and not self.passed:
+            event = replace(event, reason="stop")
+        if event.reason == "stop" and plan.check is not None and not self.passed:
+            fault = plan.check("".join(self._text))
+            if fault is not None and plan.fail_on_violation:
+                raise FormatViolated(f"The model's output does not conform to the requested format: {fault}")
+            event = replace(event, violation=fault)
+        self.finished = event
+        events.append(event)
+
+    def cut(self) -> Event | None:
+        """The end of the block that is open."""
+        block, self._open = self._open, None
+        match block:
+            case TextDelta() | RefusalDelta():
+                return TextEnd(self._index)
+            case ReasoningDelta():
+                return ReasoningEnd(self._index)
+            case ToolCallStart():
+                return ToolCallEnd(self._index, block.call, valid=False)
+            case HostedStart():
+                return HostedEnd(self._index, failed=True)
+        return None
+
+
+class ChatReader:
+    """All choices of one turn. It is done when the engine has said what it used, or closes after all choices have finished."""
+
+    def __init__(self, plan: ChatPlan, first_call: int = 0) -> None:
         self.done = False
         self.finishes: list[Finished] = []
         self.rest: list[Event] = []
         self.kv_transfer: str | None = None
-        self._first_call = first_call
-        self._choices = choices
+        self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
         self._usage: Usage | None = None
         self._started: Started | None = None
-        self._open: dict[int, Event] = {}
-        self._ended: set[int] = set()
-        self.next_call = first_call
         self.kept_ids: Sequence[int] = ()
 
     @property
+    def next_call(self) -> int:
+        return max(choice.first_call + choice.passed for choice in self._choices)
+
+    @property
     def whole(self) -> bool:
-        return len(self.finishes) >= self._choices
+        return len(self.finishes) >= len(self._choices)
 
     engine_done = whole
 
@@ -81,11 +235,7 @@ class ChatReader:
                 elif isinstance(event, Cancelled):
                     raise EngineGarbled("The engine gave the request up.", detail=event.reason)
                 elif not isinstance(event, Done):
-                    if not 0 <= event.index < self._choices or event.index in self._ended:
-                        raise EngineGarbled(
-                            f"The engine spoke for choice {event.index}, which has ended or was not asked for."
-                        )
-                    events.append(self._passed(event))
+                    self._pass(event, events)
         except SmgError:
             self.rest = events
             raise
@@ -93,40 +243,18 @@ class ChatReader:
             self.done = True
         return events
 
-    def _passed(self, event: Event) -> Event:
-        if isinstance(event, Finished):
-            self.finishes.append(event)
-            self._ended.add(event.index)
-        elif isinstance(event, _CALLS):
-            event = replace(event, call=event.call + self._first_call)
-            self.next_call = max(self.next_call, event.call + 1)
-            self._note(event.index, None if isinstance(event, ToolCallEnd) else event)
-        elif isinstance(event, TextDelta | RefusalDelta | ReasoningDelta | HostedStart):
-            self._note(event.index, event)
-        elif isinstance(event, TextEnd | ReasoningEnd | HostedEnd):
-            self._note(event.index, None)
-        return event
-
-    def _note(self, index: int, block: Event | None) -> None:
-        if block is None:
-            self._open.pop(index, None)
-        else:
-            self._open[index] = block
+    def _pass(self, event: Event, events: list[Event]) -> None:
+        index = event.index  # type: ignore[union-attr]  # all that are left are of a choice
+        if not 0 <= index < len(self._choices) or self._choices[index].finished is not None:
+            raise EngineGarbled(f"The engine spoke for choice {index}, which has ended or was not asked for.")
+        choice = self._choices[index]
+        choice.feed(event, events)
+        if choice.finished is not None:
+            self.finishes.append(choice.finished)
 
     def usage(self) -> Usage:
         return self._usage or Usage(self.prompt_tokens, 0)
 
     def cut(self) -> list[Event]:
         """The ends of the blocks that are open."""
-        ends: list[Event] = []
-        for index, block in self._open.items():
-            if isinstance(block, TextDelta | RefusalDelta):
-                ends.append(TextEnd(index))
-            elif isinstance(block, ReasoningDelta):
-                ends.append(ReasoningEnd(index))
-            elif isinstance(block, ToolCallStart | ToolCallDelta):
-                ends.append(ToolCallEnd(index, block.call, valid=False))
-            elif isinstance(block, HostedStart):
-                ends.append(HostedEnd(index, failed=True))
-        self._open.clear()
-        return ends
+        return [end for choice in self._choices if (end := choice.cut()) is not None]

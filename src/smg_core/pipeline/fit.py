@@ -16,13 +16,15 @@ from msgspec.structs import replace
 
 from smg_core.engines.base import EngineFacts, EngineRequest
 from smg_core.errors import NoWorker, SmgError, UnsupportedParameter
+from smg_core.pipeline.chat_reader import ChatPlan
+from smg_core.pipeline.custom_tools import as_functions, custom_names
 from smg_core.pipeline.formats import constraint_of
 from smg_core.pipeline.media import refuse_mixture, refuse_unless_taken
 from smg_core.pipeline.output import OutputPlan
 from smg_core.pipeline.prepare import refuse_too_long
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.reading import reading_of
-from smg_core.request import GenerationRequest, Sampling
+from smg_core.request import CustomTool, GenerationRequest, HostedTool, Sampling, ToolCall
 
 __all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted"]
 
@@ -35,10 +37,10 @@ class FitForIds(Struct, frozen=True, eq=False):
 
 
 class FitForChat(Struct, frozen=True, eq=False):
-    """For an engine that speaks chat: the request as it came, and how many choices it will bring."""
+    """For an engine that speaks chat: the request, as it came but for what its API may not know, and the plan of reading."""
 
     request: GenerationRequest
-    choices: int
+    plan: ChatPlan
 
 
 Fit = FitForIds | FitForChat
@@ -73,7 +75,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
     do, and NoWorker for a prompt that has no ids yet, since no engine that takes ids had joined when it was made."""
     _refuse_unsupported(prompted, facts)
     if facts.door == "chat":
-        return FitForChat(prompted.request, prompted.request.sampling.n)
+        return _for_chat(prompted, facts)
     tokenizer = prompted.model.tokenizer
     if tokenizer is None:
         raise NoWorker(f"The model '{prompted.model.name}' is still being loaded.", retry_after=1.0)
@@ -92,6 +94,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         hidden_ids=tokenizer.eos_token_ids if keeps_control and not sampling.ignore_eos else frozenset(),
         make_parser=reading.make_parser,
         single_call=reading.single_call,
+        free_text=custom_names(request),
         logprobs=sampling.logprobs is not None,
         check=prompted.check,
         fail_on_violation=model.fail_on_violation,
@@ -105,6 +108,36 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         cache_salt=request.cache_salt,
     )
     return FitForIds(engine, plan)
+
+
+def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
+    request = _narrowed(prompted.request)
+    choice = prompted.request.tool_choice
+    plan = ChatPlan(
+        choices=request.sampling.n,
+        only=frozenset([key.name for key in choice.names]) or None,
+        single_call=choice.parallel is False,
+        free_text=custom_names(request),
+        check=prompted.check,
+        fail_on_violation=prompted.model.fail_on_violation,
+    )
+    return FitForChat(request if facts.custom_tools or not _has_custom(request) else as_functions(request), plan)
+
+
+def _narrowed(request: GenerationRequest) -> GenerationRequest:
+    """The request with those of its tools alone that may be called: most servers have no word for a choice among some."""
+    choice = request.tool_choice
+    if not choice.names or (choice.mode == "required" and len(choice.names) == 1):
+        return request
+    some = [tool for tool in request.tools if not isinstance(tool, HostedTool) and tool.key in choice.names]
+    return replace(request, tools=tuple(some), tool_choice=replace(choice, names=()))
+
+
+def _has_custom(request: GenerationRequest) -> bool:
+    """Whether free text for tools is in the request, as a tool or as a call of an earlier turn."""
+    return any(isinstance(tool, CustomTool) for tool in request.tools) or any(
+        isinstance(part, ToolCall) and part.custom for message in request.messages for part in message.parts
+    )
 
 
 def _sampling(prompted: Prompted, facts: EngineFacts) -> tuple[Sampling, int]:

@@ -34,6 +34,7 @@ from smg_core.events import (
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.stream import StopMatcher
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
+from smg_parsers.free_text import FreeTextReader
 
 __all__ = ["OutputParser", "OutputPlan", "OutputProcessor"]
 
@@ -51,7 +52,8 @@ class OutputPlan:
     """How to read one response. `copies` says how many choices one engine choice stands for (greedy n > 1 is sampled
     once: every sample would be the same). `hidden_ids` never become text. `check` tells what is wrong with a complete
     text, or None; with `fail_on_violation` such a text fails the response, without it it is given and its `Finished` says so.
-    `single_call` passes on the first tool call of a choice only."""
+    `single_call` passes on the first tool call of a choice only; `free_text` names the tools whose calls carry free text, which
+    the model writes as the one argument of a function."""
 
     tokenizer: Tokenizer
     prompt_tokens: int
@@ -63,6 +65,7 @@ class OutputPlan:
     hidden_ids: frozenset[int] = frozenset()
     make_parser: Callable[[], OutputParser] | None = None
     single_call: bool = False
+    free_text: frozenset[str] = frozenset()
     logprobs: bool = False
     check: Callable[[str], str | None] | None = None
     fail_on_violation: bool = False
@@ -82,6 +85,7 @@ class _Choice:
         "ending",
         "finished",
         "first_call",
+        "free_text",
         "held",
         "index",
         "logprobs",
@@ -114,6 +118,7 @@ class _Choice:
         self.held = ""  # white space at the beginning of the content, which alone is none beside reasoning or calls
         self.spoke = False
         self.calls = 0
+        self.free_text: FreeTextReader | None = None  # reads the open call's arguments, where they hold free text
         self.finished = False
         self.text_given = 0  # characters of text that the parser has given out, and
         self.text_begins = 0  # how many of them came before the open block: citations count from the answer's start
@@ -200,6 +205,8 @@ class _Choice:
         elif block == _REASONING:
             events.append(ReasoningEnd(self.index))
         else:
+            if self.free_text is not None and (rest := self.free_text.finish()):
+                events.append(ToolCallDelta(self.index, block, rest))
             events.append(ToolCallEnd(self.index, block, valid, repaired))
 
     def _spoken(self, text: str, events: list[Event]) -> None:
@@ -275,9 +282,12 @@ class _Choice:
         if isinstance(piece, CallStart):
             self.calls += 1
             self._open(call, events)
-            events.append(ToolCallStart(self.index, call, piece.id, piece.name))
+            custom = piece.name in self.plan.free_text
+            self.free_text = FreeTextReader() if custom else None
+            events.append(ToolCallStart(self.index, call, piece.id, piece.name, custom=custom))
         elif isinstance(piece, CallArguments):
-            events.append(ToolCallDelta(self.index, call, piece.delta))
+            if text := piece.delta if self.free_text is None else self.free_text.feed(piece.delta):
+                events.append(ToolCallDelta(self.index, call, text))
         else:
             self.close(events, valid=True, repaired=piece.repaired)
 

@@ -9,12 +9,13 @@ Below: tokenizer, parsers. Knows no worker, no engine and no wire.
 
 from collections.abc import Sequence
 
-from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
+from smg_core.errors import InvalidRequest, PromptTooLong
+from smg_core.pipeline.custom_tools import check_tools
 from smg_core.pipeline.formats import light, output_check
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
-from smg_core.request import FunctionTool, GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
+from smg_core.request import GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
 from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
 from smg_core.tokens import TokenIds
 
@@ -144,9 +145,7 @@ def assemble(
     if model.tokenizer is not None:
         _check_ids(request, model, len(encoded.ids))
     _refuse_large_answer(request, model, len(encoded.ids))
-    for place, tool in enumerate(request.tools):
-        if not isinstance(tool, FunctionTool):
-            raise UnsupportedParameter("Only function tools can be called here.", param=f"tools[{place}]")
+    check_tools(request.tools)
     check = output_check(request.response_format)
     kept_apart_by = salt_of(request) if salt is None else salt
     return Prompted(request, model, text, encoded, encoded.ids, kept_apart_by, check, tuple(items), media)

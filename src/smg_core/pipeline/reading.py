@@ -12,11 +12,12 @@ import attrs
 
 from smg_core.engines.base import Constraint, EngineFacts
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.pipeline.custom_tools import described
 from smg_core.pipeline.formats import compiled
 from smg_core.pipeline.output import OutputParser
 from smg_core.pipeline.prepare import offered
 from smg_core.pipeline.served import ServedModel
-from smg_core.request import FunctionTool, GenerationRequest, ToolCall, ToolChoice
+from smg_core.request import FunctionTool, GenerationRequest, HostedTool, ToolCall, ToolChoice
 from smg_parsers import Family, Parser, UnknownModelFamily, reasoning_open
 from smg_parsers.constraints import ConstraintError, ConstraintUnsupported, constrain
 from smg_parsers.models import family as family_named
@@ -55,7 +56,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
     if not calls and not family.thinking.opens and not family.headed:
         return _PLAIN
     thinking = reasoning_open(prompt, family)
-    tools = [_described(tool) for tool in offered(request) if isinstance(tool, FunctionTool)] if calls else []
+    tools = [described(tool) for tool in offered(request) if not isinstance(tool, HostedTool)] if calls else []
     narrowed = len(tools) < len(request.tools)
     constraint = None
     calls_before = sum(isinstance(part, ToolCall) for message in request.messages for part in message.parts)
@@ -86,11 +87,6 @@ def _family(request: GenerationRequest, model: ServedModel) -> Family | None:
         return family_named(named)
     except UnknownModelFamily as unknown:
         raise InvalidRequest(f"{unknown}.", param=f"headers.{PARSER_HEADER}") from unknown
-
-
-def _described(tool: FunctionTool) -> dict[str, Any]:
-    function = {"name": tool.name, "parameters": tool.parameters or {}, "strict": tool.strict is True}
-    return {"type": "function", "function": function}
 
 
 def _constraint(

@@ -150,7 +150,7 @@ class _Call:
         if self.step.continues is not None:
             return self._continued(self.step.continues)
         if isinstance(self._fit, FitForChat):
-            return ChatReader(self._fit.choices, self._answer.calls)
+            return ChatReader(self._fit.plan, self._answer.calls)
         return OutputProcessor(self._fit.plan, self._answer.calls, keep_ids=self.step.keep)
 
     def _continued(self, turn: Turn) -> OutputProcessor:

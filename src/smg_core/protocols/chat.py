@@ -23,7 +23,7 @@ from smg_core.protocols.chat_paths import chat_field
 from smg_core.protocols.chat_tools import read_response_format, read_tool_choice, read_tools
 from smg_core.protocols.chat_types import SUPPORTED_VALUES, ChatBody
 from smg_core.protocols.decoding import WireDecoder, brief, check_depth, too_many
-from smg_core.request import CustomTool, GenerationRequest, Origin, ReasoningSettings, Sampling
+from smg_core.request import GenerationRequest, Origin, ReasoningSettings, Sampling
 
 __all__ = ["ChatRequest", "decode_chat"]
 
@@ -31,7 +31,6 @@ _BODIES = WireDecoder(ChatBody, SUPPORTED_VALUES, shaped=("messages",))
 _USUAL_NAMES: Mapping[str, str] = MappingProxyType({})
 _NEW_NAMES: Mapping[str, str] = MappingProxyType({"sampling.max_tokens": "max_completion_tokens"})
 _NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
-_NO_TOOLS: frozenset[str] = frozenset()
 _PLAIN_REASONING = ReasoningSettings()
 _ORIGIN = Origin("chat")
 _SMALLEST_TOP_P = 1e-6
@@ -71,16 +70,14 @@ class ChatRequest(Struct, frozen=True):
     """One decoded request: what to generate, and what only the writer of the answer needs to know.
 
     `include_usage` puts a usage chunk at the end of a stream. `obfuscate` pads stream chunks so that their size says
-    little about their text. `legacy_functions` answers in the `function_call` form of old. `custom_tools` names the
-    tools whose calls carry free text. `include_reasoning` False keeps the model's reasoning from the client. `written` says by
-    which name the client wrote what has several: our path to its field.
+    little about their text. `legacy_functions` answers in the `function_call` form of old. `include_reasoning` False keeps the
+    model's reasoning from the client. `written` says by which name the client wrote what has several: our path to its field.
     """
 
     generation: GenerationRequest
     include_usage: bool = False
     obfuscate: bool = False
     legacy_functions: bool = False
-    custom_tools: frozenset[str] = _NO_TOOLS
     include_reasoning: bool = True
     written: Mapping[str, str] = _USUAL_NAMES
 
@@ -137,7 +134,6 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         include_usage=options is not None and options.include_usage is True,
         obfuscate=options is not None and options.include_obfuscation is True,
         legacy_functions=bool(wire.functions),
-        custom_tools=frozenset([tool.name for tool in tools if type(tool) is CustomTool]) if tools else _NO_TOOLS,
         include_reasoning=wire.include_reasoning is not False,
         written=_USUAL_NAMES if wire.max_completion_tokens is None else _NEW_NAMES,
     )

@@ -200,12 +200,11 @@ class ChatStreamEncoder:
                 call = b'"function_call":{"name":%b,"arguments":""}' % encode_text(event.name)
                 self._chunk(event.index, call, frames)
             return
-        custom = event.custom or event.name in self._request.custom_tools
-        if custom:
+        if event.custom:
             self._custom_calls.add((event.index, event.call))
         shape = (
             b'"tool_calls":[{"index":%d,"id":%b,"type":"custom","custom":{"name":%b,"input":""}}]'
-            if custom
+            if event.custom
             else b'"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}}]'
         )
         self._chunk(event.index, shape % (event.call, encode_text(event.id), encode_text(event.name)), frames)
@@ -414,7 +413,7 @@ class ChatWholeEncoder:
 
     def _call(self, call: ToolCallStart, arguments: list[str]) -> dict[str, Any]:
         text = "".join(arguments)
-        if call.custom or call.name in self._request.custom_tools:
+        if call.custom:
             return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": text}}
         return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}}
 

@@ -50,7 +50,7 @@ def read_tools(body: wire.ChatBody, limits: RequestLimits, size: int) -> tuple[T
         raise too_many(param, len(listed), limits.tools, "tools")
     tools = tuple([_tool(tool) for tool in listed])
     # One walk over all schemas costs less than one each.
-    schemas = [tool.parameters for tool in tools if isinstance(tool, FunctionTool)]
+    schemas = [tool.grammar if isinstance(tool, CustomTool) else tool.parameters for tool in tools]
     check_depth(schemas, limits.json_depth, param)
     _check_size(schemas, limits, param, size)
     return tools
@@ -69,7 +69,7 @@ def _check_size(asked: object, limits: RequestLimits, param: str, size: int) -> 
         )
 
 
-def _tool(tool: wire.FunctionToolWire | wire.CustomToolWire | wire.FunctionWire) -> Tool:
+def _tool(tool: wire.FunctionToolWire | wire.CustomToolWire | wire.FunctionWire) -> FunctionTool | CustomTool:
     if isinstance(tool, wire.CustomToolWire):
         custom = tool.custom
         if isinstance(custom.format, wire.CustomGrammarFormat):

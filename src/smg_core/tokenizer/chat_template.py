@@ -242,7 +242,7 @@ class ChatTemplate:
         has no place for, InvalidRequest for arguments that are not variables.
         """
         program = self._choose(bool(tools), template)
-        shaped = program.shaper.messages(messages, tools)
+        shaped = program.shaper.messages(messages)
         variables: dict[str, Any] = {
             **self._variables,
             "strftime_now": self._strftime_now,

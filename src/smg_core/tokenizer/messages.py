@@ -30,8 +30,9 @@ from smg_core.request import (
     Video,
 )
 from smg_core.tokenizer.template_facts import TemplateFacts
+from smg_parsers.free_text import ARGUMENT, parameters, wrapped
 
-__all__ = ["MessageShaper", "count_media"]
+__all__ = ["MessageShaper", "count_media", "text_asked_for"]
 
 _PLAIN = frozenset({"system", "user", "assistant"})
 _MEDIA: dict[type, str] = {Image: "image", Audio: "audio", Video: "video"}
@@ -50,10 +51,10 @@ class MessageShaper:
     media: Mapping[str, str] = attrs.field(factory=dict)
     separator: str = "\n"
 
-    def messages(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> list[dict[str, Any]]:
+    def messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """One object per turn; a tool result is a turn of its own, in its place."""
         shaped: list[dict[str, Any]] = []
-        turns = _Turns(self, {tool.name for tool in tools if isinstance(tool, CustomTool)})
+        turns = _Turns(self)
         as_is = not self.facts.wraps
         for place, message in enumerate(messages):
             parts, role = message.parts, message.role
@@ -74,12 +75,11 @@ class MessageShaper:
 class _Turns:
     """One conversation on its way: remembers which call had which name, and counts media."""
 
-    __slots__ = ("_counts", "_custom", "_facts", "_names", "_shaper")
+    __slots__ = ("_counts", "_facts", "_names", "_shaper")
 
-    def __init__(self, shaper: MessageShaper, custom: set[str]) -> None:
+    def __init__(self, shaper: MessageShaper) -> None:
         self._shaper = shaper
         self._facts = shaper.facts
-        self._custom = custom
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
 
@@ -169,10 +169,8 @@ class _Turns:
     def _call(self, call: ToolCall) -> dict[str, Any]:
         self._names[call.id] = call.name
         arguments: Any = call.arguments
-        if call.name in self._custom:
-            arguments = {"input": call.arguments}
-            if self._facts.arguments == "text":
-                arguments = msgspec.json.encode(arguments).decode()
+        if call.custom:
+            arguments = wrapped(call.arguments) if self._facts.arguments == "text" else {ARGUMENT: call.arguments}
         elif self._facts.arguments == "object":
             arguments = _parsed(call.arguments)
         return {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": arguments}}
@@ -239,6 +237,15 @@ def _opaque_text(block: Opaque) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
+def text_asked_for(tool: CustomTool) -> str | None:
+    """What a model is told of the text that a tool takes; None where any will do."""
+    if tool.grammar is None:
+        return None
+    if tool.syntax == "regex":
+        return f"Text that this regular expression matches as a whole: {tool.grammar}"
+    return f"Text of this Lark grammar:\n{tool.grammar}"
+
+
 def _tool(tool: Tool, place: int) -> dict[str, Any]:
     if isinstance(tool, HostedTool):
         raise UnsupportedParameter(
@@ -252,5 +259,5 @@ def _tool(tool: Tool, place: int) -> dict[str, Any]:
             tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}
         )
     else:
-        function["parameters"] = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+        function["parameters"] = parameters(text_asked_for(tool))
     return {"type": "function", "function": function}

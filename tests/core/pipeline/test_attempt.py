@@ -10,7 +10,7 @@ from smg_core.engines.base import EngineOutput
 from smg_core.errors import EngineFailed, EngineGarbled, SmgError, WorkerGone
 from smg_core.events import Event, Finished, TextDelta, Usage
 from smg_core.pipeline.attempt import Attempt
-from smg_core.pipeline.chat_reader import ChatReader
+from smg_core.pipeline.chat_reader import ChatPlan, ChatReader
 from smg_core.pipeline.output import OutputProcessor
 
 
@@ -111,7 +111,7 @@ def test_the_table_of_states(before: Act, act: Act, state: str, error: type[SmgE
 
 def test_an_engine_that_closes_once_all_is_said_completes_the_attempt() -> None:
     taken = Taken()
-    attempt: Attempt[Event] = Attempt(ChatReader(1), taken)
+    attempt: Attempt[Event] = Attempt(ChatReader(ChatPlan(1)), taken)
     attempt.events([TextDelta(0, "hi"), Finished(0, "stop")])
     assert attempt.state == "running"  # the engine may still say what it used
 
@@ -122,7 +122,7 @@ def test_an_engine_that_closes_once_all_is_said_completes_the_attempt() -> None:
 
 def test_a_push_that_says_nothing_new_and_ends_the_turn_is_passed_on() -> None:
     taken = Taken()
-    attempt: Attempt[Event] = Attempt(ChatReader(1), taken)
+    attempt: Attempt[Event] = Attempt(ChatReader(ChatPlan(1)), taken)
     attempt.events([TextDelta(0, "hi"), Finished(0, "stop")])
     attempt.events([Usage(3, 1)])
 

@@ -31,7 +31,7 @@ from smg_core.events import (
     ToolCallStart,
     Usage,
 )
-from smg_core.pipeline.chat_reader import ChatReader
+from smg_core.pipeline.chat_reader import ChatPlan, ChatReader
 
 TURN: list[Event] = [
     Started(9, 4, "theirs"),
@@ -53,7 +53,7 @@ TURN: list[Event] = [
 
 @given(st.lists(st.integers(0, len(TURN)), max_size=6))
 def test_what_only_the_answer_may_say_is_kept_back_however_the_events_are_batched(cuts: list[int]) -> None:
-    reader, events = ChatReader(1), list[Event]()
+    reader, events = ChatReader(ChatPlan(1)), list[Event]()
     edges = [0, *sorted(cuts), len(TURN)]
     for start, end in pairwise(edges):
         events += reader.feed(TURN[start:end])
@@ -68,7 +68,7 @@ def test_what_only_the_answer_may_say_is_kept_back_however_the_events_are_batche
 
 
 def test_calls_are_numbered_on_from_those_of_earlier_turns() -> None:
-    reader = ChatReader(1, first_call=3)
+    reader = ChatReader(ChatPlan(1), first_call=3)
     assert reader.next_call == 3
     events = reader.feed(TURN)
     calls = [event for event in events if isinstance(event, ToolCallStart | ToolCallDelta | ToolCallEnd)]
@@ -79,7 +79,7 @@ def test_calls_are_numbered_on_from_those_of_earlier_turns() -> None:
 
 
 def test_a_turn_is_done_once_it_is_known_what_it_used_and_whole_once_all_choices_have_finished() -> None:
-    reader = ChatReader(2)
+    reader = ChatReader(ChatPlan(2))
     reader.feed([TextDelta(0, "a"), TextEnd(0), Finished(0, "stop")])
     assert not reader.whole
     reader.feed([Finished(1, "stop")])
@@ -89,7 +89,7 @@ def test_a_turn_is_done_once_it_is_known_what_it_used_and_whole_once_all_choices
 
 
 def test_an_engine_that_says_nothing_of_what_it_used_leaves_what_it_said_of_the_prompt() -> None:
-    reader = ChatReader(1)
+    reader = ChatReader(ChatPlan(1))
     assert reader.usage() == NO_USAGE + Usage(0, 0)
     reader.feed([Started(9, None, "theirs"), Finished(0, "stop")])
 
@@ -99,7 +99,7 @@ def test_an_engine_that_says_nothing_of_what_it_used_leaves_what_it_said_of_the_
 def test_an_engines_failure_is_the_turns() -> None:
     error = EngineFailed("broken")
     with pytest.raises(EngineFailed) as caught:
-        ChatReader(1).feed([TextDelta(0, "a"), Usage(1, 1), Failed(error)])
+        ChatReader(ChatPlan(1)).feed([TextDelta(0, "a"), Usage(1, 1), Failed(error)])
 
     assert caught.value is error
 
@@ -117,7 +117,7 @@ def test_an_engines_failure_is_the_turns() -> None:
 )
 def test_what_an_engine_may_not_say_is_its_fault(events: list[Event]) -> None:
     with pytest.raises(SmgError) as caught:
-        ChatReader(1).feed(events)
+        ChatReader(ChatPlan(1)).feed(events)
 
     assert isinstance(caught.value, EngineGarbled)
 
@@ -139,7 +139,7 @@ def test_what_an_engine_may_not_say_is_its_fault(events: list[Event]) -> None:
     ],
 )
 def test_a_turn_that_is_broken_off_closes_what_is_open_once(opened: list[Event], closed: list[Event]) -> None:
-    reader = ChatReader(1, first_call=2)
+    reader = ChatReader(ChatPlan(1), first_call=2)
     reader.feed(opened)
 
     assert reader.cut() == closed
@@ -147,7 +147,7 @@ def test_a_turn_that_is_broken_off_closes_what_is_open_once(opened: list[Event],
 
 
 def test_what_a_push_says_before_it_fails_is_kept() -> None:
-    reader = ChatReader(1)
+    reader = ChatReader(ChatPlan(1))
     with pytest.raises(WorkerGone):
         reader.feed([TextDelta(0, "one"), Failed(WorkerGone("lost"))])
 

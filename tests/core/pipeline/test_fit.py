@@ -57,7 +57,7 @@ def test_an_engine_that_speaks_chat_is_sent_the_request_as_it_came() -> None:
 
     assert isinstance(found, FitForChat)
     assert found.request is prompt.request
-    assert found.choices == 3
+    assert found.plan.choices == 3
 
 
 def test_a_prompt_without_ids_waits_for_a_tokenizer_and_suits_engines_that_speak_chat() -> None:

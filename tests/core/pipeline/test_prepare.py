@@ -17,6 +17,7 @@ from smg_core.request import (
     CustomTool,
     FunctionTool,
     GenerationRequest,
+    HostedTool,
     Image,
     JsonFormat,
     MediaSource,
@@ -127,11 +128,20 @@ def test_a_prompt_of_any_length_is_taken_where_no_context_is_known() -> None:
     assert len(prompted(asking(messages=(), prompt=[1] * 500), model(context_length=0)).ids) == 500
 
 
-def test_a_tool_that_is_no_function_is_refused_by_its_place() -> None:
-    error = fault_of(asking(tools=(FunctionTool("f"), CustomTool("free"))), model(context_length=0))
+def test_a_tool_that_nobody_here_can_call_is_refused_by_its_place() -> None:
+    tools = (FunctionTool("f"), HostedTool("web_search"))
+    error = fault_of(asking(messages=(), prompt=[1], tools=tools), model(context_length=0))
 
     assert isinstance(error, UnsupportedParameter)
     assert error.param == "tools[1]"
+
+
+def test_a_function_and_a_custom_tool_of_one_name_are_refused() -> None:
+    tools = (FunctionTool("f"), CustomTool("g"), CustomTool("f"))
+    error = fault_of(asking(tools=tools), model(context_length=0))
+
+    assert isinstance(error, InvalidRequest)
+    assert error.param == "tools[2].name"
 
 
 def test_a_model_without_a_template_takes_no_messages() -> None:

@@ -33,7 +33,7 @@ from smg_core.events import (
 )
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.attempt import Attempt
-from smg_core.pipeline.chat_reader import ChatReader
+from smg_core.pipeline.chat_reader import ChatPlan, ChatReader
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.streaming import without_finishes
 from smg_parsers import Parser
@@ -232,7 +232,7 @@ async def _respond(kind: str, choices: int, attempts: list[Played], how: str) ->
 async def _attempt(answer: Answer, played: Played, choices: int, going_on: OutputProcessor | None) -> Attempt[Any]:
     turn: Any = going_on
     if turn is None and played.kind == "chat":
-        turn = ChatReader(choices, answer.calls)
+        turn = ChatReader(ChatPlan(choices), answer.calls)
     elif turn is None:
         turn = reader(played.kind == "parsed", answer.calls, choices)
     attempt: Attempt[Any] = Attempt(turn, without_finishes(answer))

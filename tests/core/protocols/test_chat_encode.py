@@ -163,7 +163,7 @@ CALLS = [
     ToolCallDelta(0, 0, ""),
     ToolCallDelta(0, 0, "1}"),
     ToolCallEnd(0, 0),
-    ToolCallStart(0, 1, "call-2", "shell"),
+    ToolCallStart(0, 1, "call-2", "shell", custom=True),
     ToolCallDelta(0, 1, "ls -l"),
     ToolCallEnd(0, 1),
     Finished(0, "tool_calls"),

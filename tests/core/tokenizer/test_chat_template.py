@@ -106,7 +106,7 @@ def test_a_template_that_joins_arguments_to_text_gets_them_as_text() -> None:
 
 def test_a_custom_tools_free_text_becomes_its_one_argument() -> None:
     tool = CustomTool("shell", "Runs it")
-    message = Message("assistant", (ToolCall("c", "shell", "ls -l"),))
+    message = Message("assistant", (ToolCall("c", "shell", "ls -l", custom=True),))
     assert dumped(message, tools=[tool])[0]["tool_calls"][0]["function"]["arguments"] == {"input": "ls -l"}
     text = ChatTemplate("{{ tools | tojson }}").render([message], tools=[tool]).text
     assert json.loads(text)[0]["function"]["parameters"]["required"] == ["input"]

@@ -44,7 +44,7 @@ from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.protocols.errors import error_headers, openai_error
 from smg_core.protocols.models import ModelCard, model_body, models_body
-from smg_core.request import SchemaFormat
+from smg_core.request import CustomTool, SchemaFormat
 
 CREATED = 1_700_000_000
 CARDS = {name: ModelCard(name, CREATED, max_model_len=4096) for name in ("talks", "thinks", "calls")}
@@ -87,7 +87,7 @@ def thinks(request: ChatRequest) -> Iterator[Event]:
 def calls(request: ChatRequest) -> Iterator[Event]:
     """Calls every tool offered, with the same argument in two pieces."""
     for call, tool in enumerate(request.generation.tools):
-        yield ToolCallStart(0, call, f"call_{call}", tool.name)
+        yield ToolCallStart(0, call, f"call_{call}", tool.name, custom=isinstance(tool, CustomTool))
         yield ToolCallDelta(0, call, '{"city":')
         yield ToolCallDelta(0, call, ' "Bern"}')
         yield ToolCallEnd(0, call)

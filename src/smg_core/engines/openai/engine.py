@@ -151,6 +151,7 @@ class OpenAiEngine:
             constraints=_CONSTRAINTS if self._extras else _OPENAI_CONSTRAINTS,
             prompt_logprobs=False,
             cache_salt=self._extras,
+            custom_tools=not self._extras,
             context_length=context_length,
             loads=False,
             kv_events=False,

@@ -1,0 +1,91 @@
+"""Tools that take free text, before engines that know only functions.
+
+Decides how such a tool is described to parsers and constraints, and what a request is for a server that has no word for it:
+the same request with functions of one string. How the text is taken out of the arguments again is `smg_parsers.free_text`.
+Pure. Above: prepare, reading, fit. Below: the vocabulary.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.request import (
+    CustomTool,
+    FunctionTool,
+    GenerationRequest,
+    HostedTool,
+    Message,
+    Part,
+    Tool,
+    ToolCall,
+    ToolKey,
+)
+from smg_core.tokenizer.messages import text_asked_for
+from smg_parsers.free_text import parameters, wrapped
+
+__all__ = ["as_functions", "check_tools", "custom_names", "described"]
+
+_SHARED = tuple(name for name in CustomTool.__struct_fields__ if name in FunctionTool.__struct_fields__)
+
+
+def check_tools(tools: Sequence[Tool]) -> None:
+    """Refuse tools that nobody here can call, and such as calls could not be told apart by."""
+    custom: dict[str, bool] = {}
+    for place, tool in enumerate(tools):
+        if isinstance(tool, HostedTool):
+            raise UnsupportedParameter(f"Tools of type '{tool.kind}' cannot be called here.", param=f"tools[{place}]")
+        kind = isinstance(tool, CustomTool)
+        if custom.setdefault(tool.name, kind) != kind:
+            raise InvalidRequest(
+                f"A function and a custom tool are both named '{tool.name}': a model calls tools by their names.",
+                param=f"tools[{place}].name",
+            )
+
+
+def custom_names(request: GenerationRequest) -> frozenset[str]:
+    """The names of the request's tools that take free text."""
+    return frozenset([tool.name for tool in request.tools if isinstance(tool, CustomTool)])
+
+
+def described(tool: FunctionTool | CustomTool) -> dict[str, Any]:
+    """The tool in Chat Completions' words, which parsers and constraints read."""
+    if isinstance(tool, FunctionTool):
+        function = {"name": tool.name, "parameters": tool.parameters or {}, "strict": tool.strict is True}
+        return {"type": "function", "function": function}
+    return {"type": "custom", "custom": {"name": tool.name}}
+
+
+def as_functions(request: GenerationRequest) -> GenerationRequest:
+    """The same request with functions in place of tools that take free text, in its choice and its history too."""
+    choice = request.tool_choice
+    return replace(
+        request,
+        tools=tuple([_function(tool) for tool in request.tools]),
+        tool_choice=replace(choice, names=tuple([_function_key(key) for key in choice.names])),
+        messages=tuple([_with_functions(message) for message in request.messages]),
+    )
+
+
+def _function(tool: Tool) -> Tool:
+    if not isinstance(tool, CustomTool):
+        return tool
+    shared = {name: getattr(tool, name) for name in _SHARED}
+    return FunctionTool(**shared, parameters=parameters(text_asked_for(tool)))
+
+
+def _function_key(key: ToolKey) -> ToolKey:
+    return replace(key, kind="function") if key.kind == "custom" else key
+
+
+def _with_functions(message: Message) -> Message:
+    if not any(isinstance(part, ToolCall) and part.custom for part in message.parts):
+        return message
+    return replace(message, parts=tuple([_function_call(part) for part in message.parts]))
+
+
+def _function_call(part: Part) -> Part:
+    if isinstance(part, ToolCall) and part.custom:
+        return replace(part, arguments=wrapped(part.arguments), custom=False)
+    return part

@@ -1,0 +1,164 @@
+"""Tools that take free text, for models that know only functions: the text travels as the one string argument of a function.
+
+Decides: what such a function looks like to a model, and how the text is taken out of its arguments again while they come, cut
+anywhere. Above: `constraints`, and `smg_core`, which offers the tools and reads their calls. Below: `partial_json`.
+Does not know: models, markers, requests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from smg_parsers.partial_json import JsonScanner
+
+ARGUMENT: Final = "input"
+"""The name of the argument that holds the text."""
+
+_HEAD: Final = f'{{"{ARGUMENT}":'
+_SPACE_BEFORE: Final = frozenset((0, 1, len(_HEAD) - 1, len(_HEAD)))
+"""Places in the head before which white space may stand."""
+_SPACE: Final = " \t\r\n"
+_ENDS: Final = re.compile(r'["\\]')
+_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
+_HEXDIGITS: Final = frozenset("0123456789abcdefABCDEF")
+_BEGINNING, _STRING, _ESCAPE, _HEX, _VALUE, _AS_WRITTEN, _OVER = range(7)
+_HALF: Final = "\ufffd"
+
+
+def parameters(description: str | None = None) -> dict[str, Any]:
+    """The JSON schema of the arguments; `description` says what the text has to be like."""
+    text = {"type": "string"} if description is None else {"type": "string", "description": description}
+    return {"type": "object", "properties": {ARGUMENT: text}, "required": [ARGUMENT], "additionalProperties": False}
+
+
+def wrapped(text: str) -> str:
+    """Arguments that hold `text`, as JSON."""
+    return json.dumps({ARGUMENT: text}, ensure_ascii=False)
+
+
+class FreeTextReader:
+    """Takes the text out of one call's arguments. Feed it the arguments as they come, then `finish`.
+
+    The text is the argument named `input`, or the arguments themselves where they are one JSON string; what is no string is
+    its JSON. Other arguments behind it are no part of the text. Arguments of any other shape are passed on as they are.
+    """
+
+    __slots__ = ("_digits", "_half", "_held", "_matched", "_scanner", "_state")
+
+    def __init__(self) -> None:
+        self._state = _BEGINNING
+        self._matched = 0  # characters of the head that have come
+        self._held: list[str] = []  # what has come of the arguments while the head is not complete
+        self._digits = ""  # of a \u escape, so far
+        self._half = 0  # the first half of a surrogate pair, whose second one is to follow
+        self._scanner: JsonScanner | None = None
+
+    def feed(self, piece: str) -> str:
+        """The text that `piece` brings."""
+        out: list[str] = []
+        at, size = 0, len(piece)
+        while at < size and self._state != _OVER:
+            if self._state == _BEGINNING:
+                at = self._beginning(piece, at, out)
+            elif self._state == _STRING:
+                at = self._string(piece, at, out)
+            elif self._state == _VALUE:
+                at = self._value(piece, at, out)
+            elif self._state == _AS_WRITTEN:
+                out.append(piece[at:])
+                at = size
+            else:
+                at = self._escaped(piece, at, out)
+        return "".join(out)
+
+    def finish(self) -> str:
+        """What is left when no more arguments come: half of a character becomes U+FFFD, and a head that is cut is no text."""
+        self._state = _OVER
+        half, self._half = self._half, 0
+        return _HALF if half else ""
+
+    def _beginning(self, piece: str, at: int, out: list[str]) -> int:
+        """One character of the head, or of what turns out to be none."""
+        char, matched = piece[at], self._matched
+        if char in _SPACE and matched in _SPACE_BEFORE:
+            self._held.append(char)
+        elif char == '"' and matched in (0, len(_HEAD)):
+            self._state = _STRING
+        elif matched == len(_HEAD):
+            self._state, self._scanner = _VALUE, JsonScanner()
+            return at
+        elif char == _HEAD[matched]:
+            self._matched += 1
+            self._held.append(char)
+        elif matched == 1 and char == "}":
+            self._state = _OVER
+        else:
+            self._state = _AS_WRITTEN
+            out += self._held
+            return at
+        return at + 1
+
+    def _value(self, piece: str, at: int, out: list[str]) -> int:
+        """A value that is no string, as it is written."""
+        scanner = self._scanner or JsonScanner()
+        end = scanner.scan(piece, at)
+        out.append(piece[at:end])
+        if scanner.done:
+            self._state = _OVER
+        elif scanner.bad:
+            self._state = _AS_WRITTEN
+        return end
+
+    def _string(self, piece: str, at: int, out: list[str]) -> int:
+        found = _ENDS.search(piece, at)
+        end = found.start() if found else len(piece)
+        if end > at:
+            self._say(piece[at:end], out)
+        if found is None:
+            return end
+        if found[0] == "\\":
+            self._state = _ESCAPE
+        else:
+            self._say("", out)
+            self._state = _OVER
+        return end + 1
+
+    def _escaped(self, piece: str, at: int, out: list[str]) -> int:
+        """One character of an escape; what is none is text."""
+        char = piece[at]
+        if self._state == _ESCAPE:
+            self._state = _STRING
+            if char == "u":
+                self._state, self._digits = _HEX, ""
+            else:
+                self._say(_ESCAPES.get(char) or "\\" + char, out)
+            return at + 1
+        if char not in _HEXDIGITS:
+            self._state = _STRING
+            self._say("\\u" + self._digits, out)
+            return at
+        self._digits += char
+        if len(self._digits) == 4:
+            self._state = _STRING
+            self._unit(int(self._digits, 16), out)
+        return at + 1
+
+    def _unit(self, code: int, out: list[str]) -> None:
+        """One UTF-16 code unit of an escape."""
+        if 0xDC00 <= code < 0xE000 and self._half:
+            half, self._half = self._half, 0
+            out.append(chr(0x10000 + ((half - 0xD800) << 10) + code - 0xDC00))
+        elif 0xD800 <= code < 0xDC00:
+            self._say("", out)
+            self._half = code
+        else:
+            self._say(_HALF if 0xDC00 <= code < 0xE000 else chr(code), out)
+
+    def _say(self, text: str, out: list[str]) -> None:
+        """Text behind which a half character can no longer be completed."""
+        if self._half:
+            self._half = 0
+            out.append(_HALF)
+        out.append(text)
