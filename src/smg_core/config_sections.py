@@ -425,10 +425,11 @@ class ModelConfig:
 class StructuredConfig:
     """Answers that are to be of a format: JSON, or JSON of a schema."""
 
-    on_violation: Literal["report", "error"] = option(
+    on_violation: Literal["report", "error", "repair"] = option(
         "report",
-        "What becomes of an answer that is not of the format: the text as it is, with x-smg-format-violation in the head of an "
-        "answer that leaves whole; or an error (422).",
+        "What becomes of an answer that is not of the format: report gives the text as it is, with x-smg-format-violation in the "
+        "head of an answer that leaves whole; error answers 422; repair mends what is sure (a cut, a code fence, words behind "
+        "the JSON) and reports the rest.",
     )
 
 

@@ -44,6 +44,7 @@ _NUMBERS: Final[dict[tuple[int, str], int]] = {
     (_EXPONENT, "0"): _EXPONENT,
     (_EXPONENT, "9"): _EXPONENT,
 }
+_CLOSABLE: Final = frozenset((_AFTER, _FIRST_KEY, _FIRST_VALUE, _OVER))
 _NUMBER_ENDS: Final = frozenset((_ZERO, _INT, _FRACTION, _EXPONENT))
 _CLASSES: Final[dict[str, str]] = {
     **dict.fromkeys("123456789", "9"),
@@ -107,6 +108,25 @@ class JsonScanner:
         """No more text comes: a number at the top may be over now."""
         if self._state == _NUMBER and not self._nesting and self._part in _NUMBER_ENDS:
             self.done = True
+
+    @property
+    def closable(self) -> bool:
+        """Whether what has come is a whole value as soon as `closers` are put behind it."""
+        return self._state in _CLOSABLE or (self._state == _STRING and not self._key)
+
+    @property
+    def in_number(self) -> bool:
+        """Whether a number has come that may be whole: what follows it says so."""
+        return self._state == _NUMBER and self._part in _NUMBER_ENDS
+
+    def closers(self, *, in_string: bool) -> str:
+        """What closes all that is open: a string, if one is, and every object and array."""
+        return ('"' if in_string else "") + "".join("}" if each else "]" for each in reversed(self._nesting))
+
+    @property
+    def in_string(self) -> bool:
+        """Whether a string that is a value is open."""
+        return self._state == _STRING and not self._key
 
     def _string(self, buf: str, pos: int, quote: int, slash: int) -> int:
         end = min(quote, slash)

@@ -194,6 +194,34 @@ async def test_an_answer_that_breaks_its_schema_is_an_error_where_that_is_wanted
 
 
 @pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("said", "given", "extra"),
+    [
+        ('{"a": "tea"}', '{"a": ""}', {"stop": ["t"]}),
+        ('```json\n{"a": "tea"}\n```', '{"a": "tea"}', {}),
+        ('{"a": "tea"}\nHere you are.', '{"a": "tea"}', {}),
+    ],
+)
+async def test_json_is_mended_where_that_is_wanted_and_sure(said: str, given: str, extra: Any, stream: bool) -> None:
+    mending = Config(structured=StructuredConfig(on_violation="repair"))
+    async with in_process(saying(said), config=mending) as house, sdk(house) as client:
+        asked: Any = {"model": "sim", "messages": HELLO, "response_format": {"type": "json_object"}, **extra}
+        if stream:
+            chunks = [chunk async for chunk in await client.chat.completions.create(stream=True, **asked)]
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+        else:
+            raw = await client.chat.completions.with_raw_response.create(**asked)
+            text = raw.parse().choices[0].message.content
+            assert raw.headers["x-smg-format-violation"].startswith("choice 0: repaired: ")
+        (broken,) = house.observer.of(FormatBroken)
+        (finished,) = house.observer.of(RequestFinished)
+
+    assert text == given
+    assert broken.repaired
+    assert finished.violations == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
 async def test_only_tools_that_are_allowed_are_told_of_and_called(stream: bool) -> None:
     tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("weather", "clock")]
     allowed = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "clock"}}]}

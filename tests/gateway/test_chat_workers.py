@@ -19,7 +19,8 @@ from tests.gateway.test_mixed_fleet import SCHEMA, WEATHER
 from tokenizers import AddedToken, Tokenizer
 
 from smg_core import Config, Gateway
-from smg_core.hooks import RequestFinished, Retrying
+from smg_core.config import StructuredConfig
+from smg_core.hooks import FormatBroken, RequestFinished, Retrying
 from smg_core.routing import Policy
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -62,6 +63,19 @@ async def in_a_row(
 
 
 # ------------------------------------------------------------------------------------------------------------ the only one
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_json_of_a_chat_server_is_held_to_its_format_too(streaming: bool) -> None:
+    mending = attrs.evolve(CALM, structured=StructuredConfig(on_violation="repair"))
+    cut = SimulatorConfig(rules=(Rule((), Reply('{"a": "tea"}')),))
+    async with in_a_row(cut, config=mending) as row:
+        answer = await row.chat(stream=streaming, response_format={"type": "json_object"}, stop=["ea"])
+        (broken,) = row.observer.of(FormatBroken)
+
+    text = taken_apart(answer).text if streaming else answer.json()["choices"][0]["message"]["content"]
+    assert text == '{"a": "t"}'
+    assert broken.repaired
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -103,6 +103,7 @@ def _fields(ended: ExchangeEnded) -> dict[str, object]:
             "prompt_tokens": done.prompt_tokens,
             "completion_tokens": done.completion_tokens,
             "cached_tokens": done.cached_tokens,
+            "format_violations": done.violations,
             "first_token_seconds": None if done.first_seconds is None else round(done.first_seconds, 4),
         }
     return fields

@@ -6,12 +6,12 @@ those that may be made are passed on; white space alone beside reasoning or call
 format. The counterpart of `OutputProcessor` for the second door. Pure. Above: pipeline.attempt. Below: events.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.errors import EngineGarbled, FormatViolated, SmgError
+from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import (
     Cancelled,
     Done,
@@ -32,6 +32,7 @@ from smg_core.events import (
     ToolCallStart,
     Usage,
 )
+from smg_core.pipeline.conformance import Check, Conformance, OnViolation
 from smg_parsers.free_text import FreeTextReader
 
 __all__ = ["ChatPlan", "ChatReader"]
@@ -40,14 +41,14 @@ __all__ = ["ChatPlan", "ChatReader"]
 class ChatPlan(Struct, frozen=True, eq=False):
     """How to read one turn of `choices` choices. `only` names the tools whose calls are passed on (None: all), `single_call`
     passes on the first of a choice only, `free_text` names the tools whose text the engine writes as the one argument of a
-    function. `check` and `fail_on_violation` as in `OutputPlan`."""
+    function. `check` and `on_violation` as in `OutputPlan`."""
 
     choices: int = 1
     only: frozenset[str] | None = None
     single_call: bool = False
     free_text: frozenset[str] = frozenset()
-    check: Callable[[str], str | None] | None = None
-    fail_on_violation: bool = False
+    check: Check | None = None
+    on_violation: OnViolation = "report"
 
 
 _CALLS = (ToolCallStart, ToolCallDelta, ToolCallEnd)
@@ -58,6 +59,7 @@ class _Choice:
 
     __slots__ = (
         "_accompanied",
+        "_conformance",
         "_free_text",
         "_held",
         "_held_logprobs",
@@ -66,7 +68,6 @@ class _Choice:
         "_open",
         "_plan",
         "_spoke",
-        "_text",
         "finished",
         "first_call",
         "passed",
@@ -85,7 +86,7 @@ class _Choice:
         self._spoke = False  # the content has something other than white space
         self._held: list[str] = []  # the white space before that, and its logprobs
         self._held_logprobs: list[TokenLogprob] = []
-        self._text: list[str] = []
+        self._conformance = None if plan.check is None else Conformance(plan.check, plan.on_violation)
 
     def feed(self, event: Event, events: list[Event]) -> None:
         """Take in one event of this choice, append what is to be passed on."""
@@ -119,9 +120,9 @@ class _Choice:
                 return
             self._spoke = True
             event = self._released(event)
+        if self._conformance is not None:
+            event = replace(event, text=self._conformance.feed(event.text))
         self._open = event
-        if self._plan.check is not None:
-            self._text.append(event.text)
         events.append(event)
 
     def _released(self, event: TextDelta) -> TextDelta:
@@ -163,16 +164,23 @@ class _Choice:
     def _finish(self, event: Finished, events: list[Event]) -> None:
         if self._held and not self._spoke and not self._accompanied:
             events += (self._released(TextDelta(self._index, "")), TextEnd(self._index))
-        plan = self._plan
         if event.reason == "tool_calls" and not self.passed:
             event = replace(event, reason="stop")
-        if event.reason == "stop" and plan.check is not None and not self.passed:
-            fault = plan.check("".join(self._text))
-            if fault is not None and plan.fail_on_violation:
-                raise FormatViolated(f"The model's output does not conform to the requested format: {fault}")
-            event = replace(event, violation=fault)
+        if self._conformance is not None:
+            event = self._judged(event, self._conformance, events)
         self.finished = event
         events.append(event)
+
+    def _judged(self, event: Finished, conformance: Conformance, events: list[Event]) -> Finished:
+        """The end of the choice, with what its format says of the text; what was held back of that goes before it."""
+        verdict = conformance.finish(event.reason, calls=self.passed > 0)
+        if verdict.rest:
+            text, end = TextDelta(self._index, verdict.rest), TextEnd(self._index)
+            if events and events[-1] == end:
+                events[-1:] = (text, end)
+            else:
+                events += (text, end)
+        return replace(event, violation=verdict.violation, repaired=verdict.repaired)
 
     def cut(self) -> Event | None:
         """The end of the block that is open."""

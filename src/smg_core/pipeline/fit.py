@@ -97,7 +97,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         free_text=custom_names(request),
         logprobs=sampling.logprobs is not None,
         check=prompted.check,
-        fail_on_violation=model.fail_on_violation,
+        on_violation=model.on_violation,
     )
     engine = EngineRequest(
         id=request.id,
@@ -119,7 +119,7 @@ def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
         single_call=choice.parallel is False,
         free_text=custom_names(request),
         check=prompted.check,
-        fail_on_violation=prompted.model.fail_on_violation,
+        on_violation=prompted.model.on_violation,
     )
     return FitForChat(request if facts.custom_tools or not _has_custom(request) else as_functions(request), plan)
 

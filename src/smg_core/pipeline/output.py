@@ -14,7 +14,7 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.engines.base import EngineLogprob, EngineOutput
-from smg_core.errors import EngineFailed, EngineGarbled, FormatViolated, SmgError
+from smg_core.errors import EngineFailed, EngineGarbled, SmgError
 from smg_core.events import (
     Annotation,
     Event,
@@ -31,6 +31,7 @@ from smg_core.events import (
     TopLogprob,
     Usage,
 )
+from smg_core.pipeline.conformance import Check, Conformance, OnViolation, Verdict
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.stream import StopMatcher
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
@@ -51,7 +52,7 @@ class OutputParser(Protocol):
 class OutputPlan:
     """How to read one response. `copies` says how many choices one engine choice stands for (greedy n > 1 is sampled
     once: every sample would be the same). `hidden_ids` never become text. `check` tells what is wrong with a complete
-    text, or None; with `fail_on_violation` such a text fails the response, without it it is given and its `Finished` says so.
+    text, or None; `on_violation` says what becomes of such a text (`conformance`), and its `Finished` says so.
     `single_call` passes on the first tool call of a choice only; `free_text` names the tools whose calls carry free text, which
     the model writes as the one argument of a function."""
 
@@ -67,10 +68,11 @@ class OutputPlan:
     single_call: bool = False
     free_text: frozenset[str] = frozenset()
     logprobs: bool = False
-    check: Callable[[str], str | None] | None = None
-    fail_on_violation: bool = False
+    check: Check | None = None
+    on_violation: OnViolation = "report"
 
 
+_NO_FORMAT = Verdict()
 _TEXT, _REASONING = -1, -2
 """What `_Choice.block` is while text or reasoning is open; the number of a call while that is open; None before and between."""
 
@@ -81,6 +83,7 @@ class _Choice:
     __slots__ = (
         "block",
         "calls",
+        "conformance",
         "decoder",
         "ending",
         "finished",
@@ -95,7 +98,6 @@ class _Choice:
         "reasoning_tokens",
         "spoke",
         "stopper",
-        "text",
         "text_begins",
         "text_given",
         "tokens",
@@ -123,7 +125,7 @@ class _Choice:
         self.text_given = 0  # characters of text that the parser has given out, and
         self.text_begins = 0  # how many of them came before the open block: citations count from the answer's start
         self.logprobs: list[TokenLogprob] = []
-        self.text: list[str] = []
+        self.conformance = None if plan.check is None else Conformance(plan.check, plan.on_violation)
         self.ending = Finished(index, "error")  # what `_finish` replaces
 
     def feed(self, output: EngineOutput, events: list[Event]) -> None:
@@ -224,11 +226,13 @@ class _Choice:
         self._visible(text, events)
 
     def _visible(self, text: str, events: list[Event]) -> None:
+        if self.conformance is None or (text := self.conformance.feed(text)):
+            self._say(text, events)
+
+    def _say(self, text: str, events: list[Event]) -> None:
         if self.block != _TEXT:
             self._open(_TEXT, events)
             self.text_begins = self.text_given
-        if self.plan.check is not None:
-            self.text.append(text)
         if self.logprobs:
             events.append(TextDelta(self.index, text, tuple(self.logprobs)))
             self.logprobs.clear()
@@ -300,18 +304,24 @@ class _Choice:
             self._pieces(self.parser.finish(), events)
             if self.held and not self.calls and not self.reasoning_tokens:
                 self._visible(self.held, events)
+        reason: FinishReason = "stop" if matched is not None or output.finish is None else output.finish
+        verdict = _NO_FORMAT
+        if self.conformance is not None:
+            verdict = self._judge(self.conformance, reason, events)
         cut = self.block is not None and (self.block >= 0 or output.finish == "length")
         self.close(events)
         self.finished = True
-        reason: FinishReason = "stop" if matched is not None or output.finish is None else output.finish
-        fault = None
-        if reason == "stop" and self.plan.check is not None and not self.calls:
-            fault = self.plan.check("".join(self.text))
-            if fault is not None and self.plan.fail_on_violation:
-                raise FormatViolated(f"The model's output does not conform to the requested format: {fault}")
         if reason == "stop" and self.calls:
             reason = "tool_calls"
-        self.ending = Finished(self.index, reason, matched if matched is not None else output.matched, cut, fault)
+        matched_by = matched if matched is not None else output.matched
+        self.ending = Finished(self.index, reason, matched_by, cut, verdict.violation, verdict.repaired)
+
+    def _judge(self, conformance: Conformance, reason: FinishReason, events: list[Event]) -> Verdict:
+        """What its format says of the text, which is complete; what was held back of that goes out."""
+        verdict = conformance.finish(reason, calls=self.calls > 0)
+        if verdict.rest:
+            self._say(verdict.rest, events)
+        return verdict
 
 
 class OutputProcessor:

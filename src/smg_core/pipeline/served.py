@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from smg_core.pipeline.conformance import OnViolation
 from smg_core.pipeline.media import MediaService
 from smg_core.tokenizer.base import PromptTemplate, Tokenizer
 from smg_parsers import Family
@@ -23,8 +24,8 @@ class ServedModel:
     counts prompt and output, 0 when unknown; an engine's own may be smaller. `parser` is the family whose format the output
     has, None when it is plain text; `default_sampling` the model's own generation config. `encode_inline` is how many
     characters of new text its tokenizer encodes in about half a millisecond: no more is encoded on the event loop. `media`
-    is None for a model that takes text alone. `fail_on_violation`: an answer that is not of the format that was asked for fails.
-    `answer_bytes` bounds what an answer that leaves whole may take until then, 0 not at all."""
+    is None for a model that takes text alone. `on_violation` says what becomes of an answer that is not of the format
+    that was asked for. `answer_bytes` bounds what an answer that leaves whole may take until then, 0 not at all."""
 
     name: str
     tokenizer: Tokenizer | None
@@ -39,5 +40,5 @@ class ServedModel:
     root: str = ""
     primary: str = ""
     media: MediaService | None = None
-    fail_on_violation: bool = False
+    on_violation: OnViolation = "report"
     answer_bytes: int = 0

@@ -98,7 +98,9 @@ class Streaming:
         self._on_outcome(worker, None if impatient else attempt.error, seconds)
         for each in attempt.reader.finishes:
             if each.violation is not None:
-                run.trace.report(FormatBroken(step.prompted.request.id, worker.name, each.index, each.violation))
+                request_id = step.prompted.request.id
+                broken = FormatBroken(request_id, worker.name, each.index, each.violation, each.repaired)
+                run.trace.report(broken)
         run.trace.report(
             AttemptEnded(
                 request_id=step.prompted.request.id,

@@ -181,7 +181,8 @@ class Inference(Generic[D]):
             if explained:
                 head.append(_explained(gateway, trace))
             if (broken := trace.last(FormatBroken)) is not None:
-                head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {broken.violation}")))
+                told = f"{'repaired: ' if broken.repaired else ''}{broken.violation}"
+                head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {told}")))
             exchange.unwatch()
             await exchange.respond(200, data, [_content_type(whole.content_type), *head])
 
@@ -232,6 +233,7 @@ class Inference(Generic[D]):
             finish=ended.finish if ended is not None else (),
             detail=failure.detail or "" if failure is not None else "",
             client_id=exchange.client_id,
+            violations=sum(isinstance(moment, FormatBroken) for moment in trace.moments),
         )
         trace.report(exchange.finished)
 

@@ -176,7 +176,7 @@ class ModelLoader:
             created=int(self._clock.time()),
             root=info.model,
             media=media,
-            fail_on_violation=self._config.structured.on_violation == "error",
+            on_violation=self._config.structured.on_violation,
             answer_bytes=self._config.limits.answer_bytes,
         )
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.core.event_grammar import check
 
 from smg_core.errors import EngineFailed, EngineGarbled, SmgError, WorkerGone
@@ -153,3 +154,111 @@ def test_what_a_push_says_before_it_fails_is_kept() -> None:
 
     assert reader.rest == [TextDelta(0, "one")]
     assert reader.cut() == [TextEnd(0)]
+
+
+# ------------------------------------------------------------------------------------- as for engines that take ids
+
+SPACE = st.sampled_from(["", " ", "\n\n", "\t"])
+BESIDE: list[list[Event]] = [
+    [],
+    [ReasoningDelta(0, "hm"), ReasoningEnd(0)],
+    [RefusalDelta(0, "no"), TextEnd(0)],
+    [ToolCallStart(0, 0, "c", "f"), ToolCallDelta(0, 0, "{}"), ToolCallEnd(0, 0)],
+]
+
+
+def texts(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+@given(st.lists(SPACE, max_size=4), st.sampled_from(BESIDE), st.booleans(), st.sampled_from(["", "Hi", " so \n"]))
+def test_white_space_alone_is_content_only_where_there_is_nothing_else(
+    spaces: list[str], beside: list[Event], before: bool, words: str
+) -> None:
+    blank: list[Event] = [*(TextDelta(0, space) for space in spaces), *([TextEnd(0)] if spaces else [])]
+    told: list[Event] = [*beside, *blank] if before else [*blank, *beside]
+    told += [TextDelta(0, words), TextEnd(0)] if words else []
+    events = ChatReader(ChatPlan(1)).feed([*told, Finished(0, "stop")])
+
+    blanks = "".join(spaces)
+    assert texts(events) == (blanks + words if words or not beside else "")
+    check([Started(0, None, "m"), *events, Usage(0, 0), Done()])
+
+
+CALLS_OF_THREE: list[Event] = [
+    *(ToolCallStart(0, 0, "a", "f"), ToolCallDelta(0, 0, "{}"), ToolCallEnd(0, 0)),
+    *(
+        ToolCallStart(0, 1, "b", "g"),
+        ToolCallDelta(0, 1, '{"input":'),
+        ToolCallDelta(0, 1, ' "ls"}'),
+        ToolCallEnd(0, 1),
+    ),
+    *(ToolCallStart(0, 2, "c", "g"), ToolCallDelta(0, 2, '{"input": "\\ud83d'), ToolCallEnd(0, 2, valid=False)),
+    Finished(0, "tool_calls"),
+]
+
+
+def test_calls_that_may_not_be_made_are_not_passed_on_and_the_others_are_numbered_without_them() -> None:
+    reader = ChatReader(ChatPlan(only=frozenset({"g"})), first_call=4)
+    events = reader.feed(CALLS_OF_THREE)
+
+    assert [event.call for event in events if isinstance(event, ToolCallStart)] == [4, 5]
+    assert {event.id for event in events if isinstance(event, ToolCallStart)} == {"b", "c"}
+    assert reader.next_call == 6
+    check([Started(0, None, "m"), *renumbered(events), Usage(0, 0), Done()])
+
+
+def renumbered(events: list[Event]) -> list[Event]:
+    return [replace(event, call=event.call - 4) if hasattr(event, "call") else event for event in events]
+
+
+def test_an_answer_none_of_whose_calls_may_be_made_ends_as_one_without_calls() -> None:
+    events = ChatReader(ChatPlan(only=frozenset({"h"}))).feed(CALLS_OF_THREE)
+    assert events == [Finished(0, "stop")]
+
+
+def test_where_one_call_may_be_made_the_first_is_passed_on() -> None:
+    events = ChatReader(ChatPlan(single_call=True)).feed(CALLS_OF_THREE)
+    assert [event.id for event in events if isinstance(event, ToolCallStart)] == ["a"]
+
+
+def test_free_text_is_taken_out_of_the_arguments_that_carry_it() -> None:
+    events = ChatReader(ChatPlan(free_text=frozenset({"g"}))).feed(CALLS_OF_THREE)
+    assert events[3:-1] == [
+        ToolCallStart(0, 1, "b", "g", custom=True),
+        ToolCallDelta(0, 1, "ls"),
+        ToolCallEnd(0, 1),
+        ToolCallStart(0, 2, "c", "g", custom=True),
+        ToolCallDelta(0, 2, "\ufffd"),
+        ToolCallEnd(0, 2, valid=False),
+    ]
+
+
+def test_free_text_that_comes_as_such_is_passed_on_as_it_is() -> None:
+    call: list[Event] = [
+        ToolCallStart(0, 0, "b", "g", custom=True),
+        ToolCallDelta(0, 0, '{"input": 1}'),
+        ToolCallEnd(0, 0),
+    ]
+    assert ChatReader(ChatPlan(free_text=frozenset({"g"}))).feed(call) == call
+
+
+def test_a_text_that_is_not_of_its_format_is_given_and_its_end_says_so() -> None:
+    plan = ChatPlan(check=lambda text: None if text == "{}" else "no good")
+    *_, wrong = ChatReader(plan).feed([TextDelta(0, "{"), TextEnd(0), Finished(0, "stop")])
+    *_, right = ChatReader(plan).feed([TextDelta(0, "{}"), TextEnd(0), Finished(0, "stop")])
+    *_, cut = ChatReader(plan).feed([TextDelta(0, "{"), TextEnd(0), Finished(0, "length")])
+
+    assert (wrong, right, cut) == (Finished(0, "stop", violation="no good"), Finished(0, "stop"), Finished(0, "length"))
+
+
+def test_a_text_that_is_mended_is_still_one_block() -> None:
+    plan = ChatPlan(check=lambda text: None if text == '{"a": "b"}' else "no good", on_violation="repair")
+    events = ChatReader(plan).feed([TextDelta(0, '{"a": "b'), TextEnd(0), Finished(0, "length")])
+
+    assert events == [
+        TextDelta(0, '{"a": "b'),
+        TextDelta(0, '"}'),
+        TextEnd(0),
+        Finished(0, "length", violation="it was cut off", repaired=True),
+    ]

@@ -1,0 +1,67 @@
+"""Holds the text of one choice to the format that was asked for, while it comes and when it is complete.
+
+Decides what becomes of a text that is not of its format: it is given as it is and said so, it fails the response, or it is mended
+where there is no doubt how (`smg_parsers.json_mending`) and given as it is where there is. A text that was cut off at the
+client's bound on tokens is no violation; one that can be closed is closed all the same. Pure. Above: output and chat_reader,
+one for each choice. Below: formats makes the check.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from smg_core.errors import FormatViolated
+from smg_core.events import FinishReason
+from smg_parsers.json_mending import JsonMender
+
+__all__ = ["Check", "Conformance", "OnViolation", "Verdict"]
+
+Check = Callable[[str], str | None]
+"""Says why a complete text is not of the format, or None where it is."""
+
+OnViolation = Literal["report", "error", "repair"]
+
+
+class Verdict(Struct, frozen=True):
+    """The `rest` of a choice's text, and what is or was wrong with the text: `repaired` says that it is right now."""
+
+    rest: str = ""
+    violation: str | None = None
+    repaired: bool = False
+
+
+class Conformance:
+    """One choice's text against its format."""
+
+    __slots__ = ("_check", "_mender", "_sent", "_strict")
+
+    def __init__(self, check: Check, on_violation: OnViolation) -> None:
+        self._check = check
+        self._strict = on_violation == "error"
+        self._mender = JsonMender() if on_violation == "repair" else None
+        self._sent: list[str] = []
+
+    def feed(self, text: str) -> str:
+        """What of the text can be sent now."""
+        if self._mender is not None:
+            text = self._mender.feed(text)
+        self._sent.append(text)
+        return text
+
+    def finish(self, reason: FinishReason, *, calls: bool) -> Verdict:
+        """The text is complete, as far as it has come. Beside `calls` it need not be of the format. Raises FormatViolated."""
+        mender = self._mender
+        if calls or reason not in ("stop", "length"):
+            return Verdict(mender.as_written() if mender is not None else "")
+        sent = "".join(self._sent)
+        rest = ""
+        if mender is not None:
+            ended = mender.finish(sent, lambda text: self._check(text) is None)
+            if ended.faults:
+                return Verdict(ended.rest, ", and ".join(ended.faults), repaired=True)
+            rest = ended.rest
+        fault = self._check(sent + rest) if reason == "stop" else None
+        if fault is not None and self._strict:
+            raise FormatViolated(f"The model's output does not conform to the requested format: {fault}")
+        return Verdict(rest, fault)
