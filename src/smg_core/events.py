@@ -224,14 +224,14 @@ class OpaqueBlock(Struct, frozen=True):
 class Finished(Struct, frozen=True):
     """A choice is complete. `matched` is the stop string or token id that ended it, if one did; `cut` says that its last block
     is not whole; `violation` says why its text is not of the format that was asked for, if it is not, or what was wrong with it
-    where it was `repaired`."""
+    where it was `mended`."""
 
     index: int
     reason: FinishReason
     matched: str | int | None = None
     cut: bool = False
     violation: str | None = None
-    repaired: bool = False
+    mended: bool = False
 
 
 class Usage(Struct, frozen=True):

@@ -115,13 +115,13 @@ class AttemptEnded(Struct, frozen=True):
 
 class FormatBroken(Struct, frozen=True):
     """The text of choice `index` is not of the format that was asked for; `violation` says why. Or it was not, and is after it
-    was `repaired`. Reported when the call of the engine is over, of streams and whole answers alike."""
+    was `mended`. Reported when the call of the engine is over, of streams and whole answers alike."""
 
     request_id: str
     worker: str
     index: int
     violation: str
-    repaired: bool = False
+    mended: bool = False
 
 
 class RequestFinished(Struct, frozen=True):
@@ -129,7 +129,7 @@ class RequestFinished(Struct, frozen=True):
     fault of the gateway that nobody had foreseen; counts are tokens. `worker` is the one that
     served it last ("" when none was chosen), `attempts` how many engine calls it took, `first_seconds` the time to the first
     output, None when there was none, `finish` why the choices ended, in the order in which they did, `violations` how many
-    choices broke their format, those that were repaired included."""
+    choices broke their format, those that were mended included."""
 
     request_id: str
     api: str

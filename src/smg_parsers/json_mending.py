@@ -21,6 +21,7 @@ _FENCE: Final = "```"
 _FENCE_LINE: Final = re.compile(r"```[A-Za-z0-9]{0,16}[ \t]{0,16}\r?\n")
 _FENCE_BEGUN: Final = re.compile(r"`{1,2}|```[A-Za-z0-9]{0,16}[ \t]{0,16}\r?")
 _TOKENS: Final = re.compile(r'["\\{}\[\],:]|[ \t\r\n]+|[^"\\{}\[\],: \t\r\n]+')
+_HALF: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
 _ENDS_NUMBER: Final = frozenset(",]}" + _SPACE)
 _BEFORE, _WITHIN, _BEHIND, _AS_WRITTEN = range(4)
 
@@ -90,8 +91,8 @@ class JsonMender:
         return Mended(held)
 
     def _begin(self, text: str) -> tuple[str, str]:
-        """Look for the value's beginning: white space before it, and what is to be read on or sent; or held, since a fence may come
-        of it."""
+        """Look for the value's beginning: white space before it, and what is to be read on or sent. What may be the beginning of a
+        fence is held."""
         held = "".join(self._held) + text
         self._held.clear()
         found = held.lstrip(_SPACE)
@@ -119,12 +120,16 @@ class JsonMender:
             if scanner.controls:
                 self._faults["control characters are raw in it"] = None
             held.append(written)
-            if scanner.done or scanner.closable:
+            if scanner.closable and not self._half_a_character():
                 self._let_go(sent, in_string=scanner.in_string)
             at = token.start() + end
             if scanner.done or scanner.bad:
                 return "".join(sent) + self._past(text[at:])
         return "".join(sent)
+
+    def _half_a_character(self) -> bool:
+        """Whether what is held ends with an escape to which a second one belongs."""
+        return self._held[0] == "\\" and _HALF.search("".join(self._held)) is not None
 
     def _let_go(self, sent: list[str], *, in_string: bool) -> None:
         sent += self._held

@@ -212,12 +212,12 @@ async def test_json_is_mended_where_that_is_wanted_and_sure(said: str, given: st
         else:
             raw = await client.chat.completions.with_raw_response.create(**asked)
             text = raw.parse().choices[0].message.content
-            assert raw.headers["x-smg-format-violation"].startswith("choice 0: repaired: ")
+            assert raw.headers["x-smg-format-violation"].startswith("choice 0: mended: ")
         (broken,) = house.observer.of(FormatBroken)
         (finished,) = house.observer.of(RequestFinished)
 
     assert text == given
-    assert broken.repaired
+    assert broken.mended
     assert finished.violations == 1
 
 

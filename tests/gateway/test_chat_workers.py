@@ -68,14 +68,14 @@ async def in_a_row(
 @pytest.mark.parametrize("streaming", [False, True])
 async def test_json_of_a_chat_server_is_held_to_its_format_too(streaming: bool) -> None:
     mending = attrs.evolve(CALM, structured=StructuredConfig(on_violation="repair"))
-    cut = SimulatorConfig(rules=(Rule((), Reply('{"a": "tea"}')),))
+    cut = SimulatorConfig(replies=(Reply('{"a": "tea"}'),))
     async with in_a_row(cut, config=mending) as row:
         answer = await row.chat(stream=streaming, response_format={"type": "json_object"}, stop=["ea"])
         (broken,) = row.observer.of(FormatBroken)
 
     text = taken_apart(answer).text if streaming else answer.json()["choices"][0]["message"]["content"]
     assert text == '{"a": "t"}'
-    assert broken.repaired
+    assert broken.mended
 
 
 @pytest.mark.parametrize("streaming", [False, True])

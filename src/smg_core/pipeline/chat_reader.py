@@ -180,7 +180,7 @@ class _Choice:
                 events[-1:] = (text, end)
             else:
                 events += (text, end)
-        return replace(event, violation=verdict.violation, repaired=verdict.repaired)
+        return replace(event, violation=verdict.violation, mended=verdict.mended)
 
     def cut(self) -> Event | None:
         """The end of the block that is open."""

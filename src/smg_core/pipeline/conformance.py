@@ -24,11 +24,11 @@ OnViolation = Literal["report", "error", "repair"]
 
 
 class Verdict(Struct, frozen=True):
-    """The `rest` of a choice's text, and what is or was wrong with the text: `repaired` says that it is right now."""
+    """The `rest` of a choice's text, and what is or was wrong with the text: `mended` says that it is right now."""
 
     rest: str = ""
     violation: str | None = None
-    repaired: bool = False
+    mended: bool = False
 
 
 class Conformance:
@@ -59,7 +59,7 @@ class Conformance:
         if mender is not None:
             ended = mender.finish(sent, lambda text: self._check(text) is None)
             if ended.faults:
-                return Verdict(ended.rest, ", and ".join(ended.faults), repaired=True)
+                return Verdict(ended.rest, ", and ".join(ended.faults), mended=True)
             rest = ended.rest
         fault = self._check(sent + rest) if reason == "stop" else None
         if fault is not None and self._strict:

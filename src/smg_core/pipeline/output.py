@@ -314,7 +314,7 @@ class _Choice:
         if reason == "stop" and self.calls:
             reason = "tool_calls"
         matched_by = matched if matched is not None else output.matched
-        self.ending = Finished(self.index, reason, matched_by, cut, verdict.violation, verdict.repaired)
+        self.ending = Finished(self.index, reason, matched_by, cut, verdict.violation, verdict.mended)
 
     def _judge(self, conformance: Conformance, reason: FinishReason, events: list[Event]) -> Verdict:
         """What its format says of the text, which is complete; what was held back of that goes out."""

@@ -99,7 +99,7 @@ class Streaming:
         for each in attempt.reader.finishes:
             if each.violation is not None:
                 request_id = step.prompted.request.id
-                broken = FormatBroken(request_id, worker.name, each.index, each.violation, each.repaired)
+                broken = FormatBroken(request_id, worker.name, each.index, each.violation, each.mended)
                 run.trace.report(broken)
         run.trace.report(
             AttemptEnded(

@@ -181,7 +181,7 @@ class Inference(Generic[D]):
             if explained:
                 head.append(_explained(gateway, trace))
             if (broken := trace.last(FormatBroken)) is not None:
-                told = f"{'repaired: ' if broken.repaired else ''}{broken.violation}"
+                told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
                 head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {told}")))
             exchange.unwatch()
             await exchange.respond(200, data, [_content_type(whole.content_type), *head])

@@ -260,5 +260,5 @@ def test_a_text_that_is_mended_is_still_one_block() -> None:
         TextDelta(0, '{"a": "b'),
         TextDelta(0, '"}'),
         TextEnd(0),
-        Finished(0, "length", violation="it was cut off", repaired=True),
+        Finished(0, "length", violation="it was cut off", mended=True),
     ]

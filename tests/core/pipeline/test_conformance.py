@@ -33,20 +33,20 @@ def judged(
 def test_a_text_of_its_format_is_given_as_it_is(on_violation: OnViolation) -> None:
     text, verdict = judged('{"city": "Bern"}\n', on_violation)
     assert text == '{"city": "Bern"}\n'
-    assert (verdict.violation, verdict.repaired) == (None, False)
+    assert (verdict.violation, verdict.mended) == (None, False)
 
 
 @pytest.mark.parametrize("reason", ["stop", "length"])
 def test_a_text_that_was_cut_off_is_closed(reason: Literal["stop", "length"]) -> None:
     text, verdict = judged('{"city": "Ber', "repair", reason)
     assert text == '{"city": "Ber"}'
-    assert (verdict.violation, verdict.repaired) == ("it was cut off", True)
+    assert (verdict.violation, verdict.mended) == ("it was cut off", True)
 
 
 def test_a_text_that_would_still_not_be_of_its_format_is_given_as_it_is_and_reported() -> None:
     text, verdict = judged('{"town": "Ber', "repair")
     assert text == '{"town": "Ber'
-    assert not verdict.repaired
+    assert not verdict.mended
     assert verdict.violation is not None
     assert "JSON" in verdict.violation
 
@@ -72,5 +72,5 @@ def test_beside_calls_a_text_need_not_be_of_the_format(on_violation: OnViolation
 
 def test_words_and_fences_around_an_object_go() -> None:
     text, verdict = judged('```json\n{"a": 1}\n```\n', "repair", asked=JsonFormat())
-    assert (text, verdict.violation, verdict.repaired) == ('{"a": 1}', "it stands in a code fence", True)
+    assert (text, verdict.violation, verdict.mended) == ('{"a": 1}', "it stands in a code fence", True)
     assert judged('{"a": 1} Enjoy!', "repair", asked=JsonFormat())[0] == '{"a": 1}'
