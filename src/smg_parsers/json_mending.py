@@ -91,8 +91,8 @@ class JsonMender:
         return Mended(held)
 
     def _begin(self, text: str) -> tuple[str, str]:
-        """Look for the value's beginning: white space before it, and what is to be read on or sent. What may be the beginning of a
-        fence is held."""
+        """Look for the value's beginning: white space before it, and what is to be read on or sent. What may be the beginning of
+        a fence is held."""
         held = "".join(self._held) + text
         self._held.clear()
         found = held.lstrip(_SPACE)

@@ -188,6 +188,7 @@ class ModelLoader:
             tokenizer=None,
             created=int(self._clock.time()),
             root=info.model,
+            on_violation=self._config.structured.on_violation,
             answer_bytes=self._config.limits.answer_bytes,
         )
 
