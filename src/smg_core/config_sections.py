@@ -76,6 +76,15 @@ class ServerConfig:
     )
     docs: bool = option(True, "Answer /openapi.json and /docs, which describe the API.")
     access_log: bool = option(False, "Log one line a request.", flag="--access-log")
+    compat: Literal["off", "vllm", "openai"] = option(
+        "off",
+        "Take fields of vLLM, SGLang and OpenRouter at the values that change nothing. Other unknown fields: off and openai "
+        "refuse them by name, vllm passes them over.",
+        flag="--compat",
+    )
+    compat_warnings: int = option(
+        256, "Fields passed over for server.compat that are warned of, each once.", at_least=0, at_most=65536
+    )
     allowed_hosts: tuple[str, ...] = option(
         (),
         'Hosts that requests may name, a name or .suffix; "*" allows all. Without any: all, or on the loopback that alone.',
@@ -413,6 +422,10 @@ class ModelConfig:
     parsers: tuple[str, ...] = option(
         (), "Family for one model, as NAME=FAMILY, before the setting above; may be repeated."
     )
+    parser_header: bool = option(
+        False,
+        "Let a request's x-smg-parser header name the family that its answer is read as; without it such a request gets 400.",
+    )
     context_length: int | None = option(
         None,
         "Most tokens of prompt and output together; an engine that takes fewer keeps its own bound.",
@@ -444,5 +457,5 @@ class ObservabilityConfig:
     request_id_header: str = option("x-request-id", "Header that carries a request's id, in and out.")
     explain: bool = option(
         False,
-        "Answer a request's explain header with what was done for it; shows prompts, so keep it for trusted clients.",
+        "Answer a request's x-smg-explain header with what was done for it: worker, policy, tokens, times. For trusted clients.",
     )

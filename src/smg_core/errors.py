@@ -138,6 +138,7 @@ class InvalidRequest(SmgError):
 
     status = 400
     openai_type = "invalid_request_error"
+    openai_code = "invalid_value"
     in_stream_code = "invalid_prompt"
     anthropic_type = "invalid_request_error"
     gemini_status = "INVALID_ARGUMENT"
@@ -145,6 +146,8 @@ class InvalidRequest(SmgError):
 
 class InvalidJson(InvalidRequest):
     """The body is not valid JSON, or its shape is not the API's."""
+
+    openai_code = "invalid_json"
 
 
 class UnsupportedParameter(InvalidRequest):

@@ -104,7 +104,7 @@ def test_a_prompt_that_is_too_long_carries_the_numbers():
 def test_a_code_of_the_class_can_be_made_more_precise():
     assert errors.UnsupportedParameter("No.").code == "unsupported_parameter"
     assert errors.UnsupportedParameter("No.", code="unsupported_value").code == "unsupported_value"
-    assert EngineRejected("No.").code is None
+    assert EngineRejected("No.").code == "invalid_value"
 
 
 def test_a_prompt_that_leaves_no_room_at_all_is_told_from_one_that_leaves_too_little():

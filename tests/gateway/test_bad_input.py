@@ -160,7 +160,7 @@ async def test_a_prompt_over_the_context_is_400_with_both_numbers(house: House) 
 async def test_prompt_and_output_over_the_context_are_400_with_all_the_numbers(house: House) -> None:
     tokens = len((await house.gateway.explain(body("Hello"))).token_ids)
     fits = await house.chat(max_tokens=500 - tokens)
-    error = refused(await house.chat(max_tokens=501 - tokens), 400, "messages", "500", "501", str(tokens))
+    error = refused(await house.chat(max_tokens=501 - tokens), 400, "max_tokens", "500", "501", str(tokens))
 
     assert fits.status_code == 200
     assert error["code"] == "context_length_exceeded"

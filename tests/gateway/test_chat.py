@@ -12,7 +12,7 @@ import pydantic
 import pytest
 from tests.gateway.conftest import House, body, in_process, over_http
 
-from smg_core.config import Config, LimitsConfig, StructuredConfig
+from smg_core.config import Config, LimitsConfig, ServerConfig, StructuredConfig
 from smg_core.hooks import EncodeDone, FirstToken, FormatBroken, RequestFinished, RequestStarted, WorkerPicked
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
@@ -219,6 +219,20 @@ async def test_json_is_mended_where_that_is_wanted_and_sure(said: str, given: st
     assert text == given
     assert broken.mended
     assert finished.violations == 1
+
+
+async def test_a_client_of_vllm_is_served_where_the_deployment_is_lenient() -> None:
+    extras = {"best_of": 1, "use_beam_search": False, "echo": False, "priority": 0, "something_new": [1]}
+    lenient = Config(server=ServerConfig(compat="vllm"))
+    async with in_process(saying("Yes.", "Yes."), config=lenient) as house, sdk(house) as client:
+        answer = await client.chat.completions.create(model="sim", messages=HELLO, extra_body=extras)
+        beams = await house.chat(use_beam_search=True)
+    async with in_process() as house:
+        strict = await house.chat(**extras)
+
+    assert answer.choices[0].message.content == "Yes."
+    assert (beams.status_code, beams.json()["error"]["param"]) == (400, "use_beam_search")
+    assert strict.status_code == 400
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -91,7 +91,7 @@ async def test_a_text_over_the_bound_is_refused_before_it_is_read() -> None:
 
 async def test_a_request_may_name_the_parser_of_its_own_answer() -> None:
     config = SimulatorConfig(replies=(Reply(CODER), Reply(CODER)))
-    async with in_process(config) as house:
+    async with in_process(config, config=Config(model=ModelConfig(parser_header=True))) as house:
         named = await house.http.post(CHAT, json=body(tools=[ADD]), headers={"x-smg-parser": "qwen3_coder"})
         plain = await house.http.post(CHAT, json=body(), headers={"x-smg-parser": "none"})
         wrong = await house.http.post(CHAT, json=body(), headers={"x-smg-parser": "nobody"})
@@ -100,6 +100,15 @@ async def test_a_request_may_name_the_parser_of_its_own_answer() -> None:
     assert json.loads(call["function"]["arguments"]) == {"x": 1}
     assert plain.json()["choices"][0]["message"]["content"] == CODER
     assert wrong.status_code == 400
+
+
+async def test_the_parser_is_the_operators_to_name_unless_a_setting_says_otherwise() -> None:
+    async with in_process() as house:
+        answer = await house.http.post(CHAT, json=body(), headers={"x-smg-parser": "none"})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "x-smg-parser"
+    assert answer.json()["error"]["code"] == "unsupported_parameter"
 
 
 @pytest.mark.parametrize(

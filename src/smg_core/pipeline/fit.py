@@ -23,7 +23,7 @@ from smg_core.pipeline.media import refuse_mixture, refuse_unless_taken
 from smg_core.pipeline.output import OutputPlan
 from smg_core.pipeline.prepare import refuse_too_long
 from smg_core.pipeline.prompted import Prompted
-from smg_core.pipeline.reading import reading_of
+from smg_core.pipeline.reading import PARSER_HEADER, reading_of
 from smg_core.request import CustomTool, GenerationRequest, HostedTool, Sampling, ToolCall
 
 __all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted"]
@@ -111,6 +111,11 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
 
 
 def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
+    if PARSER_HEADER in prompted.request.headers:
+        raise UnsupportedParameter(
+            f"The header '{PARSER_HEADER}' is not taken for a model whose engine reads its own output.",
+            param=f"headers.{PARSER_HEADER}",
+        )
     request = _narrowed(prompted.request)
     choice = prompted.request.tool_choice
     plan = ChatPlan(

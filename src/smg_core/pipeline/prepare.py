@@ -167,8 +167,10 @@ def refuse_too_long(request: GenerationRequest, length: int, context: int) -> No
     """Raise PromptTooLong where a prompt of `length` tokens and what is asked for do not fit `context` (0: unknown)."""
     asked = request.sampling.max_tokens
     room = context - length
-    if context and (room <= 0 or (asked is not None and asked > room)):
-        raise PromptTooLong(length, max(asked or 1, 1), context)
+    if context and room <= 0:
+        raise PromptTooLong(length, max(asked or 1, 1), context, param="messages" if request.messages else "prompt")
+    if context and asked is not None and asked > room:
+        raise PromptTooLong(length, asked, context, param="sampling.max_tokens")
 
 
 _TOKEN_BYTES = 200

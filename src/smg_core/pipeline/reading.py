@@ -25,7 +25,7 @@ from smg_parsers.models import family as family_named
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
 
 PARSER_HEADER = "x-smg-parser"
-"""Request header that names the family to read this answer as; "none" passes the text on."""
+"""Request header that names the family to read this answer as, where a deployment allows that; "none" passes the text on."""
 
 
 @attrs.frozen
@@ -81,6 +81,10 @@ def _family(request: GenerationRequest, model: ServedModel) -> Family | None:
     named = request.headers.get(PARSER_HEADER)
     if named is None:
         return model.parser
+    if not model.parser_header:
+        raise UnsupportedParameter(
+            f"The header '{PARSER_HEADER}' is not taken on this server.", param=f"headers.{PARSER_HEADER}"
+        )
     if named == "none":
         return None
     try:

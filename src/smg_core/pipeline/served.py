@@ -25,7 +25,8 @@ class ServedModel:
     has, None when it is plain text; `default_sampling` the model's own generation config. `encode_inline` is how many
     characters of new text its tokenizer encodes in about half a millisecond: no more is encoded on the event loop. `media`
     is None for a model that takes text alone. `on_violation` says what becomes of an answer that is not of the format
-    that was asked for. `answer_bytes` bounds what an answer that leaves whole may take until then, 0 not at all."""
+    that was asked for. `parser_header`: a request may name another family. `answer_bytes` bounds what an answer that leaves
+    whole may take until then, 0 not at all."""
 
     name: str
     tokenizer: Tokenizer | None
@@ -41,4 +42,5 @@ class ServedModel:
     primary: str = ""
     media: MediaService | None = None
     on_violation: OnViolation = "report"
+    parser_header: bool = False
     answer_bytes: int = 0

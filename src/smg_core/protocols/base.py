@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from smg_core.errors import SmgError
 from smg_core.events import Event
+from smg_core.protocols.compat import STRICT, Compat
 from smg_core.request import Caller, GenerationRequest
 
 __all__ = ["Decoded", "ErrorEncoder", "Incoming", "Locate", "RequestLimits", "StreamEncoder", "WholeEncoder"]
@@ -64,7 +65,8 @@ class Incoming(Struct, frozen=True):
     """One request as its decoder gets it.
 
     `path_values` are the values that the path has for the names in its route's pattern, `query` the values of each name in
-    the query, in order; header names are lower-cased. `request_id` becomes the id of what is generated.
+    the query, in order; header names are lower-cased. `request_id` becomes the id of what is generated. `compat` says which
+    fields of other servers' APIs are passed over.
     """
 
     body: bytes
@@ -74,6 +76,7 @@ class Incoming(Struct, frozen=True):
     headers: Mapping[str, str] = _NO_VALUES
     caller: Caller = Caller()
     limits: RequestLimits = _DEFAULT_LIMITS
+    compat: Compat = STRICT
 
 
 class Decoded(Protocol):

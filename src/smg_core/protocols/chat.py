@@ -93,7 +93,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
     `UnsupportedParameter` or `InvalidRequest`, whose param is a field of the body.
     """
     limits = incoming.limits
-    wire = _BODIES.strict(incoming.body, limits)
+    wire = _BODIES.decode(incoming.body, limits, incoming.compat)
     _refuse_unsupported(wire)
     if len(wire.messages) > limits.messages:
         raise too_many("messages", len(wire.messages), limits.messages, "messages")

@@ -4,12 +4,13 @@ Decides how every JSON API of the house reads bytes: one pass of msgspec that pa
 into words a client can act on, with the field's path ("messages[2].content[0].type") as `param`. Policies that hold for
 every API:
 
-- A field that the wire type does not have is refused by name unless it is null.
+- A field that the wire type does not have is refused by name unless it is null, or the deployment is lenient (`compat`).
 - A key given twice: the last one counts, at every level, as in the JSON parsers of the SDKs. The body is read once and only
   the result of that reading travels on, so no second reader can see the first one.
 - Invalid UTF-8, unpaired surrogate escapes, NaN, Infinity and numbers that do not fit are refused.
 
-How many values a body holds is bounded before it is parsed. Above: chat and its siblings. Below: errors, json_bounds. It knows no
+How many values a body holds is bounded before it is parsed. Above: chat and its siblings. Below: errors, json_bounds,
+compat. It knows no
 API's fields.
 """
 
@@ -20,6 +21,7 @@ import msgspec
 
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge
 from smg_core.protocols.base import RequestLimits
+from smg_core.protocols.compat import STRICT, Compat
 from smg_core.protocols.json_bounds import over_values
 
 __all__ = ["WireDecoder", "brief", "check_depth", "too_many"]
@@ -75,20 +77,21 @@ class WireDecoder(Generic[Wire]):
     field is absent, even one that the type does not have. Clients whose messages are all of one class send such nulls.
     """
 
-    __slots__ = ("_decode", "_shaped", "_supported", "_type")
+    __slots__ = ("_read", "_shaped", "_supported", "_type")
 
     def __init__(
         self, wire_type: type[Wire], supported: Mapping[str, tuple[str, ...]], shaped: tuple[str, ...] = ()
     ) -> None:
         self._type = wire_type
-        self._decode = msgspec.json.Decoder(wire_type).decode
+        self._read = msgspec.json.Decoder(wire_type).decode
         self._supported = supported
         self._shaped = shaped
 
-    def strict(self, body: bytes, limits: RequestLimits) -> Wire:
-        """The body as the wire type. Raises `PayloadTooLarge`, `InvalidJson` or `InvalidRequest`."""
+    def decode(self, body: bytes, limits: RequestLimits, compat: Compat = STRICT) -> Wire:
+        """The body as the wire type; `compat` says which unknown fields are passed over. Raises `PayloadTooLarge`,
+        `InvalidJson`, `UnsupportedParameter` or `InvalidRequest`."""
         wire = self._at_once(body, limits)
-        return self._slowly(body, limits) if wire is None else wire
+        return self._slowly(body, limits, compat) if wire is None else wire
 
     def _at_once(self, body: bytes, limits: RequestLimits) -> Wire | None:
         """The common case, in one pass; None where all that stands against it is an unknown field."""
@@ -100,7 +103,7 @@ class WireDecoder(Generic[Wire]):
                 code="too_many_values",
             )
         try:
-            return self._decode(body)
+            return self._read(body)
         except msgspec.ValidationError as error:
             if _unknown_field(_split(str(error))[0]) is not None:
                 return None
@@ -108,13 +111,14 @@ class WireDecoder(Generic[Wire]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error, limits) from None
 
-    def _slowly(self, body: bytes, limits: RequestLimits) -> Wire:
-        """The wire type of a body some of whose nulls may stand for fields that the type does not have."""
+    def _slowly(self, body: bytes, limits: RequestLimits, compat: Compat) -> Wire:
+        """The wire type of a body with fields that the type does not have, some of which may be passed over."""
         try:
             plain: Any = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error, limits) from None
         _drop_nulls(plain, self._shaped)
+        compat.relax(plain, self._type)
         try:
             return msgspec.convert(plain, self._type, str_keys=True)
         except msgspec.ValidationError as error:

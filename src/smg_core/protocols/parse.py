@@ -104,7 +104,7 @@ def _begins_inside(wire: ParseBody, family: Family) -> bool:
 
 def _wire(body: bytes, limits: RequestLimits) -> ParseBody:
     """The body, whose text is not too long and whose schemas are not too deep."""
-    wire = _BODIES.strict(body, limits)
+    wire = _BODIES.decode(body, limits)
     if len(wire.text) > limits.parse_characters:
         raise InvalidRequest(
             f"Invalid 'text': string too long. Expected at most {limits.parse_characters} characters, but got "

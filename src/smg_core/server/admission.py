@@ -1,4 +1,4 @@
-"""How many requests a gateway has, whether it takes more, and how large one may be.
+"""How many requests a gateway has, whether it takes more, how large one may be and which unknown fields it may have.
 
 Pure counting. Above: handlers enter and leave; the server drains. Knows no request.
 """
@@ -6,8 +6,9 @@ Pure counting. Above: handlers enter and leave; the server drains. Knows no requ
 from smg_core.config import Config
 from smg_core.errors import Draining, Overloaded
 from smg_core.protocols.base import RequestLimits
+from smg_core.protocols.compat import Compat
 
-__all__ = ["Admission", "request_limits"]
+__all__ = ["Admission", "compat_of", "request_limits"]
 
 
 class Admission:
@@ -66,3 +67,8 @@ def request_limits(config: Config) -> RequestLimits:
         template_arguments=limits.template_arguments,
         choices=limits.choices,
     )
+
+
+def compat_of(config: Config) -> Compat:
+    """Which fields of other servers' APIs are passed over, as decoders are told."""
+    return Compat(config.server.compat, config.server.compat_warnings)

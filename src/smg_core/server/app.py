@@ -33,7 +33,7 @@ __all__ = ["App"]
 log = logging.getLogger("smg.server")
 
 
-EXPOSED = ("retry-after", "retry-after-ms", "x-should-retry", "x-smg-explain")
+EXPOSED = ("retry-after", "retry-after-ms", "x-should-retry", "x-smg-explain", "x-smg-format-violation")
 """What SDKs read of an answer's head, beside the request's id; a browser keeps it from them unless it is named."""
 CANNOT_START = (SmgError, OSError, LookupError, ValueError)
 """What a start raises for settings and surroundings that are wrong."""

@@ -90,7 +90,7 @@ class Gateway(Runtime):
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
 
         def decode() -> GenerationRequest:
-            incoming = Incoming(data, request_id=self.ids(CHAT.id_prefix), limits=self.limits)
+            incoming = Incoming(data, request_id=self.ids(CHAT.id_prefix), limits=self.limits, compat=self.compat)
             return CHAT.decode(incoming).generation
 
         return await rehearsal(self, decode)

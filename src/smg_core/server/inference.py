@@ -132,6 +132,7 @@ class Inference(Generic[D]):
             caller=exchange.caller,
             request_id=request_id,
             limits=gateway.limits,
+            compat=gateway.compat,
         )
         if len(body) <= DECODED_INLINE:
             return self._api.decode(incoming)

@@ -177,6 +177,7 @@ class ModelLoader:
             root=info.model,
             media=media,
             on_violation=self._config.structured.on_violation,
+            parser_header=self._config.model.parser_header,
             answer_bytes=self._config.limits.answer_bytes,
         )
 

@@ -22,7 +22,7 @@ from smg_core.pipeline.performers import performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
-from smg_core.server.admission import Admission, request_limits
+from smg_core.server.admission import Admission, compat_of, request_limits
 from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
@@ -73,6 +73,7 @@ class Runtime:
         self.explains = self.config.observability.explain
         self.retry = RetryPolicy(attempts=self.config.routing.retries + 1)
         self.limits = request_limits(self.config)
+        self.compat = compat_of(self.config)
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
