@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from .constraint_shapes import SHAPES, Body, Shape
-from .free_text import parameters
+from .free_text import ARGUMENT, parameters
+from .patterns import JSON, PYTHON, RAW, PatternError, Spelling, literal, spelled
 
 Json = dict[str, Any]
 Kind = Literal["json_schema", "regex", "ebnf", "structural_tag"]
@@ -52,6 +53,8 @@ class _Tool:
     name: str
     parameters: Json
     strict: bool
+    pattern: str | None = None
+    """What the text of a tool that takes free text matches as a whole."""
 
 
 def constrain(
@@ -173,11 +176,20 @@ def _read_tool(tool: object) -> _Tool | None:
     if not isinstance(name, str) or not name or any(char in '"\\<>{}[]()' or char.isspace() for char in name):
         raise ConstraintError(f"a tool's name must be a word, not {name!r}")
     if kind == "custom":
-        return _Tool(name, parameters(), strict=False)
+        pattern = _pattern(body.get("format"))
+        return _Tool(name, parameters(), strict=pattern is not None, pattern=pattern)
     schema = body.get("parameters") or {"type": "object"}
     if not isinstance(schema, Mapping):
         raise ConstraintError(f"the parameters of {name!r} must be a JSON schema, not {reprlib.repr(schema)}")
     return _Tool(name, dict(schema), bool(body.get("strict", tool.get("strict", False))))
+
+
+def _pattern(form: object) -> str | None:
+    """The expression of a custom tool's format; no engine holds a part of its output to a Lark grammar."""
+    grammar = form.get("grammar", form) if isinstance(form, Mapping) else None
+    if not isinstance(grammar, Mapping) or grammar.get("syntax") != "regex":
+        return None
+    return str(grammar.get("definition", ""))
 
 
 def _tag(form: Json, family: str) -> Constraint:
@@ -232,7 +244,10 @@ def _run(shape: Shape, calls: list[Json], *, one: bool) -> Json:
 def _call(shape: Shape, tool: _Tool, *, free: bool) -> Json:
     """One call as a tag: its name is in the beginning, so that tools are told apart there."""
     begin = shape.begin.replace("{name}", tool.name)
-    content = _arguments(shape.body, {"type": "object"} if free else tool.parameters)
+    if tool.pattern is not None:
+        content = _free_text(shape.body, tool.pattern)
+    else:
+        content = _arguments(shape.body, {"type": "object"} if free else tool.parameters)
     head, number, rest = begin.partition("{n}")
     if number:
         content = _sequence([{"type": "regex", "pattern": "[0-9]{1,6}"}, _text(rest), content])
@@ -243,6 +258,31 @@ def _arguments(body: Body, schema: Json) -> Json:
     if body.open is None:
         return {"type": "json_schema", "json_schema": schema}
     return _members(body, schema, schema)
+
+
+def _free_text(body: Body, pattern: str) -> Json:
+    """The one argument of a tool that takes free text, which the expression matches, as the family spells strings."""
+    if body.open is None:
+        return _spelled_text(f'{{"{ARGUMENT}": "', pattern, JSON, '"}')
+    begin, end = _around(body, ARGUMENT, "string")
+    if body.string == "python":
+        return _either(
+            [
+                _spelled_text(begin + "'", pattern, PYTHON, "'" + end),
+                _spelled_text(begin + '"', pattern, JSON, '"' + end),
+            ]
+        )
+    quote = {"raw": "", "json": '"'}.get(body.string, body.string)
+    return _spelled_text(begin + quote, pattern, JSON if body.string == "json" else RAW, quote + end)
+
+
+def _spelled_text(begin: str, pattern: str, spelling: Spelling, end: str) -> Json:
+    """The end is part of the expression: matchers that read word by word could else take its beginning for more of the text."""
+    try:
+        text = spelled(pattern, spelling)
+    except PatternError as error:
+        raise ConstraintError(f"the expression of a custom tool cannot be used: {error}") from error
+    return _sequence([_text(begin), {"type": "regex", "pattern": text + literal(end)}])
 
 
 def _members(body: Body, schema: Any, root: Json, depth: int = 0) -> Json:

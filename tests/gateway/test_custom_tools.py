@@ -1,6 +1,7 @@
 """Tools that take free text: offered, called and answered through the official SDK, before engines that know only functions."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -26,6 +27,11 @@ SCRIPT = 'echo "München \\t 😀"\nls -l | wc'
 def named(tool: Any) -> Any:
     kind = tool["type"]
     return {"type": kind, kind: {"name": tool[kind]["name"]}}
+
+
+def regex(definition: str) -> Any:
+    grammar = {"type": "grammar", "grammar": {"syntax": "regex", "definition": definition}}
+    return {"type": "custom", "custom": {"name": "held", "format": grammar}}
 
 
 async def asked(client: openai.AsyncOpenAI, *, stream: bool, **fields: Any) -> Any:
@@ -118,6 +124,17 @@ async def test_a_custom_tool_that_must_be_called_is_called(choice: Any, stream: 
     assert "content" not in found["message"]
 
 
+@pytest.mark.parametrize("family", ["qwen25", "qwen3_coder", "pythonic"])
+async def test_the_engine_is_held_to_a_tools_expression(family: str) -> None:
+    grammar = {"type": "grammar", "grammar": {"syntax": "regex", "definition": r"^go \"(north|south)\" \d{2}$"}}
+    walk: Any = {"type": "custom", "custom": {"name": "walk", "format": grammar}}
+    async with in_process(config=parsing(family)) as house, sdk(house) as client:
+        found = await asked(client, stream=True, tools=[walk], tool_choice=named(walk), max_completion_tokens=200)
+
+    (call,) = found["message"]["tool_calls"]
+    assert re.fullmatch(r'go "(north|south)" \d{2}', call["custom"]["input"])
+
+
 async def test_only_custom_tools_that_are_allowed_are_told_of_and_called() -> None:
     said = (("weather", {}), ("shell", {"input": "ls"}))
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [named(SHELL)]}}
@@ -169,6 +186,8 @@ async def test_a_server_that_knows_no_allowed_tools_is_told_of_those_alone(mode:
             {"tools": [{"type": "custom", "custom": {"name": "s", "format": {"type": "x"}}}]},
             "tools[0].custom.format.type",
         ),
+        ({"tools": [regex("(?=a)")]}, "tools[0].custom.format.grammar.definition"),
+        ({"tools": [regex("a" * 300_000)]}, "tools"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_by_its_name(fields: dict[str, Any], param: str) -> None:

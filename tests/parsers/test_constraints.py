@@ -101,7 +101,8 @@ class Lark:
         return self.triggered(form)
 
     def tag(self, form: dict[str, Any]) -> str:
-        parts = form["content"].get("elements", [form["content"]])
+        content = form["content"]
+        parts = content["elements"] if content["type"] == "sequence" else [content]
         begin = [quote(form["begin"])] if form["begin"] else []
         if parts[-1]["type"] == "any_text":
             return " ".join([*begin, *map(self.expression, parts[:-1]), self.free(form["end"])])
@@ -282,6 +283,54 @@ def test_every_schema_inside_a_tag_is_a_valid_schema(family: str) -> None:
             pending.extend(part.values() if isinstance(part, dict) else part)
 
 
+def custom(name: str, pattern: str | None = None) -> dict[str, Any]:
+    """A tool that takes free text, as Chat Completions has it."""
+    grammar = {"type": "grammar", "grammar": {"syntax": "regex", "definition": pattern}}
+    return {"type": "custom", "custom": {"name": name, **({} if pattern is None else {"format": grammar})}}
+
+
+QUOTED = r"say [\"'][^\n\"']+[\"']\\?(\n\w+)?"
+SHELL = custom("shell", QUOTED)
+NAMED_SHELL = {"type": "custom", "custom": {"name": "shell"}}
+
+
+def shell(text: str) -> Call:
+    return Call("shell", {"input": text})
+
+
+@pytest.mark.parametrize("family", TAGGED)
+def test_free_text_is_held_to_its_expression_however_the_family_spells_strings(family: str) -> None:
+    constraint = constrain(family, [SHELL, *TOOLS], NAMED_SHELL)
+
+    for text in ('say "hi"', "say 'Zürich'\\", 'say "a b"\nmore'):
+        assert accepts(constraint, written(family, shell(text))), written(family, shell(text))
+    for text in ("say hi", 'say "hi', 'say "hi" there', ""):
+        assert not accepts(constraint, written(family, shell(text))), written(family, shell(text))
+
+
+@pytest.mark.parametrize("family", TAGGED)
+def test_free_text_without_an_expression_is_any_string(family: str) -> None:
+    constraint = constrain(family, [custom("shell")], "required")
+    assert accepts(constraint, written(family, shell('say "hi"')))
+    assert not accepts(constraint, written(family, Call("shell", {"other": "x"})))
+
+
+@pytest.mark.parametrize("family", [family for family in MARKED if family != "inkling"])
+def test_an_expression_holds_a_call_that_the_model_chooses_to_make(family: str) -> None:
+    constraint = constrain(family, [SHELL, tool("note", WEATHER, strict=False)], "auto")
+    assert accepts(constraint, "No call is needed.")
+    assert accepts(constraint, "Let me. " + written(family, shell("say 'hi'")))
+    assert not accepts(constraint, "Let me. " + written(family, shell("ls")))
+    assert constrain(family, [custom("shell")], "auto") is None
+
+
+def test_an_expression_that_cannot_be_used_is_an_error() -> None:
+    with pytest.raises(ConstraintError, match="look-around"):
+        constrain("qwen3", [custom("shell", "(?=a)")], "required")
+    flat = {"type": "custom", "name": "shell", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}}
+    assert accepts(constrain("qwen3", [flat], {"type": "custom", "name": "shell"}), written("qwen3", shell("aa")))
+
+
 @pytest.mark.parametrize("choice", ["none", "auto"])
 def test_nothing_is_constrained_without_a_strict_tool_or_with_calls_forbidden(choice: str) -> None:
     loose = [tool("get_weather", WEATHER, strict=choice == "none")]
@@ -338,7 +387,7 @@ def test_auto_is_refused_where_nothing_marks_a_call(family: str) -> None:
         ({"type": "function", "function": {"name": "gone"}}, "'gone'"),
         ({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "gone"}]}, "'gone'"),
         ({"type": "allowed_tools", "mode": "never", "tools": []}, "'never'"),
-        ({"type": "function"}, "names no function"),
+        ({"type": "function"}, "names no tool"),
         ("sometimes", "'sometimes'"),
     ],
 )
@@ -423,7 +472,7 @@ def test_a_schema_that_is_taken_apart_may_not_refer_to_its_whole(family: str) ->
         ([{"name": "a"}], 5, "not 5"),
         ([{"name": "a"}], {"type": "function", "function": 5}, "5"),
         ([{"name": "a"}], {"type": "allowed_tools", "allowed_tools": 5}, "not 5"),
-        ([{"name": "a"}], {"type": "allowed_tools", "tools": [5]}, "names no function: 5"),
+        ([{"name": "a"}], {"type": "allowed_tools", "tools": [5]}, "names no tool: 5"),
     ],
 )
 def test_malformed_tools_and_choices_are_value_errors_that_name_the_value(tools: Any, choice: Any, told: str) -> None:

@@ -24,8 +24,9 @@ from smg_core.request import (
 )
 from smg_core.tokenizer.messages import text_asked_for
 from smg_parsers.free_text import parameters, wrapped
+from smg_parsers.patterns import PatternError, spelled
 
-__all__ = ["as_functions", "check_tools", "custom_names", "described"]
+__all__ = ["as_functions", "check_tools", "custom_names", "described", "without_format"]
 
 _SHARED = tuple(name for name in CustomTool.__struct_fields__ if name in FunctionTool.__struct_fields__)
 
@@ -36,6 +37,8 @@ def check_tools(tools: Sequence[Tool]) -> None:
     for place, tool in enumerate(tools):
         if isinstance(tool, HostedTool):
             raise UnsupportedParameter(f"Tools of type '{tool.kind}' cannot be called here.", param=f"tools[{place}]")
+        if isinstance(tool, CustomTool) and tool.syntax == "regex":
+            _check_pattern(tool, place)
         kind = isinstance(tool, CustomTool)
         if custom.setdefault(tool.name, kind) != kind:
             raise InvalidRequest(
@@ -49,12 +52,27 @@ def custom_names(request: GenerationRequest) -> frozenset[str]:
     return frozenset([tool.name for tool in request.tools if isinstance(tool, CustomTool)])
 
 
+def _check_pattern(tool: CustomTool, place: int) -> None:
+    try:
+        spelled(tool.grammar or "")
+    except PatternError as error:
+        raise InvalidRequest(f"Invalid 'tools[{place}].grammar': {error}.", param=f"tools[{place}].grammar") from error
+
+
 def described(tool: FunctionTool | CustomTool) -> dict[str, Any]:
     """The tool in Chat Completions' words, which parsers and constraints read."""
     if isinstance(tool, FunctionTool):
         function = {"name": tool.name, "parameters": tool.parameters or {}, "strict": tool.strict is True}
         return {"type": "function", "function": function}
-    return {"type": "custom", "custom": {"name": tool.name}}
+    grammar = {"syntax": tool.syntax, "definition": tool.grammar}
+    form = {} if tool.grammar is None else {"format": {"type": "grammar", "grammar": grammar}}
+    return {"type": "custom", "custom": {"name": tool.name, **form}}
+
+
+def without_format(described: dict[str, Any]) -> dict[str, Any]:
+    """A tool as it is described, without what its free text is to be like."""
+    custom = described.get("custom", {})
+    return described if "format" not in custom else {"type": "custom", "custom": {"name": custom["name"]}}
 
 
 def as_functions(request: GenerationRequest) -> GenerationRequest:

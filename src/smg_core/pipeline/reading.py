@@ -12,13 +12,14 @@ import attrs
 
 from smg_core.engines.base import Constraint, EngineFacts
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.pipeline.custom_tools import described
+from smg_core.pipeline.custom_tools import described, without_format
 from smg_core.pipeline.formats import compiled
 from smg_core.pipeline.output import OutputParser
 from smg_core.pipeline.prepare import offered
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import FunctionTool, GenerationRequest, HostedTool, ToolCall, ToolChoice
 from smg_parsers import Family, Parser, UnknownModelFamily, reasoning_open
+from smg_parsers.constraints import Constraint as ToolConstraint
 from smg_parsers.constraints import ConstraintError, ConstraintUnsupported, constrain
 from smg_parsers.models import family as family_named
 
@@ -97,16 +98,8 @@ def _constraint(
     request: GenerationRequest, family: Family, tools: list[dict[str, Any]], thinking: bool, facts: EngineFacts
 ) -> tuple[Constraint | None, Family]:
     """The constraint that the tools ask for, and the family that reads what comes of it."""
-    choice = request.tool_choice
     try:
-        found = constrain(
-            family.name,
-            tools,
-            _choice(choice),
-            kinds=facts.constraints,
-            parallel_tool_calls=choice.parallel is not False,
-            in_reasoning=thinking,
-        )
+        found = _held(request, family, tools, thinking, facts)
     except ConstraintUnsupported as error:
         raise UnsupportedParameter(f"{error}.", param="tool_choice") from error
     except ConstraintError as error:
@@ -118,6 +111,32 @@ def _constraint(
         if isinstance(tool, FunctionTool) and tool.parameters:
             compiled(tool.parameters, f"function '{tool.name}'", f"tools[{place}].parameters")
     return Constraint(found.kind, found.value), family if found.reads == family.name else family_named(found.reads)
+
+
+def _held(
+    request: GenerationRequest, family: Family, tools: list[dict[str, Any]], thinking: bool, facts: EngineFacts
+) -> ToolConstraint | None:
+    """The constraint with the grammars of custom tools, or without where the engine has no means for those: their text is free
+    then, and the model was told what it is to be."""
+    choice = request.tool_choice
+
+    def constrained(offered: list[dict[str, Any]]) -> ToolConstraint | None:
+        return constrain(
+            family.name,
+            offered,
+            _choice(choice),
+            kinds=facts.constraints,
+            parallel_tool_calls=choice.parallel is not False,
+            in_reasoning=thinking,
+        )
+
+    try:
+        return constrained(tools)
+    except ConstraintUnsupported:
+        free = [without_format(tool) for tool in tools]
+        if free == tools:
+            raise
+        return constrained(free)
 
 
 def _choice(choice: ToolChoice) -> str | Mapping[str, Any]:

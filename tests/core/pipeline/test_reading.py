@@ -9,7 +9,7 @@ from tests.core.pipeline.test_prepare import asking, model
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.pipeline.reading import Reading, reading_of
-from smg_core.request import FunctionTool, Message, ToolCall, ToolChoice, ToolKey
+from smg_core.request import CustomTool, FunctionTool, Message, ToolCall, ToolChoice, ToolKey
 from smg_parsers import CallStart
 from smg_parsers.models import family
 
@@ -120,3 +120,27 @@ def test_calls_are_numbered_on_from_earlier_turns_where_the_family_does_so() -> 
         ids += [piece.id for piece in pieces if isinstance(piece, CallStart)]
 
     assert ids == ["functions.get_weather:0", "functions.get_weather:1"]
+
+
+GRAMMAR = CustomTool("shell", None, "regex", r"[a-z]+")
+LARK = CustomTool("poet", None, "lark", 'start: "a"')
+
+
+def held(*tools: Any, choice: ToolChoice, facts: EngineFacts = FACTS, served: Any = None) -> Any:
+    return reading_of(asking(tools=tools, tool_choice=choice), served or model(), "", facts).constraint
+
+
+def test_a_custom_tools_expression_is_the_engines_constraint_where_it_has_one() -> None:
+    named = ToolChoice("required", (GRAMMAR.key,))
+    assert "[a-z]+" in held(GRAMMAR, choice=named).value
+    assert "[a-z]+" in held(GRAMMAR, TIME, choice=ToolChoice()).value
+    assert held(LARK, choice=ToolChoice()) is None
+    assert "poet" in held(LARK, choice=ToolChoice("required")).value
+
+
+def test_without_means_for_an_expression_the_text_is_free_and_a_forced_choice_is_kept() -> None:
+    plain = model(parser=family("json"))  # nothing marks where its calls begin
+    assert held(GRAMMAR, choice=ToolChoice(), facts=EngineFacts("test")) is None
+    assert held(GRAMMAR, choice=ToolChoice(), served=plain) is None
+    error = fault(choice=ToolChoice("required", (GRAMMAR.key,)), facts=EngineFacts("test"))
+    assert error.param == "tool_choice"
