@@ -152,7 +152,13 @@ def test_the_paths_of_media_lead_to_them() -> None:
     assert all(leads_to(GenerationRequest, steps(path)) for path in found)
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if not path.startswith("headers.")])
+OF_CUSTOM_TOOLS = frozenset({"tools[0].grammar"})
+"""What functions have no field for; the table below has the others' place."""
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in PATHS if not path.startswith("headers.") and path not in OF_CUSTOM_TOOLS]
+)
 @pytest.mark.parametrize("legacy", [False, True])
 def test_chat_completions_has_a_field_for_each_of_them(path: str, legacy: bool) -> None:
     asked = chat(tools=None, functions=[{"name": "f", "parameters": {}}]) if legacy else chat()
