@@ -111,7 +111,7 @@ async def test_pages_that_are_allowed_may_read_what_sdks_read() -> None:
         answer = await house.http.post(CHAT, json=body(), headers={"origin": "https://app.example"})
 
     exposed = answer.headers["access-control-expose-headers"].split(", ")
-    assert {"x-request-id", "retry-after", "retry-after-ms", "x-should-retry"} <= set(exposed)
+    assert {"x-request-id", "retry-after", "retry-after-ms", "x-should-retry", "x-smg-format-violation"} <= set(exposed)
 
 
 @pytest.mark.parametrize(
