@@ -7,7 +7,8 @@
 #                      MODEL=build/tiny-qwen2-vl (by make tiny-qwen2-vl) runs those with pictures, for an engine with that model
 #   make multimodal-torchvision   pictures compared with transformers on torchvision, in an environment of its own (6 GB)
 #   make check         lint, format, types, architecture, generated files
-#   make docs          write the generated pages, run the snippets, follow the links
+#   make docs          write the generated pages, run the snippets, follow the links; docs/matrix.md is of the last make test
+#   make matrix-check  fail where docs/matrix.md is not what the last make test gave
 #   make bench         the gateway's cost per request; PEER='name=command', PEER_SMG=path or PEER_LITELLM=path adds others
 #                      (BENCH='--rounds 3 --scenario paced' passes further options)
 #   PYTHON=python3.13 chooses the interpreter that .venv is made with; JOBS=4 the number of test processes
@@ -19,7 +20,7 @@ ENVIRONMENT = PYTHON='$(PYTHON)' VENV='$(VENV)' sh tools/environment.sh
 BIN = $(VENV)/bin
 GENERATED = $(BIN)/python tools/config_docs.py
 
-.PHONY: help demo test test-slow test-services test-interop test-real check lint types architecture format bench proto proto-check docs docs-check clean server-env dev-env
+.PHONY: help demo test test-slow test-services test-interop test-real check lint types architecture format bench proto proto-check docs docs-check matrix-check clean server-env dev-env
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -76,10 +77,14 @@ proto-check: dev-env
 
 docs: dev-env
 	@$(GENERATED)
+	@$(BIN)/python tools/matrix.py
 	@$(BIN)/python -m pytest -q -p no:xdist tests/test_docs.py
 
 docs-check: dev-env
 	@$(GENERATED) --check
+
+matrix-check: dev-env
+	@$(BIN)/python tools/matrix.py --check
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage bench/results

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
+from tests.matrix.results import Results
 
 # A shared machine may be slow at any moment: how long one example takes is no property of the code.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -37,3 +38,9 @@ def _unless_closed(post: Callable[..., Any]) -> Callable[..., Any]:
         return post(loop, callback, *args, **options)
 
     return call_soon_threadsafe
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Gather the matrix's results where all reports arrive: in the one process, or in the one that runs the others."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Results())

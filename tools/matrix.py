@@ -1,0 +1,83 @@
+"""Makes docs/matrix.md from the results of tests/matrix, or checks that the page is what they say.
+
+    make test; python tools/matrix.py            writes the page
+    make test; python tools/matrix.py --check    fails where a cell differs, or a cell's test is gone
+
+No cell is written by hand. `make test` leaves the results in build/matrix.json; without them there is nothing to compare with,
+and the check says so.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.matrix.results import FILE, read  # noqa: E402  (found by the line above)
+
+PAGE = ROOT / "docs" / "matrix.md"
+WAYS = ("whole", "stream")
+HEAD = """# What works on which engine
+
+Made by `make docs` from the results of `make test`; no cell is written by hand, and CI fails when one differs from what its test
+gave. Each cell is a request by the official SDK to a gateway before that engine, answered whole or streamed.
+
+**yes**: it works, as the test's check says. **400**: the engine cannot do it, and the request is refused with an error that names
+the parameter. Where streamed and whole answers differ, the cell has both.
+"""
+
+
+def page(found: dict[str, str]) -> str:
+    """The page for the results, by cell."""
+    apis: dict[str, dict[str, dict[str, dict[str, str]]]] = {}
+    engines: dict[str, list[str]] = {}
+    for cell, result in found.items():
+        api, feature, engine, way = cell.split("\t")
+        apis.setdefault(api, {}).setdefault(feature, {}).setdefault(engine, {})[way] = result
+        if engine not in engines.setdefault(api, []):
+            engines[api].append(engine)
+    return HEAD + "".join(_table(api, features, sorted(engines[api])) for api, features in sorted(apis.items()))
+
+
+def _table(api: str, features: dict[str, dict[str, dict[str, str]]], engines: list[str]) -> str:
+    lines = [f"\n## {api}\n", "| | " + " | ".join(engines) + " |", "|---|" + "---|" * len(engines)]
+    for feature, by_engine in sorted(features.items()):
+        cells = [_cell(by_engine.get(engine, {})) for engine in engines]
+        lines.append(f"| {feature} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(results: dict[str, str]) -> str:
+    told = [results.get(way, "not tried") for way in WAYS]
+    return told[0] if told[0] == told[1] else ", ".join(f"{way}: {each}" for way, each in zip(WAYS, told, strict=True))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Make docs/matrix.md from the results of tests/matrix.")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if the page is not what the results say"
+    )
+    check = parser.parse_args().check
+    found = read()
+    if not found:
+        print(f"there are no results in {FILE.relative_to(ROOT)}; run make test first")
+        return 1 if check else 0
+    text = page(found)
+    if PAGE.exists() and PAGE.read_text() == text:
+        return 0
+    if check:
+        before = set(PAGE.read_text().splitlines()) if PAGE.exists() else set()
+        differing = [line for line in text.splitlines() if line not in before]
+        print(
+            f"{PAGE.relative_to(ROOT)} is not what the tests gave; run make docs. Lines that differ:",
+            *differing,
+            sep="\n",
+        )
+        return 1
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
