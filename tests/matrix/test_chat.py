@@ -28,14 +28,16 @@ from tests.matrix.features import FEATURES, Answered, Choice, Feature
 from smg_core import Config, Gateway
 from smg_core.config import WorkersConfig
 from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.replies import Rule
+from smg_core.simulator.server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
+
+Served = tuple[Gateway, SimulatedEngine]
 
 MODELS: dict[str, Callable[[Path], Path]] = {"picture": qwen2_vl, "clip": qwen2_vl, "recording": qwen2_audio}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """The folder of a model that takes such media, made when it is first asked for."""
     made: dict[str, str] = {}
@@ -55,18 +57,18 @@ def _grpc(dialect: Any, transport: Any) -> Callable[[SimulatorConfig], Any]:
     config = Config(workers=WorkersConfig(dialect=dialect, transport=transport))
 
     @asynccontextmanager
-    async def engine(simulator: SimulatorConfig) -> AsyncIterator[Gateway]:
+    async def engine(simulator: SimulatorConfig) -> AsyncIterator[Served]:
         async with in_process(simulator, config=config) as house:
-            yield house.gateway
+            yield house.gateway, house.engine
 
     return engine
 
 
 @asynccontextmanager
-async def chat_server(simulator: SimulatorConfig) -> AsyncIterator[Gateway]:
+async def chat_server(simulator: SimulatorConfig) -> AsyncIterator[Served]:
     """A gateway whose worker is a server of the Chat Completions API: another gateway before an engine."""
     async with over_http(simulator) as far, Gateway([far.url]) as gateway:
-        yield gateway
+        yield gateway, far.engine
 
 
 ENGINES: dict[str, Callable[[SimulatorConfig], Any]] = {
@@ -75,6 +77,23 @@ ENGINES: dict[str, Callable[[SimulatorConfig], Any]] = {
     "neutral": _grpc("neutral", "h2"),
     "chat server": chat_server,
 }
+
+
+@pytest.fixture(scope="module")
+async def served(folders: Callable[[str], str]) -> AsyncIterator[Callable[[str, str], Any]]:
+    """A gateway before an engine with a model, and the engine; each is started once."""
+    made: dict[tuple[str, str], Served] = {}
+
+    async with AsyncExitStack() as stack:
+
+        async def find(engine: str, model: str) -> Served:
+            folder = folders(model)
+            if (engine, folder) not in made:
+                context = ENGINES[engine](SimulatorConfig(model_folder=folder, seed=1))
+                made[engine, folder] = await stack.enter_async_context(context)
+            return made[engine, folder]
+
+        yield find
 
 
 def _messages(feature: Feature) -> list[Any]:
@@ -151,9 +170,9 @@ def _add(choice: Choice, piece: Any) -> None:
     choice.reasoning += getattr(piece.delta, "reasoning_content", None) or ""
     choice.finish = piece.finish_reason or choice.finish
     calls = list(piece.delta.tool_calls or ())
-    for at, function in [(each.index, each.function or Custom(each)) for each in calls] + [(0, piece.delta.function_call)] * (
-        piece.delta.function_call is not None
-    ):
+    for at, function in [(each.index, each.function or Custom(each)) for each in calls] + [
+        (0, piece.delta.function_call)
+    ] * (piece.delta.function_call is not None):
         while len(choice.calls) <= at:
             choice.calls.append(("", ""))
         name, arguments = choice.calls[at]
@@ -181,17 +200,15 @@ async def test_a_feature_works_or_is_refused_by_name(
     engine: str,
     way: str,
     feature: Feature,
-    folders: Callable[[str], str],
+    served: Callable[[str, str], Any],
     record_property: Callable[[str, object], None],
 ) -> None:
     record_property("cell", ("Chat Completions", feature.name, engine, way))
-    rules = (Rule((), feature.reply),) if feature.reply is not None and feature.model == "text" else ()
-    simulator = SimulatorConfig(model_folder=folders(feature.model), rules=rules, seed=1)
-    async with AsyncExitStack() as stack:
-        gateway = await stack.enter_async_context(ENGINES[engine](simulator))
-        http = gateway.http_client(openai)
-        client = openai.AsyncOpenAI(http_client=http, base_url="http://gateway/v1", api_key="-", max_retries=0)
-        stack.push_async_callback(client.close)
+    gateway, simulated = await served(engine, feature.model)
+    if feature.reply is not None and feature.model == "text":
+        simulated.say(*[feature.reply] * (1 + feature.twice))
+    http = gateway.http_client(openai)
+    async with openai.AsyncOpenAI(http_client=http, base_url="http://gateway/v1", api_key="-", max_retries=0) as client:
         extras = {name: value for name, value in feature.fields.items() if name not in OPENAI}
         asked: dict[str, Any] = {"model": "sim", "messages": _messages(feature), "extra_body": extras}
         asked |= {name: value for name, value in feature.fields.items() if name in OPENAI}
