@@ -7,6 +7,7 @@ that each rule fails, and with which sentence.
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import cached_property
@@ -607,3 +608,28 @@ def test_imports_for_types_close_no_cycle(tmp_path: Path) -> None:
     )
 
     assert cycles(house) == []
+
+
+# ------------------------------------------------------------------------------------------------------- the page about it
+
+PAGE = (SRC.parent / "ARCHITECTURE.md").read_text()
+
+
+def drawing() -> str:
+    """The way of a request and of a token, as ARCHITECTURE.md draws it."""
+    return PAGE.partition("```\n")[2].partition("```")[0]
+
+
+def test_every_module_of_the_drawing_is_in_the_tree(our_house: House) -> None:
+    named = set(re.findall(r"\b(?:server|protocols|pipeline|engines)\.[a-z0-9_.]+\b", drawing()))
+
+    assert len(named) > 12
+    assert sorted(named - set(our_house.modules)) == []
+
+
+def test_the_rooms_of_the_page_are_those_of_the_tree(our_house: House) -> None:
+    rows = re.findall(r"^\| (\d) \| (.*?) \|", PAGE, flags=re.MULTILINE)
+    named = {room: int(level) for level, rooms in rows for room in re.findall(r"`([a-z_]+)`", rooms)}
+    there = {module.room for module in our_house.modules.values()} - {"__main__", "smg_core"}
+
+    assert named == {room: LEVELS[room] for room in there}
