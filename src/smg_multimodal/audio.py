@@ -7,6 +7,7 @@ Above: `registry`, applications. Below: numpy. Decides framing, filters and loga
 
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +19,14 @@ from smg_multimodal.types import Array, Float32, ItemFeatures, Modality, Size
 __all__ = [
     "Phi4AudioProcessor",
     "WhisperProcessor",
+    "halved_twice",
     "mel_filters",
     "read_wave",
     "recording",
     "resampled",
     "wave_length",
     "wave_of_pcm16",
+    "windowed",
 ]
 
 Doubles = NDArray[np.float64]
@@ -80,11 +83,25 @@ def _check_length(count: int, most: float, rate: int) -> None:
         raise MediaTooLarge(f"the recording is {count / rate:.1f} s long; at most {most:g} s are taken")
 
 
+def halved_twice(frames: int) -> int:
+    """Tokens of Qwen2-Audio and Qwen2.5-Omni: a convolution and a pooling, each of two frames."""
+    return max((((frames - 1) // 2 + 1) - 2) // 2 + 1, 0)
+
+
+def windowed(frames: int, window: int = 50) -> int:
+    """Tokens of Qwen3-Omni: 13 of every two windows of frames, and of the rest what three convolutions leave."""
+    whole, rest = divmod(frames, 2 * window)
+    for _ in range(3):
+        rest = (rest - 1) // 2 + 1
+    return whole * 13 + rest
+
+
 @dataclass(frozen=True, slots=True)
 class WhisperProcessor:
     """Recordings to (1, mels, frames) floats and a (1, frames) mask of real frames.
 
-    `seconds` is the length every recording is padded or cut to; None keeps its own (padded to a whole hop by silence).
+    `seconds` is the length every recording is padded or cut to; None keeps its own. With `trimmed` the frames of padding are
+    left out afterwards. `count` makes tokens of frames.
     """
 
     mels: int = 128
@@ -93,6 +110,8 @@ class WhisperProcessor:
     hop: int = 160
     seconds: int | None = 30
     longest: float = 600.0
+    trimmed: bool = False
+    count: Callable[[int], int] = halved_twice
 
     def log_mel(self, samples: Float32) -> Float32:
         """(mels, samples // hop) floats: log10 power, floored eight below its highest, scaled to about [-1, 1]."""
@@ -106,19 +125,28 @@ class WhisperProcessor:
             (np.maximum(loud, loud.max() - np.float32(8.0)) + np.float32(4.0)) / np.float32(4.0), np.float32
         )
 
-    def item(self, samples: Float32) -> ItemFeatures:
-        """The tensors of one mono recording at `rate`; tokens as Qwen2-Audio counts them."""
-        _check(samples, self.longest, self.rate)
-        wanted = self.seconds * self.rate if self.seconds else -(-len(samples) // self.hop) * self.hop
-        kept = np.zeros(max(wanted, self.fft), np.float32)
-        real = min(len(samples), len(kept))
+    def _padded(self, samples: Float32) -> tuple[Float32, int]:
+        """The samples that features are made of, and how many frames of these are real."""
+        if self.seconds is None:
+            return samples, len(samples) // self.hop
+        wanted = self.seconds * self.rate
+        real = min(len(samples), wanted)
+        kept = np.zeros(min(wanted, real + 2 * self.fft) if self.trimmed else max(wanted, self.fft), np.float32)
         kept[:real] = samples[:real]
+        return kept, -(-real // self.hop)
+
+    def item(self, samples: Float32) -> ItemFeatures:
+        """The tensors of one mono recording at `rate`."""
+        _check(samples, self.longest, self.rate)
+        kept, frames = self._padded(samples)
+        if len(kept) <= self.fft // 2:
+            raise BadRecording(f"the recording has fewer than {self.fft // 2 + 1} samples")
         features = self.log_mel(kept)
-        mask = (np.arange(len(kept)) < real)[:: self.hop][: features.shape[1]].astype(np.int32)
+        if self.trimmed:
+            features = features[:, :frames]
+        mask = (np.arange(features.shape[1]) < frames).astype(np.int32)
         tensors: dict[str, Array] = {"input_features": features[None], "feature_attention_mask": mask[None]}
-        frames = int(mask.sum())
-        tokens = (((frames - 1) // 2 + 1) - 2) // 2 + 1
-        return ItemFeatures(tensors, Size(1, real), max(tokens, 0), (frames,), Modality.AUDIO)
+        return ItemFeatures(tensors, Size(1, len(samples)), self.count(frames), (frames,), Modality.AUDIO)
 
 
 @dataclass(frozen=True, slots=True)

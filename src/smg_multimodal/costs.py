@@ -7,7 +7,7 @@ one compares.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from PIL import Image
 
@@ -57,14 +57,25 @@ class Cost:
     facts: "ClipFacts | RecordingFacts | None" = None
 
 
+@runtime_checkable
+class Weighed(Protocol):
+    """A processor that says itself how many bytes its largest tensor has."""
+
+    def nbytes(self, size: Size) -> int:
+        """Bytes for a picture of `size`."""
+        ...
+
+
 class TensorBound:
     """How many bytes of tensors a family's pictures have at most, from their tokens and grid.
 
     Families differ in what their tensors grow with: tokens, cells of the grid (patches or tiles, with or without one for the
-    whole picture), or nothing. Three pictures are processed to find out which, and how much of it."""
+    whole picture), or nothing. Three pictures are processed to find out which, and how much of it. A processor whose tensors
+    grow with something else is `Weighed`, and asked."""
 
     def __init__(self, processor: ImageProcessor) -> None:
         self._processor = processor
+        self._weighed = processor if isinstance(processor, Weighed) else None
         found = []
         for size in _PROBES:
             features = processor.item(Image.new("RGB", (size.width, size.height)))
@@ -81,6 +92,8 @@ class TensorBound:
 
     def __call__(self, size: Size) -> int:
         """At most so many bytes for a picture of `size`."""
+        if self._weighed is not None:
+            return self._weighed.nbytes(size) + _BESIDE
         return int(self._quantities(size)[self._index] * self._ratio) + _BESIDE
 
 

@@ -17,6 +17,11 @@ Names = Mapping[tuple[str, Modality], Mapping[str, str | None]]
 _IMAGE, _AUDIO = Modality.IMAGE, Modality.AUDIO
 
 VLLM: Names = {
+    ("gemma-3n", _AUDIO): {"input_features": "input_features_padded"},
+    ("gemma-4", _IMAGE): {"image_position_ids": "pixel_position_ids"},
+    ("gemma-4", _AUDIO): {"input_features": "input_features_padded"},
+    ("lighton-ocr", _IMAGE): {"image_sizes": None},
+    ("qianfan-ocr", _IMAGE): {"pixel_values": "pixel_values_flat", "num_patches": "image_num_patches"},
     ("kimi-k2.5", _IMAGE): {"image_grid_thw": "grid_thws"},
     ("gemma-3", _IMAGE): {"num_crops": None},
     ("internvl", _IMAGE): {"num_patches": "image_num_patches"},
@@ -28,6 +33,10 @@ VLLM: Names = {
     ("pixtral", _IMAGE): {"image_sizes": None},
 }
 SGLANG: Names = {
+    ("aya-vision", _IMAGE): {"num_patches": None},
+    ("idefics-3", _IMAGE): {"num_patches": None},
+    ("minicpm-v-2.6", _IMAGE): {"tgt_sizes": "tgt_size", "num_slices": None},
+    ("qianfan-ocr", _IMAGE): {"num_patches": None},
     ("gemma-3", _IMAGE): {"num_crops": None, "num_patches": None},
     ("internvl", _IMAGE): {"num_patches": None},
     ("internvl-chat", _IMAGE): {"num_patches": None},

@@ -36,12 +36,17 @@ _ORIGINAL = ProcessorClass(frozenset({"CLIPImageProcessor"}), own=True)
 config.json."""
 
 
-def nearest_grid(size: Size, tile: Size, least: int, most: int) -> tuple[int, int]:
+def nearest_grid(size: Size, tile: Size, least: int, most: int, *, hashed: bool = False) -> tuple[int, int]:
     """(columns, rows) of `least` to `most` tiles whose shape is nearest the picture's.
 
-    Of equally near grids the larger is taken as long as the picture has more than half its pixels.
+    Of equally near grids the larger is taken as long as the picture has more than half its pixels. `hashed` says that those of
+    equal area are tried in the order that a set of them has, as the code of InternVL's authors does.
     """
     shapes = [(w, h) for w in range(1, most + 1) for h in range(1, most + 1) if least <= w * h <= most]
+    if hashed:
+        span = range(least, most + 1)
+        pairs = {(w, h) for n in span for w in range(1, n + 1) for h in range(1, n + 1) if least <= w * h <= most}
+        shapes = list(pairs)
     best, difference = (1, 1), math.inf
     for columns, rows in sorted(shapes, key=lambda shape: shape[0] * shape[1]):
         found = abs(size.width / size.height - columns / rows)
@@ -62,13 +67,16 @@ class InternVlProcessor:
     most: int = 12
     resample: Filter = BICUBIC
     thumbnail: bool = True
+    hashed: bool = False
 
     def _views(self, tiles: int) -> int:
         return tiles + (self.thumbnail and tiles > 1)
 
     def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:
         """Tokens, and the (rows, columns) of the grid."""
-        columns, rows = nearest_grid(size, self.tile, self.least, self.most) if self.most > 1 else (1, 1)
+        columns, rows = 1, 1
+        if self.most > 1:
+            columns, rows = nearest_grid(size, self.tile, self.least, self.most, hashed=self.hashed)
         tiles = rows * columns
         return self._views(tiles) * self.per_tile, (rows, columns)
 
@@ -138,4 +146,5 @@ def internvl_chat_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> 
         most=int(model.get("max_dynamic_patch") or 12) if dynamic else 1,
         resample=resample_of(config, BICUBIC),
         thumbnail=bool(model.get("use_thumbnail", True)),
+        hashed=True,
     )

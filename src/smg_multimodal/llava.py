@@ -7,6 +7,7 @@ transformers' image_processing_pil_llava, _llava_next, _llava_onevision and thei
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -245,12 +246,15 @@ def _scaled(config: Mapping[str, Any]) -> Size | int | None:
 def _cropped(config: Mapping[str, Any], scaled: Size | int | None, *, square: bool) -> Size:
     """The size of every picture in the end; `square` ones are squares before they are scaled."""
     if config.get("do_center_crop"):
+        if config.get("crop_size") is None:
+            raise refused("do_center_crop", True, "there is no crop_size")
         return fixed_size(config, "crop_size")
     if isinstance(scaled, Size):
         return scaled
     if scaled is not None and square:
         return Size(scaled, scaled)
-    raise refused("do_center_crop", False, "all pictures must have one size in the end")
+    key = "do_resize" if scaled is None else "do_center_crop"
+    raise refused(key, False, "all pictures must have one size in the end")
 
 
 def _tile(config: Mapping[str, Any]) -> int:
@@ -295,8 +299,13 @@ def _tiles(
 def llava_next_image(
     config: Mapping[str, Any], model: Mapping[str, Any], processor: Mapping[str, Any]
 ) -> AnyResolutionProcessor:
-    """The processor of LLaVA-NeXT (1.6), from preprocessor_config.json, config.json and processor_config.json."""
-    return _tiles(settled(config, _NEXT), model, processor, _NEXT_PINPOINTS, "default")
+    """The processor of LLaVA-NeXT (1.6), from preprocessor_config.json, config.json and processor_config.json.
+
+    `downsample_rate` (Granite 4 Vision: "1/2", say) is how many tokens there are along a side for each patch.
+    """
+    made = _tiles(settled(config, _NEXT), model, processor, _NEXT_PINPOINTS, "default")
+    rate = Fraction(processor.get("downsample_rate") or model.get("downsample_rate") or 1)
+    return replace(made, side=int(made.side * rate))
 
 
 def onevision_image(

@@ -1,26 +1,33 @@
-"""MiniCPM-V 4.6: an overview of the picture and, where it is large, slices on a grid nearest its shape.
+"""MiniCPM-V 2.6 to 4.7: an overview of the picture and, where it is large, slices on a grid nearest its shape.
 
-Above: `registry`. Below: `transforms`, `resample`. Follows transformers' image_processing_pil_minicpmv4_6: patches of all
-views lie side by side in one (1, 3, patch, patches * patch) strip.
+Above: `pipelines`. Below: `transforms`, `resample`. From 4.6 on this follows transformers' image_processing_pil_minicpmv4_6:
+patches of all views lie side by side in one (1, 3, patch, patches * patch) strip. Before, it follows the processor published
+with the models, whose views are strips of their own, with as many tokens for each.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from smg_multimodal.collate import joined
+from smg_multimodal.collate import joined, padded
+from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.keys import ProcessorClass, settled
 from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, normalizer_of, write_columns
-from smg_multimodal.types import Array, ItemFeatures, Size
+from smg_multimodal.types import Array, Bytes8, ItemFeatures, Size
 
-__all__ = ["MiniCpmProcessor", "minicpm_image", "views_apart"]
+__all__ = ["MiniCpmProcessor", "StripsProcessor", "minicpm_image", "minicpm_strips_image", "views_apart"]
 
 _CLASS = ProcessorClass(frozenset({"MiniCPMV4_6ImageProcessor"}), {"do_resize": True}, {"do_resize": (True,)})
+_STRIPS_CLASS = ProcessorClass(
+    frozenset({"MiniCPMVImageProcessor"}),
+    {"norm_mean": HALF, "norm_std": HALF, "slice_mode": True, "use_image_id": False},
+    {"slice_mode": (True,)},
+)
 
 
 def _multiple(length: float, divisor: int) -> int:
@@ -75,37 +82,44 @@ class MiniCpmProcessor:
         cell = (_multiple(size.height, grid[0]) / grid[0], _multiple(size.width, grid[1]) / grid[1])
         return overview, self._fit(*cell, enlarge=True), grid
 
-    def _patches(self, size: Size) -> int:
+    def patches(self, size: Size) -> int:
+        """How many patches a view of `size` has."""
         return (size.height // self.patch) * (size.width // self.patch)
 
     def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:
         """Tokens that receive embeddings, and (rows, columns) of slices."""
         overview, piece, grid = self.views(size)
         area = self.block**2
-        return self._patches(overview) // area + grid[0] * grid[1] * (self._patches(piece) // area), grid
+        return self.patches(overview) // area + grid[0] * grid[1] * (self.patches(piece) // area), grid
+
+    def pictures(self, image: Image.Image) -> Iterator[Bytes8]:
+        """The overview, then the slices row by row, each at its size."""
+        overview, piece, grid = self.views(Size(image.height, image.width))
+        yield resize(image, overview, self.resample)
+        if grid == (0, 0):
+            return
+        whole = resize(image, Size(piece.height * grid[0], piece.width * grid[1]), self.resample)
+        for top in range(0, whole.shape[0], piece.height):
+            for left in range(0, whole.shape[1], piece.width):
+                yield whole[top : top + piece.height, left : left + piece.width]
+
+    def shapes(self, size: Size) -> list[Size]:
+        """The size of every view of a picture of `size`."""
+        overview, piece, grid = self.views(size)
+        return [overview] + [piece] * (grid[0] * grid[1])
 
     def item(self, image: Image.Image) -> ItemFeatures:
         """The tensors of one RGB picture; `facts["tokens"]` has the token count of every view."""
         size = Size(image.height, image.width)
-        overview, piece, grid = self.views(size)
-        count = grid[0] * grid[1]
-        out = np.empty(
-            (1, 3, self.patch, (self._patches(overview) + count * self._patches(piece)) * self.patch), np.float32
-        )
-        edge = self._patches(overview) * self.patch
-        write_columns(out[0, :, :, :edge], resize(image, overview, self.resample), self.normalizer, patch=self.patch)
-        if count:
-            whole = resize(image, Size(piece.height * grid[0], piece.width * grid[1]), self.resample)
-            for index in range(count):
-                row, column = divmod(index, grid[1])
-                part = whole[
-                    row * piece.height : (row + 1) * piece.height, column * piece.width : (column + 1) * piece.width
-                ]
-                start, edge = edge, edge + self._patches(piece) * self.patch
-                write_columns(out[0, :, :, start:edge], part, self.normalizer, patch=self.patch)
-        shapes = [overview] + [piece] * count
+        grid, shapes = self.views(size)[2], self.shapes(size)
+        lengths = [self.patches(view) * self.patch for view in shapes]
+        out = np.empty((1, 3, self.patch, sum(lengths)), np.float32)
+        edge = 0
+        for pixels, length in zip(self.pictures(image), lengths, strict=True):
+            start, edge = edge, edge + length
+            write_columns(out[0, :, :, start:edge], pixels, self.normalizer, patch=self.patch)
         rows = np.array([(view.height // self.patch, view.width // self.patch) for view in shapes], np.int32)
-        per_view = tuple(self._patches(view) // self.block**2 for view in shapes)
+        per_view = tuple(self.patches(view) // self.block**2 for view in shapes)
         return ItemFeatures(
             {"pixel_values": out, "target_sizes": rows}, size, sum(per_view), grid, facts={"tokens": per_view}
         )
@@ -129,6 +143,73 @@ def views_apart(features: ItemFeatures) -> dict[str, Array]:
         out[0, view, :, :, :length] = strip[0, :, :, start : start + length]
         start += length
     return {"pixel_values": out, "target_sizes": sizes[None]}
+
+
+@dataclass(frozen=True, slots=True)
+class StripsProcessor:
+    """MiniCPM-V 2.6, 4.0 and 4.5: pictures to (views, 3, patch, longest) floats and (views, 2) rows and columns of patches.
+
+    `slicer` says what the views are. A view's patches lie side by side; what a shorter one does not fill is zeros. Each is
+    `per_view` tokens.
+    """
+
+    slicer: MiniCpmProcessor
+    per_view: int = 64
+
+    def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:
+        """Tokens that receive embeddings, and (rows, columns) of slices."""
+        grid = self.slicer.views(size)[2]
+        return (grid[0] * grid[1] + 1) * self.per_view, grid
+
+    def nbytes(self, size: Size) -> int:
+        """Bytes of the floats of a picture of `size`: every view takes as much as the longest."""
+        shapes = self.slicer.shapes(size)
+        return len(shapes) * max(self.slicer.patches(view) for view in shapes) * 3 * self.slicer.patch**2 * 4
+
+    def item(self, image: Image.Image) -> ItemFeatures:
+        """The tensors of one RGB picture; `facts["tokens"]` has the token count of every view."""
+        size, slicer = Size(image.height, image.width), self.slicer
+        tokens, grid = self.measure(size)
+        shapes = slicer.shapes(size)
+        lengths = [slicer.patches(view) * slicer.patch for view in shapes]
+        out = np.zeros((len(shapes), 3, slicer.patch, max(lengths)), np.float32)
+        for strip, pixels, length in zip(out, slicer.pictures(image), lengths, strict=True):
+            write_columns(strip[:, :, :length], pixels, slicer.normalizer, patch=slicer.patch)
+        sizes = np.array([(view.height // slicer.patch, view.width // slicer.patch) for view in shapes], np.int64)
+        tensors: dict[str, Array] = {
+            "pixel_values": out,
+            "tgt_sizes": sizes,
+            "num_slices": np.array([len(shapes)], np.int64),
+        }
+        return ItemFeatures(tensors, size, tokens, grid, facts={"tokens": (self.per_view,) * len(shapes)})
+
+    def collate(self, items: Sequence[ItemFeatures]) -> dict[str, Array]:
+        """All views one after the other, padded with zeros to the longest; the number of views of each picture."""
+        return {
+            "pixel_values": padded([item.tensors["pixel_values"] for item in items]),
+            "tgt_sizes": joined([item.tensors["tgt_sizes"] for item in items]),
+            "num_slices": joined([item.tensors["num_slices"] for item in items]),
+        }
+
+
+_STRIPS = ("2.6", "4.0", "4.5")
+
+
+def minicpm_strips_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> StripsProcessor:
+    """From preprocessor_config.json and config.json of MiniCPM-V 2.6, 4.0 and 4.5, and MiniCPM-o 2.6."""
+    version = str(float(model.get("version") or 0))
+    if version not in _STRIPS:
+        raise UnsupportedModel(f"version {model.get('version')} of MiniCPM-V is none of {', '.join(_STRIPS)}")
+    config = settled(config, _STRIPS_CLASS)
+    slicer = MiniCpmProcessor(
+        normalizer=normalizer_of({"image_mean": config["norm_mean"], "image_std": config["norm_std"]}, HALF, HALF),
+        most=int(config.get("max_slice_nums") or 9),
+        resolution=int(config.get("scale_resolution") or 448),
+        patch=int(config.get("patch_size") or 14),
+        block=1,
+        resample=resample_of({}, BICUBIC),
+    )
+    return StripsProcessor(slicer, int(config.get("image_feature_size") or 64))
 
 
 def minicpm_image(config: Mapping[str, Any]) -> MiniCpmProcessor:

@@ -74,7 +74,7 @@ class Modal:
 
 
 def _timed(model: Mapping[str, Any]) -> bool:
-    return str(model.get("model_type")).startswith("qwen3")
+    return str(model.get("model_type")).startswith(("qwen3", "qwen4", "lfm3"))
 
 
 def _qwen_clips(model: Mapping[str, Any], config: Mapping[str, Any]) -> ClipProcessor:

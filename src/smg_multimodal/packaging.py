@@ -36,8 +36,14 @@ __all__ = [
 
 _ARRANGED: Mapping[str, Callable[[ItemFeatures], Mapping[str, Array]]] = {"minicpm-v": views_apart}
 """Families whose class in vLLM takes an item's tensors laid out otherwise; all of them are batched then."""
-_OF_ONE_SIZE = frozenset({"pixtral"})
+_OF_ONE_SIZE = frozenset({"lighton-ocr", "pixtral"})
 """Families whose class in vLLM is not told how much of a picture is padding, so that several must be of one size."""
+_NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
+    ("minicpm-v-2.6", Modality.IMAGE): "its model takes a list of tensors for each picture",
+    ("qwen2.5-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
+    ("qwen3-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
+}
+"""What vLLM's servicer cannot pass on, since it splits tensors along their first axis and makes no lists; and why."""
 _DTYPES = {
     "float32": np.float32,
     "float16": np.float16,
@@ -215,6 +221,8 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str) -> VllmInput
     pairs = [pair for pair in _in_prompt_order(prepared) if pair[0].modality is modality]
     primary, layouts, on_host = prepared.family.layout(modality)
     flat = {name: layout.sizes for name, layout in layouts.items() if isinstance(layout, Flat)}
+    if (why := _NOT_FOR_VLLM.get((prepared.family.name, modality))) is not None:
+        raise UnsupportedModel(f"{prepared.family.name} takes no {modality} on vLLM: {why}")
     whose = f"{prepared.family.name} takes one {modality} per request on vLLM"
     arranged = _ARRANGED.get(prepared.family.name)
     try:

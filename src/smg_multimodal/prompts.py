@@ -13,10 +13,16 @@ from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.types import ItemFeatures, Modality, Replacement, Span
 
 __all__ = [
+    "GEMMA_3N",
+    "GEMMA_4",
     "PromptRule",
+    "Spelling",
     "Vocabulary",
     "audio_rule",
+    "aya_rule",
+    "enclosed_rule",
     "gemma_rule",
+    "idefics_rule",
     "internvl_rule",
     "llama4_rule",
     "minicpm_rule",
@@ -166,6 +172,73 @@ def gemma_rule(vocabulary: Vocabulary, per_view: int, model: Mapping[str, Any]) 
     return PromptRule(Modality.IMAGE, "<start_of_image>", begin, feature, replace, joins=_line_feeds(vocabulary))
 
 
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How a family writes its items: start, soft token and end, each with a {kind} to fill in, and blank lines around or not."""
+
+    start: str
+    soft: str
+    end: str
+    blank: str
+
+
+GEMMA_3N = Spelling("<start_of_{kind}>", "<{kind}_soft_token>", "<end_of_{kind}>", "\n\n")
+GEMMA_4 = Spelling("<|{kind}>", "<|{kind}|>", "<{kind}|>", "")
+
+_KINDS = {Modality.IMAGE: ("image", "boi", "eoi"), Modality.AUDIO: ("audio", "boa", "eoa")}
+
+
+def enclosed_rule(
+    vocabulary: Vocabulary, model: Mapping[str, Any], modality: Modality, spelling: Spelling
+) -> PromptRule:
+    """Gemma 3n's and Gemma 4's pictures and recordings: a start, soft tokens and an end. The template writes a soft token.
+
+    Runs of line feeds are single tokens, so those at the edges join with line feeds the prompt has there.
+    """
+    kind, start, end = _KINDS[modality]
+
+    def one(text: str, key: str) -> int:
+        return token(
+            vocabulary, text.format(kind=kind), model.get(f"{key}_token_id") or model.get(f"{key}_token_index")
+        )
+
+    begin, feature, finish = one(spelling.start, start), one(spelling.soft, kind), one(spelling.end, end)
+    blank = tuple(vocabulary.encode(spelling.blank)) if spelling.blank else ()
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        return _Writer().put(*blank, begin).run(feature, item.tokens).put(finish, *blank).done()
+
+    joins = _line_feeds(vocabulary) if blank else {}
+    return PromptRule(modality, spelling.soft.format(kind=kind), feature, feature, replace, joins=joins)
+
+
+def idefics_rule(vocabulary: Vocabulary, per_tile: int, configured: Any) -> PromptRule:
+    """Tiles row by row, each after its place, a line feed after every row; then the whole picture's."""
+    around = token(vocabulary, "<fake_token_around_image>")
+    feature = token(vocabulary, "<image>", configured)
+    whole = _token_or_text(vocabulary, "<global-img>")
+    line, last = tuple(vocabulary.encode("\n")), tuple(vocabulary.encode("\n\n"))
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        writer, (rows, columns) = _Writer(), item.grid
+        for row in range(1, rows + 1):
+            for column in range(1, columns + 1):
+                place = _token_or_text(vocabulary, f"<row_{row}_col_{column}>")
+                writer.put(around, *place).run(feature, per_tile)
+            writer.put(*(last if row == rows else line))
+        return writer.put(around, *whole).run(feature, per_tile).put(around).done()
+
+    return PromptRule(Modality.IMAGE, "<image>", feature, feature, replace)
+
+
+def _token_or_text(vocabulary: Vocabulary, text: str) -> tuple[int, ...]:
+    """The token `text`, or what plain text of that wording is where there is none."""
+    found = vocabulary.token_id(text)
+    return tuple(vocabulary.encode(text)) if found is None else (found,)
+
+
 def _line_feeds(vocabulary: Vocabulary) -> dict[tuple[int, int], int]:
     """Which two runs of up to four line feeds are one token together."""
     runs = {count: vocabulary.encode("\n" * count) for count in range(1, 5)}
@@ -178,23 +251,55 @@ def _line_feeds(vocabulary: Vocabulary) -> dict[tuple[int, int], int]:
     }
 
 
-def internvl_rule(vocabulary: Vocabulary, configured: Any) -> PromptRule:
-    """All tiles' feature tokens in one run between `<img>` and `</img>`."""
+def internvl_rule(vocabulary: Vocabulary, configured: Any, text: str = "<IMG_CONTEXT>") -> PromptRule:
+    """All tiles' feature tokens in one run between `<img>` and `</img>`; the template writes `text`."""
     start, end = token(vocabulary, "<img>"), token(vocabulary, "</img>")
     feature = token(vocabulary, "<IMG_CONTEXT>", configured)
+    text, anchor = _anchor(vocabulary, text, "<IMG_CONTEXT>", feature)
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
         return _Writer().put(start).run(feature, item.tokens).put(end).done()
 
-    return PromptRule(Modality.IMAGE, "<IMG_CONTEXT>", feature, feature, replace)
+    return PromptRule(Modality.IMAGE, text, anchor, feature, replace)
 
 
-def minicpm_rule(vocabulary: Vocabulary, configured: Any, *, numbered: bool) -> PromptRule:
-    """The picture's number, the overview, and the slices row by row."""
+def _anchor(vocabulary: Vocabulary, text: str, otherwise: str, feature: int) -> tuple[str, int]:
+    """What stands for an item and its id: `text` where that is one token, else the feature token, spelled `otherwise`."""
+    found = vocabulary.token_id(text)
+    return (otherwise, feature) if found is None else (text, found)
+
+
+def aya_rule(vocabulary: Vocabulary, per_tile: int, configured: Any) -> PromptRule:
+    """Between start and end the tiles, each after its number, and last the whole picture's tile.
+
+    `item.grid` has the (rows, columns) of tiles; a picture of one tile has that alone.
+    """
+    start, end = token(vocabulary, "<|START_OF_IMG|>"), token(vocabulary, "<|END_OF_IMG|>")
+    feature = token(vocabulary, "<|IMG_PATCH|>", configured)
+    text, anchor = _anchor(vocabulary, "<image>", "<|IMG_PATCH|>", feature)
+    whole = tuple(vocabulary.encode("TILE_GLOBAL"))
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        tiles = item.grid[0] * item.grid[1]
+        writer = _Writer().put(start)
+        for number in range(1, tiles + 1 if tiles > 1 else 1):
+            writer.put(*vocabulary.encode(f"TILE_{number}")).run(feature, per_tile)
+        return writer.put(*whole).run(feature, per_tile).put(end).done()
+
+    return PromptRule(Modality.IMAGE, text, anchor, feature, replace)
+
+
+def minicpm_rule(vocabulary: Vocabulary, configured: Any, *, numbered: bool, text: str = "<|image_pad|>") -> PromptRule:
+    """The picture's number, the overview, and the slices row by row; `text` is the feature token.
+
+    Where that is the unknown token (before 4.6), which anybody's text may become, the start token is the anchor.
+    """
     start, end = token(vocabulary, "<image>"), token(vocabulary, "</image>")
     slice_start, slice_end = token(vocabulary, "<slice>"), token(vocabulary, "</slice>")
-    feature = token(vocabulary, "<|image_pad|>", configured)
+    feature = token(vocabulary, text, configured)
+    anchor = start if text == "<unk>" else feature
     line = tuple(vocabulary.encode("\n"))
     number = (token(vocabulary, "<image_id>"), token(vocabulary, "</image_id>")) if numbered else None
 
@@ -210,7 +315,7 @@ def minicpm_rule(vocabulary: Vocabulary, configured: Any, *, numbered: bool) -> 
             writer.put(slice_start).run(feature, count).put(slice_end)
         return writer.done()
 
-    return PromptRule(Modality.IMAGE, "<|image_pad|>", feature, feature, replace)
+    return PromptRule(Modality.IMAGE, "<image>" if anchor == start else text, anchor, feature, replace)
 
 
 def timed_video_rule(vocabulary: Vocabulary, model: Mapping[str, Any]) -> PromptRule:

@@ -7,71 +7,22 @@ Adding a family is adding a module and a row.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from PIL import Image
 
-from smg_multimodal import gemma, internvl, kimi, llama4, llava, minicpm, phi, pixtral, prompts, qwen
+from smg_multimodal import gemma, idefics, llama4, llava, prompts
 from smg_multimodal.errors import UnsupportedModel
-from smg_multimodal.keys import RESIZE
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.modalities import PHI4_AUDIO, QWEN2_AUDIO, QWEN_VIDEO, Modal
-from smg_multimodal.prompts import PromptRule, Vocabulary, repeat_rule, token
-from smg_multimodal.types import Batched, Flat, ImageProcessor, ItemFeatures, Layout, Modality
+from smg_multimodal.omni import omni_audio, omni_video
+from smg_multimodal.pipelines import Pictures
+from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, PromptRule, Spelling, Vocabulary, repeat_rule, token
+from smg_multimodal.types import Batched, Flat, ItemFeatures, Layout, Modality
+from smg_multimodal.usm import GEMMA3N_AUDIO, GEMMA4_AUDIO
 
 __all__ = ["FAMILIES", "Family", "ModelFiles", "family_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFiles:
-    """What a model's folder says, each as a mapping (empty where there is no such file).
-
-    `model` is config.json, `preprocessor` preprocessor_config.json, `processor` processor_config.json, `video`
-    video_preprocessor_config.json. Where `preprocessor` is empty the `image_processor` part of `processor` stands in.
-    """
-
-    model: Mapping[str, Any]
-    preprocessor: Mapping[str, Any] = field(default_factory=dict)
-    processor: Mapping[str, Any] = field(default_factory=dict)
-    video: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def image(self) -> Mapping[str, Any]:
-        """The image processor's configuration, wherever it is written."""
-        return self.preprocessor or self.processor.get("image_processor") or {}
-
-    @property
-    def recordings(self) -> Mapping[str, Any]:
-        """The feature extractor's configuration of recordings: preprocessor_config.json of audio models."""
-        return self.processor.get("feature_extractor") or self.preprocessor
-
-    @property
-    def clips(self) -> Mapping[str, Any]:
-        """The video processor's configuration, wherever it is written."""
-        return self.video or self.processor.get("video_processor") or {}
-
-    def unnormalised(self) -> "ModelFiles":
-        """The same, but pixels keep their bytes' values, 0 to 255: for engines that rescale and normalise on the device."""
-        off = {"do_rescale": False, "do_normalize": False}
-        return replace(self, preprocessor={**self.image, **off}, video={**self.clips, **off})
-
-    def resized_by(self, backend: str) -> "ModelFiles":
-        """The same, made by the arithmetic of transformers' "pil" or torchvision ("torch") backend."""
-        own = {RESIZE: backend}
-        return replace(self, preprocessor={**self.image, **own}, video={**self.clips, **own})
-
-    def with_kwargs(self, given: Mapping[str, Any]) -> "ModelFiles":
-        """The same, with what an engine was told by `--mm-processor-kwargs`: keys for pictures and clips alike, or for one kind
-        under `images_kwargs` and `videos_kwargs`. A `size` there stands before `min_pixels` and `max_pixels` of the files."""
-        common = {key: value for key, value in given.items() if key not in ("images_kwargs", "videos_kwargs")}
-        pictures = {**common, **(given.get("images_kwargs") or {})}
-        clips = {**common, **(given.get("videos_kwargs") or {})}
-        return replace(self, preprocessor=_told(self.image, pictures), video=_told(self.clips, clips))
-
-
-def _told(config: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    left = {} if "size" not in given else {"min_pixels": None, "max_pixels": None}
-    return {**config, **left, **given}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +37,7 @@ class Family:
 
     name: str
     model_types: frozenset[str]
-    image: Callable[[ModelFiles], ImageProcessor] | None
+    image: Pictures | None
     prompt: Callable[[ModelFiles, Vocabulary], PromptRule] | None
     layouts: Mapping[str, Layout]
     primary: str = "pixel_values"
@@ -113,7 +64,8 @@ def _configured(text: str, *keys: str) -> Callable[[ModelFiles, Vocabulary], Pro
     """A rule of repeated tokens, whose id is the first of `keys` that config.json has, else that of `text`."""
 
     def make(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
-        ids = (files.model.get(key) for key in keys)
+        model = files.of_thinker
+        ids = (model.get(key) for key in keys)
         return repeat_rule(text, token(vocabulary, text, next((each for each in ids if isinstance(each, int)), None)))
 
     return make
@@ -135,6 +87,58 @@ def _pixtral_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
     return prompts.pixtral_rule(image, token(vocabulary, "[IMG_BREAK]"), token(vocabulary, "[IMG_END]"))
 
 
+def _llava_tokens(files: ModelFiles) -> int:
+    return llava.llava_image(files.image, files.model, files.processor).tokens
+
+
+def _aya_tokens(files: ModelFiles) -> int:
+    """A tile's, which processor_config.json says in three numbers."""
+    side = int(files.processor.get("img_size") or 364)
+    patch = int(files.processor.get("patch_size") or 28) * int(files.processor.get("downsample_factor") or 1)
+    return (side // patch) ** 2
+
+
+def _paligemma_tokens(files: ModelFiles) -> int:
+    configured = files.image.get("image_seq_length")
+    vision = files.model.get("vision_config") or {}
+    side = int(vision.get("image_size") or 224) // int(vision.get("patch_size") or 14)
+    return int(configured or side * side)
+
+
+def _gemma3n_tokens(files: ModelFiles) -> int:
+    return int(files.processor.get("image_seq_length") or files.model.get("vision_soft_tokens_per_image") or 256)
+
+
+def _enclosed(spelling: Spelling) -> Callable[[ModelFiles, Vocabulary], PromptRule]:
+    return lambda files, vocabulary: prompts.enclosed_rule(vocabulary, files.model, Modality.IMAGE, spelling)
+
+
+def _idefics_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
+    per_tile = idefics.idefics3_image(files.image, files.model, files.processor).per_tile
+    return prompts.idefics_rule(vocabulary, per_tile, files.model.get("image_token_id"))
+
+
+def _qianfan_tokens(files: ModelFiles) -> int:
+    return int(files.processor.get("image_seq_length") or files.model.get("image_seq_length") or 256)
+
+
+def _aya_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
+    return prompts.aya_rule(vocabulary, _aya_tokens(files), files.model.get("image_token_index"))
+
+
+def _minicpm_prompt(text: str, *, default: bool) -> Callable[[ModelFiles, Vocabulary], PromptRule]:
+    return lambda files, vocabulary: prompts.minicpm_rule(
+        vocabulary,
+        files.model.get("image_token_id"),
+        numbered=bool(files.image.get("use_image_id", default)),
+        text=text,
+    )
+
+
+def _internvl_prompt(text: str) -> Callable[[ModelFiles, Vocabulary], PromptRule]:
+    return lambda files, vocabulary: prompts.internvl_rule(vocabulary, files.model.get("image_token_id"), text)
+
+
 def _qwen_vl_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
     start = token(vocabulary, "<img>", (files.model.get("visual") or {}).get("image_start_id"))
     return prompts.qwen_vl_rule(
@@ -145,8 +149,21 @@ def _qwen_vl_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
 FAMILIES: tuple[Family, ...] = (
     Family(
         "qwen2-vl",
-        frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "qwen3_vl_text"}),
-        lambda files: qwen.qwen_image(files.image),
+        frozenset(
+            {
+                "qwen2_vl",
+                "qwen2_5_vl",
+                "qwen3_vl",
+                "qwen3_vl_moe",
+                "qwen3_5",
+                "qwen3_5_moe",
+                "qwen3_vl_text",
+                "qwen4_exp",
+                "exaone4_5",
+                "lfm3_vl",
+            }
+        ),
+        Pictures(("Qwen2VLImageProcessor",)),
         _configured("<|image_pad|>", "image_token_id"),
         _PATCHES,
         on_host=_GRID,
@@ -163,14 +180,14 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "qwen-vl",
         frozenset({"qwen"}),
-        lambda files: qwen.first_qwen_image(files.image, files.model),
+        Pictures(("QwenVLImageProcessor",), called={"CLIPImageProcessor": "QwenVLImageProcessor"}),
         _qwen_vl_prompt,
         {"pixel_values": Batched()},
     ),
     Family(
         "glm-4v",
         frozenset({"glm4v", "glm4v_moe", "glm46v"}),
-        lambda files: qwen.glm_image(files.image),
+        Pictures(("Glm4vImageProcessor", "Glm46VImageProcessor")),
         _configured("<|image|>", "image_token_id"),
         _PATCHES,
         on_host=_GRID,
@@ -178,36 +195,36 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "llava",
         frozenset({"llava", "vipllava"}),
-        lambda files: llava.llava_image(files.image, files.model, files.processor),
+        Pictures(("LlavaImageProcessor", "CLIPImageProcessor", "SiglipImageProcessor"), _llava_tokens),
         _configured("<image>", "image_token_index", "image_token_id"),
         {"pixel_values": Batched()},
     ),
     Family(
         "llava-next",
-        frozenset({"llava_next"}),
-        lambda files: llava.llava_next_image(files.image, files.model, files.processor),
+        frozenset({"llava_next", "llava_next_video", "granite4_vision"}),
+        Pictures(("LlavaNextImageProcessor",)),
         _configured("<image>", "image_token_index", "image_token_id"),
         _SIZED,
     ),
     Family(
         "llava-onevision",
         frozenset({"llava_onevision"}),
-        lambda files: llava.onevision_image(files.image, files.model, files.processor),
+        Pictures(("LlavaOnevisionImageProcessor",)),
         _configured("<image>", "image_token_index", "image_token_id"),
         _SIZED,
         several=llava.AnyResolutionProcessor.whole,
     ),
     Family(
         "pixtral",
-        frozenset({"pixtral", "mistral3"}),
-        lambda files: pixtral.pixtral_image(files.image, files.model, files.processor),
+        frozenset({"pixtral", "mistral3", "mistral_large4"}),
+        Pictures(("PixtralImageProcessor",)),
         _pixtral_prompt,
         _SIZED,
     ),
     Family(
         "llama-4",
         frozenset({"llama4"}),
-        lambda files: llama4.llama4_image(files.image, files.model),
+        Pictures(("Llama4ImageProcessor",)),
         _llama4_prompt,
         {
             "pixel_values": Flat("patches_per_image"),
@@ -220,7 +237,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "kimi-k2.5",
         frozenset({"kimi_k25"}),
-        lambda files: kimi.kimi_image(files.image),
+        Pictures(("Kimi_K25ImageProcessor",)),
         _configured("<|media_pad|>", "media_placeholder_token_id", "image_token_id"),
         _PATCHES,
         on_host=_GRID,
@@ -228,14 +245,14 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "phi-3",
         frozenset({"phi3_v"}),
-        lambda files: phi.phi3_image(files.image),
+        Pictures(("Phi3VImageProcessor",)),
         _configured("<|image|>"),
         {"pixel_values": Batched(), "image_sizes": Batched(), "num_img_tokens": Batched()},
     ),
     Family(
         "phi-4",
         frozenset({"phi4mm", "phi4_multimodal"}),
-        lambda files: phi.phi4_image(files.image),
+        Pictures(("Phi4MultimodalImageProcessor",)),
         _configured("<|endoftext10|>"),
         {
             "image_pixel_values": Batched(),
@@ -248,35 +265,153 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "gemma-3",
-        frozenset({"gemma3"}),
-        lambda files: gemma.gemma3_image(files.image, files.model, files.processor),
+        frozenset({"gemma3", "t5gemma2"}),
+        Pictures(("Gemma3ImageProcessor",)),
         _gemma_prompt,
         {"pixel_values": Flat("num_patches"), "num_crops": Batched()},
     ),
     Family(
         "internvl",
         frozenset({"internvl"}),
-        lambda files: internvl.internvl_image(files.image, files.model, files.processor),
-        lambda files, vocabulary: prompts.internvl_rule(vocabulary, files.model.get("image_token_id")),
+        Pictures(("GotOcr2ImageProcessor",)),
+        _internvl_prompt("<IMG_CONTEXT>"),
         _TILES,
         on_host=frozenset({"num_patches"}),
     ),
     Family(
         "internvl-chat",
         frozenset({"internvl_chat"}),
-        lambda files: internvl.internvl_chat_image(files.image, files.model),
-        lambda files, vocabulary: prompts.internvl_rule(vocabulary, files.model.get("image_token_id")),
+        Pictures(("InternVLChatImageProcessor",), called={"CLIPImageProcessor": "InternVLChatImageProcessor"}),
+        _internvl_prompt("<IMG_CONTEXT>"),
         _TILES,
         on_host=frozenset({"num_patches"}),
     ),
     Family(
         "minicpm-v",
-        frozenset({"minicpmv4_6"}),
-        lambda files: minicpm.minicpm_image(files.image),
-        lambda files, vocabulary: prompts.minicpm_rule(
-            vocabulary, files.model.get("image_token_id"), numbered=files.image.get("use_image_id") is not False
-        ),
+        frozenset({"minicpmv4_6", "minicpmv4_7"}),
+        Pictures(("MiniCPMV4_6ImageProcessor",)),
+        _minicpm_prompt("<|image_pad|>", default=True),
         {"pixel_values": Batched(), "target_sizes": Flat("num_patches_per_image")},
+    ),
+    Family(
+        "qwen2.5-omni",
+        frozenset({"qwen2_5_omni", "qwen2_5_omni_thinker"}),
+        Pictures(("Qwen2VLImageProcessor",)),
+        _configured("<|IMAGE|>", "image_token_index", "image_token_id"),
+        _PATCHES,
+        on_host=_GRID,
+        others={
+            Modality.VIDEO: omni_video("<|VIDEO|>", 28),
+            Modality.AUDIO: omni_audio("<|AUDIO|>", windows=False),
+        },
+    ),
+    Family(
+        "qwen3-omni",
+        frozenset({"qwen3_omni_moe", "qwen3_omni_moe_thinker"}),
+        Pictures(("Qwen2VLImageProcessor",)),
+        _configured("<|image_pad|>", "image_token_id"),
+        _PATCHES,
+        on_host=_GRID,
+        others={
+            Modality.VIDEO: omni_video("<|video_pad|>", 32),
+            Modality.AUDIO: omni_audio("<|audio_pad|>", windows=True),
+        },
+    ),
+    Family(
+        "hyperclovax-vision-2",
+        frozenset({"hyperclovax_vision_v2"}),
+        Pictures(("Qwen2VLImageProcessor",)),
+        _configured("<|image_pad|>", "image_token_id"),
+        _PATCHES,
+        on_host=_GRID,
+    ),
+    Family(
+        "dots-note",
+        frozenset({"dots3_note"}),
+        Pictures(("Qwen2VLImageProcessor",)),
+        _configured("<|imgpad|>", "image_token_id"),
+        _PATCHES,
+        on_host=_GRID,
+    ),
+    Family(
+        "paligemma",
+        frozenset({"paligemma"}),
+        Pictures(("SiglipImageProcessor",), _paligemma_tokens),
+        _configured("<image>", "image_token_index", "image_token_id"),
+        {"pixel_values": Batched()},
+    ),
+    Family(
+        "gemma-3n",
+        frozenset({"gemma3n"}),
+        Pictures(("SiglipImageProcessor",), _gemma3n_tokens),
+        _enclosed(GEMMA_3N),
+        {"pixel_values": Batched()},
+        others={Modality.AUDIO: GEMMA3N_AUDIO},
+    ),
+    Family(
+        "aya-vision",
+        frozenset({"aya_vision"}),
+        Pictures(("GotOcr2ImageProcessor",), _aya_tokens),
+        _aya_prompt,
+        _TILES,
+        on_host=frozenset({"num_patches"}),
+    ),
+    Family(
+        "qianfan-ocr",
+        frozenset({"qianfan_ocr"}),
+        Pictures(("GotOcr2ImageProcessor",), _qianfan_tokens),
+        _internvl_prompt("<image>"),
+        _TILES,
+        on_host=frozenset({"num_patches"}),
+    ),
+    Family(
+        "lighton-ocr",
+        frozenset({"lighton_ocr"}),
+        Pictures(("PixtralImageProcessor",)),
+        _configured("<|image_pad|>", "image_token_id", "image_token_index"),
+        _SIZED,
+    ),
+    Family(
+        "gemma-4",
+        frozenset({"gemma4", "diffusion_gemma"}),
+        Pictures(("Gemma4ImageProcessor",)),
+        _enclosed(GEMMA_4),
+        {"pixel_values": Batched(), "image_position_ids": Batched()},
+        others={Modality.AUDIO: GEMMA4_AUDIO},
+    ),
+    Family(
+        "idefics-3",
+        frozenset({"idefics3", "smolvlm"}),
+        Pictures(("Idefics3ImageProcessor", "SmolVLMImageProcessor")),
+        _idefics_prompt,
+        {
+            "pixel_values": Flat("num_patches"),
+            "pixel_attention_mask": Flat("num_patches"),
+            "num_patches": Batched(),
+        },
+        on_host=frozenset({"num_patches"}),
+    ),
+    Family(
+        "mllama",
+        frozenset({"mllama"}),
+        Pictures(("MllamaImageProcessor",)),
+        _configured("<|image|>", "image_token_index", "image_token_id"),
+        {"pixel_values": Batched(), "aspect_ratio_ids": Batched(), "aspect_ratio_mask": Batched()},
+    ),
+    Family(
+        "kimi-vl",
+        frozenset({"kimi_vl"}),
+        Pictures(("KimiVLImageProcessor",)),
+        _configured("<|media_pad|>", "media_placeholder_token_id", "image_token_id"),
+        {"pixel_values": Flat("patches_per_image"), "image_grid_hws": Batched()},
+        on_host=frozenset({"image_grid_hws"}),
+    ),
+    Family(
+        "minicpm-v-2.6",
+        frozenset({"minicpmv", "minicpmo"}),
+        Pictures(("MiniCPMVImageProcessor",)),
+        _minicpm_prompt("<unk>", default=False),
+        {"pixel_values": Flat("num_slices"), "tgt_sizes": Flat("num_slices"), "num_slices": Batched()},
     ),
 )
 """Every family, looked up by `model_type`."""

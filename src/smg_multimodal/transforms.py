@@ -36,6 +36,7 @@ __all__ = [
     "normalizer_of",
     "rescale_normalizer",
     "write_columns",
+    "write_interleaved_patches",
     "write_patches",
     "write_tiles",
 ]
@@ -255,6 +256,22 @@ def write_tiles(out: Float32, pixels: Bytes8, normalizer: Normalizer) -> None:
             for channel in range(3):
                 block = tile[start : start + step, :, channel]
                 normalizer.apply(block, channel, out[index, channel, start : start + step])
+
+
+def write_interleaved_patches(out: Float32, pixels: Bytes8, normalizer: Normalizer, *, patch: int) -> None:
+    """Cut `pixels` (height, width, 3) into patches and write them normalised into `out` (patches, patch * patch * 3).
+
+    Patches lie in raster order; within one the order is y, x, channel.
+    """
+    height, width, _ = pixels.shape
+    rows, columns = height // patch, width // patch
+    target = out.reshape(rows, columns, patch, patch, 3)
+    floats = np.empty((columns, patch, patch), np.float32)
+    for row in range(rows):
+        strip = pixels[row * patch : (row + 1) * patch].reshape(patch, columns, patch, 3)
+        for channel in range(3):
+            normalizer.apply(strip[..., channel].transpose(1, 0, 2), channel, floats)
+            target[row, ..., channel] = floats
 
 
 def write_columns(out: Float32, pixels: Bytes8, normalizer: Normalizer, *, patch: int) -> None:

@@ -2,7 +2,7 @@
 
 `preprocessor` is the content of preprocessor_config.json, `model` the part of config.json that is read. `reference` names
 transformers' PIL class; families whose processor exists for torchvision alone have `torch` instead, and are compared with
-what make_references.py wrote down.
+what make_references.py wrote down; of `published` the processor is in publishers.py.
 """
 
 import importlib
@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
+from publishers import PUBLISHED
+from vocabulary import TestVocabulary
 
+WORDS = TestVocabulary()
 CLIP = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
 HALF = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
@@ -28,10 +31,20 @@ class Family:
     preprocessor: Mapping[str, Any]
     model: Mapping[str, Any]
     reference: str | None = None
+    published: str | None = None
     torch: str | None = None
     tensors: tuple[str, ...] = ("pixel_values",)
     processor: Mapping[str, Any] = field(default_factory=dict)
     call: Mapping[str, Any] = field(default_factory=dict)
+    unbatched: bool = False
+    """Whether the reference lays all pictures of a prompt in one row, which is left out here."""
+    kin: bool = False
+    """Whether another row has the same pipeline, so that few pictures are enough where time is short."""
+
+    @property
+    def by_pillow(self) -> bool:
+        """Whether torch does not resize its pictures: with its own code, or with Lanczos' filter, which torch has not."""
+        return self.published is not None or self.preprocessor.get("resample") == 1
 
 
 FAMILIES = {
@@ -198,9 +211,26 @@ FAMILIES = {
                 "downsample_ratio": 0.5,
                 "vision_config": {"patch_size": 14, "image_size": 448},
             },
-            "got_ocr2",
+            published="internvl_chat",
             tensors=("pixel_values", "num_patches"),
-            call={"crop_to_patches": True, "min_patches": 1, "max_patches": 12, "size": {"height": 448, "width": 448}},
+            call={"image_size": 448, "min_dynamic_patch": 1, "max_dynamic_patch": 12, "use_thumbnail": True},
+        ),
+        Family(
+            "internvl-chat-even",
+            {"size": 448, "crop_size": 448, "do_center_crop": True, "do_resize": True, "resample": 3, **IMAGENET},
+            {
+                "model_type": "internvl_chat",
+                "min_dynamic_patch": 4,
+                "max_dynamic_patch": 8,
+                "dynamic_image_size": True,
+                "use_thumbnail": False,
+                "downsample_ratio": 0.5,
+                "vision_config": {"patch_size": 14, "image_size": 336},
+            },
+            published="internvl_chat",
+            tensors=("pixel_values", "num_patches"),
+            call={"image_size": 336, "min_dynamic_patch": 4, "max_dynamic_patch": 8, "use_thumbnail": False},
+            kin=True,
         ),
         Family(
             "minicpm-v-4.6",
@@ -246,12 +276,317 @@ FAMILIES = {
             torch="phi3_v",
             tensors=("pixel_values", "image_sizes", "num_img_tokens"),
         ),
+        Family(
+            "qwen2.5-omni",
+            {
+                "image_processor_type": "Qwen2VLImageProcessor",
+                "min_pixels": 3136,
+                "max_pixels": 12845056,
+                "patch_size": 14,
+                "temporal_patch_size": 2,
+                "merge_size": 2,
+                "feature_size": 128,
+                "chunk_length": 300,
+                **CLIP,
+            },
+            {
+                "model_type": "qwen2_5_omni",
+                "thinker_config": {
+                    "image_token_index": WORDS.token_id("<|IMAGE|>"),
+                    "video_token_index": WORDS.token_id("<|VIDEO|>"),
+                    "audio_token_index": WORDS.token_id("<|AUDIO|>"),
+                },
+            },
+            "qwen2_vl",
+            tensors=("pixel_values", "image_grid_thw"),
+            kin=True,
+        ),
+        Family(
+            "qwen3-omni",
+            {
+                "image_processor_type": "Qwen2VLImageProcessor",
+                "min_pixels": 3136,
+                "max_pixels": 12845056,
+                "patch_size": 16,
+                "temporal_patch_size": 2,
+                "merge_size": 2,
+                "feature_size": 128,
+                **HALF,
+            },
+            {"model_type": "qwen3_omni_moe", "thinker_config": {"model_type": "qwen3_omni_moe_thinker"}},
+            "qwen2_vl",
+            tensors=("pixel_values", "image_grid_thw"),
+            kin=True,
+        ),
+        Family(
+            "hyperclovax-vision-2",
+            {"min_pixels": 3136, "max_pixels": 2073600, "patch_size": 14, "merge_size": 2, **CLIP},
+            {"model_type": "hyperclovax_vision_v2"},
+            "qwen2_vl",
+            tensors=("pixel_values", "image_grid_thw"),
+            kin=True,
+        ),
+        Family(
+            "dots-note",
+            {"min_pixels": 3136, "max_pixels": 11289600, "patch_size": 14, "merge_size": 2, **CLIP},
+            {"model_type": "dots3_note"},
+            "qwen2_vl",
+            tensors=("pixel_values", "image_grid_thw"),
+            kin=True,
+        ),
+        Family(
+            "llava-siglip",
+            {
+                "image_processor_type": "SiglipImageProcessor",
+                "size": {"height": 384, "width": 384},
+                "resample": 3,
+                **HALF,
+            },
+            {
+                "model_type": "llava",
+                "vision_config": {"model_type": "siglip_vision_model", "patch_size": 14},
+                "vision_feature_select_strategy": "full",
+            },
+            "siglip",
+            processor={"num_additional_image_tokens": 0, "vision_feature_select_strategy": "full"},
+        ),
+        Family(
+            "llava-next-video",
+            {
+                "image_processor_type": "LlavaNextImageProcessor",
+                "size": {"shortest_edge": 336},
+                "crop_size": {"height": 336, "width": 336},
+                "image_grid_pinpoints": [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]],
+                **CLIP,
+            },
+            {"model_type": "llava_next_video", "vision_config": {"patch_size": 14}},
+            "llava_next",
+            tensors=("pixel_values", "image_sizes"),
+            processor={"num_additional_image_tokens": 1, "patch_size": 14},
+            kin=True,
+        ),
+        Family(
+            "granite-4-vision",
+            {
+                "image_processor_type": "LlavaNextImageProcessor",
+                "size": {"height": 384, "width": 384},
+                "crop_size": {"height": 384, "width": 384},
+                "image_grid_pinpoints": [[384, 384], [384, 768], [768, 384], [768, 768], [1152, 384], [384, 1152]],
+                "resample": 3,
+                **HALF,
+            },
+            {
+                "model_type": "granite4_vision",
+                "vision_config": {"model_type": "siglip_vision_model", "patch_size": 16},
+                "vision_feature_select_strategy": "full",
+                "downsample_rate": "4/8",
+            },
+            "llava_next",
+            tensors=("pixel_values", "image_sizes"),
+            processor={"patch_size": 16, "downsample_rate": "4/8", "vision_feature_select_strategy": "full"},
+            kin=True,
+        ),
+        Family(
+            "paligemma-2",
+            {
+                "image_processor_type": "SiglipImageProcessor",
+                "size": {"height": 448, "width": 448},
+                "image_seq_length": 1024,
+                "resample": 3,
+                **HALF,
+            },
+            {"model_type": "paligemma", "vision_config": {"patch_size": 14, "image_size": 448}},
+            "siglip",
+            kin=True,
+        ),
+        Family(
+            "gemma-3n",
+            {
+                "image_processor_type": "SiglipImageProcessorFast",
+                "size": {"height": 768, "width": 768},
+                "resample": 2,
+                "do_normalize": False,
+            },
+            {"model_type": "gemma3n", "vision_soft_tokens_per_image": 256},
+            "siglip",
+            processor={"image_seq_length": 256, "audio_seq_length": 188},
+            kin=True,
+        ),
+        Family(
+            "aya-vision",
+            {
+                "image_processor_type": "GotOcr2ImageProcessor",
+                "size": {"height": 364, "width": 364},
+                "crop_to_patches": True,
+                "min_patches": 1,
+                "max_patches": 12,
+                "resample": 3,
+                **HALF,
+            },
+            {"model_type": "aya_vision"},
+            "got_ocr2",
+            tensors=("pixel_values", "num_patches"),
+            processor={"img_size": 364, "patch_size": 14, "downsample_factor": 2},
+            kin=True,
+        ),
+        Family(
+            "qianfan-ocr",
+            {
+                "size": {"height": 448, "width": 448},
+                "crop_to_patches": True,
+                "min_patches": 1,
+                "max_patches": 12,
+                "resample": 3,
+                **IMAGENET,
+            },
+            {"model_type": "qianfan_ocr"},
+            "got_ocr2",
+            tensors=("pixel_values", "num_patches"),
+            processor={"image_seq_length": 256},
+            kin=True,
+        ),
+        Family(
+            "lighton-ocr",
+            {
+                "image_processor_type": "PixtralImageProcessorFast",
+                "size": {"longest_edge": 1540},
+                "patch_size": 28,
+                "resample": 3,
+                **CLIP,
+            },
+            {"model_type": "lighton_ocr", "vision_config": {"model_type": "pixtral", "patch_size": 14}},
+            "pixtral",
+            tensors=("pixel_values", "image_sizes"),
+            processor={"patch_size": 14, "spatial_merge_size": 2},
+            kin=True,
+        ),
+        Family(
+            "gemma-4",
+            {"patch_size": 16, "max_soft_tokens": 280, "pooling_kernel_size": 3, "resample": 3, "do_normalize": False},
+            {"model_type": "gemma4"},
+            "gemma4",
+            tensors=("pixel_values", "image_position_ids"),
+        ),
+        Family(
+            "gemma-4-large",
+            {
+                "patch_size": 14,
+                "max_soft_tokens": 1120,
+                "pooling_kernel_size": 2,
+                "resample": 2,
+                "do_normalize": True,
+                **HALF,
+            },
+            {"model_type": "gemma4"},
+            "gemma4",
+            tensors=("pixel_values", "image_position_ids"),
+            kin=True,
+        ),
+        Family(
+            "idefics-3-small",
+            {"size": {"longest_edge": 300}, "max_image_size": {"longest_edge": 112}, "resample": 3, **CLIP},
+            {"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 112, "patch_size": 14}},
+            "idefics3",
+            tensors=("pixel_values", "pixel_attention_mask"),
+            unbatched=True,
+            kin=True,
+        ),
+        Family(
+            "idefics-3",
+            {"size": {"longest_edge": 1456}, "max_image_size": {"longest_edge": 364}, "resample": 1, **HALF},
+            {"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}},
+            "idefics3",
+            tensors=("pixel_values", "pixel_attention_mask"),
+            unbatched=True,
+        ),
+        Family(
+            "smolvlm-whole",
+            {
+                "size": {"longest_edge": 600},
+                "max_image_size": {"longest_edge": 256},
+                "do_image_splitting": False,
+                "resample": 1,
+                **HALF,
+            },
+            {"model_type": "smolvlm", "scale_factor": 4, "vision_config": {"image_size": 512, "patch_size": 16}},
+            "smolvlm",
+            tensors=("pixel_values", "pixel_attention_mask"),
+            processor={"image_seq_len": 64},
+            unbatched=True,
+            kin=True,
+        ),
+        Family(
+            "smolvlm",
+            {"size": {"longest_edge": 2048}, "max_image_size": {"longest_edge": 512}, "resample": 1, **HALF},
+            {"model_type": "smolvlm", "scale_factor": 4, "vision_config": {"image_size": 512, "patch_size": 16}},
+            "smolvlm",
+            tensors=("pixel_values", "pixel_attention_mask"),
+            processor={"image_seq_len": 64},
+            unbatched=True,
+            kin=True,
+        ),
+        Family(
+            "mllama",
+            {"size": {"height": 560, "width": 560}, "max_image_tiles": 4, "resample": 2, **CLIP},
+            {"model_type": "mllama"},
+            "mllama",
+            tensors=("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask"),
+        ),
+        Family(
+            "kimi-vl",
+            {"in_token_limit": 4096, "patch_size": 14, "pad_input": True, "merge_kernel_size": [2, 2], **HALF},
+            {"model_type": "kimi_vl", "media_placeholder_token_id": 163605},
+            published="kimi_vl",
+            tensors=("pixel_values", "image_grid_hws"),
+        ),
+        Family(
+            "minicpm-v-2.6",
+            {
+                "image_processor_type": "MiniCPMVImageProcessor",
+                "max_slice_nums": 9,
+                "scale_resolution": 448,
+                "patch_size": 14,
+                "image_feature_size": 64,
+                "use_image_id": True,
+                "norm_mean": [0.5, 0.5, 0.5],
+                "norm_std": [0.5, 0.5, 0.5],
+            },
+            {"model_type": "minicpmv", "version": 2.6},
+            published="minicpmv",
+            tensors=("pixel_values", "tgt_sizes"),
+        ),
+        Family(
+            "minicpm-v-4.5",
+            {
+                "image_processor_type": "MiniCPMVImageProcessor",
+                "max_slice_nums": 4,
+                "scale_resolution": 392,
+                "patch_size": 14,
+                "image_feature_size": 32,
+                "use_image_id": False,
+                "norm_mean": [0.48, 0.46, 0.41],
+                "norm_std": [0.27, 0.26, 0.28],
+            },
+            {"model_type": "minicpmv", "version": "4.5"},
+            published="minicpmv",
+            tensors=("pixel_values", "tgt_sizes"),
+            kin=True,
+        ),
     )
 }
 
 
+NOT_ITS = {"image_seq_length", "image_processor_type", "feature_size", "chunk_length"}
+"""Keys of the file that are for other classes."""
+_NOT_OF_INTERNVL_CHAT = {"size", "crop_size", "do_center_crop", "do_resize"}
+"""Keys that the authors' code does not read; config.json has the sizes."""
+
+
 def reference_class(family: Family) -> Any:
-    """transformers' class of the family: the PIL one, or where there is none the torchvision one."""
+    """transformers' class of the family: the PIL one, or where there is none the torchvision one; or the
+    published one."""
+    if family.published:
+        return PUBLISHED[family.published]
     name, suffix = (family.reference, "Pil") if family.reference else (family.torch, "ImageProcessor")
     stem = "image_processing_pil" if family.reference else "image_processing"
     module = importlib.import_module(f"transformers.models.{name}.{stem}_{name}")
@@ -265,7 +600,9 @@ def reference_class(family: Family) -> Any:
 
 def reference_processor(family: Family, **changes: Any) -> Any:
     """transformers' PIL processor of the family, configured alike but for `changes`."""
-    config = {key: value for key, value in family.preprocessor.items() if key != "image_seq_length"}
+    config = {key: value for key, value in family.preprocessor.items() if key not in NOT_ITS}
+    if family.published == "internvl_chat":
+        config = {key: value for key, value in config.items() if key not in _NOT_OF_INTERNVL_CHAT}
     return reference_class(family)(**{**config, **changes})
 
 
@@ -277,4 +614,5 @@ def opened(data: bytes) -> Image.Image:
 def reference(family: Family, processor: Any, images: list[Image.Image]) -> dict[str, np.ndarray[Any, Any]]:
     """The tensors of one call of the reference."""
     out = processor(images=images, return_tensors="np", **family.call)
-    return {name: np.asarray(out[name]) for name in family.tensors}
+    made = {name: np.asarray(out[name]) for name in family.tensors}
+    return {name: array[0] for name, array in made.items()} if family.unbatched else made

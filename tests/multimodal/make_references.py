@@ -33,7 +33,7 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from families import FAMILIES, Family, opened, reference_class
+from families import FAMILIES, NOT_ITS, Family, opened, reference_class
 from pictures import encoded, fingerprint, pictures
 from recordings import CLIPS, RECORDINGS, SAMPLINGS, clip, recording
 from variations import Change, small_pictures, variations
@@ -65,7 +65,9 @@ BY_TORCH = False
 def resize(
     image: torch.Tensor, size: list[int], interpolation: Any = InterpolationMode.BILINEAR, antialias: bool = True
 ) -> torch.Tensor:
-    """Bytes through Pillow or torch, floats through torch."""
+    """Bytes through Pillow or torch, floats through torch. Filters may come by Pillow's numbers, as torchvision takes them."""
+    if isinstance(interpolation, int):
+        interpolation = {2: InterpolationMode.BILINEAR, 3: InterpolationMode.BICUBIC}[interpolation]
     if image.dtype == torch.uint8 and not BY_TORCH:
         batch = image.reshape(-1, *image.shape[-3:])
         done = [
@@ -202,7 +204,9 @@ def row_of(family: Family, processor: Any, image: Image.Image) -> dict[str, Any]
         return {"refused": type(error).__name__}
     row = {}
     for name in family.tensors:
-        value = out[name]
+        if name == "pixel_attention_mask":
+            continue  # ones
+        value = out[name][0] if family.unbatched else out[name]
         if name not in {"pixel_values", "image_pixel_values", "image_attention_mask"}:
             value = (
                 np.asarray(value, np.int64) if not isinstance(value, list) else np.array([np.asarray(v) for v in value])
@@ -285,7 +289,7 @@ def torch_references(family: Family) -> list[dict[str, Any]]:
         for each, value in vars(module).items()
         if each.endswith("ImageProcessor") and isinstance(value, type) and value.__module__ == module.__name__
     )
-    processor = kind(**{key: value for key, value in family.preprocessor.items() if key != "image_seq_length"})
+    processor = kind(**{key: value for key, value in family.preprocessor.items() if key not in NOT_ITS})
     BY_TORCH = True
     try:
         return [row_of(family, processor, picture) for picture in small_pictures()]
@@ -295,7 +299,7 @@ def torch_references(family: Family) -> list[dict[str, Any]]:
 
 def varied(families: list[Family]) -> dict[str, Any]:
     """What the keys and the two backends make of the small pictures."""
-    both = [family for family in FAMILIES.values() if family.torch != "phi3_v"]
+    both = [family for family in FAMILIES.values() if family.torch != "phi3_v" and not family.by_pillow]
     return {
         "keys": {family.name: key_references(family) for family in families},
         "by_torch": {family.name: torch_references(family) for family in both},

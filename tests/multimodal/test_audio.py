@@ -5,8 +5,10 @@ import io
 import json
 import struct
 import tracemalloc
+import warnings
 import wave
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,28 @@ from hypothesis import strategies as st
 from recordings import RECORDINGS, recording
 from transformers import WhisperFeatureExtractor
 from transformers.audio_utils import mel_filter_bank
+from transformers.models.gemma3n.feature_extraction_gemma3n import Gemma3nAudioFeatureExtractor
+from transformers.models.gemma4.feature_extraction_gemma4 import Gemma4AudioFeatureExtractor
+from transformers.models.gemma4.processing_gemma4 import Gemma4Processor
+from transformers.models.qwen2_5_omni.processing_qwen2_5_omni import (
+    _get_feat_extract_output_lengths as qwen2_5_omni_tokens,
+)
+from transformers.models.qwen3_omni_moe.processing_qwen3_omni_moe import (
+    _get_feat_extract_output_lengths as qwen3_omni_tokens,
+)
 
-from smg_multimodal.audio import Phi4AudioProcessor, WhisperProcessor, mel_filters, read_wave, resampled
+from smg_multimodal.audio import (
+    Phi4AudioProcessor,
+    WhisperProcessor,
+    halved_twice,
+    mel_filters,
+    read_wave,
+    resampled,
+    windowed,
+)
 from smg_multimodal.audio import recording as audio_recording
-from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge
+from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge, UnsupportedModel
+from smg_multimodal.usm import gemma3n_audio, gemma4_audio
 
 REFERENCES = Path(__file__).with_name("references.json.gz")
 
@@ -43,6 +63,79 @@ def test_whisper_features_are_the_references(mels: int, seconds: float) -> None:
     assert np.array_equal(item.tensors["feature_attention_mask"], out["attention_mask"])
     frames = int(out["attention_mask"].sum())
     assert item.tokens == max(0, (((frames - 1) // 2 + 1) - 2) // 2 + 1)
+
+
+OMNI_LENGTHS = (201, 640, 16000, 16001, 19753, 48000, 52345)
+
+
+@pytest.mark.parametrize("samples", OMNI_LENGTHS)
+def test_recordings_of_qwen_omni_are_the_real_frames_of_the_references(samples: int) -> None:
+    """Qwen2.5-Omni's are padded to the longest that it takes, and engines drop the padding; Qwen3-Omni's keep their length."""
+    sound = recording(4.0)[:samples]
+    theirs = WhisperFeatureExtractor(feature_size=128, chunk_length=6)
+    for name, padding, counted in (
+        ("qwen2_5_omni", "max_length", qwen2_5_omni_tokens),
+        ("qwen3_omni_moe", True, qwen3_omni_tokens),
+    ):
+        out = theirs(sound, sampling_rate=16000, return_tensors="np", return_attention_mask=True, padding=padding)
+        real = out["attention_mask"].astype(bool)[0]
+        later = name == "qwen3_omni_moe"
+        ours = WhisperProcessor(
+            seconds=None if later else 6, trimmed=not later, count=windowed if later else halved_twice
+        )
+        item = ours.item(sound)
+        assert item.tensors["input_features"].shape[2] == real.sum() == item.tensors["feature_attention_mask"].sum()
+        assert np.abs(item.tensors["input_features"] - out["input_features"][:, :, real]).max() <= 1e-6
+        assert item.tokens == max(0, int(counted(real.sum())))
+
+
+def test_a_recording_longer_than_the_model_takes_is_cut_as_the_reference_cuts_it() -> None:
+    sound = recording(4.0)
+    out = WhisperFeatureExtractor(feature_size=128, chunk_length=3)(sound, sampling_rate=16000, return_tensors="np")
+    ours = WhisperProcessor(seconds=3, trimmed=True).item(sound).tensors["input_features"]
+    assert ours.shape == out["input_features"].shape
+    assert np.abs(ours - out["input_features"]).max() <= 1e-6
+
+
+@pytest.mark.parametrize("samples", [513, 640, 16000, 19753, 480_001])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"preemphasis": 0.0, "fft_overdrive": False, "feature_size": 80, "mel_floor": 1e-3},
+        {"input_scale_factor": 2.0, "per_bin_mean": [0.5] * 128, "per_bin_stddev": [2.0] * 128},
+    ],
+)
+def test_gemma_3n_features_are_the_references(samples: int, settings: dict[str, Any]) -> None:
+    sound = np.tile(recording(4.0), 8)[:samples]
+    out = Gemma3nAudioFeatureExtractor(**settings)(sound, return_tensors="np")
+    item = gemma3n_audio({}, settings).item(sound)
+    assert np.array_equal(item.tensors["input_features_mask"], out["input_features_mask"])
+    assert item.tensors["input_features"].dtype == out["input_features"].dtype
+    assert np.array_equal(item.tensors["input_features"], out["input_features"])
+    assert item.tokens == 188
+
+
+@pytest.mark.parametrize("samples", [161, 640, 16000, 19753, 480_001])
+@pytest.mark.parametrize("settings", [{}, {"preemphasis": 0.97, "fft_overdrive": True, "feature_size": 80}])
+def test_gemma_4_features_are_the_references(samples: int, settings: dict[str, Any]) -> None:
+    sound = np.tile(recording(4.0), 8)[:samples]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = Gemma4AudioFeatureExtractor(**settings)
+    out = theirs([sound], return_tensors="np")
+    item = gemma4_audio({}, settings).item(sound)
+    assert np.array_equal(item.tensors["input_features_mask"], out["input_features_mask"])
+    assert item.tensors["input_features"].dtype == out["input_features"].dtype
+    assert np.array_equal(item.tensors["input_features"], out["input_features"])
+    written = Gemma4Processor.replace_audio_token(SimpleNamespace(boa_token="", audio_token="x", eoa_token=""), out, 0)
+    assert item.tokens == len(written)
+
+
+@pytest.mark.parametrize("settings", [{"dither": 0.1}, {"preemphasis_htk_flavor": False}])
+def test_settings_of_gemmas_features_that_are_not_done_are_refused_by_name(settings: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedModel, match=next(iter(settings))):
+        gemma3n_audio({}, settings)
 
 
 def test_phi_4_features_are_those_written_down() -> None:

@@ -31,7 +31,7 @@ def theirs(family: Family, change: Change) -> Made | None:
     try:
         processor = reference_processor(family, **change)
         return [reference(family, processor, [picture]) for picture in small_pictures()]
-    except (ValueError, TypeError, AttributeError, ZeroDivisionError):
+    except (ValueError, TypeError, AttributeError, ZeroDivisionError, KeyError):
         return None
 
 

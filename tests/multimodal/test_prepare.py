@@ -25,6 +25,9 @@ from smg_multimodal.registry import ModelFiles, family_of
 from smg_multimodal.types import Modality
 
 WORDS = TestVocabulary()
+NOT_FOR_VLLM = ("minicpm-v-2.6", "minicpm-v-4.5")
+ONE_AT_A_TIME = ("minicpm-v-4.6", "mllama")
+"""MiniCPM's views lie side by side, Llama 3.2's pictures along the second axis."""
 
 
 def png(width: int, height: int, seed: int = 0) -> bytes:
@@ -61,10 +64,13 @@ def test_every_family_prepares_several_pictures(name: str) -> None:
     assert len(places[0].content_hash) == 32
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in NOT_FOR_VLLM])
 def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str) -> None:
     """Flat tensors split by their sizes, batched ones by item, give back every item's own tensors."""
-    alone = {"pixtral": [png(60, 40, 1), png(60, 40, 2)], "minicpm-v": [png(60, 40, 1)]}
+    alone = {
+        **{key: [png(60, 40, 1), png(60, 40, 2)] for key in ("pixtral", "lighton-ocr")},
+        **{key: [png(60, 40, 1)] for key in ("minicpm-v", "mllama")},
+    }
     made = prepared(name, *alone.get(preparer(name).family.name, [png(60, 40, 1), png(200, 90, 2)]))
     (packed,) = for_vllm(made)
     ours = {named(VLLM, made.family.name, Modality.IMAGE, each): each for each in made.items[0].features.tensors}
@@ -103,10 +109,11 @@ def test_pixels_left_to_the_engine_to_normalise_are_the_bytes_of_those_normalise
     assert np.abs(normalised.ravel() - floats.ravel()).max() < 1e-5
 
 
-def test_pictures_that_lie_side_by_side_are_not_called_batched() -> None:
-    """MiniCPM's views are sent apart from each other, so pictures with different numbers of them cannot lie side by side."""
+@pytest.mark.parametrize("name", ONE_AT_A_TIME)
+def test_pictures_that_lie_side_by_side_are_not_called_batched(name: str) -> None:
+    """What several pictures make cannot be split along axis 0, so vLLM is sent one at a time."""
     with pytest.raises(UnsupportedModel):
-        for_vllm(prepared("minicpm-v-4.6", png(60, 40, 1), png(900, 600, 2)))
+        for_vllm(prepared(name, png(60, 40, 1), png(900, 600, 2)))
 
 
 def test_views_of_a_minicpm_picture_are_sent_apart_and_hold_its_strip() -> None:
@@ -120,10 +127,11 @@ def test_views_of_a_minicpm_picture_are_sent_apart_and_hold_its_strip() -> None:
     assert np.array_equal(strip, own["pixel_values"][0])
 
 
-def test_pictures_that_would_be_padded_unseen_are_refused() -> None:
-    """vLLM's class of Pixtral is not told where a picture ends."""
+@pytest.mark.parametrize("name", ["pixtral", "lighton-ocr"])
+def test_pictures_that_would_be_padded_unseen_are_refused(name: str) -> None:
+    """vLLM's class of Pixtral, and what is made of it, is not told where a picture ends."""
     with pytest.raises(UnsupportedModel, match="one shape"):
-        for_vllm(prepared("pixtral", png(60, 40, 1), png(200, 90, 2)))
+        for_vllm(prepared(name, png(60, 40, 1), png(200, 90, 2)))
 
 
 def test_sglang_gets_embedding_spans_alone_and_the_files() -> None:
@@ -243,6 +251,48 @@ def test_vllm_is_sent_its_own_names_for_a_familys_tensors() -> None:
     assert pictures.batched_keys == ("input_image_embeds", *pictures.tensors)
     (sound,) = for_vllm(phi4(Media(tone(1.0), Modality.AUDIO)))
     assert (sound.primary, sound.modality) == ("input_audio_embeds", Modality.AUDIO)
+
+
+@pytest.mark.parametrize("name", NOT_FOR_VLLM)
+def test_pictures_that_vllms_servicer_cannot_pass_on_are_refused(name: str) -> None:
+    with pytest.raises(UnsupportedModel, match="a list of tensors"):
+        for_vllm(prepared(name, png(60, 40, 1)))
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-omni", "qwen3-omni"])
+def test_recordings_that_vllms_servicer_cannot_pass_on_are_refused(name: str) -> None:
+    made = preparer(name)
+    anchor = next(rule.anchor for rule in made.rules if rule.modality is Modality.AUDIO)
+    done = made.prepare([1, anchor, 2], [Media(tone(1.0), Modality.AUDIO)])
+    assert done.items[0].features.tokens > 10
+    with pytest.raises(UnsupportedModel, match="second axis"):
+        for_vllm(done)
+
+
+@pytest.mark.parametrize("name", ["gemma-3n", "gemma-4"])
+def test_recordings_of_gemma_have_vllms_names_and_their_tokens_around_them(name: str) -> None:
+    made = preparer(name)
+    rule = next(rule for rule in made.rules if rule.modality is Modality.AUDIO)
+    done = made.prepare([1, rule.anchor, 2], [Media(tone(1.0), Modality.AUDIO)])
+    (packed,) = for_vllm(done)
+    assert (packed.primary, set(packed.tensors)) == ("input_features_padded", {"input_features_mask"})
+    (place,) = done.expanded.placeholders
+    assert sum(span.length for span in place.features) == done.items[0].features.tokens < place.span.length
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-omni", "qwen3-omni"])
+def test_clips_of_omni_models_stay_within_the_models_own_bounds(name: str) -> None:
+    """What the files say of pictures' sizes is not for clips; patch and arithmetic are."""
+    made = preparer(name)
+    anchor = next(rule.anchor for rule in made.rules if rule.modality is Modality.VIDEO)
+    done = made.prepare([1, anchor, 2], [Media(animation(8), Modality.VIDEO)])
+    (moving,) = for_vllm(done)
+    patch = FAMILIES[name].preprocessor["patch_size"]
+    tensors = done.items[0].features.tensors
+    frames, rows, columns = tensors["video_grid_thw"][0]
+    assert 128 * 4 <= rows * columns <= 768 * 4
+    assert tensors["pixel_values_videos"].shape == (frames * rows * columns, 3 * 2 * patch * patch)
+    assert {"video_grid_thw", "second_per_grid_ts"} < set(moving.batched_keys)
 
 
 def test_features_of_recordings_stay_floats_where_pixels_go_as_bytes() -> None:

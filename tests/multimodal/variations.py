@@ -55,6 +55,12 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     "resize_to_max_canvas": ({"resize_to_max_canvas": True},),
     "dynamic_hd": ({"dynamic_hd": 3},),
     "num_crops": ({"num_crops": 4},),
+    "max_soft_tokens": ({"max_soft_tokens": 70}, {"max_soft_tokens": 100}),
+    "pooling_kernel_size": ({"pooling_kernel_size": 2},),
+    "do_image_splitting": ({"do_image_splitting": False}, {"do_image_splitting": True}),
+    "max_image_size": ({"max_image_size": {"longest_edge": 112}}, {"max_image_size": {"height": 112, "width": 112}}),
+    "return_row_col_info": ({"return_row_col_info": True},),
+    "max_image_tiles": ({"max_image_tiles": 2}, {"max_image_tiles": 6}),
     "num_img_tokens": ({"num_img_tokens": 100},),
 }
 """Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
@@ -84,6 +90,15 @@ OF_A_FAMILY: Mapping[tuple[str, str], tuple[Change, ...]] = {
         {"size": {"longest_edge": 112}},
         {"size": {"height": 112, "width": 140}},
         {"size": 112},
+        {"size": {"shortest_edge": 112}},
+    ),
+    **{
+        (name, "size"): ({"size": {"longest_edge": 728}}, {"size": {"height": 700, "width": 350}})
+        for name in ("idefics3", "smolvlm")
+    },
+    ("mllama", "size"): (
+        {"size": {"height": 112, "width": 112}},
+        {"size": {"height": 112, "width": 126}},
         {"size": {"shortest_edge": 112}},
     ),
     ("llava", "crop_size"): ({"crop_size": SQUARE}, {"crop_size": 98}, {"crop_size": SQUARE, "do_resize": False}),

@@ -8,7 +8,10 @@ SPECIAL = (
     "<image>", "[IMG]", "[IMG_BREAK]", "[IMG_END]", "<|image_start|>", "<|image_end|>", "<|tile_x_separator|>",
     "<|tile_y_separator|>", "<|patch|>", "<start_of_image>", "<end_of_image>", "<image_soft_token>", "<IMG_CONTEXT>",
     "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>", "<|media_pad|>", "<|endoftext10|>", "<|endoftext11|>",
-    "<|AUDIO|>", "<video>",
+    "<|AUDIO|>", "<video>", "<audio_soft_token>", "<start_of_audio>", "<end_of_audio>", "<|IMAGE|>",
+    "<|VIDEO|>", "<|audio_pad|>", "<|imgpad|>", "<|START_OF_IMG|>", "<|END_OF_IMG|>", "<|IMG_PATCH|>",
+    "<|image>", "<image|>", "<|audio>", "<|audio|>", "<audio|>", "<fake_token_around_image>", "<global-img>", "<unk>",
+    *(f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)),
 )  # fmt: skip
 RUNS = {"\n" * count: 500 + count for count in range(1, 5)}
 _PIECES = re.compile("|".join(map(re.escape, sorted(SPECIAL, key=len, reverse=True))) + r"|\n{1,4}|.", re.DOTALL)

@@ -26,6 +26,9 @@ _QWEN = {
 }
 _PIXELS = {"image": _names("pixel_values")}
 _SIZED = {"image": _names("pixel_values", "image_sizes")}
+_OMNI = {**_QWEN, "audio": _names("input_audio_features", "feature_attention_mask", "audio_feature_lengths")}
+_SOUND = _names("input_features_padded", "input_features_mask")
+_TILED = _names("pixel_values", "pixel_attention_mask", "num_patches")
 _PHI4 = {
     "image": _names("input_image_embeds", "image_sizes", "image_attention_mask", may=("num_img_tokens",)),
     "audio": _names("input_audio_embeds"),
@@ -35,16 +38,31 @@ TAKEN: Mapping[str, Mapping[str, Names]] = {
     **dict.fromkeys(
         ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_vl_text", "qwen3_5", "qwen3_5_moe"), _QWEN
     ),
+    **dict.fromkeys(("qwen4_exp", "exaone4_5", "lfm3_vl", "hyperclovax_vision_v2", "dots3_note"), _QWEN),
+    **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"), _OMNI),
     **dict.fromkeys(("glm4v", "glm4v_moe", "glm46v"), _QWEN),
-    **dict.fromkeys(("qwen", "llava", "vipllava", "pixtral", "mistral3"), _PIXELS),
-    **dict.fromkeys(("llava_next", "llava_onevision", "phi3_v"), _SIZED),
+    **dict.fromkeys(
+        ("qwen", "llava", "vipllava", "pixtral", "mistral3", "mistral_large4", "lighton_ocr", "paligemma"), _PIXELS
+    ),
+    **dict.fromkeys(("llava_next", "llava_next_video", "granite4_vision", "llava_onevision", "phi3_v"), _SIZED),
     **dict.fromkeys(("phi4mm", "phi4_multimodal"), _PHI4),
     "llama4": {"image": _names("pixel_values", "patches_per_image", "aspect_ratios")},
     "kimi_k25": {"image": _names("pixel_values", "grid_thws")},
-    "gemma3": {"image": _names("pixel_values", "num_patches")},
+    **{key: {"image": _names("pixel_values", "num_patches")} for key in ("gemma3", "t5gemma2")},
+    "gemma3n": {**_PIXELS, "audio": _SOUND},
+    **{
+        key: {"image": _names("pixel_values", "pixel_position_ids"), "audio": _SOUND}
+        for key in ("gemma4", "diffusion_gemma")
+    },
+    **{key: {"image": _TILED} for key in ("idefics3", "smolvlm")},
+    "kimi_vl": {"image": _names("pixel_values", "image_grid_hws")},
+    "aya_vision": {"image": _names("pixel_values", "num_patches")},
+    "qianfan_ocr": {"image": _names("pixel_values_flat", "image_num_patches")},
+    "mllama": {"image": _names("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask")},
+    **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv", "minicpmo")},
     "internvl": {"image": _names("pixel_values", "image_num_patches")},
     "internvl_chat": {"image": _names("pixel_values_flat", "image_num_patches")},
-    "minicpmv4_6": {"image": _names("pixel_values", "tgt_sizes")},
+    **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv4_6", "minicpmv4_7")},
     "qwen2_audio": {"audio": _names("input_features", "feature_attention_mask")},
 }
 """By `model_type` and modality. A clip's pixels come as `pixel_values`, which the servicer renames."""

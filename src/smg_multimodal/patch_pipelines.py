@@ -1,0 +1,27 @@
+"""Processor classes whose pictures keep their shape and become patches, or a tensor of their own size.
+
+Above: `pipelines`. Below: the family modules. Says which parts of a model's files a class is made from.
+"""
+
+from collections.abc import Mapping
+
+from smg_multimodal import gemma4, kimi, kimi_vl, minicpm, pixtral, qwen
+from smg_multimodal.files import Pipeline, whatever_the_model
+
+__all__ = ["PATCH_PIPELINES"]
+
+_GLM = whatever_the_model(lambda files: qwen.glm_image(files.image))
+_STRIPS = whatever_the_model(lambda files: minicpm.minicpm_strips_image(files.image, files.model))
+_PIXTRAL = whatever_the_model(lambda files: pixtral.pixtral_image(files.image, files.model, files.processor))
+
+PATCH_PIPELINES: Mapping[str, Pipeline] = {
+    "Gemma4ImageProcessor": whatever_the_model(lambda files: gemma4.gemma4_image(files.image)),
+    "Glm46VImageProcessor": _GLM,
+    "Glm4vImageProcessor": _GLM,
+    "KimiVLImageProcessor": whatever_the_model(lambda files: kimi_vl.kimi_vl_image(files.image)),
+    "Kimi_K25ImageProcessor": whatever_the_model(lambda files: kimi.kimi_image(files.image)),
+    "MiniCPMV4_6ImageProcessor": whatever_the_model(lambda files: minicpm.minicpm_image(files.image)),
+    "MiniCPMVImageProcessor": _STRIPS,
+    "PixtralImageProcessor": _PIXTRAL,
+    "Qwen2VLImageProcessor": whatever_the_model(lambda files: qwen.qwen_image(files.image)),
+}
