@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined, padded
+from smg_multimodal.errors import BadMedia
 from smg_multimodal.keys import ProcessorClass, refused, settled
 from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, normalizer_of, write_tiles
@@ -40,11 +41,13 @@ class PixtralProcessor:
     resample: Filter = BICUBIC
 
     def target(self, size: Size) -> Size:
-        """The size a picture of `size` is brought to."""
+        """The size a picture of `size` is brought to. Raises `BadMedia` for a line that would have no width left."""
         height, width = size
         ratio = max(height / self.longest.height, width / self.longest.width)
         if ratio > 1:
             height, width = math.floor(height / ratio), math.floor(width / ratio)
+        if not (height and width):
+            raise BadMedia(f"the image is {size.width}x{size.height}: too thin")
         return Size(*(((side - 1) // self.cell + 1) * self.cell for side in (height, width)))
 
     def measure(self, size: Size) -> tuple[int, tuple[int, ...]]:

@@ -9,7 +9,8 @@ from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPI
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
 
 import smg_multimodal
-from smg_multimodal.errors import UnsupportedModel
+from smg_multimodal.costs import TensorBound
+from smg_multimodal.errors import BadMedia, UnsupportedModel
 from smg_multimodal.keys import ProcessorClass
 from smg_multimodal.llava import SquareProcessor
 from smg_multimodal.pipelines import PIPELINES, class_of
@@ -94,3 +95,20 @@ def test_every_name_of_a_class_is_known_to_the_table() -> None:
     assert len(classes) > 15
     for name in {name for each in classes for name in each.names}:
         assert class_of(ModelFiles({}, {"image_processor_type": name})) in PIPELINES, name
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("size", [Size(1, 1), Size(1, 67_000_000), Size(67_000_000, 1), Size(1, 5000), Size(5000, 1)])
+def test_extreme_shapes_are_refused_by_their_size_or_cost_little(name: str, size: Size) -> None:
+    """Before anything is decoded. MiniCPM's views of a column become as long as the column is; what they cost is told, and it is
+    the budget of tensors that refuses them."""
+    row = FAMILIES[name]
+    files = ModelFiles(row.model, row.preprocessor, row.processor)
+    processor = family_of(files).image(files)  # type: ignore[misc]
+    try:
+        tokens, _ = processor.measure(size)
+        bound = TensorBound(processor)(size)
+    except BadMedia:
+        return
+    assert tokens > 0
+    assert bound < 1 << 30 or name.startswith("minicpm")
