@@ -6,7 +6,7 @@ which the work can be given up. Pure. Above: the server, which says what its mod
 loop. Below: smg_parsers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -68,8 +68,8 @@ def parse_function_call(
     family, tools = _family(wire, family_of), _tools(wire, limits)
     # Who asks for the calls of a text and names no tools wants all of them.
     parser = Parser(family, tools=tools, any_tool=tools is None, in_reasoning=_begins_inside(wire, family))
-    pieces = _read(parser, wire.text, given_up)
-    return _answer(family, {"remaining_text": _text(pieces), "tool_calls": _calls(pieces)}, pieces)
+    found = _read(parser, wire.text, given_up)
+    return _answer(family, {"remaining_text": "".join(found.text), "tool_calls": found.calls()}, found)
 
 
 def parse_reasoning(
@@ -80,8 +80,8 @@ def parse_reasoning(
     wire = _wire(body, limits)
     family = _family(wire, family_of)
     parser = Parser(family, tools=_tools(wire, limits), in_reasoning=wire.in_reasoning, keep_calls=True)
-    pieces = _read(parser, wire.text, given_up)
-    return _answer(family, {"normal_text": _text(pieces)}, pieces)
+    found = _read(parser, wire.text, given_up)
+    return _answer(family, {"normal_text": "".join(found.text)}, found)
 
 
 def _tools(wire: ParseBody, limits: RequestLimits) -> list[dict[str, Any]] | None:
@@ -116,13 +116,52 @@ def _wire(body: bytes, limits: RequestLimits) -> ParseBody:
     return wire
 
 
-def _read(parser: Parser, text: str, given_up: Callable[[], bool]) -> list[Piece]:
-    pieces: list[Piece] = []
+class _Found:
+    """What a text consists of, as strings and nothing else: a passing object for each of a hundred thousand pieces would have the
+    garbage collector, during whose passes no thread of the process runs, look at all of them again and again."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.thought: list[str] = []
+        self._calls: list[bytes] = []
+        self._open: CallStart | None = None
+        self._arguments: list[str] = []  # of the call that is open
+
+    def add(self, pieces: Iterable[Piece]) -> None:
+        """More of the text. Pieces that say nothing of the answer are left out."""
+        for piece in pieces:
+            match piece:
+                case Text():
+                    self.text.append(piece.text)
+                case Reasoning():
+                    self.thought.append(piece.text)
+                case CallStart():
+                    self._close()
+                    self._open = piece
+                case CallArguments():
+                    self._arguments.append(piece.delta)
+
+    def calls(self) -> msgspec.Raw:
+        """The list of the calls as the answer has them, in their order. One ends before the next begins."""
+        self._close()
+        return msgspec.Raw(b"[%b]" % b",".join(self._calls))
+
+    def _close(self) -> None:
+        call, self._open = self._open, None
+        if call is not None:
+            function = {"name": call.name, "arguments": "".join(self._arguments)}
+            self._calls.append(encode_object({"id": call.id, "type": "function", "function": function}))
+            self._arguments.clear()
+
+
+def _read(parser: Parser, text: str, given_up: Callable[[], bool]) -> _Found:
+    found = _Found()
     for start in range(0, len(text), _SLICE):
         if given_up():
             raise ClientGone("The client left before its text was read.")
-        pieces += parser.feed(text[start : start + _SLICE])
-    return [*pieces, *parser.finish()]
+        found.add(parser.feed(text[start : start + _SLICE]))
+    found.add(parser.finish())
+    return found
 
 
 def _family(wire: ParseBody, family_of: FamilyOf) -> Family:
@@ -137,21 +176,5 @@ def _family(wire: ParseBody, family_of: FamilyOf) -> Family:
     raise InvalidRequest("Name a parser family with 'parser', or a model with 'model'.", param="parser")
 
 
-def _text(pieces: list[Piece]) -> str:
-    return "".join(piece.text for piece in pieces if isinstance(piece, Text))
-
-
-def _calls(pieces: list[Piece]) -> list[dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
-    for piece in pieces:
-        if isinstance(piece, CallStart):
-            function = {"name": piece.name, "arguments": ""}
-            found[piece.index] = {"id": piece.id, "type": "function", "function": function}
-        elif isinstance(piece, CallArguments):
-            found[piece.index]["function"]["arguments"] += piece.delta
-    return list(found.values())
-
-
-def _answer(family: Family, fields: Mapping[str, Any], pieces: list[Piece]) -> bytes:
-    thought = "".join(piece.text for piece in pieces if isinstance(piece, Reasoning))
-    return encode_object({**fields, "reasoning_text": thought, "family": family.name, "success": True})
+def _answer(family: Family, fields: Mapping[str, Any], found: _Found) -> bytes:
+    return encode_object({**fields, "reasoning_text": "".join(found.thought), "family": family.name, "success": True})
