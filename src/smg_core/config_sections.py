@@ -256,6 +256,13 @@ class LimitsConfig:
         at_least=1024,
         at_most=1 << 32,
     )
+    pending_body_bytes: int = option(
+        128 * MIB,
+        "Memory for bodies that are being read or wait to be decoded, of all requests of a process, in bytes. Over it, the body "
+        "that has been coming longest gives way with 503; a body alone may always be as large as it may.",
+        at_least=1024,
+        at_most=1 << 40,
+    )
     json_values: int = option(
         100_000,
         "Most JSON values in a request's body, and in the JSON texts inside its strings together; a member of an object is one.",

@@ -147,10 +147,16 @@ class FairExecutor:
             else:
                 work.done.set_result(ended.result())
         self._begin()
-        if work.large and self._after_large is not None:
-            if self._tidying is not None:
-                self._tidying.cancel()
-            self._tidying = work.done.get_loop().call_later(_SETTLED_S, self._tidy, self._after_large)
+        if work.large:
+            self.large_ended()
+
+    def large_ended(self) -> None:
+        """Something large has ended, which may have been none of our work: `after_large` is due in a second."""
+        if self._after_large is None or self._closed:
+            return
+        if self._tidying is not None:
+            self._tidying.cancel()
+        self._tidying = asyncio.get_running_loop().call_later(_SETTLED_S, self._tidy, self._after_large)
 
     def _tidy(self, call: Callable[[], None]) -> None:
         self._tidying = None

@@ -7,13 +7,15 @@ tells of a lost connection by a plain call; under any other ASGI server one task
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from typing import Any, final
 from urllib.parse import parse_qsl, quote, unquote
 
 from smg_core.errors import ClientGone, InvalidRequest, PayloadTooLarge, UnsupportedMedia
 from smg_core.hooks import RequestFinished
 from smg_core.request import Caller
+from smg_core.server.bodies import Held
 
 __all__ = ["DISCONNECT", "DirectSend", "Disconnect", "Exchange", "Header", "Receive", "Scope", "Send", "write_now_of"]
 
@@ -136,6 +138,7 @@ class Exchange:
     __slots__ = (
         "_asked",
         "_listener",
+        "_more",
         "_receive",
         "_send",
         "_task",
@@ -178,6 +181,7 @@ class Exchange:
         self.started = False
         self.gone = False
         self._asked = False
+        self._more = True  # of the body is to come
         self._task: asyncio.Task[Any] | None = None
         self._listener: asyncio.Future[Any] | None = None
 
@@ -217,9 +221,10 @@ class Exchange:
             found[name] = (*found.get(name, ()), value)
         return found
 
-    async def body(self, limit: int) -> bytes:
+    async def body(self, limit: int, held: Held | None = None) -> bytes:
         """The whole body, without its content coding. Raises PayloadTooLarge as soon as it is over `limit` bytes, as sent or
-        without the coding, UnsupportedMedia for a coding other than gzip, and ClientGone."""
+        without the coding, UnsupportedMedia for a coding other than gzip, and ClientGone. `held` counts what is there of a body
+        that comes in several pieces; Overloaded is raised where it has no room."""
         too_large = PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
         declared = self.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > limit:
@@ -229,22 +234,44 @@ class Exchange:
             self.always.append((b"accept-encoding", b"gzip"))
             raise UnsupportedMedia("The content coding of a request's body is gzip or none.")
         self._asked = True
-        pieces, size = [], 0
-        async for piece in self._pieces() if coding in _PLAIN else _inflated(self._pieces(), limit):
-            size += len(piece)
-            if size > limit:
-                raise too_large
-            pieces.append(piece)
+        pieces: list[bytes] = []
+        size = 0
+        with self._giving_way(held):
+            async for piece in self._pieces() if coding in _PLAIN else _inflated(self._pieces(), limit):
+                size += len(piece)
+                if size > limit:
+                    raise too_large
+                pieces.append(piece)
+                if held is not None and (self._more or len(pieces) > 1):
+                    held.grow(size - held.size)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    @contextmanager
+    def _giving_way(self, held: Held | None) -> Iterator[None]:
+        """While a body is read: give it up when others need its room."""
+        task = asyncio.current_task()
+        if held is None or task is None:
+            yield
+            return
+        held.give_way = task.cancel
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not held.gave_way:
+                raise
+            task.uncancel()
+            raise held.refusal() from None
+        finally:
+            held.give_way = None
+        held.arrived()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         """The body as it arrives. Raises ClientGone."""
-        more = True
-        while more:
+        while self._more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone("The client left before its request was complete.")
-            more = message.get("more_body", False)
+            self._more = message.get("more_body", False)
             yield message.get("body", b"")
 
     def watch(self) -> None:

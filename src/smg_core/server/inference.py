@@ -19,6 +19,7 @@ from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
 from smg_core.protocols.explain import explanation_header
 from smg_core.server.apis import Api
+from smg_core.server.bodies import Held
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
@@ -120,9 +121,13 @@ class Inference(Generic[D]):
         return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
 
     async def _admit(self, exchange: Exchange, request_id: str) -> D:
+        self._gateway.admission.check_room()
+        with self._gateway.bodies.open() as held:
+            return await self._decoded(exchange, request_id, held)
+
+    async def _decoded(self, exchange: Exchange, request_id: str, held: Held) -> D:
         gateway = self._gateway
-        gateway.admission.check_room()
-        body = await exchange.body(gateway.body_bytes)
+        body = await exchange.body(gateway.body_bytes, held)
         gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, and its answer lost
         incoming = Incoming(
             body,

@@ -40,10 +40,17 @@ def _handler(gateway: Runtime, parse: Parse) -> Handler:
         return served.parser if served is not None else None
 
     async def answer(exchange: Exchange) -> None:
-        body = await exchange.body(gateway.body_bytes)
+        with gateway.bodies.open() as held:
+            parsed = await read(exchange, await exchange.body(gateway.body_bytes, held))
+        if parsed is None:
+            return
+        exchange.request_id = gateway.ids("req-")
+        await exchange.respond(200, parsed, [JSON_TYPE, gateway.id_header(exchange.name)])
+
+    async def read(exchange: Exchange, body: bytes) -> bytes | None:
         exchange.watch()
         try:
-            parsed = await gateway.executor.run(
+            return await gateway.executor.run(
                 lambda given_up: parse(body, gateway.limits, family_of, given_up),
                 size=len(body) * PARSE_COST,
                 caller=exchange.caller.tenant,
@@ -52,10 +59,8 @@ def _handler(gateway: Runtime, parse: Parse) -> Handler:
             if not exchange.gone:
                 raise
             take_back_cancellation()
-            return
+            return None
         finally:
             exchange.unwatch()
-        exchange.request_id = gateway.ids("req-")
-        await exchange.respond(200, parsed, [JSON_TYPE, gateway.id_header(exchange.name)])
 
     return answer

@@ -23,6 +23,7 @@ from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission, compat_of, request_limits
+from smg_core.server.bodies import Bodies
 from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
@@ -68,6 +69,9 @@ class Runtime:
         self.registry = Registry(board)
         self.models: dict[str, ServedModel] = {}
         self.admission = Admission(self.config.limits.concurrent_requests)
+        self.bodies = Bodies(
+            self.config.limits.pending_body_bytes, after_large=lambda: self.executor.large_ended()
+        )
         self.started = False
         self._id_header = self.config.observability.request_id_header.lower()
         self.explains = self.config.observability.explain
