@@ -47,8 +47,6 @@ class Answer:
     __slots__ = (
         "_attempt",
         "_calls",
-        "_current",
-        "_earlier",
         "_model",
         "_spent",
         "_started",
@@ -69,8 +67,6 @@ class Answer:
         self._attempt: Attempt[Any] | None = None
         self._spent: Usage | None = None
         self._started = False
-        self._earlier: list[Sequence[Event]] = []
-        self._current: list[Sequence[Event]] = []
         self._waiter: asyncio.Future[None] | None = None
 
     def release(self) -> None:
@@ -122,12 +118,10 @@ class Answer:
         self._calls = attempt.reader.next_call
         usage = attempt.usage()
         self._spent = usage if self._spent is None else self._spent + usage
-        self._earlier += self._current
-        self._current = []
 
     def _rewind(self) -> None:
-        self._current.clear()
-        self._started = bool(self._earlier)
+        """Drop what the turn under way has brought."""
+        raise AssertionError("a subclass rewinds")
 
     def _keep(self, events: Sequence[Event]) -> None:
         raise AssertionError("a subclass encodes events")
@@ -204,7 +198,7 @@ class Answer:
 class StreamedAnswer(Answer):
     """An answer that leaves as it comes."""
 
-    __slots__ = ("_buffer", "_encoder", "_high_water", "_make_encoder", "_write_now")
+    __slots__ = ("_buffer", "_current", "_earlier", "_encoder", "_high_water", "_make_encoder", "_write_now")
 
     def __init__(
         self,
@@ -219,6 +213,8 @@ class StreamedAnswer(Answer):
         self._make_encoder = make_encoder
         self._high_water = high_water
         self._write_now = write_now
+        self._earlier: list[Sequence[Event]] = []  # of turns before this one, while they can be taken back
+        self._current: list[Sequence[Event]] = []
         self._reset()
 
     @property
@@ -230,8 +226,14 @@ class StreamedAnswer(Answer):
         self._buffer: list[bytes] = [self._encoder.start()]
         self.unwritten = 0
 
+    def _settle(self, attempt: Attempt[Any]) -> None:
+        super()._settle(attempt)
+        self._earlier += self._current
+        self._current = []
+
     def _rewind(self) -> None:
-        super()._rewind()
+        self._current.clear()
+        self._started = bool(self._earlier)
         self._reset()
         for events in self._earlier:
             self._put(self._encoder.encode(events))
@@ -310,27 +312,31 @@ class StreamedAnswer(Answer):
 
 
 class WholeAnswer(Answer):
-    """An answer that leaves in one piece; until then any loss of a worker can be mended."""
+    """An answer that leaves in one piece; until then any loss of a worker can be mended. What has come is kept as the encoder holds
+    it and in no other form; of a turn that is over, the encoder is kept as it was then."""
 
-    __slots__ = ("_encoder", "_make_encoder")
+    __slots__ = ("_encoder", "_make_encoder", "_settled", "_settled_started")
 
     def __init__(self, make_encoder: Callable[[], WholeEncoder], write: Write, *, model: str) -> None:
         super().__init__(write, model=model)
         self._make_encoder = make_encoder
         self._encoder = make_encoder()
+        self._settled: WholeEncoder | None = None
+        self._settled_started = False
 
     @property
     def content_type(self) -> str:
         return self._encoder.content_type
 
+    def _settle(self, attempt: Attempt[Any]) -> None:
+        super()._settle(attempt)
+        self._settled, self._settled_started = self._encoder.fork(), self._started
+
     def _rewind(self) -> None:
-        super()._rewind()
-        self._encoder = self._make_encoder()
-        for events in self._earlier:
-            self._encoder.add(events)
+        self._encoder = self._make_encoder() if self._settled is None else self._settled.fork()
+        self._started = self._settled_started
 
     def _keep(self, events: Sequence[Event]) -> None:
-        self._current.append(events)
         self._encoder.add(events)
 
     async def carry(self, attempt: Attempt[Any]) -> None:

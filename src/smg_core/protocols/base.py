@@ -118,6 +118,10 @@ class WholeEncoder(Protocol):
         """The finished object. Raises the error of a `Failed` event."""
         ...
 
+    def fork(self) -> "WholeEncoder":
+        """Another that has taken in the same, and from here on goes its own way."""
+        ...
+
 
 class ErrorEncoder(Protocol):
     """An error to the API's envelope. `locate` is for errors from behind the decoder, whose paths are in our words."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["encode_object", "encode_text", "without_surrogates"]
+__all__ = ["encode_body", "encode_object", "encode_text", "without_surrogates"]
 
 _encode = msgspec.json.Encoder().encode
 _LINE_BREAKS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
@@ -28,11 +28,17 @@ def encode_text(text: str) -> bytes:
 
 
 def encode_object(value: Any) -> bytes:
-    """A value made of dicts, lists, strings, numbers, booleans and None as compact JSON in UTF-8."""
+    """A value made of dicts, lists, strings, numbers, booleans and None as compact JSON in UTF-8, fit for a line of a stream."""
+    return _safe(encode_body(value))
+
+
+def encode_body(value: Any) -> bytes:
+    """The same for a body that is one JSON text, which nobody cuts into lines: it is not searched for line breaks, which takes
+    longer than all else where it is large."""
     try:
-        return _safe(_encode(value))
+        return _encode(value)
     except UnicodeEncodeError:
-        return _safe(_encode(_clean(value)))
+        return _encode(_clean(value))
 
 
 def without_surrogates(text: str) -> str:

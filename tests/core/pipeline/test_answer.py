@@ -1,8 +1,9 @@
 """An answer under way: when it commits, how it ends, and that it holds no more than it may."""
 
 import asyncio
+import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import attrs
 import pytest
@@ -46,6 +47,11 @@ class Lines:
 
     def body(self) -> bytes:
         return b"".join(self.said)
+
+    def fork(self) -> "Lines":
+        other = copy.copy(self)
+        other.said = self.said.copy()
+        return other
 
 
 def _word(event: Event) -> bytes:
@@ -358,20 +364,27 @@ async def test_a_whole_answer_that_fails_before_its_end_is_refused(state: State,
 class Kept(Lines):
     """Keeps the events themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, made: "list[Kept]") -> None:
         super().__init__()
         self.events: list[Event] = []
+        self.made = made
 
     def encode(self, events: Sequence[Event]) -> bytes:
         self.events += events
         return super().encode(events)
+
+    def fork(self) -> "Kept":
+        other = cast("Kept", super().fork())
+        other.events = self.events.copy()
+        self.made.append(other)
+        return other
 
 
 def kept(kind: str = "stream") -> tuple[Talk, list[Kept]]:
     encoders: list[Kept] = []
 
     def make() -> Kept:
-        encoders.append(Kept())
+        encoders.append(Kept(encoders))
         return encoders[-1]
 
     return begun(kind, make=make), encoders

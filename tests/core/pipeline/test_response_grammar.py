@@ -72,6 +72,11 @@ class Recorder:
     def body(self) -> bytes:
         return b"."
 
+    def fork(self) -> "Recorder":
+        other = Recorder(self._wire)
+        other._kept = self._kept.copy()
+        return other
+
     @property
     def events(self) -> list[Event]:
         return self._kept

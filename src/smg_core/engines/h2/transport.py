@@ -27,10 +27,13 @@ __all__ = ["H2Transport"]
 _USER_AGENT = "smg-core"
 _SEND_ATTEMPTS = 3  # connections tried for one call that has not left this process
 _CLOSE_PATIENCE = 1.0  # seconds for the last bytes to leave
+_READ_BYTES = 16 * 1024
+"""Most that one callback takes from a socket: an engine that sends all it has at once keeps nobody waiting for longer than that
+takes, some hundred tokens."""
 _MAX_UNREAD = 4 * 1024 * 1024  # bytes of heads and acknowledgements kept for a peer that does not read them
 
 
-class _Link(asyncio.Protocol):
+class _Link(asyncio.BufferedProtocol):
     """One socket and the connection on it."""
 
     def __init__(self, target: Target, limits: Limits, clock: Clock, on_over: Callable[["_Link"], None]) -> None:
@@ -45,6 +48,7 @@ class _Link(asyncio.Protocol):
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._receive = self.connection.receive
         self._out = self.connection.out
+        self._buffer = memoryview(bytearray(_READ_BYTES))
         self._target, self._limits, self._clock, self._on_over = target, limits, clock, on_over
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -63,15 +67,31 @@ class _Link(asyncio.Protocol):
         if self._limits.ping_interval:
             self._tick()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         connection = self.connection
-        self._receive(data)
+        if nbytes == _READ_BYTES:
+            self._give_others_a_turn()
+        self._receive(bytes(self._buffer[:nbytes]))
         if self._out:
             self.write()
         if not self.ready.done() and connection.greeted:
             self.ready.set_result(None)
         if connection.over:
             self.finish()
+
+    def _give_others_a_turn(self) -> None:
+        """Read no more before the loop has come round: libuv would go on for many reads, as long as there is something."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def pause_writing(self) -> None:
         self.connection.sender.writable = False
