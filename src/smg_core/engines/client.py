@@ -6,7 +6,8 @@ pipeline's driver streams through it, the monitor probes with it; both know it a
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import attrs
@@ -16,6 +17,7 @@ from smg_core.engines.base import (
     Call,
     Codec,
     EngineFacts,
+    EngineOutput,
     EngineRequest,
     Loads,
     ModelInfo,
@@ -24,13 +26,17 @@ from smg_core.engines.base import (
     Transport,
     Unary,
 )
+from smg_core.engines.slices import SLICE, slices
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
 from smg_core.tokens import TokenIds
 
-__all__ = ["EngineClient"]
+__all__ = ["EngineClient", "Reader"]
 
 T = TypeVar("T")
+
+_UNSLICED = 16
+"""Tokens of one output that need no slices, whatever is told of each."""
 
 
 class EngineClient:
@@ -64,7 +70,7 @@ class EngineClient:
         connect_timeout: float | None = None,
     ) -> Call:
         """Start one generation; what its messages mean goes to `sink`."""
-        reader = _Reader(self.codec.decoder(request), sink)
+        reader = Reader(self.codec.decoder(request), sink)
         message = self.codec.generate(request)
         started = await self.transport.start(
             self.codec.generate_path,
@@ -135,20 +141,25 @@ class EngineClient:
         return call.parse(answer)
 
 
-class _Reader:
+class Reader:
     """One Generate call between transport and sink: decodes what is pushed, and is the `Call` that the sink's owner holds.
 
     A message that cannot be read, and a failure the engine sends in band, close the sink with that error and cancel the call;
-    what the engine still sends is not passed on.
+    what the engine still sends is not passed on. More than a slice of tokens is passed on slice by slice, others having their turn
+    between two; what comes meanwhile waits behind it, and so does all while the sink's owner has paused.
     """
 
-    __slots__ = ("_call", "_feed", "_over", "_sink")
+    __slots__ = ("_call", "_end", "_feed", "_over", "_paused", "_sink", "_slices", "_waiting")
 
     def __init__(self, decoder: OutputDecoder, sink: OutputSink) -> None:
         self._feed = decoder.feed
         self._sink = sink
         self._call: Call | None = None
         self._over = False
+        self._slices: Iterator[list[EngineOutput]] | None = None
+        self._waiting: deque[list[bytes]] = deque()
+        self._end: tuple[SmgError | None] | None = None  # how the call ended, until the sink is told
+        self._paused = False
 
     def reads_from(self, call: Call) -> None:
         """The transport's own call; a transport may push before it has returned it."""
@@ -162,35 +173,67 @@ class _Reader:
     def messages(self, batch: list[bytes]) -> None:
         if self._over:
             return
+        if self._slices is not None:
+            self._waiting.append(batch)
+            return
         try:
             outputs = self._feed(batch)
         except SmgError as error:
             self.cancel()
             self._sink.closed(error)
             return
-        if outputs:
+        if not outputs:
+            return
+        if len(batch) <= SLICE and max([len(output.ids) for output in outputs]) <= _UNSLICED:
             self._sink.outputs(outputs)
+        else:
+            self._slices = slices(outputs)
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """The next slice, and what waits behind the last one."""
+        if self._over or self._paused or self._slices is None:
+            return
+        group = next(self._slices, None)
+        if group is not None:
+            asyncio.get_running_loop().call_soon(self._pass_on)
+            self._sink.outputs(group)
+            return
+        self._slices = None
+        while self._waiting and self._slices is None and not self._over:
+            self.messages(self._waiting.popleft())
+        if self._slices is None and self._end is not None and not self._over:
+            self.closed(self._end[0])
 
     def closed(self, error: SmgError | None) -> None:
-        if not self._over:
-            self._over, self._call = True, None
+        self._call = None
+        if self._slices is not None and not self._over:
+            self._end = (error,)
+        elif not self._over:
+            self._over = True
             self._sink.closed(error)
 
     # ------------------------------------------------------------------------------------------ asked by the sink's owner
 
     def cancel(self) -> None:
         self._over = True
+        self._slices = None
+        self._waiting.clear()
         call, self._call = self._call, None
         if call is not None:
             call.cancel()
 
     def pause(self) -> None:
+        self._paused = True
         if self._call is not None:
             self._call.pause()
 
     def resume(self) -> None:
+        self._paused = False
         if self._call is not None:
             self._call.resume()
+        if self._slices is not None:
+            asyncio.get_running_loop().call_soon(self._pass_on)
 
 
 class _Gather:

@@ -174,7 +174,7 @@ def refuse_too_long(request: GenerationRequest, length: int, context: int) -> No
 
 
 _TOKEN_BYTES = 200
-_LOGPROB_BYTES = 600
+_LOGPROB_BYTES = 320
 """What a token, and a token's logprob or an alternative to it, takes in an answer that is kept until it is whole (measured)."""
 
 

@@ -8,7 +8,7 @@ import grpc.aio
 import pytest
 
 from smg_core.engines.base import EngineOutput, EngineRequest, Receiver
-from smg_core.engines.client import EngineClient
+from smg_core.engines.client import EngineClient, Reader
 from smg_core.engines.dialects import DIALECTS, dialect
 from smg_core.engines.h2.transport import H2Transport
 from smg_core.engines.target import Target
@@ -244,3 +244,62 @@ async def test_a_cancelled_call_pushes_no_more(name: str) -> None:
 
     assert wire.asked == ["pause", "resume", "cancel"]
     assert (sink.got, sink.ends) == ([], [])
+
+
+@attrs.define
+class Outputs:
+    """A decoder for which a message is a list of outputs that the test has named."""
+
+    named: dict[bytes, list[EngineOutput]]
+
+    def feed(self, batch: list[bytes]) -> list[EngineOutput]:
+        return [output for message in batch for output in self.named[message]]
+
+
+def reader_of(**named: list[EngineOutput]) -> tuple[Reader, Sink]:
+    sink = Sink()
+    return Reader(Outputs({name.encode(): outputs for name, outputs in named.items()}), sink), sink
+
+
+async def test_a_long_answer_in_one_message_is_passed_on_slice_by_slice_and_in_order() -> None:
+    long, end = EngineOutput(0, list(range(5000))), EngineOutput(0, [5000], finish="stop")
+    reader, sink = reader_of(long=[long], end=[end])
+
+    reader.messages([b"long"])
+    reader.messages([b"end"])
+    reader.closed(None)
+    first = len(sink.got)
+    await sink.over.wait()
+
+    assert first == 1
+    assert [token for output in sink.got for token in output.ids] == [*range(5001)]
+    assert [output.finish for output in sink.got if output.finish] == ["stop"]
+    assert sink.ends == [None]
+
+
+async def test_slices_wait_while_the_sink_has_paused() -> None:
+    reader, sink = reader_of(long=[EngineOutput(0, list(range(5000)), finish="stop")])
+    reader.messages([b"long"])
+    reader.closed(None)
+
+    reader.pause()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert len(sink.got) == 1
+    reader.resume()
+    await sink.over.wait()
+
+    assert sum(len(output.ids) for output in sink.got) == 5000
+
+
+async def test_nothing_comes_of_slices_that_were_cancelled() -> None:
+    reader, sink = reader_of(long=[EngineOutput(0, list(range(5000)), finish="stop")])
+    reader.messages([b"long"])
+    reader.closed(None)
+
+    reader.cancel()
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+    assert len(sink.got) == 1
+    assert not sink.ends

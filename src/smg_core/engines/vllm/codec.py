@@ -12,7 +12,7 @@ count only where no chunk brought any.
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from google.protobuf.message import DecodeError
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
@@ -334,13 +334,37 @@ def _completed(complete: Any, *, take_ids: bool) -> EngineOutput:
     )
 
 
-def _output_logprobs(message: Any, ids: Sequence[int], most: int) -> list[EngineLogprob]:
+def _output_logprobs(message: Any, ids: Sequence[int], most: int) -> Sequence[EngineLogprob]:
     """One row an id. The engine adds the sampled token to the alternatives where it is not among them."""
     if len(message.token_logprobs) != len(ids):
         raise EngineGarbled(f"The engine sent {len(message.token_logprobs)} logprobs for {len(ids)} tokens.")
-    tops = [_top(row)[:most] for row in message.top_logprobs] if most > 0 or most == -1 else []
-    tops += [()] * (len(ids) - len(tops))
-    return [EngineLogprob(*row) for row in zip(ids, message.token_logprobs, tops, strict=False)]
+    rows = _Rows(message, ids, most)
+    return rows if len(ids) > _MADE_AT_ONCE else rows[:]
+
+
+class _Rows(Sequence[EngineLogprob]):
+    """The rows of `_output_logprobs`, each made when somebody asks for it: an answer that is not streamed has all its tokens in one
+    message."""
+
+    def __init__(self, message: Any, ids: Sequence[int], most: int) -> None:
+        self._message, self._ids = message, ids
+        self._most = most if most >= 0 else None
+        self._tops = len(message.top_logprobs) if most else 0
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, at: int) -> EngineLogprob: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[EngineLogprob]: ...
+    def __getitem__(self, at: int | slice) -> EngineLogprob | list[EngineLogprob]:
+        numbers = range(len(self._ids))[at]
+        return self._row(numbers) if isinstance(numbers, int) else [self._row(number) for number in numbers]
+
+    def _row(self, number: int) -> EngineLogprob:
+        top = _top(self._message.top_logprobs[number])[: self._most] if number < self._tops else ()
+        return EngineLogprob(self._ids[number], self._message.token_logprobs[number], top)
 
 
 def _input_logprobs(message: Any) -> list[EngineLogprob | None]:
@@ -351,6 +375,9 @@ def _input_logprobs(message: Any) -> list[EngineLogprob | None]:
         EngineLogprob(token, value.value, top) if value.HasField("value") else None
         for token, value, top in zip(message.token_ids, message.token_logprobs, tops, strict=False)
     ]
+
+
+_MADE_AT_ONCE = 16
 
 
 def _top(row: Any) -> tuple[tuple[int, float], ...]:

@@ -1,0 +1,36 @@
+"""Slices say what the outputs said, in their order, each within its bound."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smg_core.engines.base import EngineLogprob, EngineOutput
+from smg_core.engines.slices import slices
+
+
+@st.composite
+def outputs(draw: st.DrawFn) -> EngineOutput:
+    ids = draw(st.lists(st.integers(0, 99), max_size=40))
+    tops = draw(st.none() | st.integers(0, 20))
+    rows = [EngineLogprob(each, -1.0, ((each, -1.0),) * tops) for each in ids] if tops is not None else []
+    finish = draw(st.sampled_from([None, "stop"]))
+    prompted = [None] if draw(st.booleans()) else []
+    said = {"prompt_tokens": 3, "completion_tokens": len(ids), "reasoning_tokens": 2, "kv_transfer": "x"}
+    return EngineOutput(draw(st.integers(0, 2)), ids, finish, logprobs=rows, prompt_logprobs=prompted, **said)
+
+
+@given(st.lists(outputs(), max_size=5), st.integers(1, 64))
+def test_slices_are_the_outputs_again(brought: list[EngineOutput], most: int) -> None:
+    groups = list(slices(brought, most))
+    parts = [part for group in groups for part in group]
+
+    for index in range(3):
+        before = [each for each in brought if each.index == index]
+        after = [each for each in parts if each.index == index]
+        assert [token for each in after for token in each.ids] == [token for each in before for token in each.ids]
+        assert [row for each in after for row in each.logprobs] == [row for each in before for row in each.logprobs]
+        assert [each.finish for each in after if each.finish] == [each.finish for each in before if each.finish]
+        assert sum(len(each.prompt_logprobs) for each in after) == sum(len(each.prompt_logprobs) for each in before)
+        assert [each.kv_transfer for each in after if each.kv_transfer] == ["x"] * len(before)
+    for group in groups:
+        assert len(group) == 1 or sum(len(part.ids) for part in group) <= most
+    assert all(len(part.ids) <= most for part in parts)
