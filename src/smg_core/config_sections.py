@@ -302,7 +302,7 @@ class LimitsConfig:
         10_000, "Requests a process works on at once; more get 503 with Retry-After.", at_least=1, at_most=1_000_000
     )
     answer_bytes: int = option(
-        160 * MIB,
+        64 * MIB,
         "Memory that an answer which leaves whole may take: choices x tokens x what a token takes, logprobs included.",
         at_least=4096,
         at_most=1 << 40,

@@ -31,6 +31,7 @@ DISCONNECT = "smg.disconnect"
 _PLAIN = frozenset({"identity", ""})
 _CODINGS = _PLAIN | {"gzip", "x-gzip"}
 _INFLATED = 65536  # bytes that are inflated before others have their turn
+_WRITTEN = 1 << 18  # bytes of a whole response that are written at once
 _GZIP = 16 + zlib.MAX_WBITS
 
 _NO_VALUES: Mapping[str, str] = {}
@@ -321,7 +322,12 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:
-        """Send a whole response."""
+        """Send a whole response, a large one in pieces: the socket takes them one after the other, and others have their turn."""
         length = (b"content-length", str(len(body)).encode())
         await self.start(status, [*headers, length])
-        await self.write(b"" if self.method == "HEAD" else body, True)
+        if self.method == "HEAD":
+            body = b""
+        last = max(0, (len(body) - 1) // _WRITTEN)
+        for number in range(last):
+            await self.write(body[number * _WRITTEN : (number + 1) * _WRITTEN], False)
+        await self.write(body[last * _WRITTEN :] if last else body, True)

@@ -32,7 +32,7 @@ from smg_core.server.announcing import announce, missing
 from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
-from smg_core.server.memory import one_arena
+from smg_core.server.memory import one_arena, settle
 from smg_core.workers.worker import Board, LocalBoard
 
 __all__ = ["HttpServer", "SharedBoard", "serve"]
@@ -187,6 +187,7 @@ class HttpServer(uvicorn.Server):
         settings = config.server
         self._most = connections_within(settings.connections, _files())
         self._warned = False
+        self._settled: tuple[int, ...] = ()  # which models, by identity
         super().__init__(
             uvicorn.Config(
                 gateway.asgi(),
@@ -259,12 +260,20 @@ class HttpServer(uvicorn.Server):
                 if isinstance(connection, BoundedHttpProtocol):
                     connection.check(now)
             self._warn_of_connections()
+            self._settle_models()
         if self._deadline is not None and not self.should_exit:
             in_flight = self._gateway.in_flight
             self.should_exit = not in_flight or time.monotonic() > self._deadline
             if self.should_exit and in_flight:
                 log.warning("%d request(s) have not finished in %g s and are ended", in_flight, self._drain_seconds)
         return await super().on_tick(counter)
+
+    def _settle_models(self) -> None:
+        """What was loaded stays: the garbage collector need not look at it again."""
+        models = tuple(map(id, self._gateway.models.values()))
+        if models != self._settled:
+            self._settled = models
+            settle()
 
     def _warn_of_connections(self) -> None:
         """Say once that connections run out, and again only after they were fewer."""

@@ -202,3 +202,17 @@ async def test_another_content_coding_is_refused_unread_and_gzip_named(coding: b
     with pytest.raises(UnsupportedMedia):
         await made.body(1000)
     assert (b"accept-encoding", b"gzip") in made.always
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 18, (1 << 18) + 1, 3 << 18])
+async def test_a_large_answer_is_written_in_pieces(size: int) -> None:
+    made, sent = exchange()
+    body = bytes(range(256)) * (size // 256) + bytes(size % 256)
+
+    await made.respond(200, body, [])
+
+    head, *rest = sent
+    assert (b"content-length", str(size).encode()) in head["headers"]
+    assert b"".join(message["body"] for message in rest) == body
+    assert all(len(message["body"]) <= 1 << 18 for message in rest)
+    assert [message["more_body"] for message in rest] == [True] * (len(rest) - 1) + [False]
