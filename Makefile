@@ -9,6 +9,7 @@
 #   make check         lint, format, types, architecture, generated files
 #   make docs          write the generated pages, run the snippets, follow the links; docs/matrix.md is of the last make test
 #   make matrix-check  fail where docs/matrix.md is not what the last make test gave
+#   make security      play the attacks of docs/security.md against real processes, hold their bounds, write the page anew
 #   make bench         the gateway's cost per request; PEER='name=command', PEER_SMG=path or PEER_LITELLM=path adds others
 #                      (BENCH='--rounds 3 --scenario paced' passes further options)
 #   PYTHON=python3.13 chooses the interpreter that .venv is made with; JOBS=4 the number of test processes
@@ -20,7 +21,7 @@ ENVIRONMENT = PYTHON='$(PYTHON)' VENV='$(VENV)' sh tools/environment.sh
 BIN = $(VENV)/bin
 GENERATED = $(BIN)/python tools/config_docs.py
 
-.PHONY: help demo test test-slow test-services test-interop test-real check lint types architecture format bench proto proto-check docs docs-check matrix-check clean server-env dev-env
+.PHONY: help demo security test test-slow test-services test-interop test-real check lint types architecture format bench proto proto-check docs docs-check matrix-check clean server-env dev-env
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -64,6 +65,9 @@ architecture: dev-env
 format: dev-env
 	@$(BIN)/ruff check --fix-only -q .
 	@$(BIN)/ruff format .
+
+security: server-env
+	@$(BIN)/python bench/security.py
 
 bench: server-env
 	@$(BIN)/python bench/compare.py $(if $(PEER_SMG),--smg '$(PEER_SMG)') $(if $(PEER_LITELLM),--litellm '$(PEER_LITELLM)') \

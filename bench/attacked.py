@@ -115,7 +115,6 @@ class Served:
 
     def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path, cells: mmap.mmap) -> None:
         self.process, self.port, self.log = process, port, log
-        self.idle = 0.0  # MiB of resident memory before it was attacked, once somebody has looked
         self._cells = memoryview(cells).cast("d")
 
     def reset(self) -> None:
@@ -219,7 +218,8 @@ class Stage:
         workers = [flag for port in engines for flag in ("--worker", f"grpc://127.0.0.1:{port}")]
         command = [sys.executable, str(HERE / "watched.py"), str(place), watch, "serve", "--port", "0"]
         process = self._start([*command, *workers, "--access-log", *arguments], log)
-        wait_for(lambda: "listening on" in log.read_text(), f"the gateway does not start: {log.read_text()}")
+        wait_for(lambda: "listening on" in log.read_text() or process.poll() is not None, "the gateway does not start")
+        hold(process.poll() is None, f"the gateway does not start: {log.read_text()}")
         found = re.search(r"listening on http://[^ ]*:(\d+)", log.read_text())
         port = int(found[1]) if found else 0
         with place.open("r+b") as file:

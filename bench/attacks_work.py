@@ -1,7 +1,7 @@
 """Attacks that make a gateway work: bodies, texts, schemas and nested JSON that cost more to read than to send.
 
-Each is sent to two processes: one whose event loop has a timer, which shows time and memory, and one on asyncio's loop, which shows
-what each callback took. Figures are held to `CALLBACK`, `LATE`, `DURING` and `AFTER`.
+Each is sent to two processes: one whose event loop has a timer, which shows time and memory, and one on asyncio's loop, which
+shows what each callback took. Figures are held to `CALLBACK`, `LATE`, `DURING` and `AFTER`.
 """
 
 import gzip
@@ -19,7 +19,7 @@ __all__ = ["AFTER", "ATTEMPTS", "CALLBACK", "DURING", "LATE", "WORK", "Work"]
 CALLBACK = 0.050  # CPU seconds of one callback of the event loop
 LATE = 0.100  # seconds that a timer of the event loop is late, on a machine that does nothing else
 DURING, AFTER = 200.0, 30.0  # MiB over idle, while an attack is answered and once it has been
-ATTEMPTS = 3  # of which the quietest counts: what others do on the machine is no property of the gateway
+ATTEMPTS = 3  # at the most, while a time is over its bound: what others do on the machine is no property of the gateway
 IDLE = 0.3  # seconds that the watch is left alone before an attack and after it
 SETTINGS = ("--server-parse-routes",)
 
@@ -42,9 +42,18 @@ class Work:
         """The figures of a row: bytes sent, answer, seconds, callback, late, memory. Raises Breach."""
         counted = stage.gateway(*self.settings, watch="callbacks")
         timed = stage.gateway(*self.settings)
-        callback = min(self._callback(counted) for _ in range(ATTEMPTS))
-        runs = [self._timed(timed) for _ in range(ATTEMPTS)]
-        seconds, late, during, after = (min(run[which] for run in runs) for which in range(4))
+        callback = self._callback(counted)
+        seconds, late, during, after = self._timed(timed)
+        for _ in range(ATTEMPTS - 1):
+            if callback > CALLBACK:
+                callback = min(callback, self._callback(counted))
+            if late > LATE:
+                again = self._timed(timed)
+                seconds, late, during, after = (
+                    min(seconds, again[0]),
+                    min(late, again[1]),
+                    *map(max, (during, after), again[2:]),
+                )
         hold(callback <= CALLBACK, f"a callback of {callback * 1000:.0f} ms")
         hold(late <= LATE, f"the timer was {late * 1000:.0f} ms late")
         hold(during <= DURING, f"{during:.0f} MiB over idle")
@@ -67,8 +76,8 @@ class Work:
 
     def _timed(self, served: Served) -> tuple[float, float, float, float]:
         """Seconds, lateness, MiB over idle at most and in the end."""
-        served.idle = idle = served.idle or served.settled(0.0)
         time.sleep(IDLE)
+        idle = served.resident()
         served.reset()
         seconds = self._asked(served.port).seconds
         time.sleep(IDLE)
@@ -93,7 +102,7 @@ def messages(item: bytes, count: int) -> bytes:
 
 
 def entries(field: str, count: int) -> bytes:
-    return chat(**{field: None})[:-1] + b',"%b":{%b}}' % (
+    return chat()[:-1] + b',"%b":{%b}}' % (
         field.encode(),
         b",".join(b'"%d":1' % number for number in range(count)),
     )
@@ -108,7 +117,9 @@ def properties(count: int, pattern: str | None = None) -> dict[str, Any]:
     kind = {"type": "string"}
     return {
         "type": "object",
-        "properties": {f"p{n}": kind if pattern is None else kind | {"pattern": f"{pattern}x{n}"} for n in range(count)},
+        "properties": {
+            f"p{n}": kind if pattern is None else kind | {"pattern": f"{pattern}x{n}"} for n in range(count)
+        },
     }
 
 
@@ -186,37 +197,167 @@ LANES = "`tokenizer.encode_threads`, of which large work leaves one free"
 LETTERS = 15_000_000
 
 WORK = (
-    Work("H2", "20 million numbers as a template argument", BODY, sent(listed("chat_template_kwargs", b"1", 20_000_000)), 413),
+    Work(
+        "H2",
+        "20 million numbers as a template argument",
+        BODY,
+        sent(listed("chat_template_kwargs", b"1", 20_000_000)),
+        413,
+    ),
     Work("H2", "8 million numbers", VALUES, sent(listed("chat_template_kwargs", b"1", 8_000_000)), 400, "JSON values"),
     Work("H2", "as many numbers as are taken", VALUES, sent(listed("chat_template_kwargs", b"1", 99_000)), 200),
     Work("H2", "700,000 short keys", VALUES, sent(entries("chat_template_kwargs", 700_000)), 400, "JSON values"),
     Work("H2", "a million biased tokens", VALUES, sent(entries("logit_bias", 1_000_000)), 400, "JSON values"),
-    Work("H2", "400,000 text parts", VALUES, sent(chat(messages=[{"role": "user", "content": [{"type": "text", "text": "a"}] * 400_000}])), 400, "JSON values"),
-    Work("H2", "400,000 messages with an unknown field", VALUES, sent(messages(b'{"role":"user","content":"a","x":1}', 400_000)), 400, "JSON values"),
-    Work("H2", "10,000 messages of 1 kB", CONTEXT, sent(messages(b'{"role":"user","content":"%b"}' % (b"word " * 200), 10_000)), 400, "maximum context length"),
-    Work("H2", "16 MB in chunks of 16 bytes", CONTEXT, in_chunks(chat("a" * 4_000_000), 16), 400, "maximum context length"),
-    Work("H2", "a gzip of 16 kB that inflates to 16 MB", CONTEXT, sent(gzip.compress(chat("a" * LETTERS)), "content-encoding: gzip"), 400, "maximum context length"),
-    Work("H2", "a gzip that inflates over the bound", BODY, sent(gzip.compress(bytes(1 << 27)), "content-encoding: gzip"), 413),
-    Work("H2", "20 bodies of 16 MB that lack their last byte", "`limits.pending_body_bytes`, of all bodies together", half_sent(20, 16 * MIB), 200),
-    Work("H3", "1.5 million characters for `/parse/function_call`", "`limits.parse_characters`; off without `server.parse_routes`", sent(parse("[f(a=(" * 250_000), path="/parse/function_call"), 400, "text"),
-    Work("H3", "as many characters as are taken", "`limits.parse_characters`; off without `server.parse_routes`", sent(parse("[f(a=(" * 43_000), path="/parse/function_call"), 200),
+    Work(
+        "H2",
+        "400,000 text parts",
+        VALUES,
+        sent(chat(messages=[{"role": "user", "content": [{"type": "text", "text": "a"}] * 400_000}])),
+        400,
+        "JSON values",
+    ),
+    Work(
+        "H2",
+        "400,000 messages with an unknown field",
+        VALUES,
+        sent(messages(b'{"role":"user","content":"a","x":1}', 400_000)),
+        400,
+        "JSON values",
+    ),
+    Work(
+        "H2",
+        "10,000 messages of 1 kB",
+        CONTEXT,
+        sent(messages(b'{"role":"user","content":"%b"}' % (b"word " * 200), 10_000)),
+        400,
+        "maximum context length",
+    ),
+    Work(
+        "H2",
+        "16 MB in chunks of 16 bytes",
+        CONTEXT,
+        in_chunks(chat("a" * 4_000_000), 16),
+        400,
+        "maximum context length",
+    ),
+    Work(
+        "H2",
+        "a gzip of 16 kB that inflates to 16 MB",
+        CONTEXT,
+        sent(gzip.compress(chat("a" * LETTERS)), "content-encoding: gzip"),
+        400,
+        "maximum context length",
+    ),
+    Work(
+        "H2",
+        "a gzip that inflates over the bound",
+        BODY,
+        sent(gzip.compress(bytes(1 << 27)), "content-encoding: gzip"),
+        413,
+    ),
+    Work(
+        "H2",
+        "20 bodies of 16 MB that lack their last byte",
+        "`limits.pending_body_bytes`, of all bodies together",
+        half_sent(20, 16 * MIB),
+        200,
+    ),
+    Work(
+        "H3",
+        "1.5 million characters for `/parse/function_call`",
+        "`limits.parse_characters`; off without `server.parse_routes`",
+        sent(parse("[f(a=(" * 250_000), path="/parse/function_call"),
+        400,
+        "text",
+    ),
+    Work(
+        "H3",
+        "as many characters as are taken",
+        "`limits.parse_characters`; off without `server.parse_routes`",
+        sent(parse("[f(a=(" * 43_000), path="/parse/function_call"),
+        200,
+    ),
     Work("H4", "a prompt of 15 million letters", CONTEXT, sent(chat("a" * LETTERS)), 400, "maximum context length"),
     Work("H4", "a prompt of 60 million letters", BODY, sent(chat("a" * 60_000_000)), 413),
     Work("H4", "10 million `<`", CONTEXT, sent(chat("<" * 10_000_000)), 400, "maximum context length"),
-    Work("H4", "a million spelled-out `<\\|im_end\\|>`", CONTEXT, sent(chat("<|im_end|>" * 1_000_000)), 400, "maximum context length"),
-    Work("H4", "a document of 15 million letters", CONTEXT, sent(chat(documents=[{"title": "a", "text": "b" * LETTERS}])), 400, "maximum context length"),
-    Work("H4", "500,000 letters, nearly as many as the context could take", CONTEXT, sent(chat("a b" * 170_000)), 400, "maximum context length"),
-    Work("H4", "a short prompt beside two of 8 MB", LANES, beside_two(chat("<" * 8_000_000), chat("word " * 8_000)), 200),
-    Work("M3", "arguments nested a million levels deep", DEPTH, sent(called('{"a":' * 1_000_000 + "1" + "}" * 1_000_000)), 400, "levels deep"),
-    Work("M3", "arguments nested 330 levels deep", DEPTH, sent(called('{"a":' * 330 + "1" + "}" * 330)), 400, "levels deep"),
+    Work(
+        "H4",
+        "a million spelled-out `<\\|im_end\\|>`",
+        CONTEXT,
+        sent(chat("<|im_end|>" * 1_000_000)),
+        400,
+        "maximum context length",
+    ),
+    Work(
+        "H4",
+        "a document of 15 million letters",
+        CONTEXT,
+        sent(chat(documents=[{"title": "a", "text": "b" * LETTERS}])),
+        400,
+        "maximum context length",
+    ),
+    Work(
+        "H4",
+        "500,000 letters, nearly as many as the context could take",
+        CONTEXT,
+        sent(chat("a b" * 170_000)),
+        400,
+        "maximum context length",
+    ),
+    Work(
+        "H4", "a short prompt beside two of 8 MB", LANES, beside_two(chat("<" * 8_000_000), chat("word " * 8_000)), 200
+    ),
+    Work(
+        "M3",
+        "arguments nested a million levels deep",
+        DEPTH,
+        sent(called('{"a":' * 1_000_000 + "1" + "}" * 1_000_000)),
+        400,
+        "levels deep",
+    ),
+    Work(
+        "M3",
+        "arguments nested 330 levels deep",
+        DEPTH,
+        sent(called('{"a":' * 330 + "1" + "}" * 330)),
+        400,
+        "levels deep",
+    ),
     Work("M3", "an opaque block nested 2,000 levels deep", DEPTH, sent(opaque("[" * 2000)), 400, "levels deep"),
     Work("M4", "10 million spaces", CONTEXT, sent(chat(" " * 10_000_000)), 400, "maximum context length"),
-    Work("M4", "500,000 spaces, which the context can take", "the reference tokenizer, where the fast one gives up", sent(chat(" " * 500_000)), 200),
     Work("H2", "a schema of 100,000 properties", VALUES, sent(schema(properties(100_000))), 400, "JSON values"),
     Work("H2", "a schema of 6,000 properties", SCHEMA, sent(schema(properties(6_000))), 200),
     Work("H2", "a schema of 200 patterns of 300 `\\w`", SCHEMA, sent(schema(properties(200, r"\w{300}"))), 200),
     Work("H2", "a schema whose references double 30 times", SCHEMA, sent(schema(doubled(30))), 200),
     Work("H2", "a regular expression of 5 MB", SCHEMA, sent(chat(guided_regex="a" * 5_000_000)), 400, "guided_regex"),
-    Work("H2", "256 tools of 200 properties", VALUES, sent(chat(tools=[{"type": "function", "function": {"name": f"f{n}", "parameters": properties(200)}} for n in range(256)])), 400, "JSON values"),
-    Work("M11", "64,000 tokens with 20 logprobs each, whole", "`limits.answer_bytes`, before a worker is asked", sent(chat(n=32, max_tokens=2000, ignore_eos=True, logprobs=True, top_logprobs=20)), 400, "answer_too_large"),
+    Work(
+        "H2",
+        "256 tools of 200 properties",
+        VALUES,
+        sent(
+            chat(
+                tools=[
+                    {"type": "function", "function": {"name": f"f{n}", "parameters": properties(200)}}
+                    for n in range(256)
+                ]
+            )
+        ),
+        400,
+        "JSON values",
+    ),
+    Work(
+        "M11",
+        "as many tokens with 20 logprobs each as are taken, whole",
+        "`limits.answer_bytes`",
+        sent(chat(n=8, max_tokens=1200, ignore_eos=True, logprobs=True, top_logprobs=20)),
+        200,
+    ),
+    Work(
+        "M11",
+        "64,000 tokens with 20 logprobs each, whole",
+        "`limits.answer_bytes`, before a worker is asked",
+        sent(chat(n=32, max_tokens=2000, ignore_eos=True, logprobs=True, top_logprobs=20)),
+        400,
+        "answer_too_large",
+    ),
 )

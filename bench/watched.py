@@ -3,8 +3,8 @@
     python bench/watched.py FILE late|callbacks serve --worker ...
 
 `late` leaves the process as it is and adds a timer of 5 ms to its event loop. `callbacks` has it run on asyncio's own loop, whose
-handles are Python and can be timed: the thread's CPU of each callback. Both write the worst so far into FILE, which is mapped, and
-which whoever reads it may set to zero.
+handles are Python and can be timed: the thread's CPU of each callback. Both write the worst so far into FILE, which is mapped,
+and which whoever reads it may set to zero.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Watch:
             run(handle)
             self.note(2, time.thread_time() - began)
 
-        asyncio.Handle._run = timed  # type: ignore[attr-defined]
+        setattr(asyncio.Handle, "_run", timed)  # noqa: B010  # a private method, which types know and let nobody replace
 
 
 def _waited_for_a_core() -> float:
@@ -80,7 +80,7 @@ def main() -> int:
             loop.call_soon(watch.tick, loop)
         return loop
 
-    uvloop.new_event_loop = new_loop
+    setattr(uvloop, "new_event_loop", new_loop)  # noqa: B010
     return gateway(arguments)
 
 

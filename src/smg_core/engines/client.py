@@ -145,8 +145,8 @@ class Reader:
     """One Generate call between transport and sink: decodes what is pushed, and is the `Call` that the sink's owner holds.
 
     A message that cannot be read, and a failure the engine sends in band, close the sink with that error and cancel the call;
-    what the engine still sends is not passed on. More than a slice of tokens is passed on slice by slice, others having their turn
-    between two; what comes meanwhile waits behind it, and so does all while the sink's owner has paused.
+    what the engine still sends is not passed on. More than a slice of tokens is passed on slice by slice, others having their
+    turn between two; what comes meanwhile waits behind it, and so does all while the sink's owner has paused.
     """
 
     __slots__ = ("_call", "_end", "_feed", "_over", "_paused", "_sink", "_slices", "_waiting")

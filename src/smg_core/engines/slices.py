@@ -32,8 +32,8 @@ def slices(outputs: Sequence[EngineOutput], most: int = SLICE) -> Iterator[list[
 
 
 def _parts(output: EngineOutput, most: int) -> Iterator[tuple[EngineOutput, int]]:
-    """An output in parts of at most `most`, with what each costs: what is said of the choice before its tokens is in the first, and
-    what is said of it as a whole in the last."""
+    """An output in parts of at most `most`, with what each costs: what is said of the choice before its tokens is in the first,
+    and what is said of it as a whole in the last."""
     a_token = _cost_of_a_token(output)
     size = max(1, most // a_token)
     count = len(output.ids)

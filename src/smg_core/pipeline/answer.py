@@ -312,8 +312,8 @@ class StreamedAnswer(Answer):
 
 
 class WholeAnswer(Answer):
-    """An answer that leaves in one piece; until then any loss of a worker can be mended. What has come is kept as the encoder holds
-    it and in no other form; of a turn that is over, the encoder is kept as it was then."""
+    """An answer that leaves in one piece; until then any loss of a worker can be mended. What has come is kept as the encoder
+    holds it and in no other form; of a turn that is over, the encoder is kept as it was then."""
 
     __slots__ = ("_encoder", "_make_encoder", "_settled", "_settled_started")
 

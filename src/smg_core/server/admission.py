@@ -3,19 +3,30 @@
 Pure counting. Above: handlers enter and leave; the server drains. Knows no request.
 """
 
+from collections.abc import Callable
+
 from smg_core.config import Config
 from smg_core.errors import Draining, Overloaded
 from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.compat import Compat
+from smg_core.server.bodies import Bodies
 
 __all__ = ["Admission", "compat_of", "request_limits"]
 
 
 class Admission:
-    """At most `most` requests at once; none once `draining`. `retry_after` is what those who are turned away are told, in
-    seconds."""
+    """At most `most` requests at once, and `pending_bytes` of all `bodies`; none once `draining`. `after_large`: see `Bodies`.
+    `retry_after` is what those who are turned away are told, in seconds."""
 
-    def __init__(self, most: int, retry_after: float = 1.0) -> None:
+    def __init__(
+        self,
+        most: int,
+        pending_bytes: int = 1 << 30,
+        *,
+        after_large: Callable[[], object] | None = None,
+        retry_after: float = 1.0,
+    ) -> None:
+        self.bodies = Bodies(pending_bytes, retry_after, after_large)
         self.in_flight = 0
         self.draining = False
         self.retry_after = retry_after

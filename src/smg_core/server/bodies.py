@@ -16,8 +16,8 @@ _LARGE = 4 << 20  # bytes that are worth being given back to the system
 
 
 class Held:
-    """One body: how much of it is held. A context manager, after which nothing is. `give_way` is called when it is to be given up;
-    the reader then finds `gave_way` and raises `refusal()`."""
+    """One body: how much of it is held. A context manager, after which nothing is. `give_way` is called when it is to be given
+    up; the reader then finds `gave_way` and raises `refusal()`."""
 
     __slots__ = ("_bodies", "gave_way", "give_way", "size")
 
@@ -48,8 +48,8 @@ class Held:
 
 
 class Bodies:
-    """At most `most` bytes at once; a body alone may have as many as its own bound lets it. `retry_after` is what a client is told
-    whose body has no room, in seconds. `after_large` is called when nothing is held any more, of what was large for a moment."""
+    """At most `most` bytes at once; a body alone may have as many as its own bound lets it. `retry_after` is what a client is
+    told whose body has no room, in seconds. `after_large` is called when nothing is held any more of what was large."""
 
     def __init__(self, most: int, retry_after: float = 1.0, after_large: Callable[[], object] | None = None) -> None:
         self.size = 0

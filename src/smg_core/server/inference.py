@@ -122,7 +122,7 @@ class Inference(Generic[D]):
 
     async def _admit(self, exchange: Exchange, request_id: str) -> D:
         self._gateway.admission.check_room()
-        with self._gateway.bodies.open() as held:
+        with self._gateway.admission.bodies.open() as held:
             return await self._decoded(exchange, request_id, held)
 
     async def _decoded(self, exchange: Exchange, request_id: str, held: Held) -> D:

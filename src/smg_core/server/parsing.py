@@ -40,7 +40,7 @@ def _handler(gateway: Runtime, parse: Parse) -> Handler:
         return served.parser if served is not None else None
 
     async def answer(exchange: Exchange) -> None:
-        with gateway.bodies.open() as held:
+        with gateway.admission.bodies.open() as held:
             parsed = await read(exchange, await exchange.body(gateway.body_bytes, held))
         if parsed is None:
             return

@@ -68,9 +68,9 @@ class Runtime:
         self.observer = observer or SilentObserver()
         self.registry = Registry(board)
         self.models: dict[str, ServedModel] = {}
-        self.admission = Admission(self.config.limits.concurrent_requests)
-        self.bodies = Bodies(
-            self.config.limits.pending_body_bytes, after_large=lambda: self.executor.large_ended()
+        limits = self.config.limits
+        self.admission = Admission(
+            limits.concurrent_requests, limits.pending_body_bytes, after_large=lambda: self.executor.large_ended()
         )
         self.started = False
         self._id_header = self.config.observability.request_id_header.lower()

@@ -343,8 +343,8 @@ def _output_logprobs(message: Any, ids: Sequence[int], most: int) -> Sequence[En
 
 
 class _Rows(Sequence[EngineLogprob]):
-    """The rows of `_output_logprobs`, each made when somebody asks for it: an answer that is not streamed has all its tokens in one
-    message."""
+    """The rows of `_output_logprobs`, each made when somebody asks for it: an answer that is not streamed has all its tokens in
+    one message."""
 
     def __init__(self, message: Any, ids: Sequence[int], most: int) -> None:
         self._message, self._ids = message, ids
