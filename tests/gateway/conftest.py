@@ -107,6 +107,21 @@ async def settled(house: House) -> None:
     assert [worker.in_flight for worker in gateway.registry] == [0] * len(gateway.registry)
 
 
+async def held_back(house: House) -> int:
+    """Wait until the engine makes no progress, and say how many tokens it was allowed."""
+    engine = house.engine
+    await eventually(lambda: engine.counters["tokens"])
+    same, before = 0, 0
+    async with asyncio.timeout(30):
+        while same < 50:
+            now = engine.counters["tokens"]
+            same = same + 1 if now == before else 0
+            before = now
+            await asyncio.sleep(0.002)
+    assert engine.counters["finished"] == 0
+    return before
+
+
 @pytest.fixture(params=["in process", "http"])
 def served(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Both ways of being served: a test that takes this runs once for each."""

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
-from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
+from tests.gateway.conftest import CHAT, House, body, eventually, held_back, in_process, over_http, settled
 from tests.peers import listening
 
 from smg_core import Config, Gateway
@@ -288,21 +288,6 @@ def connections(house: House) -> list[Any]:
 
 
 # ---------------------------------------------------------------------------------------------------------- slow readers
-
-
-async def held_back(house: House) -> int:
-    """Wait until the engine makes no progress, and say how many tokens it was allowed."""
-    engine = house.engine
-    await eventually(lambda: engine.counters["tokens"])
-    same, before = 0, 0
-    async with asyncio.timeout(30):
-        while same < 50:
-            now = engine.counters["tokens"]
-            same = same + 1 if now == before else 0
-            before = now
-            await asyncio.sleep(0.002)
-    assert engine.counters["finished"] == 0
-    return before
 
 
 async def test_the_engine_waits_for_a_slow_reader_who_then_gets_everything_over_http() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.gateway.conftest import House, body, eventually, over_http, settled
+from tests.gateway.conftest import House, body, eventually, held_back, over_http, settled
 from tests.gateway.fleet import CALM, Member, Prefer, Watching, fleet
 from tests.gateway.test_failures import taken_apart
 
@@ -278,7 +278,10 @@ HURRIED = Config(server=ServerConfig(drain_s=0.2), limits=LimitsConfig(response_
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
 
-async def test_a_stream_that_a_shutdown_cut_before_a_client_that_does_not_read_is_not_counted_as_well() -> None:
+async def test_a_stream_that_a_shutdown_cut_before_a_client_that_does_not_read_is_not_counted_as_well(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "uvicorn.error")
     endless = SimulatorConfig(rules=(Rule((), Reply(LONG * 5000)),))
     asking = json.dumps(body(stream=True)).encode()
     with socket.socket() as client:
@@ -287,11 +290,11 @@ async def test_a_stream_that_a_shutdown_cut_before_a_client_that_does_not_read_i
             client.connect(("127.0.0.1", int(house.url.rsplit(":", 1)[1])))
             client.sendall(HEAD % len(asking) + asking)
             await eventually(lambda: house.observer.of(FirstToken))
-            await asyncio.sleep(0.5)  # until nothing more fits between the two
+            await held_back(house)
             house.server._asked_to_leave()
             await eventually(lambda: house.server.should_exit)
-            await asyncio.sleep(1.5)  # uvicorn's patience
-            under_way = [task for task in asyncio.all_tasks() if "run_asgi" in repr(task)]
+            under_way = list(house.server.server_state.tasks)
+            await eventually(lambda: "Finished server process" in caplog.text, 60)  # uvicorn has cancelled what was left
             for task in under_way:
                 task.cancel()  # as the event loop's end does
             await asyncio.gather(*under_way, return_exceptions=True)
@@ -305,7 +308,7 @@ async def test_a_request_whose_body_a_shutdown_does_not_wait_for_is_counted() ->
     async with over_http(config=HURRIED) as house:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(house.url.rsplit(":", 1)[1]))
         writer.write(HEAD % 100 + b"{")
-        await asyncio.sleep(0.2)
+        await eventually(lambda: house.server.server_state.tasks)
         house.server._asked_to_leave()
         answer = await reader.read()
         writer.close()
