@@ -106,7 +106,7 @@ def _under_load(served: Served, answers: list[Answer]) -> Iterator[None]:
 def frozen(stage: Stage) -> str:
     """One of three engines is stopped under load, and wakes up again."""
     engines = [stage.simulate() for _ in range(3)]
-    flags = ("--workers-first-token-timeout-s", "2", "--policy", "least_requests")
+    flags = ("--timeouts-first-token-s", "2", "--policy", "least_requests")
     served = stage.gateway(*flags, engines=[port for port, _ in engines])
     answers: list[Answer] = []
     with _under_load(served, answers):
@@ -144,7 +144,7 @@ ENGINES = (
     Scene(
         "H5",
         "one of three engines frozen (SIGSTOP) at 25 requests/s",
-        "`workers.first_token_timeout_s`, `workers.probe_timeout_s`",
+        "`timeouts.first_token_s`, `workers.probe_timeout_s`",
         frozen,
     ),
     Scene(

@@ -164,7 +164,7 @@ def silent(stage: Stage) -> str:
 
 def unread(stage: Stage) -> str:
     """An answer that its client does not take."""
-    served = stage.gateway("--server-write-timeout-s", "1", "--limits-response-buffer-bytes", "4096")
+    served = stage.gateway("--timeouts-write-s", "1", "--limits-response-buffer-bytes", "4096")
     before = len(served.logged())
     asked = request(CHAT, chat(stream=True, max_tokens=32_000, ignore_eos=True, logprobs=True, top_logprobs=20))
     with connected(served.port, asked, small=True):
@@ -244,7 +244,7 @@ WIRE = (
     Scene("M5, M6", "one request to every kind of route", "`server.access_log` has a line for each", every_route),
     Scene("L13", "more connections than are taken", "`server.connections`", connections),
     Scene("L13", "half a head, and a body that drips", "`server.header_timeout_s`, `server.body_bytes_per_s`", silent),
-    Scene("L13", "an answer that nobody reads", "`server.write_timeout_s`", unread),
+    Scene("L13", "an answer that nobody reads", "`timeouts.write_s`", unread),
     Scene("L15", "SIGTERM under streams that take too long", "`server.drain_s`", leaving),
     Scene("M8", "`allowed_tools` in mode auto", "the tools are narrowed in every mode", allowed_tools),
     Scene("M10", "JSON mode and a stop string", "`structured.on_violation`", format_violation),

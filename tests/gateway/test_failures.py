@@ -14,7 +14,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually, in_process, se
 
 from smg_core import Config, Gateway
 from smg_core.config import RoutingConfig, TimeoutsConfig, WorkersConfig
-from smg_core.hooks import RequestFinished, Retrying, WorkerStateChanged
+from smg_core.hooks import AttemptEnded, RequestFinished, Retrying, WorkerStateChanged
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
@@ -373,3 +373,14 @@ async def test_a_post_to_a_gateway_whose_model_is_unknown_as_yet_says_so() -> No
         answer = await house.http.post(CHAT, json=body(model="anything"))
 
     error_of(answer, 503)
+
+
+@pytest.mark.parametrize("kind", ["refuse", "cut", "error", "silence", "garbage"])
+async def test_whatever_an_engine_fails_with_the_operator_is_told_what_it_was(kind: Any) -> None:
+    async with in_process(SAYS, config=Config(routing=RoutingConfig(retries=0))) as house:
+        house.engine.inject(Fault(kind))
+        answer = await house.chat()
+        (ended,) = house.observer.of(AttemptEnded)
+
+    assert answer.status_code >= 500
+    assert ended.detail

@@ -294,7 +294,9 @@ async def test_a_stream_that_a_shutdown_cut_before_a_client_that_does_not_read_i
             house.server._asked_to_leave()
             await eventually(lambda: house.server.should_exit)
             under_way = list(house.server.server_state.tasks)
-            await eventually(lambda: "Finished server process" in caplog.text, 60)  # uvicorn has cancelled what was left
+            await eventually(
+                lambda: "Finished server process" in caplog.text, 60
+            )  # uvicorn has cancelled what was left
             for task in under_way:
                 task.cancel()  # as the event loop's end does
             await asyncio.gather(*under_way, return_exceptions=True)

@@ -93,7 +93,7 @@ class Streaming:
         worker, seconds = step.chosen.worker, now - call.began
         outcome, detail = "ok" if attempt.state == "complete" else "abandoned", ""
         if attempt.error is not None:
-            outcome, detail = type(attempt.error).__name__, attempt.error.detail or ""
+            outcome, detail = type(attempt.error).__name__, attempt.error.detail or attempt.error.message
         impatient = run.timeouts.hasty and isinstance(attempt.error, EngineTimeout | WorkerGone)
         self._on_outcome(worker, None if impatient else attempt.error, seconds)
         for each in attempt.reader.finishes:

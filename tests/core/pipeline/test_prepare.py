@@ -122,6 +122,7 @@ def test_the_models_context_may_be_full_to_the_last_token_and_not_beyond() -> No
     assert (long.prompt_tokens, long.context_length) == (100, 100)
     assert isinstance(greedy, PromptTooLong)
     assert (greedy.prompt_tokens, greedy.requested) == (60, 41)
+    assert (long.param, greedy.param) == ("prompt", "sampling.max_tokens")
 
 
 def test_a_prompt_of_any_length_is_taken_where_no_context_is_known() -> None:

@@ -604,7 +604,9 @@ async def test_a_fleet_that_comes_back_with_another_model_under_the_name_it_had_
     assert "sim" not in served
 
 
-async def test_a_worker_that_comes_back_to_a_name_with_another_model_by_now_stays_out(other_folder: str) -> None:
+async def test_a_worker_that_comes_back_to_a_name_with_another_model_by_now_stays_out(
+    other_folder: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with SimulatedEngine(SAYS) as one, SimulatedEngine(SAYS) as two:
         config = attrs.evolve(ALERT, model=ModelConfig(name="chat"))
         specs = [WorkerSpec(one.target, name="one"), WorkerSpec(two.target, name="two")]
@@ -618,7 +620,7 @@ async def test_a_worker_that_comes_back_to_a_name_with_another_model_by_now_stay
             async with SimulatedEngine(other, listen=one.target.removeprefix("grpc://")):
                 await eventually(lambda: workers[0].state == "ready")
                 async with SimulatedEngine(SAYS, listen=two.target.removeprefix("grpc://")):
-                    await asyncio.sleep(1.5)
+                    await eventually(lambda: "worker two has not joined" in caplog.text)
                     states = [each.state for each in workers]
                     roots = house.gateway.models["chat"].root
                     answer = await house.chat("Hello there", model="chat")
