@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from PIL import Image, ImageOps
 
 from smg_multimodal.errors import BadMedia, MediaTooLarge
+from smg_multimodal.fast_decode import decoded
 from smg_multimodal.formats import DEFAULT_FORMATS, Header, read_header
 from smg_multimodal.types import Size
 
@@ -23,7 +24,8 @@ __all__ = ["ImageLimits", "animation_frames", "decode_image", "image_size", "pic
 
 _ROWS = 256
 """Rows that are laid on white at a time: what is in between takes memory for these alone."""
-
+_USUAL_SCANS = 16
+"""A JPEG of more scans is left to Pillow at once: a damaged file is decoded twice, as far as the damage."""
 
 _UNREADABLE = (
     OSError,
@@ -127,13 +129,19 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return whole
 
 
-def decode_image(data: bytes, limits: ImageLimits | None = None) -> Image.Image:
-    """The first frame of an encoded picture, upright, RGB, fully decoded.
+def decode_image(data: bytes, limits: ImageLimits | None = None, *, fast: bool = True) -> Image.Image:
+    """The first frame of an encoded picture, upright, RGB, fully decoded; by Pillow alone where not `fast`.
 
     Raises `MediaTooLarge` when a budget is exceeded (before decoding) and `BadMedia` when it does not decode.
     """
-    image = _open(data, picture_header(data, limits or ImageLimits()))
+    header = picture_header(data, limits or ImageLimits())
+    image = _open(data, header)
     try:
+        if fast and header.scans <= _USUAL_SCANS:
+            quick = decoded(data, image)
+            if quick is not None:
+                return to_rgb(quick)
+            image = _open(data, header)  # Pillow keeps what it was asked of a file before its pixels were read
         image.load()
         ImageOps.exif_transpose(image, in_place=True)
         return to_rgb(image)

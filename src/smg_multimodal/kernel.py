@@ -159,6 +159,7 @@ class Kernel:
         self._horizontal = cast("Func", exports["horizontal"])
         self._vertical = cast("Func", exports["vertical"])
         self._normalise = cast("Func", exports["normalise"])
+        self._unfilter = cast("Func", exports["unfilter"])
         self._buffer = memory.get_buffer_ptr(self._store)
         self._base = ctypes.addressof(self._buffer)
         self._bytes: NDArray[np.uint8] = np.frombuffer(memoryview(self._buffer), np.uint8)
@@ -217,6 +218,16 @@ class Kernel:
         steps = [step for loop in filled for step in (loop.count, loop.source, loop.destination, loop.channel)]
         self._words[: len(job) + len(steps)] = [*job, *steps]
         self._normalise(self._store)
+
+    def unfilter(self, *job: int) -> None:
+        """The module's `unfilter`."""
+        self._words[: len(job)] = job
+        self._unfilter(self._store)
+
+    def bytes_at(self, place: int, size: int) -> NDArray[np.uint8]:
+        """`size` bytes at `place`, not copied."""
+        self._check(place, size)
+        return self._bytes[place : place + size]
 
 
 _idle: list[Kernel] = []

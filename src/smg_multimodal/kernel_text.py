@@ -1,4 +1,5 @@
-"""The text of the kernel's WebAssembly module: Pillow's two resampling passes on bytes, and the writing of normalised floats.
+"""The text of the kernel's WebAssembly module: Pillow's two resampling passes on bytes, the writing of normalised floats, and the
+undoing of PNG's row filters.
 
 Above: `kernel`, which compiles it. Below: nothing. What the module needs several times, for rows, registers or loops, is written
 once: in what `_each` is given, `#` stands for the number and `@` for the one before it.
@@ -254,6 +255,136 @@ def _normalise() -> str:
     return _function("normalise", job, locals_, f"(local.set $last (i32.sub (local.get $run) (i32.const 4))) {body}")
 
 
+def _moved(name: str, pixel: int) -> str:
+    """`$name` with that pixel of four first."""
+    lanes = " ".join(str((4 * pixel + each) % 16) for each in range(16))
+    return f"(i8x16.shuffle {lanes} (local.get ${name}) (local.get ${name}))"
+
+
+_SHIFTED = """
+    (local.set $v (i8x16.add (local.get $v) (i8x16.shuffle {lanes} (v128.const i32x4 0 0 0 0) (local.get $v))))"""
+
+
+def _sub() -> str:
+    """The sum of all pixels up to each of four, and the last of those before them."""
+    made = ""
+    for step in (4, 8):
+        lanes = " ".join(str(each if each < step else 16 + each - step) for each in range(16))
+        made += _SHIFTED.format(lanes=lanes)
+    last = " ".join(str(12 + each % 4) for each in range(16))
+    return f"""{made}
+    (local.set $v (i8x16.add (local.get $v) (local.get $left)))
+    (local.set $left (i8x16.shuffle {last} (local.get $v) (local.get $v)))"""
+
+
+def _in_a_row(width: int) -> str:
+    """The first `width` bytes of `$p0` to `$p3`, two and two, in `$v` and `$w`."""
+    lanes = " ".join(str(each) for first in (0, 16) for each in range(first, first + width))
+    lanes += " 0" * (16 - 2 * width)
+    pair = f"(local.set $# (i8x16.shuffle {lanes} (local.get $p@) (local.get $p+)))"
+    return "".join(
+        pair.replace("#", name).replace("@", str(first)).replace("+", str(first + 1))
+        for name, first in (("v", 0), ("w", 2))
+    )
+
+
+def _average() -> str:
+    """Pixel by pixel. The complement of a mean rounded down is the mean, rounded up, of the complements."""
+    made = "(local.set $u (v128.not (local.get $u)))"
+    for pixel in range(4):
+        made += f"""
+    (local.set $p{pixel} (local.tee $left (i8x16.sub
+      (i8x16.avgr_u (local.get $left) {_moved("u", pixel)}) {_moved("v", pixel)})))"""
+    lanes = "0 1 2 3 4 5 6 7 16 17 18 19 20 21 22 23"
+    return f"""{made} {_in_a_row(4)}
+    (local.set $v (v128.not (i8x16.shuffle {lanes} (local.get $v) (local.get $w))))"""
+
+
+def _paeth() -> str:
+    """Pixel by pixel, in words: whichever of left, upper and upper left is nearest to left + upper - upper left."""
+    made = ""
+    for pixel in range(4):
+        made += f"""
+    (local.set $b (i16x8.extend_low_i8x16_u {_moved("u", pixel)}))
+    (local.set $e (i16x8.sub (local.get $b) (local.get $c)))
+    (local.set $d (i16x8.sub (local.get $left) (local.get $c)))
+    (local.set $near (i16x8.min_s
+      (i16x8.min_s (local.tee $pa (i16x8.abs (local.get $e))) (local.tee $pb (i16x8.abs (local.get $d))))
+      (i16x8.abs (i16x8.add (local.get $d) (local.get $e)))))
+    (local.set $p{pixel} (local.tee $left (v128.and (v128.const i16x8 255 255 255 255 255 255 255 255) (i16x8.add
+      (i16x8.extend_low_i8x16_u {_moved("v", pixel)})
+      (v128.bitselect (local.get $left)
+        (v128.bitselect (local.get $b) (local.get $c) (i16x8.eq (local.get $near) (local.get $pb)))
+        (i16x8.eq (local.get $near) (local.get $pa)))))))
+    (local.set $c (local.get $b))"""
+    return f"""{made} {_in_a_row(8)}
+    (local.set $v (i8x16.narrow_i16x8_u (local.get $v) (local.get $w)))"""
+
+
+def _unfilter() -> str:
+    """Filtered rows of a PNG of three or four bytes a pixel, to rows of four bytes a pixel; a fourth that is made is 255.
+
+    `step` is from row to row of `src`, `stride`, four times `width`, from row to row of `dst`, before which lies the row above.
+    A row's first byte is its filter, at most 4. Up to 12 bytes are written behind the last row."""
+    job = ("src", "rows", "width", "dst", "stride", "step", "bytes")
+    vectors = (
+        "spread",
+        "opaque",
+        "v",
+        "w",
+        "u",
+        "left",
+        "b",
+        "c",
+        "d",
+        "e",
+        "pa",
+        "pb",
+        "near",
+        "p0",
+        "p1",
+        "p2",
+        "p3",
+    )
+    locals_ = "(local $s i32) (local $t i32) (local $end i32) (local $filter i32) (local $four i32)"
+    locals_ += "".join(f"(local ${each} v128)" for each in vectors)
+
+    def row(number: int, work: str, *, begins: str = "") -> str:
+        return f"""
+        (if (i32.eq (local.get $filter) (i32.const {number})) (then {begins} (loop $pixels{number}
+          (local.set $v (i8x16.relaxed_swizzle (v128.load (local.get $s)) (local.get $spread)))
+          {work}
+          (v128.store (local.get $t) (v128.or (local.get $v) (local.get $opaque)))
+          (local.set $s (i32.add (local.get $s) (local.get $four)))
+          (br_if $pixels{number}
+            (i32.lt_u (local.tee $t (i32.add (local.get $t) (i32.const 16))) (local.get $end))))))"""
+
+    upper = "(local.set $u (v128.load (i32.sub (local.get $t) (local.get $stride))))"
+    nothing = "(local.set $left (v128.const i32x4 0 0 0 0)) (local.set $c (v128.const i32x4 0 0 0 0))"
+    everything = "(local.set $left (v128.const i32x4 -1 -1 -1 -1))"
+    body = f"""
+      (local.set $four (i32.shl (local.get $bytes) (i32.const 2)))
+      (local.set $spread (v128.const i8x16 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15))
+      (if (i32.eq (local.get $bytes) (i32.const 3)) (then
+        (local.set $spread (v128.const i8x16 0 1 2 -1 3 4 5 -1 6 7 8 -1 9 10 11 -1))
+        (local.set $opaque (v128.const i32x4 0xff000000 0xff000000 0xff000000 0xff000000))))
+      (loop $row
+        (local.set $filter (i32.load8_u (local.get $src)))
+        (local.set $s (i32.add (local.get $src) (i32.const 1)))
+        (local.set $t (local.get $dst))
+        (local.set $end (i32.add (local.get $dst) (local.get $stride)))
+        {row(0, "")}
+        {row(1, _sub(), begins=nothing)}
+        {row(2, upper + "(local.set $v (i8x16.add (local.get $v) (local.get $u)))")}
+        {row(3, upper + _average(), begins=everything)}
+        {row(4, upper + _paeth(), begins=nothing)}
+        (local.set $src (i32.add (local.get $src) (local.get $step)))
+        (local.set $dst (local.get $end))
+        (br_if $row (local.tee $rows (i32.sub (local.get $rows) (i32.const 1)))))"""
+    return _function("unfilter", job, locals_, body)
+
+
 def text(pages: int) -> str:
     """The module, with a memory of `pages` of 64 KiB that never grows."""
-    return f'(module (memory (export "memory") {pages} {pages}) {_horizontal()} {_vertical()} {_normalise()})'
+    functions = (_horizontal(), _vertical(), _normalise(), _unfilter())
+    return f'(module (memory (export "memory") {pages} {pages}) {" ".join(functions)})'

@@ -16,6 +16,7 @@ from PIL import Image
 
 from smg_multimodal.filters import FILTERS, PRECISION_BITS, Filter, Taps, kind_of, taps, taps_at_most
 from smg_multimodal.kernel import LINES, MEMORY, MIDDLE, OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel, Lent
+from smg_multimodal.rgbx import RgbxImage
 from smg_multimodal.types import Bytes8, Size
 
 __all__ = ["Colour", "pixels_are_lent", "resize_in_bands"]
@@ -134,6 +135,9 @@ class _Rows:
         self.width, self.height = image.size if fill is None else (max(image.size),) * 2
         self._fill = None if fill is None else np.frombuffer(bytes([*fill, 255]), np.int32)[0]
         self._whole: Lent | None = None
+        if isinstance(image, RgbxImage) and image.pixels is not None:
+            self._whole = Lent.of(image.pixels)
+            return
         with contextlib.suppress(ValueError):  # large pictures lie in several pieces
             self._whole = _lent(image)
 

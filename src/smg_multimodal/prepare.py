@@ -21,6 +21,7 @@ from smg_multimodal.costs import Cost, TensorBound, cost_of_clip, cost_of_pictur
 from smg_multimodal.decode import ImageLimits, picture_header
 from smg_multimodal.errors import BadMedia, MediaTooLarge, UnsupportedModel
 from smg_multimodal.expand import Expanded, ReadyItem, expand
+from smg_multimodal.fast_decode import prove
 from smg_multimodal.modalities import ClipProcessor, RecordingProcessor
 from smg_multimodal.prompts import PromptRule, Vocabulary
 from smg_multimodal.reader import MediaReader, PlainReader, needs_library
@@ -92,6 +93,7 @@ class Preparer:
         self.images: ImageProcessor | None = None if self.family.image is None else self.family.image(files)
         pictures = () if self.family.prompt is None else (self.family.prompt(files, vocabulary),)
         self._bound = None if self.images is None else TensorBound(self.images)
+        prove()
         self.rules = (*pictures, *self._other_rules(files, vocabulary))
         configurations = {Modality.VIDEO: files.clips, Modality.AUDIO: files.recordings}
         self._others = {
