@@ -16,7 +16,7 @@ from tests.multimodal.pictures import EVERY_FORMAT, Picture, encoded, pictures
 
 from smg_multimodal import fast_decode
 from smg_multimodal.decode import decode_image
-from smg_multimodal.errors import BadMedia
+from smg_multimodal.errors import MediaError
 from smg_multimodal.fast_jpeg import JpegDecoder
 from smg_multimodal.resample import BICUBIC, resize
 from smg_multimodal.rgbx import RgbxImage
@@ -62,7 +62,7 @@ def outcome(data: bytes, *, fast: bool) -> bytes | str:
     """The picture's size and pixels, or what is wrong with it."""
     try:
         image = decode_image(data, EVERY_FORMAT, fast=fast)
-    except BadMedia as error:
+    except MediaError as error:
         return str(error)
     return repr(image.size).encode() + image.tobytes()
 
