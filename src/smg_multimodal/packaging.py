@@ -68,10 +68,24 @@ class WireTensor:
         return self.data.nbytes
 
 
+_ROUNDED = 64 * 1024
+"""Floats that are rounded at a time: they stay in a core's cache from one step to the next."""
+
+
 def _bfloat16(array: Array) -> Array:
     """Round to nearest even, keeping the upper halves of the words."""
-    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
-    return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype("<u2")
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32).reshape(-1)
+    made = np.empty(array.shape, "<u2")
+    flat, odd = made.reshape(-1), np.empty(min(_ROUNDED, bits.size), np.uint32)
+    for start in range(0, bits.size, _ROUNDED):
+        block = bits[start : start + _ROUNDED]
+        rounded = odd[: block.size]
+        np.right_shift(block, 16, out=rounded)
+        np.bitwise_and(rounded, 1, out=rounded)
+        np.add(rounded, 0x7FFF, out=rounded)
+        np.add(rounded, block, out=rounded)
+        np.right_shift(rounded, 16, out=flat[start : start + _ROUNDED], casting="unsafe")
+    return made
 
 
 def wire_tensor(array: Array, dtype: str | None = None) -> WireTensor:
@@ -201,11 +215,11 @@ def _joined_tensors(prepared: Prepared, pairs: Sequence[tuple[Placeholder, Ready
     return collated
 
 
-def for_vllm(prepared: Prepared, dtype: str = "float32") -> tuple[VllmInputs, ...]:
+def for_vllm(prepared: Prepared, dtype: str = "float32", *, raw: bool = False) -> tuple[VllmInputs, ...]:
     """A request for vLLM, one record per modality, in the order in which they begin in the prompt.
 
     Pictures and clips may stand in one request. Recordings stand alone: its servicer (0.14) takes every batch that is no
-    clip for pictures. `dtype` is that of floats; uint8, for pixels that were left as they are, that of the pixels alone.
+    clip for pictures. `dtype` is that of floats; with `raw`, for pixels that were left as they are, those go as uint8.
     Raises `UnsupportedModel` for what it cannot be sent.
     """
     pairs = _in_prompt_order(prepared)
@@ -214,10 +228,10 @@ def for_vllm(prepared: Prepared, dtype: str = "float32") -> tuple[VllmInputs, ..
     modalities = tuple(dict.fromkeys(place.modality for place, _ in pairs))
     if len(modalities) > 1 and Modality.AUDIO in modalities:
         raise UnsupportedModel("vLLM takes no recordings beside pictures or clips in one request")
-    return tuple(_vllm_batch(prepared, modality, dtype) for modality in modalities)
+    return tuple(_vllm_batch(prepared, modality, dtype, raw=raw) for modality in modalities)
 
 
-def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str) -> VllmInputs:
+def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool) -> VllmInputs:
     pairs = [pair for pair in _in_prompt_order(prepared) if pair[0].modality is modality]
     primary, layouts, on_host = prepared.family.layout(modality)
     flat = {name: layout.sizes for name, layout in layouts.items() if isinstance(layout, Flat)}
@@ -243,10 +257,9 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str) -> VllmInput
     def called(name: str) -> str | None:
         return named(VLLM, prepared.family.name, modality, name)
 
-    others = "float32" if dtype == "uint8" else dtype
-    dtype = others if modality is Modality.AUDIO else dtype
+    pixels = "uint8" if raw and modality is not Modality.AUDIO else dtype
     wired = {
-        own: wire_tensor(array, dtype if name == primary else others)
+        own: wire_tensor(array, pixels if name == primary else dtype)
         for name, array in tensors.items()
         if (own := called(name)) is not None
     }

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import httpx
@@ -116,6 +116,18 @@ async def test_an_engine_that_normalises_pixels_itself_is_sent_their_bytes(qwen:
     pixels = seen(house).tensors["pixel_values"]
     assert (pixels.shape, pixels.dtype) == ((20 * 10, 3 * 2 * 14 * 14), "uint8")
     assert seen(house).tensors["image_grid_thw"].values == (1, 10, 20)
+
+
+@pytest.mark.parametrize(("encoder", "nbytes"), [("", 4), ("float32", 4), ("bfloat16", 2), ("float16", 2)])
+async def test_an_engine_is_sent_floats_of_the_type_that_it_would_make_of_them(
+    qwen: str, encoder: Literal["", "float32", "bfloat16", "float16"], nbytes: int
+) -> None:
+    simulator = SimulatorConfig(model_folder=qwen, encoder_dtype=encoder)
+    async with in_process(simulator, config=Config(workers=VLLM)) as house:
+        await asked(house, SHAPES, image_part(picture(280, 140)))
+
+    pixels = seen(house).tensors["pixel_values"]
+    assert (pixels.dtype, pixels.nbytes) == (encoder or "float32", 20 * 10 * 3 * 2 * 14 * 14 * nbytes)
 
 
 async def test_engines_of_one_model_may_differ_on_who_normalises_and_each_is_sent_what_it_takes(qwen: str) -> None:

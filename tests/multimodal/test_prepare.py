@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from families import FAMILIES, opened, reference_processor
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from recordings import clip, recording
 from transformers.models.llava_onevision.processing_llava_onevision import LlavaOnevisionProcessor
@@ -95,7 +97,7 @@ def test_pixels_left_to_the_engine_to_normalise_are_the_bytes_of_those_normalise
     ours, raw = (Preparer(each, WORDS) for each in (files, files.unnormalised()))
     ids = [1, ours.rules[0].anchor, 2]
     done, bare = (each.prepare(ids, [Media(data)]) for each in (ours, raw))
-    (packed,) = for_vllm(bare, "uint8")
+    (packed,) = for_vllm(bare, raw=True)
 
     assert packed.pixel_values.dtype == "uint8"
     assert {tensor.dtype for tensor in packed.tensors.values()} <= {"int64"}
@@ -296,7 +298,7 @@ def test_clips_of_omni_models_stay_within_the_models_own_bounds(name: str) -> No
 
 
 def test_features_of_recordings_stay_floats_where_pixels_go_as_bytes() -> None:
-    (sound,) = for_vllm(phi4(Media(tone(1.0), Modality.AUDIO)), "uint8")
+    (sound,) = for_vllm(phi4(Media(tone(1.0), Modality.AUDIO)), raw=True)
     assert sound.pixel_values.dtype == "float32"
 
 
@@ -338,6 +340,25 @@ def test_tensors_are_lent_not_copied_where_they_can_be() -> None:
     assert wire_tensor(np.zeros((0, 3), np.float32)).nbytes == 0
     with pytest.raises(UnsupportedModel):
         wire_tensor(array, "complex64")
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, min_value=-(2.0**100), max_value=2.0**100), min_size=1))
+def test_bfloat16_is_the_nearest_there_is_and_of_two_the_even_one(values: list[float]) -> None:
+    array = np.array(values, np.float32)
+    sent = np.frombuffer(wire_tensor(array, "bfloat16").data, "<u2").astype(np.uint32)
+    for bits, value in zip(sent.tolist(), values, strict=True):
+        around = np.array([bits - 1 & 0xFFFF, bits, bits + 1 & 0xFFFF], np.uint32) << 16
+        below, got, above = around.view(np.float32).astype(np.float64).tolist()
+        others = [each for each in (below, above) if np.isfinite(each)]
+        assert all(abs(got - value) <= abs(each - value) for each in others)
+        assert bits % 2 == 0 or all(abs(got - value) < abs(each - value) for each in others)
+
+
+def test_a_long_tensor_is_rounded_as_its_parts_are() -> None:
+    array = np.random.default_rng(1).normal(size=(3, 50_000)).astype(np.float32)
+    whole = wire_tensor(array, "bfloat16")
+    parts = [bytes(wire_tensor(row, "bfloat16").data) for row in array]
+    assert (whole.shape, bytes(whole.data)) == ((3, 50_000), b"".join(parts))
 
 
 def test_low_detail_costs_fewer_tokens_and_has_a_key_of_its_own() -> None:

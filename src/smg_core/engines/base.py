@@ -186,7 +186,8 @@ class EngineFacts:
     to. `logprobs`: whether it gives any, and then at most `max_logprobs` alternatives (None: no limit known).
     `media`: the kinds ("image", "video", "audio") it says it takes; None: it cannot say, the model's files decide.
     `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
-    normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses.
+    normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses. `floats`:
+    how wide tensors of floats are best sent; a narrower type than float32 is one that it rounds them to anyway.
     `shared_memory`: id of the shared memory it sees, "" for none.
     `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can.
     `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its data-parallel ranks. `loads`,
@@ -209,6 +210,7 @@ class EngineFacts:
     media_together: frozenset[str] = frozenset()
     normalizes: bool = False
     resizes: Literal["pil", "torch"] = "pil"
+    floats: Literal["float32", "bfloat16", "float16"] = "float32"
     shared_memory: str = ""
     context_length: int = 0
     block_size: int = 0
@@ -428,10 +430,10 @@ class RequestMedia(Protocol):
 class MediaPacking(Protocol):
     """How one dialect wants media: what its row in `engines.dialects` gives beside the codec."""
 
-    def pack(self, prepared: "Prepared", normalizes: bool) -> RequestMedia:
-        """What `smg_multimodal` prepared for one request, as this dialect sends it. `normalizes` is the engine's fact: pixels
-        then go as they are, one byte a value. Raises smg_multimodal's UnsupportedModel for what the dialect cannot carry.
-        Copies tensors: not on an event loop."""
+    def pack(self, prepared: "Prepared", facts: EngineFacts) -> RequestMedia:
+        """What `smg_multimodal` prepared for one request, as this dialect sends it to an engine of these facts: where it
+        normalises, pixels go as they are, one byte a value; floats go as `facts.floats`. Raises smg_multimodal's
+        UnsupportedModel for what the dialect cannot carry. Copies tensors: not on an event loop."""
         ...
 
 

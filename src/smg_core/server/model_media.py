@@ -211,7 +211,7 @@ class ModelMedia:
         packing = dialect(facts.dialect).packing
         if packing is None:
             raise UnsupportedModel(f"engines of the dialect {facts.dialect} take no media")
-        return packing().pack(prepared, facts.normalizes)
+        return packing().pack(prepared, facts)
 
     async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> Loan | None:
         """`Lender.lend`, where memory is shared at all."""

@@ -53,6 +53,7 @@ class About:
     constraints: tuple[str, ...]
     memory: str = ""
     normalizes: bool = False
+    encoder_dtype: str = ""
 
 
 class Face(Protocol):
@@ -243,6 +244,7 @@ class VllmFace:
             server_type="vllm-grpc",
             shm_namespace_id=about.memory,
             mm_device_do_normalize=about.normalizes,
+            multimodal_encoder_dtype=about.encoder_dtype,
             data_parallel_size=1,
             block_size=about.block_size,
             max_num_seqs=about.batch,

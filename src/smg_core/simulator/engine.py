@@ -49,7 +49,7 @@ class SimulatorConfig:
     More than `max_n` and `max_logprobs`, and kinds of constraint other than `constraints`, are refused. `keep_requests` bounds
     what it remembers for tests. `tls_*` are PEM files; with `tls_client_ca` clients must show a certificate of it.
     `generation_model` False makes it an embedding model. `vllm_servicer` is whose habits it has in the vLLM dialect; with
-    `normalizes` it says there that it wants pixels as bytes.
+    `normalizes` it says there that it wants pixels as bytes, with `encoder_dtype` which floats its encoder works with.
     """
 
     model: str = "sim"
@@ -74,6 +74,7 @@ class SimulatorConfig:
     generation_model: bool = True
     vllm_servicer: Literal["python", "rust"] = "python"
     normalizes: bool = False
+    encoder_dtype: Literal["", "float32", "bfloat16", "float16"] = ""
     tls_certificate: str = ""
     tls_key: str = ""
     tls_client_ca: str = ""

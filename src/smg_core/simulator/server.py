@@ -406,6 +406,7 @@ class SimulatedEngine:
             constraints=self.config.constraints,
             memory=namespace(),
             normalizes=self.config.normalizes,
+            encoder_dtype=self.config.encoder_dtype,
         )
 
     async def loads(self, face: Face, message: bytes, context: Any) -> bytes:

@@ -2,13 +2,14 @@
 
 import io
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 from PIL import Image
 from smg_grpc_proto.generated import vllm_engine_pb2 as vllm
 
 from smg_core.engines._pb import engine_pb2 as neutral
-from smg_core.engines.base import EngineRequest
+from smg_core.engines.base import EngineFacts, EngineRequest
 from smg_core.engines.dialects import DIALECTS, dialect
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
@@ -45,9 +46,20 @@ def sent(name: str, media: object) -> bytes:
     return dialect(name).codec().generate(request)
 
 
-@pytest.mark.parametrize(("normalizes", "dtype"), [(False, "float32"), (True, "uint8")])
-def test_vllm_is_sent_pixels_as_bytes_where_it_normalises(normalizes: bool, dtype: str) -> None:
-    media = dialect("vllm").packing().pack(prepared(normalizes=normalizes), normalizes)
+@pytest.mark.parametrize(
+    ("normalizes", "floats", "dtype"),
+    [
+        (False, "float32", "float32"),
+        (True, "float32", "uint8"),
+        (False, "bfloat16", "bfloat16"),
+        (True, "float16", "uint8"),
+    ],
+)
+def test_vllm_is_sent_pixels_as_bytes_where_it_normalises_and_floats_as_wide_as_it_takes_them(
+    normalizes: bool, floats: Literal["float32", "bfloat16", "float16"], dtype: str
+) -> None:
+    facts = EngineFacts("vllm", normalizes=normalizes, floats=floats)
+    media = dialect("vllm").packing().pack(prepared(normalizes=normalizes), facts)
     got = vllm.GenerateRequest.FromString(sent("vllm", media)).mm_inputs
 
     assert got.pixel_values.dtype == dtype
@@ -58,7 +70,7 @@ def test_vllm_is_sent_pixels_as_bytes_where_it_normalises(normalizes: bool, dtyp
 
 
 def test_the_neutral_contract_is_sent_each_item_and_lends_nothing() -> None:
-    media = dialect("neutral").packing().pack(prepared(normalizes=False), False)
+    media = dialect("neutral").packing().pack(prepared(normalizes=False), EngineFacts("any"))
     (got,) = neutral.GenerateRequest.FromString(sent("neutral", media)).media
 
     assert {tensor.name: tensor.dtype for tensor in got.tensors} == {
@@ -72,7 +84,7 @@ def test_the_neutral_contract_is_sent_each_item_and_lends_nothing() -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 def test_media_packed_for_another_dialect_are_refused(name: str) -> None:
     (other,) = set(DIALECTS) - {name}
-    media = dialect(other).packing().pack(prepared(normalizes=False), False)
+    media = dialect(other).packing().pack(prepared(normalizes=False), EngineFacts("any"))
 
     with pytest.raises(UnsupportedParameter) as caught:
         sent(name, media)

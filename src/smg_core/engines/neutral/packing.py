@@ -6,6 +6,7 @@ text models does not.
 
 import attrs
 
+from smg_core.engines.base import EngineFacts
 from smg_core.engines.neutral.media import NeutralRequestMedia
 from smg_multimodal.packaging import for_items
 from smg_multimodal.prepare import Prepared
@@ -17,6 +18,7 @@ __all__ = ["NeutralPacking"]
 class NeutralPacking:
     """The contract's `MediaPacking`."""
 
-    def pack(self, prepared: Prepared, normalizes: bool) -> NeutralRequestMedia:
-        """Each item by itself, as float32. The contract has no word for engines that normalise, so `normalizes` is False."""
+    def pack(self, prepared: Prepared, facts: EngineFacts) -> NeutralRequestMedia:
+        """Each item by itself, as float32: the contract has no word for engines that normalise, or take floats otherwise."""
+        del facts
         return NeutralRequestMedia(for_items(prepared))

@@ -5,7 +5,7 @@ package smg-grpc-proto. Its GetModelInfo and GetServerInfo have words for some f
 others.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 from smg_grpc_proto.generated import common_pb2 as common
@@ -46,6 +46,9 @@ FACTS = EngineFacts(
 )
 """What vLLM can be asked over this wire where its own answers have no word for it."""
 
+_FLOATS: dict[str, Literal["bfloat16", "float16"]] = {"bfloat16": "bfloat16", "float16": "float16"}
+"""What it may call its encoder's type. Servicers that name it (0.14 on) take tensors of it, and cast wider ones to it."""
+
 
 def _health(message: bytes) -> bool:
     return bool(parse(pb.HealthCheckResponse, message).healthy)
@@ -68,6 +71,7 @@ def _facts(message: bytes) -> EngineFacts:
     return attrs.evolve(
         FACTS,
         normalizes=info.mm_device_do_normalize,
+        floats=_FLOATS.get(info.multimodal_encoder_dtype, "float32"),
         shared_memory=info.shm_namespace_id,
         block_size=info.block_size,
         ranks=max(1, info.data_parallel_size),

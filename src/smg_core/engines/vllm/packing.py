@@ -6,6 +6,7 @@ row, which imports this module when media are first to be packed: it needs numpy
 
 import attrs
 
+from smg_core.engines.base import EngineFacts
 from smg_core.engines.vllm.media import VllmRequestMedia
 from smg_multimodal.packaging import for_vllm
 from smg_multimodal.prepare import Prepared
@@ -17,6 +18,6 @@ __all__ = ["VllmPacking"]
 class VllmPacking:
     """vLLM's `MediaPacking`."""
 
-    def pack(self, prepared: Prepared, normalizes: bool) -> VllmRequestMedia:
-        """A batch for each modality; pixels as bytes for an engine that normalises them itself, else everything as float32."""
-        return VllmRequestMedia(for_vllm(prepared, "uint8" if normalizes else "float32"))
+    def pack(self, prepared: Prepared, facts: EngineFacts) -> VllmRequestMedia:
+        """A batch for each modality; pixels as bytes for an engine that normalises them, floats as wide as it takes them."""
+        return VllmRequestMedia(for_vllm(prepared, facts.floats, raw=facts.normalizes))

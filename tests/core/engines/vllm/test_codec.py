@@ -491,14 +491,25 @@ def test_default_sampling_that_is_no_object_is_garbled(text: str) -> None:
 
 def test_the_facts_are_the_dialects_table_with_what_the_engine_says() -> None:
     message = pb.GetServerInfoResponse(
-        data_parallel_size=2, block_size=32, shm_namespace_id="boot:25", mm_device_do_normalize=True
+        data_parallel_size=2,
+        block_size=32,
+        shm_namespace_id="boot:25",
+        mm_device_do_normalize=True,
+        multimodal_encoder_dtype="bfloat16",
     )
 
     facts = CODEC.describes.parse(message.SerializeToString())
 
     assert (facts.dialect, facts.ranks, facts.block_size) == ("vllm", 2, 32)
-    assert (facts.shared_memory, facts.normalizes) == ("boot:25", True)
-    assert attrs.evolve(facts, ranks=1, block_size=0, shared_memory="", normalizes=False) == CODEC.facts
+    assert (facts.shared_memory, facts.normalizes, facts.floats) == ("boot:25", True, "bfloat16")
+    unsaid = attrs.evolve(facts, ranks=1, block_size=0, shared_memory="", normalizes=False, floats="float32")
+    assert unsaid == CODEC.facts
+
+
+@pytest.mark.parametrize("said", ["", "float32", "float64", "torch.bfloat16"])
+def test_an_encoder_of_another_type_is_sent_single_precision(said: str) -> None:
+    message = pb.GetServerInfoResponse(multimodal_encoder_dtype=said)
+    assert CODEC.describes.parse(message.SerializeToString()).floats == "float32"
 
 
 def test_an_engine_that_says_nothing_has_the_dialects_table() -> None:
