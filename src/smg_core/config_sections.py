@@ -365,7 +365,13 @@ class MediaConfig:
     )
     timeout_s: float = option(10.0, "Seconds that fetching one item may take.", at_least=0.1, at_most=600)
     fetches: int = option(32, "Items fetched at once, over all requests.", at_least=1, at_most=1024)
-    threads: int = option(2, "Items decoded and processed at once, over all models.", at_least=1, at_most=256)
+    threads: int | None = option(
+        None,
+        "Items decoded and processed at once, over all models, by each process; without it four for every three cores, so that "
+        "the three quarters that a tenant may have are all cores.",
+        at_least=1,
+        at_most=256,
+    )
     processes: int = option(
         2,
         "Clips, recordings and pictures that may take long, decoded at once beside those, each in a process that can be stopped.",

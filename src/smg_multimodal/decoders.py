@@ -16,6 +16,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from smg_multimodal.budget import Claim
 from smg_multimodal.costs import Cost
 from smg_multimodal.errors import MediaBusy
+from smg_multimodal.kernel import keep
 from smg_multimodal.places import Places
 from smg_multimodal.workers import DecoderProcesses
 
@@ -63,6 +64,7 @@ class Decoders:
         clip_seconds: float = 30.0,
         wait_seconds: float = 10.0,
     ) -> None:
+        keep(threads)
         self.pool = ThreadPoolExecutor(threads, "smg-media")
         self._apart = ThreadPoolExecutor(processes, "smg-media-apart")
         self.processes = DecoderProcesses(idle=processes, seconds=seconds, clip_seconds=clip_seconds)

@@ -9,7 +9,6 @@ in threads so that the event loop goes on.
 
 import asyncio
 import contextlib
-import hashlib
 import socket
 import ssl
 import threading
@@ -24,6 +23,7 @@ from typing import TypeVar
 import httpx
 
 from smg_multimodal.budget import ByteCount, Claim
+from smg_multimodal.content import digest_of
 from smg_multimodal.costs import Cost, cost_of_measuring
 from smg_multimodal.decoders import Decoders
 from smg_multimodal.egress import EgressRules, Target, base64_bytes, data_url, is_bare_base64, site_of
@@ -46,10 +46,6 @@ _WALKED_HERE = 64 * 1024
 """Files up to this length have their headers read on the event loop."""
 
 _HEADERS = {"accept": "image/*,video/*,audio/*;q=0.9,*/*;q=0.1", "accept-encoding": "identity"}
-
-
-def _sha256(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:

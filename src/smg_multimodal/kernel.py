@@ -41,6 +41,7 @@ __all__ = [
     "attempted",
     "borrowed",
     "compiled",
+    "keep",
 ]
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,8 @@ SLACK = 256
 """Bytes that vector loads may touch after the last one meant."""
 
 _PAGE = 64 * 1024
-_INSTANCES = 4
-"""Instances kept while nobody uses them."""
+_MOST_KEPT = 16
+"""Instances that are kept at most while nobody uses them, however many threads there are."""
 
 
 class KernelFailed(RuntimeError):
@@ -66,9 +67,15 @@ class KernelFailed(RuntimeError):
 
 
 class _Health:
-    """Whether the kernel failed in this process."""
+    """Whether the kernel failed in this process, and how many instances are kept while nobody uses them."""
 
     broken = False
+    kept = 4
+
+
+def keep(threads: int) -> None:
+    """So many threads will want an instance at once: keep one for each, up to 16."""
+    _Health.kept = max(_Health.kept, min(threads, _MOST_KEPT))
 
 
 def _give_up(error: BaseException) -> None:
@@ -246,7 +253,7 @@ def borrowed() -> Iterator[Kernel]:
             kernel = Kernel(parts)
     with _failures():
         yield kernel  # one that failed is not used again
-    if len(_idle) < _INSTANCES:
+    if len(_idle) < _Health.kept:
         _idle.append(kernel)
 
 

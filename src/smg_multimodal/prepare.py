@@ -16,7 +16,7 @@ from PIL import __version__ as pillow_version
 
 from smg_multimodal.clips import ClipFacts
 from smg_multimodal.collate import joined
-from smg_multimodal.content import DigestMemory, FeatureCache, content_key
+from smg_multimodal.content import DigestMemory, FeatureCache, Noted, content_key
 from smg_multimodal.costs import Cost, TensorBound, cost_of_clip, cost_of_picture, cost_of_recording
 from smg_multimodal.decode import ImageLimits, picture_header
 from smg_multimodal.errors import BadMedia, MediaTooLarge, UnsupportedModel
@@ -122,9 +122,14 @@ class Preparer:
         return self._key(media, self._digests.digest(media.data))
 
     def known_key(self, media: Media) -> bytes | None:
-        """`key` if that takes no hashing of long content; else None, and the caller hashes in a thread for `noted_key`."""
+        """`key` if that takes no going through long content; else None, and the caller has `digest_of` do so in a thread, with
+        the `candidate` that there is, for `noted_key`."""
         digest = self._digests.recognise(media.data)
         return None if digest is None else self._key(media, digest)
+
+    def candidate(self, media: Media) -> Noted | None:
+        """Content seen before that may be that of `media`."""
+        return self._digests.candidate(media.data)
 
     def noted_key(self, media: Media, digest: bytes) -> bytes:
         """`key` of media whose content has the sha256 `digest`, which is remembered."""

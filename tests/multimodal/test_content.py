@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from smg_multimodal.content import DigestMemory, FeatureCache, content_key
+from smg_multimodal.content import DigestMemory, FeatureCache, Noted, content_key, digest_of
 from smg_multimodal.types import ItemFeatures, Size
 
 
@@ -45,6 +45,25 @@ def test_long_content_is_recognised_only_after_it_was_noted() -> None:
     assert memory.recognise(data) is None
     memory.note(data, hashlib.sha256(data).digest())
     assert memory.recognise(bytes(40_000)) == hashlib.sha256(data).digest()
+
+
+def test_content_that_takes_long_to_compare_is_left_to_a_thread_unless_it_is_the_very_same() -> None:
+    memory, data = DigestMemory(), bytes(3 << 20)
+    made = memory.note(data, hashlib.sha256(data).digest())
+    copy = bytes(bytearray(data))
+    assert memory.recognise(data) == made
+    assert memory.recognise(copy) is None
+    assert memory.candidate(copy) == Noted(data, made)
+    assert digest_of(copy, memory.candidate(copy)) == made
+
+
+@given(st.integers(0, (2 << 20) + 9), st.integers(0, 255))
+def test_one_byte_tells_content_from_what_it_resembles(place: int, value: int) -> None:
+    data = bytes((2 << 20) + 10)
+    other = bytearray(data)
+    other[place] = value
+    found = digest_of(bytes(other), Noted(data, b"noted"))
+    assert found == (b"noted" if value == 0 else hashlib.sha256(bytes(other)).digest())
 
 
 class CacheAgainstAList(RuleBasedStateMachine):

@@ -7,6 +7,7 @@ more. Above: server.onboarding says which models there are. Below: tokenizer, pa
 
 import asyncio
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
@@ -206,7 +207,8 @@ class ModelLoader:
             return None
         loop = asyncio.get_running_loop()
         if self._media is None:
-            self._media = await loop.run_in_executor(self._pool, GatewayMedia, self._config.media)
+            processes = self._config.server.processes or os.cpu_count() or 1
+            self._media = await loop.run_in_executor(self._pool, GatewayMedia, self._config.media, processes)
             self._stack.push_async_callback(self._close_media)
         service = partial(self._media.service, name, bundle.folder, bundle.model_config, bundle.tokenizer)
         return await loop.run_in_executor(self._pool, service)

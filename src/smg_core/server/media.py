@@ -8,6 +8,7 @@ a model may take media.
 
 import json
 import logging
+import os
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ from smg_multimodal.fetch import Fetcher, FetchLimits
 from smg_multimodal.prepare import Preparer
 from smg_multimodal.registry import ModelFiles
 
-__all__ = ["GatewayMedia", "ModelMedia"]
+__all__ = ["GatewayMedia", "ModelMedia", "decoder_threads"]
 
 log = logging.getLogger("smg.media")
 
@@ -55,11 +56,12 @@ class _Vocabulary:
 class GatewayMedia:
     """What the models of one gateway share."""
 
-    def __init__(self, config: MediaConfig) -> None:
+    def __init__(self, config: MediaConfig, processes: int = 1) -> None:
+        """`processes` is how many gateways like this one share the cores."""
         files = config.cache_bytes // _FILES_SHARE
         self._config = config
         self._decoders = Decoders(
-            threads=config.threads,
+            threads=config.threads or decoder_threads(_cores(), processes),
             processes=config.processes,
             memory=config.decode_bytes,
             tensors=config.tensor_bytes,
@@ -145,6 +147,16 @@ class GatewayMedia:
         await self._fetcher.close()
         if self._shared is not None:
             self._shared.memory.close()
+
+
+def decoder_threads(cores: int, processes: int) -> int:
+    """How many items are processed at once where nothing is set: as many as make a tenant's share, three quarters, all cores."""
+    return max(2, -(-4 * -(-cores // processes) // 3))
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _rules(config: MediaConfig) -> EgressRules:
