@@ -1,21 +1,28 @@
 """Encoded bytes to tensors, ours beside transformers' PIL processor, one thread each, interleaved.
 
-    OMP_NUM_THREADS=1 python bench/multimodal/bench.py [--family qwen2.5-vl ...] [--rounds 7] [--json out.json]
+    OMP_NUM_THREADS=1 python bench/multimodal/bench.py [--family qwen2.5-vl ...] [--rounds 7] [--json out.json] [--report]
 
 For every family, three sizes and two containers: the least and the median of the rounds of both, their ratio, the cost of
-decoding alone, which any pipeline that decodes with Pillow pays, the peak of what is allocated beside the decoded picture as a
-multiple of the output, and what an image costs that was seen before. Times are processor time, which on one thread is the time
-that passes on an idle machine; a busy one disturbs it less. `resident` is the same peak as the operating system sees it, in a
-process of its own: the growth of the resident set from the decoded picture to its highest, over the output. The reference gets
-the same bytes and opens them as transformers does. Families without a PIL processor are listed without one.
+decoding alone, by our decoders and by Pillow's, the peak of what is allocated beside the decoded picture as a multiple of the
+output, and what an image costs that was seen before, beside one pass of sha256 over its bytes.
+
+Times are processor time, which on one thread is the time that passes on an idle machine; a busy one disturbs it less. `resident` is
+the same peak as the operating system sees it, in a process of its own: the growth of the resident set from the decoded picture to
+its highest, over the output. The reference gets
+the same bytes and opens them as transformers does. Families without a PIL processor are listed without one. Then eight pictures
+of one request, by one thread and by as many as there are by default: in time that passes, which others on the machine lengthen.
+`--report` writes all of it into docs/multimodal/performance.md, from this run or from what --json kept.
 """
 
 import argparse
+import asyncio
 import ctypes
 import gc
+import hashlib
 import io
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -33,15 +40,22 @@ import numpy as np  # noqa: E402
 from PIL import Image  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "multimodal")]
+sys.path[:0] = [str(ROOT / "tests" / "multimodal"), str(ROOT / "bench" / "multimodal")]
 
+import report  # noqa: E402
 from families import FAMILIES, opened, reference_processor  # noqa: E402
 
 from smg_multimodal.decode import decode_image  # noqa: E402
+from smg_multimodal.decoders import Decoders  # noqa: E402
+from smg_multimodal.fetch import Fetcher, MediaLoader, Source  # noqa: E402
 from smg_multimodal.prepare import Media, Preparer  # noqa: E402
 from smg_multimodal.registry import ModelFiles, family_of  # noqa: E402
 
 SIZES = ((224, 224), (1280, 720), (3840, 2160))
+PAGE = ROOT / "docs" / "multimodal" / "performance.md"
+_SHORT_PIXELS = 100_000
+"""Pictures of fewer are measured several times a round: a call is over before a processor has warmed to it."""
+_TOGETHER = ("qwen2.5-vl", ((1280, 720), (3840, 2160)), 8)
 
 
 class Words:
@@ -67,15 +81,16 @@ def photograph(size: tuple[int, int], container: str) -> bytes:
     return out.getvalue()
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Milliseconds of processor time of one call."""
+def timed(work: Callable[[], object], calls: int = 1) -> float:
+    """Milliseconds of processor time of one call, the mean of `calls`."""
     gc.collect()
     gc.disable()
     start = time.process_time()
-    work()
+    for _ in range(calls):
+        work()
     taken = (time.process_time() - start) * 1e3
     gc.enable()
-    return taken
+    return taken / calls
 
 
 def processor_and_bytes(name: str, size: tuple[int, int], container: str) -> tuple[Any, bytes]:
@@ -131,19 +146,24 @@ def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any =
     works: dict[str, Callable[[], object]] = {
         "ours": lambda: ours.collate([ours.item(decode_image(data))]),
         "decode": lambda: decode_image(data),
+        "pillow": lambda: decode_image(data, fast=False),
+        "digest": lambda: hashlib.sha256(data).digest(),
         "seen": lambda: preparer.ready(Media(copies.pop())),
     }
     if tv is not None:
         works["tv"] = lambda: tv(images=[opened(data)], return_tensors="pt", **family.call)
     if theirs is not None:
         works["pil"] = lambda: theirs(images=[opened(data)], return_tensors="np", **family.call)
-    copies = [bytes(bytearray(data)) for _ in range(rounds + 1)]  # equal bytes, as another request would bring them
+    calls = 5 if size[0] * size[1] < _SHORT_PIXELS else 1
+    copies = [
+        bytes(bytearray(data)) for _ in range(calls * rounds + 1)
+    ]  # equal bytes, as other requests would bring them
     for work in works.values():
         work()
     taken: dict[str, list[float]] = {key: [] for key in works}
     for _ in range(rounds):
         for key, work in works.items():
-            taken[key].append(timed(work))
+            taken[key].append(timed(work, calls))
     item = ours.item(decode_image(data))
     decoded = decode_image(data)
     made = {"family": name, "size": f"{size[0]}x{size[1]}", "container": container, "bytes": len(data)}
@@ -152,6 +172,37 @@ def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any =
     made["peak"] = peak(lambda: ours.item(decoded)) / item.nbytes
     made["resident"] = resident(name, data) if container == "JPEG" else None
     made["tokens"] = item.tokens
+    return made
+
+
+async def passed(loader: MediaLoader, pictures: list[bytes]) -> float:
+    """Milliseconds from a request's pictures to their tensors."""
+    start = time.perf_counter()
+    await loader.load([Source(data=each) for each in pictures])
+    return (time.perf_counter() - start) * 1e3
+
+
+def together(rounds: int) -> list[dict[str, Any]]:
+    """Eight pictures of one request, none seen before, by one thread and by the default number of them."""
+    from smg_core.server.media import cores, decoder_threads
+
+    name, sizes, count = _TOGETHER
+    family = FAMILIES[name]
+    files = ModelFiles(family.model, family.preprocessor, family.processor)
+    threads = decoder_threads(cores(), 1)
+    made = []
+    for size, container in [(size, container) for size in sizes for container in ("JPEG", "PNG")]:
+        data = photograph(size, container)
+        taken: dict[int, list[float]] = {1: [], threads: []}
+        for _ in range(rounds):
+            for each, times in taken.items():
+                decoders, fetcher = Decoders(threads=each, memory=4 << 30, tensors=4 << 30), Fetcher()
+                loader = MediaLoader(Preparer(files, Words()), fetcher, decoders=decoders)
+                # bytes behind the end are no part of a picture, but of what it is recognised by
+                times.append(asyncio.run(passed(loader, [data + bytes([number]) for number in range(count)])))
+                decoders.close()
+        least = {"one_min": min(taken[1]), "all_min": min(taken[threads]), "threads": threads}
+        made.append({"family": name, "size": f"{size[0]}x{size[1]}", "container": container, **least})
     return made
 
 
@@ -172,33 +223,47 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--torchvision", action="store_true", help="in an environment that has it")
     parser.add_argument("--resident", metavar="FAMILY", help="one figure, of the picture on standard input")
+    parser.add_argument("--report", action="store_true", help="write docs/multimodal/performance.md")
+    parser.add_argument("--measured", type=Path, help="what --json kept of an earlier run, for --report")
+    parser.add_argument(
+        "--torchvision-times", type=Path, help="what --json kept of a run with --torchvision, for --report"
+    )
     options = parser.parse_args()
     if options.resident:
         print(resident_here(options.resident))
         return
-    head = ("ours", "PIL", "ratio", "decode", "peak", "resident", "seen us")
+    measured = json.loads(options.measured.read_text()) if options.measured else measure(options)
+    if options.json:
+        options.json.write_text(json.dumps(measured, indent=1))
+    if options.report:
+        times = options.torchvision_times
+        report.rewrite(PAGE, measured, json.loads(times.read_text()) if times else None)
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """All rows, printed as they are made."""
+    about = {**report.machine(), "rounds": options.rounds, "python": platform.python_version()}
+    head = ("ours", "PIL", "ratio", "decode", "Pillow", "peak", "resident", "seen us")
     print(f"{'family':16} {'image':15} " + " ".join(f"{each:>8}" for each in head))
     rows = []
     for name in options.family:
         tv = torchvision_processor(name) if options.torchvision else None
         for size in SIZES:
             for container in ("JPEG", "PNG"):
-                made = row(name, size, container, options.rounds, tv)
-                rows.append(made)
-                grown = "" if made["resident"] is None else f"{made['resident']:.2f}"
-                theirs = (
-                    f"{made['pil_min']:8.1f} {made['ours_min'] / made['pil_min']:8.2f}"
-                    if "pil_min" in made
-                    else " " * 17
-                )
-                print(
-                    f"{name:16} {made['size']:>9} {container:5} {made['ours_min']:8.1f} {theirs} {made['decode_min']:8.1f}"
-                    f" {made['peak']:8.2f} {grown:>8} {made['seen_min'] * 1e3:8.0f}"
-                    + (f" torchvision {made['tv_min']:.1f}" if "tv_min" in made else ""),
-                    flush=True,
-                )
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+                rows.append(row(name, size, container, options.rounds, tv))
+                print(line(rows[-1]), flush=True)
+    return {"machine": about, "rows": rows, "together": [] if options.torchvision else together(options.rounds)}
+
+
+def line(made: dict[str, Any]) -> str:
+    """A row as it is printed."""
+    grown = "" if made["resident"] is None else f"{made['resident']:.2f}"
+    theirs = f"{made['pil_min']:8.1f} {made['ours_min'] / made['pil_min']:8.2f}" if "pil_min" in made else " " * 17
+    beside = f" torchvision {made['tv_min']:.1f} {made['ours_min'] / made['tv_min']:.2f}" if "tv_min" in made else ""
+    return (
+        f"{made['family']:16} {made['size']:>9} {made['container']:5} {made['ours_min']:8.1f} {theirs} {made['decode_min']:8.1f} "
+        f"{made['pillow_min']:8.1f} {made['peak']:8.2f} {grown:>8} {made['seen_min'] * 1e3:8.0f}{beside}"
+    )
 
 
 if __name__ == "__main__":

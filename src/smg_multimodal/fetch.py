@@ -360,7 +360,8 @@ class MediaLoader:
     async def _key(self, media: Media) -> bytes:
         key = self._preparer.known_key(media)
         if key is None:
-            digest = await asyncio.get_running_loop().run_in_executor(self._pool, _sha256, media.data)
+            candidate = self._preparer.candidate(media)
+            digest = await asyncio.get_running_loop().run_in_executor(self._pool, digest_of, media.data, candidate)
             key = self._preparer.noted_key(media, digest)
         return key
 

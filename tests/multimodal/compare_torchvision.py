@@ -403,7 +403,7 @@ def main() -> int:
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(found, indent=1))
-    times = json.loads(options.times.read_text()) if options.times else []
+    times = json.loads(options.times.read_text())["rows"] if options.times else []
     page = report(found, times)
     if options.report:
         options.report.write_text(page)

@@ -1,6 +1,7 @@
 # Environments of their own for what needs torch. Included by the Makefile or used alone:
 #   make -f tests/multimodal/environments.mk multimodal-references    rewrites tests/multimodal/references.json.gz (torch, CPU)
 #   make -f tests/multimodal/environments.mk multimodal-torchvision   compares with torchvision, writes docs/multimodal/torchvision.md
+#   make -f tests/multimodal/environments.mk multimodal-figures       measures, writes docs/multimodal/performance.md
 #   make -f tests/multimodal/environments.mk multimodal-all           every picture of the corpus against the PIL backend
 #   make -f tests/multimodal/environments.mk tiny-qwen2-vl            a model for `make test-real`, and transformers' answers
 
@@ -10,9 +11,10 @@ TORCHVISION_ENV ?= .venv-torchvision
 TINY_QWEN2_VL ?= build/tiny-qwen2-vl
 MULTIMODAL_PINS = transformers==5.23.0 pillow==13.0.0 numpy==2.4.6 'pybase64>=1.4' 'wasmtime>=36'
 TORCHVISION_PINS = torch==2.14.1 torchvision==0.29.1
+FAST_PINS = 'isal>=1.8' 'simplejpeg>=1.9'
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: multimodal-references multimodal-torchvision multimodal-torchvision-env multimodal-all tiny-qwen2-vl
+.PHONY: multimodal-references multimodal-torchvision multimodal-torchvision-env multimodal-figures multimodal-all tiny-qwen2-vl
 
 $(MULTIMODAL_ENV)/bin/python:
 	$(MULTIMODAL_PYTHON) -m venv $(MULTIMODAL_ENV)
@@ -25,7 +27,7 @@ multimodal-references: $(MULTIMODAL_ENV)/bin/python
 	$(MULTIMODAL_ENV)/bin/python tests/multimodal/make_references.py
 
 multimodal-torchvision-env: $(TORCHVISION_ENV)/bin/python
-	$(TORCHVISION_ENV)/bin/pip install --quiet $(TORCHVISION_PINS) $(MULTIMODAL_PINS)
+	$(TORCHVISION_ENV)/bin/pip install --quiet $(TORCHVISION_PINS) $(MULTIMODAL_PINS) $(FAST_PINS)
 
 multimodal-torchvision: multimodal-torchvision-env
 	mkdir -p build
@@ -33,6 +35,13 @@ multimodal-torchvision: multimodal-torchvision-env
 		--json build/torchvision-times.json
 	$(ONE_THREAD) PYTHONPATH=src $(TORCHVISION_ENV)/bin/python tests/multimodal/compare_torchvision.py \
 		--times build/torchvision-times.json --report docs/multimodal/torchvision.md
+
+multimodal-figures: multimodal-torchvision-env
+	mkdir -p build
+	$(ONE_THREAD) PYTHONPATH=src $(TORCHVISION_ENV)/bin/python bench/multimodal/bench.py --torchvision --rounds 3 \
+		--json build/torchvision-times.json
+	$(ONE_THREAD) PYTHONPATH=src .venv/bin/python bench/multimodal/bench.py --rounds 4 --json build/times.json \
+		--torchvision-times build/torchvision-times.json --report
 
 tiny-qwen2-vl: multimodal-torchvision-env
 	$(TORCHVISION_ENV)/bin/python tests/real/make_tiny_qwen2_vl.py $(TINY_QWEN2_VL)

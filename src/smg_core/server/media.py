@@ -32,7 +32,7 @@ from smg_multimodal.fetch import Fetcher, FetchLimits
 from smg_multimodal.prepare import Preparer
 from smg_multimodal.registry import ModelFiles
 
-__all__ = ["GatewayMedia", "ModelMedia", "decoder_threads"]
+__all__ = ["GatewayMedia", "ModelMedia", "cores", "decoder_threads"]
 
 log = logging.getLogger("smg.media")
 
@@ -61,7 +61,7 @@ class GatewayMedia:
         files = config.cache_bytes // _FILES_SHARE
         self._config = config
         self._decoders = Decoders(
-            threads=config.threads or decoder_threads(_cores(), processes),
+            threads=config.threads or decoder_threads(cores(), processes),
             processes=config.processes,
             memory=config.decode_bytes,
             tensors=config.tensor_bytes,
@@ -154,7 +154,7 @@ def decoder_threads(cores: int, processes: int) -> int:
     return max(2, -(-4 * -(-cores // processes) // 3))
 
 
-def _cores() -> int:
+def cores() -> int:
     """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
