@@ -6,12 +6,12 @@ For every family, three sizes and two containers: the least and the median of th
 decoding alone, by our decoders and by Pillow's, the peak of what is allocated beside the decoded picture as a multiple of the
 output, and what an image costs that was seen before, beside one pass of sha256 over its bytes.
 
-Times are processor time, which on one thread is the time that passes on an idle machine; a busy one disturbs it less. `resident` is
-the same peak as the operating system sees it, in a process of its own: the growth of the resident set from the decoded picture to
-its highest, over the output. The reference gets
-the same bytes and opens them as transformers does. Families without a PIL processor are listed without one. Then eight pictures
-of one request, by one thread and by as many as there are by default: in time that passes, which others on the machine lengthen.
-`--report` writes all of it into docs/multimodal/performance.md, from this run or from what --json kept.
+Times are processor time, which on one thread is the time that passes on an idle machine; a busy one disturbs it less.
+`resident` is the same peak as the operating system sees it, in a process of its own: the growth of the resident set from the
+decoded picture to its highest, over the output. The reference gets the same bytes and opens them as transformers does. Families
+without a PIL processor are listed without one. Then eight pictures of one request, by one thread and by as many as there are by
+default: in time that passes, which others on the machine lengthen. `--report` writes all of it into
+docs/multimodal/performance.md, from this run or from what --json kept of an earlier one.
 """
 
 import argparse
