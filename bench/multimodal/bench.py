@@ -137,7 +137,7 @@ def peak(work: Callable[[], Any]) -> float:
 
 
 def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any = None) -> dict[str, Any]:
-    """One line of the table; `tv` is the family's torchvision processor where that is measured too."""
+    """One line of the table; `tv` is the family's torchvision processor where ours is measured beside that."""
     family = FAMILIES[name]
     files = ModelFiles(family.model, family.preprocessor, family.processor)
     ours, data = processor_and_bytes(name, size, container)
@@ -152,7 +152,7 @@ def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any =
     }
     if tv is not None:
         works["tv"] = lambda: tv(images=[opened(data)], return_tensors="pt", **family.call)
-    if theirs is not None:
+    elif theirs is not None:
         works["pil"] = lambda: theirs(images=[opened(data)], return_tensors="np", **family.call)
     calls = 5 if size[0] * size[1] < _SHORT_PIXELS else 1
     copies = [
@@ -170,7 +170,7 @@ def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any =
     for key, values in taken.items():
         made[f"{key}_min"], made[f"{key}_median"] = min(values), statistics.median(values)
     made["peak"] = peak(lambda: ours.item(decoded)) / item.nbytes
-    made["resident"] = resident(name, data) if container == "JPEG" else None
+    made["resident"] = resident(name, data) if container == "JPEG" and tv is None else None
     made["tokens"] = item.tokens
     return made
 
@@ -221,7 +221,7 @@ def main() -> None:
     parser.add_argument("--family", nargs="*", default=list(FAMILIES))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--torchvision", action="store_true", help="in an environment that has it")
+    parser.add_argument("--torchvision", action="store_true", help="beside that instead, in an environment that has it")
     parser.add_argument("--resident", metavar="FAMILY", help="one figure, of the picture on standard input")
     parser.add_argument("--report", action="store_true", help="write docs/multimodal/performance.md")
     parser.add_argument("--measured", type=Path, help="what --json kept of an earlier run, for --report")
@@ -248,6 +248,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     rows = []
     for name in options.family:
         tv = torchvision_processor(name) if options.torchvision else None
+        if options.torchvision and tv is None:
+            continue
         for size in SIZES:
             for container in ("JPEG", "PNG"):
                 rows.append(row(name, size, container, options.rounds, tv))
