@@ -46,8 +46,6 @@ import report  # noqa: E402
 from families import FAMILIES, opened, reference_processor  # noqa: E402
 
 from smg_multimodal.decode import decode_image  # noqa: E402
-from smg_multimodal.decoders import Decoders  # noqa: E402
-from smg_multimodal.fetch import Fetcher, MediaLoader, Source  # noqa: E402
 from smg_multimodal.prepare import Media, Preparer  # noqa: E402
 from smg_multimodal.registry import ModelFiles, family_of  # noqa: E402
 
@@ -175,8 +173,10 @@ def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any =
     return made
 
 
-async def passed(loader: MediaLoader, pictures: list[bytes]) -> float:
+async def passed(loader: Any, pictures: list[bytes]) -> float:
     """Milliseconds from a request's pictures to their tensors."""
+    from smg_multimodal.fetch import Source
+
     start = time.perf_counter()
     await loader.load([Source(data=each) for each in pictures])
     return (time.perf_counter() - start) * 1e3
@@ -185,6 +185,8 @@ async def passed(loader: MediaLoader, pictures: list[bytes]) -> float:
 def together(rounds: int) -> list[dict[str, Any]]:
     """Eight pictures of one request, none seen before, by one thread and by the default number of them."""
     from smg_core.server.media import cores, decoder_threads
+    from smg_multimodal.decoders import Decoders
+    from smg_multimodal.fetch import Fetcher, MediaLoader
 
     name, sizes, count = _TOGETHER
     family = FAMILIES[name]
