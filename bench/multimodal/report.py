@@ -111,17 +111,22 @@ def _seen(rows: Sequence[Row]) -> list[str]:
 def _together(runs: Sequence[Row]) -> list[str]:
     if not runs:
         return []
+    title = (
+        "Eight pictures of one request, milliseconds that pass from the request to its tensors, and in brackets those of all "
+        "processors; the round that passed quickest. Time that passes is shared with whatever else the machine does:"
+    )
     lines = [
         "",
-        "Eight pictures of one request, milliseconds that pass from the request to its tensors; the least of the rounds:",
+        title,
         "",
-        "| picture | one thread | as many as there are by default | of one thread's time |",
+        "| picture | one thread | as many as by default | of one thread's time |",
         "|---|---|---|---|",
     ]
     for run in runs:
         ratio = run["all_min"] / run["one_min"]
         lines.append(
-            f"| {run['size']} {run['container']} | {run['one_min']:.1f} | {run['all_min']:.1f} ({run['threads']}) | {ratio:.2f} |"
+            f"| {run['size']} {run['container']} | {run['one_min']:.0f} ({run['one_busy']:.0f}) | "
+            f"{run['threads']} threads: {run['all_min']:.0f} ({run['all_busy']:.0f}) | {ratio:.2f} |"
         )
     return lines
 
