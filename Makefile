@@ -5,6 +5,7 @@
 #   make test-interop  the HTTP/2 transport against a gRPC server under Node.js
 #   make test-real     the client tests against a real engine: ENGINE=grpc://host:port
 #                      MODEL=build/tiny-qwen2-vl (by make tiny-qwen2-vl) runs those with pictures, for an engine with that model
+#   make multimodal-figures       what a picture costs, measured beside transformers on Pillow and on torchvision
 #   make multimodal-torchvision   pictures compared with transformers on torchvision, in an environment of its own (6 GB)
 #   make check         lint, format, types, architecture, generated files
 #   make docs          write the generated pages, run the snippets, follow the links; docs/matrix.md is of the last make test

@@ -204,8 +204,9 @@ def together(rounds: int) -> list[dict[str, Any]]:
                 times.append(asyncio.run(passed(loader, [data + bytes([number]) for number in range(count)])))
                 decoders.close()
         (one, one_busy), (several, several_busy) = min(taken[1]), min(taken[threads])
-        least = {"one_min": one, "one_busy": one_busy, "all_min": several, "all_busy": several_busy, "threads": threads}
-        made.append({"family": name, "size": f"{size[0]}x{size[1]}", "container": container, **least})
+        least = {"one_min": one, "one_busy": one_busy, "all_min": several, "all_busy": several_busy}
+        about = {"size": f"{size[0]}x{size[1]}", "container": container, "threads": threads, "load": os.getloadavg()[0]}
+        made.append({"family": name, **about, **least})
     return made
 
 

@@ -113,20 +113,21 @@ def _together(runs: Sequence[Row]) -> list[str]:
         return []
     title = (
         "Eight pictures of one request, milliseconds that pass from the request to its tensors, and in brackets those of all "
-        "processors; the round that passed quickest. Time that passes is shared with whatever else the machine does:"
+        "processors; the round that passed quickest. Time that passes is shared with whatever else the machine does; `load` is "
+        "how many threads of the whole machine wanted a core:"
     )
     lines = [
         "",
         title,
         "",
-        "| picture | one thread | as many as by default | of one thread's time |",
-        "|---|---|---|---|",
+        "| picture | one thread | as many as by default | of one thread's time | load |",
+        "|---|---|---|---|---|",
     ]
     for run in runs:
         ratio = run["all_min"] / run["one_min"]
         lines.append(
             f"| {run['size']} {run['container']} | {run['one_min']:.0f} ({run['one_busy']:.0f}) | "
-            f"{run['threads']} threads: {run['all_min']:.0f} ({run['all_busy']:.0f}) | {ratio:.2f} |"
+            f"{run['threads']} threads: {run['all_min']:.0f} ({run['all_busy']:.0f}) | {ratio:.2f} | {run['load']:.1f} |"
         )
     return lines
 
