@@ -164,7 +164,13 @@ def row(name: str, size: tuple[int, int], container: str, rounds: int, tv: Any =
             taken[key].append(timed(work, calls))
     item = ours.item(decode_image(data))
     decoded = decode_image(data)
-    made = {"family": name, "size": f"{size[0]}x{size[1]}", "container": container, "bytes": len(data)}
+    made = {
+        "family": name,
+        "size": f"{size[0]}x{size[1]}",
+        "container": container,
+        "bytes": len(data),
+        "rounds": rounds,
+    }
     for key, values in taken.items():
         made[f"{key}_min"], made[f"{key}_median"] = min(values), statistics.median(values)
     made["peak"] = peak(lambda: ours.item(decoded)) / item.nbytes
@@ -228,6 +234,9 @@ def main() -> None:
     parser.add_argument("--torchvision", action="store_true", help="beside that instead, in an environment that has it")
     parser.add_argument("--resident", metavar="FAMILY", help="one figure, of the picture on standard input")
     parser.add_argument("--report", action="store_true", help="write docs/multimodal/performance.md")
+    parser.add_argument(
+        "--again", action="store_true", help="add the rounds to those of the rows that --json has already"
+    )
     parser.add_argument("--measured", type=Path, help="what --json kept of an earlier run, for --report")
     parser.add_argument(
         "--torchvision-times", type=Path, help="what --json kept of a run with --torchvision, for --report"
@@ -237,6 +246,8 @@ def main() -> None:
         print(resident_here(options.resident))
         return
     measured = json.loads(options.measured.read_text()) if options.measured else measure(options)
+    if options.json and options.again:
+        measured = added(json.loads(options.json.read_text()), measured)
     if options.json:
         options.json.write_text(json.dumps(measured, indent=1))
     if options.report:
@@ -259,6 +270,17 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 rows.append(row(name, size, container, options.rounds, tv))
                 print(line(rows[-1]), flush=True)
     return {"machine": about, "rows": rows, "together": [] if options.torchvision else together(options.rounds)}
+
+
+def added(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """What was measured before, with the rounds of the rows that were measured again: the least of both."""
+    again = {tuple(each[key] for key in ("family", "size", "container")): each for each in now["rows"]}
+    rows = []
+    for each in before["rows"]:
+        other = again.get(tuple(each[key] for key in ("family", "size", "container")), {})
+        least = {key: min(each[key], other[key]) for key in each if key.endswith("_min") and key in other}
+        rows.append({**each, **least, "rounds": each["rounds"] + other.get("rounds", 0)})
+    return {**before, "rows": rows, "together": now["together"] or before["together"]}
 
 
 def line(made: dict[str, Any]) -> str:

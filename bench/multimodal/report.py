@@ -33,11 +33,13 @@ def machine() -> dict[str, Any]:
     return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0], "versions": found}
 
 
-def _where(about: dict[str, Any], what: str) -> str:
+def _where(measured: dict[str, Any]) -> str:
+    about, rounds = measured["machine"], sorted({row["rounds"] for row in measured["rows"]})
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     return (
-        f"{what}: {about['cpu']}, {about['cores']} cores, load {about['load']:.1f} when the run began; "
-        f"Python {about['python']}, {versions}; the least of {about['rounds']} rounds."
+        f"Measured on {about['cpu']}, {about['cores']} cores, load {about['load']:.1f} when the run began; "
+        f"Python {about['python']}, {versions}; the least of {rounds[0]} rounds"
+        f"{f', of up to {rounds[-1]} where a row was measured again' if len(rounds) > 1 else ''}."
     )
 
 
@@ -144,7 +146,7 @@ def _against_torchvision(measured: dict[str, Any]) -> list[str]:
         "",
         "### Beside torchvision",
         "",
-        _where(measured["machine"], "Measured on"),
+        _where(measured),
         "",
         found,
         "",
@@ -181,7 +183,7 @@ def _table(rows: Sequence[Row]) -> list[str]:
 def figures(measured: dict[str, Any], torchvision: dict[str, Any] | None) -> str:
     """The part between the marks."""
     rows = measured["rows"]
-    lines = [_where(measured["machine"], "Measured on"), "", *_against_pil(rows), *_seen(rows)]
+    lines = [_where(measured), "", *_against_pil(rows), *_seen(rows)]
     lines += _together(measured["together"])
     if torchvision is not None:
         lines += _against_torchvision(torchvision)

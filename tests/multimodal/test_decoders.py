@@ -9,11 +9,12 @@ from PIL import Image
 from vocabulary import TestVocabulary
 
 from smg_core.server.media import decoder_threads
-from smg_multimodal.decode import ImageLimits, decode_image
+from smg_multimodal.decode import ImageLimits
 from smg_multimodal.decoders import Decoders
 from smg_multimodal.egress import EgressRules
 from smg_multimodal.fetch import Fetcher, MediaLoader, Source
 from smg_multimodal.prepare import Preparer
+from smg_multimodal.reader import PlainReader
 from smg_multimodal.registry import ModelFiles
 
 
@@ -37,15 +38,16 @@ async def test_eight_pictures_of_one_request_are_decoded_by_all_cores_at_once(te
     cores = 4
     together = threading.Barrier(cores, timeout=30)  # breaks unless as many decode at once
 
-    def decode(data: bytes, limits: ImageLimits) -> Image.Image:
-        together.wait()
-        return decode_image(data, limits)
+    class Together(PlainReader):
+        def picture(self, data: bytes, limits: ImageLimits) -> Image.Image:
+            together.wait()
+            return super().picture(data, limits)
 
     family = FAMILIES["qwen2.5-vl"]
     files = ModelFiles(family.model, family.preprocessor, family.processor)
     decoders, fetcher = Decoders(threads=decoder_threads(cores, 1)), Fetcher(EgressRules())
     try:
-        loader = MediaLoader(Preparer(files, TestVocabulary(), decode=decode), fetcher, decoders=decoders)
+        loader = MediaLoader(Preparer(files, TestVocabulary(), reader=Together()), fetcher, decoders=decoders)
         _, items = await loader.load([Source(data=picture(shade)) for shade in range(8)], tenant=tenant)
     finally:
         decoders.close()
