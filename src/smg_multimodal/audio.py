@@ -19,6 +19,7 @@ from smg_multimodal.types import Array, Float32, ItemFeatures, Modality, Size
 __all__ = [
     "Phi4AudioProcessor",
     "WhisperProcessor",
+    "check_samples",
     "halved_twice",
     "mel_filters",
     "read_wave",
@@ -68,11 +69,8 @@ def mel_filters(bins: int, mels: int, low: float, high: float, rate: int, *, kal
     return filters * (2.0 / (corners[2:] - corners[:-2]))[None]
 
 
-def _frames(samples: Doubles, length: int, hop: int) -> Doubles:
-    return np.lib.stride_tricks.sliding_window_view(samples, length)[::hop]
-
-
-def _check(samples: Float32, most: float, rate: int) -> None:
+def check_samples(samples: Float32, most: float, rate: int) -> None:
+    """Refuse what is no mono recording of finite samples, or one of more than `most` seconds."""
     if samples.ndim != 1 or not len(samples) or not np.isfinite(samples).all():
         raise BadRecording("the recording must be mono, not empty, and finite")
     _check_length(len(samples), most, rate)
@@ -115,15 +113,20 @@ class WhisperProcessor:
 
     def log_mel(self, samples: Float32) -> Float32:
         """(mels, samples // hop) floats: log10 power, floored eight below its highest, scaled to about [-1, 1]."""
-        padded = np.pad(samples, self.fft // 2, mode="reflect").astype(np.float64)
-        window = np.hanning(self.fft + 1)[:-1]
-        spectrum = np.fft.rfft(_frames(padded, self.fft, self.hop) * window).astype(np.complex64)
-        power = np.abs(spectrum, dtype=np.float64) ** 2.0
-        filters = mel_filters(self.fft // 2 + 1, self.mels, 0.0, 8000.0, self.rate)
-        loud = np.log10(np.maximum(1e-10, np.dot(filters.T, power.T))).astype(np.float32)[:, :-1]
+        padded = np.pad(samples, self.fft // 2, mode="reflect")
+        filters = mel_filters(self.fft // 2 + 1, self.mels, 0.0, 8000.0, self.rate).T
+        frames = np.lib.stride_tricks.sliding_window_view(padded, self.fft)[:: self.hop][:-1]
+        loud = np.empty((self.mels, len(frames)), np.float32)
+        for start in range(0, len(frames), _BLOCK):
+            loud[:, start : start + _BLOCK] = self._loudness(frames[start : start + _BLOCK], filters)
         return np.asarray(
             (np.maximum(loud, loud.max() - np.float32(8.0)) + np.float32(4.0)) / np.float32(4.0), np.float32
         )
+
+    def _loudness(self, frames: Float32, filters: Doubles) -> Doubles:
+        spectrum = np.fft.rfft(frames.astype(np.float64) * np.hanning(self.fft + 1)[:-1]).astype(np.complex64)
+        power = np.abs(spectrum, dtype=np.float64) ** 2.0
+        return np.asarray(np.log10(np.maximum(1e-10, np.dot(filters, power.T))))
 
     def _padded(self, samples: Float32) -> tuple[Float32, int]:
         """The samples that features are made of, and how many frames of these are real."""
@@ -137,7 +140,7 @@ class WhisperProcessor:
 
     def item(self, samples: Float32) -> ItemFeatures:
         """The tensors of one mono recording at `rate`."""
-        _check(samples, self.longest, self.rate)
+        check_samples(samples, self.longest, self.rate)
         kept, frames = self._padded(samples)
         if len(kept) <= self.fft // 2:
             raise BadRecording(f"the recording has fewer than {self.fft // 2 + 1} samples")
@@ -172,7 +175,7 @@ class Phi4AudioProcessor:
 
     def item(self, samples: Float32) -> ItemFeatures:
         """The tensors of one mono recording at `rate`."""
-        _check(samples, self.longest, self.rate)
+        check_samples(samples, self.longest, self.rate)
         if len(samples) < self.window:
             raise BadRecording(f"the recording has fewer than {self.window} samples")
         frames = np.lib.stride_tricks.sliding_window_view(samples.astype(np.float32), self.window)[:: self.hop]

@@ -57,13 +57,19 @@ def _places(ids: "array[int]", rule: PromptRule, count: int) -> list[_Place]:
         raise PlaceholderMismatch(f"the prompt has {more} {rule.modality} placeholders ({rule.text}) for {count} items")
     places = []
     for index, position in enumerate(found):
-        enclosed = (
-            rule.around is not None
-            and 0 < position < len(ids) - 1
-            and (ids[position - 1], ids[position + 1]) == rule.around
-        )
-        places.append(_Place(position - enclosed, position + 1 + enclosed, rule, index))
+        before, after = _enclosing(ids, position, rule)
+        places.append(_Place(position - before, position + 1 + after, rule, index))
     return places
+
+
+def _enclosing(ids: "array[int]", position: int, rule: PromptRule) -> tuple[int, int]:
+    """How many tokens before and after the anchor at `position` are replaced with it."""
+    if rule.around is None or position == 0 or ids[position - 1] != rule.around[0]:
+        return 0, 0
+    if rule.around[1] is None:
+        return 1, 0
+    enclosed = position < len(ids) - 1 and ids[position + 1] == rule.around[1]
+    return int(enclosed), int(enclosed)
 
 
 class _Output:

@@ -39,8 +39,9 @@ class ModelFiles:
 
     @property
     def recordings(self) -> Mapping[str, Any]:
-        """The feature extractor's configuration of recordings: preprocessor_config.json of audio models."""
-        return self.processor.get("feature_extractor") or self.preprocessor
+        """The feature extractor's configuration of recordings, wherever it is written, over the processor's own values."""
+        own = {key: value for key, value in self.processor.items() if not isinstance(value, Mapping)}
+        return {**own, **(self.processor.get("feature_extractor") or self.preprocessor)}
 
     @property
     def clips(self) -> Mapping[str, Any]:

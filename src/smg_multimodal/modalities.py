@@ -10,11 +10,30 @@ from typing import Any, Protocol, runtime_checkable
 
 from PIL import Image
 
-from smg_multimodal import audio, video
-from smg_multimodal.prompts import PromptRule, Vocabulary, audio_rule, repeat_rule, timed_video_rule, token
+from smg_multimodal import audio, speech, video
+from smg_multimodal.prompts import (
+    PromptRule,
+    Vocabulary,
+    audio_rule,
+    begun_audio_rule,
+    repeat_rule,
+    timed_video_rule,
+    token,
+    ultravox_rule,
+)
 from smg_multimodal.types import Batched, Flat, Float32, ItemFeatures, Layout, Modality, Size
 
-__all__ = ["PHI4_AUDIO", "QWEN2_AUDIO", "QWEN_VIDEO", "ClipProcessor", "Modal", "RecordingProcessor"]
+__all__ = [
+    "PHI4_AUDIO",
+    "QWEN2_AUDIO",
+    "QWEN3_ASR_AUDIO",
+    "QWEN_VIDEO",
+    "ULTRAVOX_AUDIO",
+    "VOXTRAL_AUDIO",
+    "ClipProcessor",
+    "Modal",
+    "RecordingProcessor",
+]
 
 
 @runtime_checkable
@@ -117,4 +136,31 @@ PHI4_AUDIO = Modal(
     lambda _model, vocabulary: audio_rule(vocabulary, "<|endoftext11|>"),
     {"audio_input_features": Batched(), "audio_embed_sizes": Batched()},
     "audio_input_features",
+)
+VOXTRAL_AUDIO = Modal(
+    speech.voxtral_recordings,
+    begun_audio_rule,
+    {"audio_arrays": Batched(), "input_features": Flat("num_pieces")},
+    "audio_arrays",
+)
+ULTRAVOX_AUDIO = Modal(
+    speech.ultravox_recordings,
+    ultravox_rule,
+    {
+        "audio_features": Flat("audio_num_chunks"),
+        "audio_lens": Flat("audio_num_chunks"),
+        "audio_token_len": Flat("audio_num_chunks"),
+        "audio_num_chunks": Batched(),
+    },
+    "audio_features",
+    frozenset({"audio_lens", "audio_num_chunks"}),
+)
+QWEN3_ASR_AUDIO = Modal(
+    speech.qwen3_asr_recordings,
+    lambda model, vocabulary: audio_rule(
+        vocabulary, "<|audio_pad|>", {**(model.get("thinker_config") or {}), **model}.get("audio_token_id")
+    ),
+    {"input_features": Batched(), "input_features_mask": Batched(), "audio_feature_lengths": Batched()},
+    "input_features",
+    frozenset({"input_features_mask", "audio_feature_lengths"}),
 )

@@ -44,6 +44,8 @@ _NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
     ("qwen3-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
 }
 """What vLLM's servicer cannot pass on, since it splits tensors along their first axis and makes no lists; and why."""
+_COUNTED_ON: Mapping[str, frozenset[str]] = {"molmo-2": frozenset({"image_token_pooling"})}
+"""Indices that transformers counts through all pictures of a call. vLLM does so when it has joined them."""
 _DTYPES = {
     "float32": np.float32,
     "float16": np.float16,
@@ -242,6 +244,8 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
     try:
         if arranged is None:
             tensors = _joined_tensors(prepared, pairs)
+            for name in _COUNTED_ON.get(prepared.family.name, ()):
+                tensors[name] = joined([item.features.tensors[name] for _, item in pairs])
         else:
             flat, apart = {}, [arranged(item.features) for _, item in pairs]
             tensors = {name: joined([each[name] for each in apart]) for name in layouts}
@@ -265,7 +269,7 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
     }
     encoder = called(primary) or primary
     first = wired.pop(encoder)
-    flat = {called(name) or name: called(rows) or rows for name, rows in flat.items()}
+    flat = {own: called(rows) or rows for name, rows in flat.items() if (own := called(name)) is not None}
     return VllmInputs(
         primary=encoder,
         pixel_values=first,

@@ -1,14 +1,15 @@
 """From the name of a processor class to what does the same here: a table, one row per class.
 
-Above: `registry`, whose rows name the classes that their models come with. Below: `tile_pipelines`, `patch_pipelines`, which
-have the table's halves. A class is named as transformers names it, or as the code published with a model does where transformers
-has none. Which class a model has is `image_processor_type` of its files, and the first class of its family's row where they name
-none.
+Above: `registry`, whose rows name the classes that their models come with. Below: `tile_pipelines`, `patch_pipelines` and
+`document_pipelines`, which have the table's parts. A class is named as transformers names it, or as the code published with a
+model does where transformers has none. Which class a model has is `image_processor_type` of its files, and the first class of its
+family's row where they name none.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from smg_multimodal.document_pipelines import DOCUMENT_PIPELINES
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.files import ModelFiles, Pipeline, TokenCount
 from smg_multimodal.patch_pipelines import PATCH_PIPELINES
@@ -17,9 +18,9 @@ from smg_multimodal.types import ImageProcessor
 
 __all__ = ["PIPELINES", "Pictures", "class_of"]
 
-PIPELINES: Mapping[str, Pipeline] = {**PATCH_PIPELINES, **TILE_PIPELINES}
-"""Every class, looked up by its name without the backend's suffix. Those of the InternVL that its authors published, of Kimi-VL,
-MiniCPM-V before 4.6, Phi-3 and the first Qwen-VL are not in transformers."""
+PIPELINES: Mapping[str, Pipeline] = {**PATCH_PIPELINES, **TILE_PIPELINES, **DOCUMENT_PIPELINES}
+"""Every class, looked up by its name without the backend's suffix. Those of DeepSeek-OCR, Kimi-VL, Step3-VL, of the
+InternVL that its authors published, MiniCPM-V before 4.6, Phi-3 and the first Qwen-VL are not in transformers."""
 
 _SAME: Mapping[str, str] = {
     "KimiK25VisionProcessor": "Kimi_K25ImageProcessor",

@@ -6,7 +6,8 @@ them and from its vocabulary otherwise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Protocol
 
 from smg_multimodal.errors import UnsupportedModel
@@ -20,17 +21,23 @@ __all__ = [
     "Vocabulary",
     "audio_rule",
     "aya_rule",
+    "begun_audio_rule",
     "enclosed_rule",
+    "ernie_rule",
     "gemma_rule",
     "idefics_rule",
     "internvl_rule",
     "llama4_rule",
     "minicpm_rule",
+    "molmo2_rule",
+    "ovis2_rule",
     "pixtral_rule",
     "qwen_vl_rule",
     "repeat_rule",
+    "step3_rule",
     "timed_video_rule",
     "token",
+    "ultravox_rule",
 ]
 
 
@@ -52,8 +59,8 @@ class PromptRule:
 
     `text` is what a chat template writes for an item, `anchor` its token id: each occurrence is replaced by
     `replace(item, index)`, index counting the items of this modality. Where `around` tokens enclose the anchor they are
-    replaced with it. `feature` is the id of the tokens that receive embeddings. `joins` says which pairs of tokens that
-    come to lie side by side at the edges become one.
+    replaced with it; without a second one, the one before it is. `feature` is the id of the tokens that receive embeddings.
+    `joins` says which pairs of tokens that come to lie side by side at the edges become one.
     """
 
     modality: Modality
@@ -61,7 +68,7 @@ class PromptRule:
     anchor: int
     feature: int
     replace: Callable[[ItemFeatures, int], Replacement]
-    around: tuple[int, int] | None = None
+    around: tuple[int, int | None] | None = None
     joins: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
@@ -111,6 +118,25 @@ def qwen_vl_rule(start: int, feature: int, end: int, text: str) -> PromptRule:
         return _Writer().put(start).run(feature, item.tokens).put(end).done()
 
     return PromptRule(Modality.IMAGE, text, feature, feature, replace, around=(start, end))
+
+
+def ovis2_rule(vocabulary: Vocabulary, per_view: int, configured: Any) -> PromptRule:
+    """The whole picture, then the tiles row by row with separators."""
+    anchor, feature = token(vocabulary, "<image>"), token(vocabulary, "<IMG_ATOM>", configured)
+    start, end, grid = (token(vocabulary, text) for text in ("<IMG_START>", "<IMG_END>", "<IMG_GRID>"))
+    across, down = token(vocabulary, "<IMG_COL>"), token(vocabulary, "<IMG_ROW>")
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        rows, columns = item.grid
+        writer = _Writer().put(start).run(feature, per_view).put(grid)
+        for tile in range(rows * columns if rows * columns > 1 else 0):
+            if tile:
+                writer.put(across if tile % columns else down)
+            writer.run(feature, per_view)
+        return writer.put(end).done()
+
+    return PromptRule(Modality.IMAGE, "<image>", anchor, feature, replace)
 
 
 def pixtral_rule(image: int, line: int, end: int) -> PromptRule:
@@ -251,6 +277,17 @@ def _line_feeds(vocabulary: Vocabulary) -> dict[tuple[int, int], int]:
     }
 
 
+def ernie_rule(vocabulary: Vocabulary, model: Mapping[str, Any]) -> PromptRule:
+    """ERNIE-4.5-VL: one token per embedding. The template of the code published with the models writes a mark of its own,
+    that of transformers the token itself."""
+    configured = model.get("image_token_id") or model.get("im_patch_id")
+    feature = token(vocabulary, "<|IMAGE_PLACEHOLDER|>", configured)
+    mark = None if model.get("model_type") == "ernie4_5_vl_moe" else vocabulary.token_id("<|image@placeholder|>")
+    if mark is None:
+        return repeat_rule("<|IMAGE_PLACEHOLDER|>", feature)
+    return replace(repeat_rule("<|image@placeholder|>", feature), anchor=mark)
+
+
 def internvl_rule(vocabulary: Vocabulary, configured: Any, text: str = "<IMG_CONTEXT>") -> PromptRule:
     """All tiles' feature tokens in one run between `<img>` and `</img>`; the template writes `text`."""
     start, end = token(vocabulary, "<img>"), token(vocabulary, "</img>")
@@ -342,3 +379,72 @@ def timed_video_rule(vocabulary: Vocabulary, model: Mapping[str, Any]) -> Prompt
 def audio_rule(vocabulary: Vocabulary, text: str, configured: Any = None) -> PromptRule:
     """One audio token per embedding."""
     return repeat_rule(text, token(vocabulary, text, configured), Modality.AUDIO)
+
+
+def begun_audio_rule(model: Mapping[str, Any], vocabulary: Vocabulary) -> PromptRule:
+    """Voxtral: a token that begins the recording, then one audio token per embedding."""
+    begin, feature = (
+        token(vocabulary, "[BEGIN_AUDIO]"),
+        token(vocabulary, "[AUDIO]", model.get("audio_token_id")),
+    )
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        return _Writer().put(begin).run(feature, item.tokens).done()
+
+    return PromptRule(Modality.AUDIO, "[AUDIO]", feature, feature, replace, around=(begin, None))
+
+
+_NEVER_WRITTEN = ("<|audio|>", "<|reserved_special_token_0|>", "<unused0>", "<|fim_pad|>")
+"""Ultravox's own mark where the text model has it as a token; else a token that neither template nor model writes."""
+
+
+def ultravox_rule(model: Mapping[str, Any], vocabulary: Vocabulary) -> PromptRule:
+    """Ultravox: one token per embedding, whichever the configuration names: the encoder's output takes its place.
+
+    Its own mark for a recording is no token of the text models it is built on, and what it would be split into depends on
+    what follows. So the anchor is a token that is in no text.
+    """
+    text = next((each for each in _NEVER_WRITTEN if vocabulary.token_id(each) is not None), _NEVER_WRITTEN[0])
+    anchor = token(vocabulary, text)
+    feature = token(vocabulary, text, model.get("audio_token_index"))
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        return _Writer().run(feature, item.tokens).done()
+
+    return PromptRule(Modality.AUDIO, text, anchor, feature, replace)
+
+
+def step3_rule(vocabulary: Vocabulary, per_window: int) -> PromptRule:
+    """Step3-VL: the windows row by row with a mark between rows, then the whole picture."""
+    feature, newline = token(vocabulary, "<im_patch>"), token(vocabulary, "<patch_newline>")
+    begin, finish = token(vocabulary, "<patch_start>"), token(vocabulary, "<patch_end>")
+    start, end = token(vocabulary, "<im_start>"), token(vocabulary, "<im_end>")
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        rows, columns = item.grid
+        writer = _Writer()
+        for window in range(rows * columns):
+            if window and window % columns == 0:
+                writer.put(newline)
+            writer.put(begin).run(feature, per_window).put(finish)
+        return writer.put(start).run(feature, item.tokens - rows * columns * per_window).put(end).done()
+
+    return PromptRule(Modality.IMAGE, "<im_patch>", feature, feature, replace)
+
+
+def molmo2_rule(vocabulary: Vocabulary, patch: int) -> PromptRule:
+    """Molmo 2: the ids that the processor wrote, in which those of patches receive embeddings."""
+    anchor = token(vocabulary, "<|image|>")
+
+    def replace(item: ItemFeatures, index: int) -> Replacement:
+        del index
+        writer = _Writer()
+        for id_, run in groupby(item.tensors["image_tokens"].tolist()):
+            count = len(list(run))
+            writer = writer.run(patch, count) if id_ == patch else writer.put(*[id_] * count)
+        return writer.done()
+
+    return PromptRule(Modality.IMAGE, "<|image|>", anchor, patch, replace)

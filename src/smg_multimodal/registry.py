@@ -13,9 +13,18 @@ from typing import Any
 from PIL import Image
 
 from smg_multimodal import gemma, idefics, llama4, llava, prompts
+from smg_multimodal.document_pipelines import DOCUMENT_RULES
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.files import ModelFiles
-from smg_multimodal.modalities import PHI4_AUDIO, QWEN2_AUDIO, QWEN_VIDEO, Modal
+from smg_multimodal.modalities import (
+    PHI4_AUDIO,
+    QWEN2_AUDIO,
+    QWEN3_ASR_AUDIO,
+    QWEN_VIDEO,
+    ULTRAVOX_AUDIO,
+    VOXTRAL_AUDIO,
+    Modal,
+)
 from smg_multimodal.omni import omni_audio, omni_video
 from smg_multimodal.pipelines import Pictures
 from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, PromptRule, Spelling, Vocabulary, repeat_rule, token
@@ -55,6 +64,16 @@ class Family:
 
 
 _PATCHES: Mapping[str, Layout] = {"pixel_values": Flat("patches_per_image"), "image_grid_thw": Batched()}
+_CROPPED: Mapping[str, Layout] = {
+    "pixel_values": Batched(),
+    "images_crop": Flat("patches_per_image"),
+    "images_spatial_crop": Batched(),
+}
+_ERNIE = dict.fromkeys(
+    ("Ernie4_5_VL_MoeImageProcessor", "Ernie4_5_VLImageProcessor", "Ernie_45T_VLImageProcessor"),
+    "Ernie4_5_VLMoeImageProcessor",
+)
+"""What files of ERNIE-4.5-VL have called its class."""
 _SIZED: Mapping[str, Layout] = {"pixel_values": Batched(), "image_sizes": Batched()}
 _TILES: Mapping[str, Layout] = {"pixel_values": Flat("num_patches"), "num_patches": Batched()}
 _GRID = frozenset({"image_grid_thw"})
@@ -177,6 +196,9 @@ FAMILIES: tuple[Family, ...] = (
         {},
         others={Modality.AUDIO: QWEN2_AUDIO},
     ),
+    Family("voxtral", frozenset({"voxtral"}), None, None, {}, limit=5, others={Modality.AUDIO: VOXTRAL_AUDIO}),
+    Family("ultravox", frozenset({"ultravox"}), None, None, {}, others={Modality.AUDIO: ULTRAVOX_AUDIO}),
+    Family("qwen3-asr", frozenset({"qwen3_asr"}), None, None, {}, others={Modality.AUDIO: QWEN3_ASR_AUDIO}),
     Family(
         "qwen-vl",
         frozenset({"qwen"}),
@@ -186,11 +208,93 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         "glm-4v",
-        frozenset({"glm4v", "glm4v_moe", "glm46v"}),
+        frozenset({"glm4v", "glm4v_moe", "glm46v", "glm_ocr"}),
         Pictures(("Glm4vImageProcessor", "Glm46VImageProcessor")),
         _configured("<|image|>", "image_token_id"),
         _PATCHES,
         on_host=_GRID,
+    ),
+    Family(
+        "paddleocr-vl",
+        frozenset({"paddleocr_vl"}),
+        Pictures(("PaddleOCRVLImageProcessor",), called={"SiglipImageProcessor": "PaddleOCRVLImageProcessor"}),
+        _configured("<|IMAGE_PLACEHOLDER|>", "image_token_id"),
+        _PATCHES,
+        on_host=_GRID,
+    ),
+    Family(
+        "ernie-4.5-vl",
+        frozenset({"ernie4_5_vl_moe", "ernie4_5_moe_vl"}),
+        Pictures(("Ernie4_5_VLMoeImageProcessor",), called=_ERNIE),
+        DOCUMENT_RULES["ernie-4.5-vl"],
+        _PATCHES,
+        on_host=_GRID,
+    ),
+    Family(
+        "hunyuan-vl",
+        frozenset({"hunyuan_vl"}),
+        Pictures(("HunYuanVLImageProcessor",)),
+        _configured("<｜hy_place▁holder▁no▁102｜>", "image_token_id"),
+        _PATCHES,
+        on_host=_GRID,
+    ),
+    Family(
+        "deepseek-ocr",
+        frozenset({"deepseek_ocr"}),
+        Pictures(("DeepseekOCRImageProcessor",)),
+        _configured("<image>", "image_token_id"),
+        _CROPPED,
+        on_host=frozenset({"images_spatial_crop"}),
+    ),
+    Family(
+        "deepseek-ocr-2",
+        frozenset({"deepseek_ocr2"}),
+        Pictures(("DeepseekOcr2ImageProcessor",)),
+        _configured("<image>", "image_token_id"),
+        {
+            "pixel_values": Batched(),
+            "pixel_values_local": Flat("num_local_patches"),
+            "num_local_patches": Batched(),
+            "images_spatial_crop": Batched(),
+        },
+        on_host=frozenset({"images_spatial_crop"}),
+    ),
+    Family(
+        "ovis-2",
+        frozenset({"ovis2"}),
+        Pictures(("Ovis2ImageProcessor",)),
+        DOCUMENT_RULES["ovis-2"],
+        {"pixel_values": Flat("num_views"), "grids": Batched()},
+    ),
+    Family(
+        "step3-vl",
+        frozenset({"step3_vl"}),
+        Pictures(("Step3VLImageProcessor",)),
+        DOCUMENT_RULES["step3-vl"],
+        {
+            "pixel_values": Batched(),
+            "patch_pixel_values": Flat("num_patches"),
+            "patch_newline_mask": Flat("num_patches"),
+            "num_patches": Batched(),
+        },
+        on_host=frozenset({"num_patches", "patch_newline_mask"}),
+    ),
+    Family(
+        "molmo-2",
+        frozenset({"molmo2"}),
+        Pictures(("Molmo2ImageProcessor",)),
+        DOCUMENT_RULES["molmo-2"],
+        {
+            "pixel_values": Flat("image_num_crops"),
+            "image_token_pooling": Flat("image_num_pooled_patches"),
+            "image_tokens": Flat("num_image_tokens"),
+            "image_grids": Batched(),
+            "image_num_crops": Batched(),
+            "image_num_pooled_patches": Batched(),
+            "image_num_patches": Batched(),
+            "num_image_tokens": Batched(),
+        },
+        on_host=frozenset({"image_num_crops", "image_num_pooled_patches", "image_num_patches", "num_image_tokens"}),
     ),
     Family(
         "llava",
@@ -417,11 +521,17 @@ FAMILIES: tuple[Family, ...] = (
 """Every family, looked up by `model_type`."""
 
 
+_OCR_ARCHITECTURES = {"DeepseekOCRForCausalLM": "deepseek_ocr", "DeepseekOCR2ForCausalLM": "deepseek_ocr2"}
+
+
 def _type_of(files: ModelFiles) -> str:
     kind = str(files.model.get("model_type") or "")
     vision = files.model.get("vision_config") or {}
     if kind == "llava" and vision.get("model_type") == "pixtral":
         return "pixtral"
+    if kind == "deepseek_vl_v2":  # DeepSeek-OCR's files say the type of the model before it
+        architectures = files.model.get("architectures") or ()
+        return next((name for each, name in _OCR_ARCHITECTURES.items() if each in architectures), kind)
     return kind
 
 

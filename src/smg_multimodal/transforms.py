@@ -31,6 +31,7 @@ __all__ = [
     "IMAGENET_STD",
     "Normalizer",
     "bfloat16_normalizer",
+    "divided_normalizer",
     "fused_normalizer",
     "means_of",
     "normalizer_of",
@@ -193,6 +194,23 @@ def fused_normalizer(
     table = np.stack([(values - m) / s for m, s in zip(means, stds, strict=True)])
     runs: list[list[Step]] = [[(np.subtract, m), (np.divide, s)] for m, s in zip(means, stds, strict=True)]
     return _with_steps(table, [runs], _proved(table, 1.0, means, stds))
+
+
+def divided_normalizer(
+    mean: Sequence[float] | float | None = None, std: Sequence[float] | float | None = None
+) -> Normalizer:
+    """The arithmetic of torchvision's ToTensor and Normalize: `v / 255`, then `(x - mean) / std`, in single precision."""
+    divisor = np.float32(255)
+    scaled = np.arange(256, dtype=np.float32) / divisor
+    if mean is None or std is None:
+        table = np.stack([scaled] * 3)
+        return _with_steps(table, [[[(np.divide, divisor)]] * 3], _proved(table, 1 / 255, 0.0, 1.0))
+    means, stds = _per_channel(mean), _per_channel(std)
+    table = np.stack([(scaled - m) / s for m, s in zip(means, stds, strict=True)])
+    runs: list[list[Step]] = [
+        [(np.divide, divisor), (np.subtract, m), (np.divide, s)] for m, s in zip(means, stds, strict=True)
+    ]
+    return _with_steps(table, [runs], _proved(table, 1 / 255, means, stds))
 
 
 def _round_bfloat16(values: Float32) -> Float32:

@@ -12,6 +12,7 @@ TINY_QWEN2_VL ?= build/tiny-qwen2-vl
 MULTIMODAL_PINS = transformers==5.23.0 pillow==13.0.0 numpy==2.4.6 'pybase64>=1.4' 'wasmtime>=36'
 TORCHVISION_PINS = torch==2.14.1 torchvision==0.29.1
 FAST_PINS = 'isal>=1.8' 'simplejpeg>=1.9'
+VLLM_PIN = vllm==0.33.0
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: multimodal-references multimodal-torchvision multimodal-torchvision-env multimodal-figures multimodal-all tiny-qwen2-vl
@@ -23,8 +24,10 @@ $(TORCHVISION_ENV)/bin/python:
 	$(MULTIMODAL_PYTHON) -m venv $(TORCHVISION_ENV)
 
 multimodal-references: $(MULTIMODAL_ENV)/bin/python
-	$(MULTIMODAL_ENV)/bin/pip install --quiet 'torch==2.13.0' $(MULTIMODAL_PINS)
-	$(MULTIMODAL_ENV)/bin/python tests/multimodal/make_references.py
+	$(MULTIMODAL_ENV)/bin/pip install --quiet 'torch==2.13.0' 'mistral-common==1.13.1' $(MULTIMODAL_PINS)
+	$(MULTIMODAL_ENV)/bin/pip download --quiet --no-deps --dest build $(VLLM_PIN)
+	$(MULTIMODAL_ENV)/bin/python -m zipfile --extract build/vllm-*.whl build/vllm
+	$(MULTIMODAL_ENV)/bin/python tests/multimodal/make_references.py build/vllm
 
 multimodal-torchvision-env: $(TORCHVISION_ENV)/bin/python
 	$(TORCHVISION_ENV)/bin/pip install --quiet $(TORCHVISION_PINS) $(MULTIMODAL_PINS) $(FAST_PINS)

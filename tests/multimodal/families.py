@@ -1,13 +1,15 @@
 """Every family's configuration, written by hand from the files published with a model of it, and its reference.
 
 `preprocessor` is the content of preprocessor_config.json, `model` the part of config.json that is read. `reference` names
-transformers' PIL class; families whose processor exists for torchvision alone have `torch` instead, and are compared with
-what make_references.py wrote down; of `published` the processor is in publishers.py.
+transformers' PIL class; families whose processor exists for torchvision alone have `torch` instead, and those that are in vLLM
+alone `vllm`: both are compared with what make_references.py wrote down; of `published` the processor is in publishers.py. With
+`floats` the reference interpolates floats, which is compared with a tolerance.
 """
 
 import importlib
 import io
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +35,9 @@ class Family:
     reference: str | None = None
     published: str | None = None
     torch: str | None = None
+    vllm: str | None = None
     tensors: tuple[str, ...] = ("pixel_values",)
+    floats: bool = False
     processor: Mapping[str, Any] = field(default_factory=dict)
     call: Mapping[str, Any] = field(default_factory=dict)
     unbatched: bool = False
@@ -98,6 +102,96 @@ FAMILIES = {
             {"model_type": "glm4v_moe"},
             "glm4v",
             tensors=("pixel_values", "image_grid_thw"),
+        ),
+        Family(
+            "glm-ocr",
+            {"size": {"shortest_edge": 12544, "longest_edge": 9633792}, "patch_size": 14, "merge_size": 2, **CLIP},
+            {"model_type": "glm_ocr"},
+            "glm46v",
+            tensors=("pixel_values", "image_grid_thw"),
+        ),
+        Family(
+            "paddleocr-vl",
+            {
+                "min_pixels": 147384,
+                "max_pixels": 2822400,
+                "patch_size": 14,
+                "merge_size": 2,
+                "temporal_patch_size": 1,
+                "resample": 3,
+                **HALF,
+            },
+            {"model_type": "paddleocr_vl"},
+            "paddleocr_vl",
+            tensors=("pixel_values", "image_grid_thw"),
+        ),
+        Family(
+            "ernie-4.5-vl",
+            {"size": {"shortest_edge": 3136, "longest_edge": 4816896}, "patch_size": 14, "merge_size": 2, **CLIP},
+            {"model_type": "ernie4_5_vl_moe"},
+            "ernie4_5_vl_moe",
+            tensors=("pixel_values", "image_grid_thw"),
+        ),
+        Family(
+            "hunyuan-vl",
+            {"min_pixels": 262144, "max_pixels": 4194304, "patch_size": 16, "resample": 1, **CLIP},
+            {"model_type": "hunyuan_vl"},
+            "hunyuan_vl",
+            tensors=("pixel_values", "image_grid_thw"),
+            processor={"cat_extra_token": True},
+        ),
+        Family(
+            "deepseek-ocr",
+            HALF,
+            {"model_type": "deepseek_vl_v2", "architectures": ["DeepseekOCRForCausalLM"]},
+            vllm="deepseek_ocr",
+            tensors=("pixel_values", "images_crop", "images_spatial_crop"),
+            processor={"patch_size": 16, "downsample_ratio": 4, "normalize": True, **HALF},
+        ),
+        Family(
+            "deepseek-ocr-2",
+            {
+                "size": {"height": 1024, "width": 1024},
+                "tile_size": 768,
+                "background_color": [127, 127, 127],
+                "min_patches": 2,
+                "max_patches": 6,
+                **HALF,
+            },
+            {"model_type": "deepseek_ocr2"},
+            "deepseek_ocr2",
+            tensors=("pixel_values", "num_local_patches", "pixel_values_local"),
+            processor={"patch_size": 16, "downsample_ratio": 4},
+        ),
+        Family(
+            "ovis-2",
+            {"size": {"height": 448, "width": 448}, "crop_to_patches": True, "max_patches": 9, "resample": 3, **CLIP},
+            {"model_type": "ovis2"},
+            "ovis2",
+            tensors=("pixel_values", "grids"),
+            processor={"image_seq_length": 256},
+        ),
+        Family(
+            "ovis-2-nearest",
+            {"size": {"height": 384, "width": 384}, "crop_to_patches": True, "use_covering_area_grid": False, **CLIP},
+            {"model_type": "ovis2"},
+            "ovis2",
+            tensors=("pixel_values", "grids"),
+        ),
+        Family(
+            "step3-vl",
+            {},
+            {"model_type": "step3_vl", "vision_config": {"enable_patch": True}},
+            vllm="step3_vl",
+            tensors=("pixel_values", "patch_pixel_values", "num_patches", "patch_newline_mask"),
+            floats=True,
+        ),
+        Family(
+            "molmo-2",
+            {"size": {"height": 378, "width": 378}, "max_crops": 8, "overlap_margins": [4, 4], **HALF},
+            {"model_type": "molmo2"},
+            torch="molmo2",
+            tensors=("pixel_values", "image_token_pooling", "image_grids", "image_num_crops"),
         ),
         Family(
             "llava-1.5",
@@ -582,6 +676,17 @@ _NOT_OF_INTERNVL_CHAT = {"size", "crop_size", "do_center_crop", "do_resize"}
 """Keys that the authors' code does not read; config.json has the sizes."""
 
 
+def own_class(module: Any, suffix: str) -> Any:
+    """The class of a module whose name ends so; one of another name that is derived from it does not count."""
+    kinds = [
+        value
+        for each, value in vars(module).items()
+        if each.endswith(suffix) and isinstance(value, type) and value.__module__ == module.__name__
+    ]
+    (kind,) = (each for each in kinds if not set(each.__bases__) & set(kinds))
+    return kind
+
+
 def reference_class(family: Family) -> Any:
     """transformers' class of the family: the PIL one, or where there is none the torchvision one; or the
     published one."""
@@ -589,13 +694,7 @@ def reference_class(family: Family) -> Any:
         return PUBLISHED[family.published]
     name, suffix = (family.reference, "Pil") if family.reference else (family.torch, "ImageProcessor")
     stem = "image_processing_pil" if family.reference else "image_processing"
-    module = importlib.import_module(f"transformers.models.{name}.{stem}_{name}")
-    (kind,) = (
-        value
-        for each, value in vars(module).items()
-        if each.endswith(suffix) and isinstance(value, type) and value.__module__ == module.__name__
-    )
-    return kind
+    return own_class(importlib.import_module(f"transformers.models.{name}.{stem}_{name}"), suffix)
 
 
 def reference_processor(family: Family, **changes: Any) -> Any:
@@ -603,7 +702,7 @@ def reference_processor(family: Family, **changes: Any) -> Any:
     config = {key: value for key, value in family.preprocessor.items() if key not in NOT_ITS}
     if family.published == "internvl_chat":
         config = {key: value for key, value in config.items() if key not in _NOT_OF_INTERNVL_CHAT}
-    return reference_class(family)(**{**config, **changes})
+    return reference_class(family)(**deepcopy({**config, **changes}))  # some classes change a size that they are given
 
 
 def opened(data: bytes) -> Image.Image:
@@ -614,5 +713,5 @@ def opened(data: bytes) -> Image.Image:
 def reference(family: Family, processor: Any, images: list[Image.Image]) -> dict[str, np.ndarray[Any, Any]]:
     """The tensors of one call of the reference."""
     out = processor(images=images, return_tensors="np", **family.call)
-    made = {name: np.asarray(out[name]) for name in family.tensors}
+    made = {name: np.asarray(out[name]) for name in family.tensors if name in out}
     return {name: array[0] for name, array in made.items()} if family.unbatched else made

@@ -1,9 +1,13 @@
 """Writes references.json.gz: what the processors that need torch make of every picture of the corpus.
 
-Run in an environment of its own, which needs `torch` (its CPU build does), `transformers`, `pillow` and `numpy`:
+Run in an environment of its own, which needs `torch` (its CPU build does), `transformers`, `pillow`, `numpy` and
+`mistral-common`, which counts Voxtral's tokens:
 
-    python tests/multimodal/make_references.py            # or: make multimodal-references
+    python tests/multimodal/make_references.py FOLDER     # or: make multimodal-references
     python tests/multimodal/make_references.py --keys     # the small pictures only: keys, and torch's resize
+
+FOLDER has vLLM's wheel, unpacked: its processors are the reference of families that transformers has not. They are loaded one
+by one, from their files, and need nothing else of it.
 
 transformers has Llama 4, Phi-4 multimodal and Kimi K2.5 for the torchvision backend alone. Here that backend's code runs as
 it is, with a small stand-in for the five torchvision functions it calls: pictures of bytes are resized by Pillow, the rest
@@ -19,6 +23,7 @@ import gzip
 import hashlib
 import importlib
 import importlib.machinery
+import importlib.util
 import json
 import math
 import sys
@@ -33,13 +38,16 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from families import FAMILIES, NOT_ITS, Family, opened, reference_class
+from families import FAMILIES, NOT_ITS, Family, opened, own_class, reference_class
 from pictures import encoded, fingerprint, pictures
-from recordings import CLIPS, RECORDINGS, SAMPLINGS, clip, recording
+from recordings import CLIPS, RECORDINGS, SAMPLINGS, SPOKEN, clip, recording
 from variations import Change, small_pictures, variations
 
 TARGET = Path(__file__).with_name("references.json.gz")
 SAMPLE = 56
+FLOATS = {"pixel_values", "image_pixel_values", "image_attention_mask"}
+"""Tensors of floats, which may have been left as bytes."""
+VLLM = Path(next((each for each in sys.argv[1:] if not each.startswith("-")), "vllm"))
 FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
@@ -108,6 +116,46 @@ def normalize(image: torch.Tensor, mean: Any, std: Any, inplace: bool = False) -
     return (image - mean.view(-1, 1, 1)).div_(std.view(-1, 1, 1))
 
 
+class Compose:
+    """One after the other."""
+
+    def __init__(self, steps: list[Any]) -> None:
+        self.steps = steps
+
+    def __call__(self, image: Any) -> Any:
+        for step in self.steps:
+            image = step(image)
+        return image
+
+
+class ToTensor:
+    """Bytes of a picture to floats from 0 to 1, in single precision."""
+
+    def __call__(self, image: Image.Image) -> torch.Tensor:
+        return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
+
+
+class Resize:
+    """`resize` to a size that is kept, but nothing for what has it."""
+
+    def __init__(self, size: tuple[int, int], interpolation: Any, antialias: bool) -> None:
+        self.size, self.interpolation, self.antialias = list(size), interpolation, antialias
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        same = list(image.shape[-2:]) == self.size
+        return image if same else resize(image, self.size, self.interpolation, self.antialias)
+
+
+class Normalize:
+    """`normalize` with values that are kept."""
+
+    def __init__(self, mean: Any, std: Any) -> None:
+        self.mean, self.std = mean, std
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        return normalize(image, self.mean, self.std)
+
+
 def stand_in() -> None:
     """Put the functions above where transformers looks for torchvision's."""
     names = ("torchvision", "torchvision.transforms", "torchvision.transforms.v2", "torchvision.transforms.functional")
@@ -126,6 +174,13 @@ def stand_in() -> None:
         module.InterpolationMode = InterpolationMode  # type: ignore[attr-defined]
     functions.resize = resize  # type: ignore[attr-defined]
     functions.pad, functions.normalize, functions.crop = pad, normalize, crop  # type: ignore[attr-defined]
+    transforms = modules["torchvision.transforms"]
+    transforms.Compose, transforms.ToTensor, transforms.Normalize = Compose, ToTensor, Normalize  # type: ignore[attr-defined]
+    transforms.Resize = Resize  # type: ignore[attr-defined]
+    modules["torchvision.transforms.functional"].InterpolationMode = InterpolationMode  # type: ignore[attr-defined]
+    vllm = types.ModuleType("vllm.tokenizers")
+    vllm.TokenizerLike = object  # type: ignore[attr-defined]
+    modules |= {"vllm": types.ModuleType("vllm"), "vllm.tokenizers": vllm}
     functions.grayscale_to_rgb = lambda frames: frames  # type: ignore[attr-defined]  # the clips have colour
     modules["torchvision.transforms.functional"].pil_to_tensor = None  # type: ignore[attr-defined]
     sys.modules.update(modules)
@@ -175,22 +230,103 @@ class Phi3:
         return {"pixel_values": out, "image_sizes": [[height, width]], "num_img_tokens": [tokens]}
 
 
+def module_of_vllm(name: str) -> Any:
+    """A module of vLLM's processors, from its file alone."""
+    path = VLLM / "vllm" / "transformers_utils" / "processors" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"vllm_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def as_vllm_opens(image: Image.Image) -> Image.Image:
+    """A picture in colour, on white where it is transparent."""
+    from transformers.image_transforms import convert_to_rgb
+
+    return Image.fromarray(convert_to_rgb(image, return_numpy=True))
+
+
+class DeepseekOcr:
+    """vLLM's processor without its tokenizer: the prompt is the picture alone."""
+
+    def __init__(self, **config: Any) -> None:
+        module = module_of_vllm("deepseek_ocr")
+        self.processor = object.__new__(module.DeepseekOCRProcessor)
+        facts = {"image_token": "<image>", "image_token_id": 9, "ignore_id": -100, "strategy": "v1", "image_size": 640}
+        facts |= {"base_size": 1024, "patch_size": 16, "downsample_ratio": 4, "max_crops": 6}
+        words = {"encode": lambda text, add_special_tokens: [], "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
+        transform = module.ImageTransform(config["image_mean"], config["image_std"])
+        for name, value in {
+            **facts,
+            "tokenizer": types.SimpleNamespace(**words),
+            "image_transform": transform,
+        }.items():
+            setattr(self.processor, name, value)
+
+    def __call__(self, images: list[Image.Image], return_tensors: str) -> dict[str, Any]:
+        _, whole, tiles, _, shape, tokens, _ = self.processor.tokenize_with_images(
+            "<image>", [as_vllm_opens(images[0])]
+        )
+        return {"pixel_values": whole, "images_crop": tiles, "images_spatial_crop": shape, "tokens": tokens}
+
+
+class Step3:
+    """vLLM's processor without its tokenizer: the text of the picture is counted by its marks."""
+
+    def __init__(self) -> None:
+        self.module = module_of_vllm("step3_vl")
+        self.processor = self.module.Step3VLImageProcessor(enable_patch=True)
+
+    def __call__(self, images: list[Image.Image], return_tensors: str) -> dict[str, Any]:
+        image = as_vllm_opens(images[0])
+        out = dict(self.processor(image))
+        words = types.SimpleNamespace(convert_tokens_to_ids=lambda word: 0)
+        written = self.module.Step3VLProcessor.get_image_repl_feature_text(
+            step3_words(self.module, self.processor, words),
+            1,
+            out["num_patches"][0],
+            out["patch_newline_mask"].tolist(),
+        )
+        assert self.processor.get_num_image_tokens(*image.size) == written.count("<")
+        text = written.replace("<im_patch>" * 169, "{whole}").replace("<im_patch>" * 81, "{window}")
+        return {**out, "tokens": [written.count("<im_patch>")], "text": text}
+
+
+def step3_words(module: Any, processor: Any, words: Any) -> Any:
+    """vLLM's text half, which needs no tokenizer to write."""
+    made = object.__new__(module.Step3VLProcessor)
+    module.Step3VLProcessor.__init__(made, processor, words)
+    return made
+
+
+VLLM_PROCESSORS = {"deepseek_ocr": DeepseekOcr, "step3_vl": Step3}
+
+
 def processor_of(family: Family, change: Change | None = None) -> Any:
     """The reference, configured as the family's row says, but for `change`."""
     config = {**family.preprocessor, **(change or {})}
+    if family.vllm:
+        return VLLM_PROCESSORS[family.vllm](**config)
     return Phi3(**config) if family.torch == "phi3_v" else reference_class(family)(**config)
 
 
-def noted(name: str, tensor: Any) -> dict[str, Any]:
-    """What is kept of one tensor."""
+def noted(name: str, tensor: Any, floats: bool = False) -> dict[str, Any]:
+    """What is kept of one tensor; with `floats` some of its values instead of a hash."""
     array = np.ascontiguousarray(tensor.float().numpy() if hasattr(tensor, "float") else np.asarray(tensor))
     row: dict[str, Any] = {"shape": list(array.shape)}
-    if array.dtype == np.float32:
+    if floats and array.dtype == np.float32:
+        row["step"] = max(1, array.size // 40) | 1
+        row["floats"] = [round(float(value), 5) for value in array.ravel()[:: row["step"]]]
+    elif array.dtype == np.float32:
         whole = array
         if (name == "pixel_values" and array.ndim == 5) or name == "image_pixel_values":
             whole = np.ascontiguousarray(array[:, 1:])
             row["overview"] = [round(float(value), 5) for value in array[0, 0].ravel()[:: SAMPLE * SAMPLE + 5]]
         row["sha256"] = hashlib.sha256(whole.tobytes()).hexdigest()[:32]
+    elif array.size > 64:
+        row["sha256"] = hashlib.sha256(array.astype(np.int64).tobytes()).hexdigest()[:32]
     else:
         row["values"] = array.tolist()
     return row
@@ -202,16 +338,18 @@ def row_of(family: Family, processor: Any, image: Image.Image) -> dict[str, Any]
         out = processor(images=[image], return_tensors="pt", **family.call)
     except (ValueError, TypeError, ZeroDivisionError, RuntimeError) as error:
         return {"refused": type(error).__name__}
-    row = {}
+    row: dict[str, Any] = {"tokens": [int(count) for count in out["tokens"]]} if "tokens" in out else {}
+    row |= {"text": out["text"]} if "text" in out else {}
     for name in family.tensors:
-        if name == "pixel_attention_mask":
-            continue  # ones
+        if name == "pixel_attention_mask" or name not in out:
+            continue  # ones; or nothing, of a small picture
         value = out[name][0] if family.unbatched else out[name]
-        if name not in {"pixel_values", "image_pixel_values", "image_attention_mask"}:
+        of_floats = name in FLOATS or getattr(value, "is_floating_point", bool)()
+        if not of_floats:
             value = (
                 np.asarray(value, np.int64) if not isinstance(value, list) else np.array([np.asarray(v) for v in value])
             )
-        row[name] = noted(name, value)
+        row[name] = noted(name, value, family.floats)
     return row
 
 
@@ -252,6 +390,75 @@ def audio_references() -> list[dict[str, Any]]:
     return rows
 
 
+def voxtral(samples: Any) -> tuple[dict[str, Any], int]:
+    """transformers' features of a recording, and the tokens that mistral-common writes for it."""
+    from mistral_common.tokens.tokenizers import audio as mistral
+    from transformers import WhisperFeatureExtractor
+    from transformers.models.voxtral.processing_voxtral import VoxtralProcessor
+
+    processor = types.SimpleNamespace(feature_extractor=WhisperFeatureExtractor(feature_size=128))
+    asked = {key: value for key, value in VoxtralProcessor.audio_kwargs.items() if key != "return_tensors"}
+    features = VoxtralProcessor._retrieve_input_features(processor, [samples], return_tensors="pt", **asked)
+    window = mistral.AudioSpectrogramConfig(num_mel_bins=128, hop_length=160, window_size=400)
+    ids = mistral.SpecialAudioIDs(audio=24, begin_audio=25, streaming_pad=None, text_to_audio=None, audio_to_text=None)
+    encoder = mistral.AudioEncoder(mistral.AudioConfig(16000, 12.5, window, chunk_length_s=30.0), ids)
+    padded = encoder.pad(samples, 16000)
+    tokens = encoder._encode_audio_tokens(len(padded))
+    assert tokens[0] == 25
+    assert set(tokens[1:]) == {24}
+    return {"input_features": features, "audio_arrays": padded[None]}, len(tokens) - 1
+
+
+def ultravox(samples: Any) -> tuple[dict[str, Any], int]:
+    """What the processing published with Ultravox's models does, step by step, in torch."""
+    from transformers import WhisperFeatureExtractor
+
+    extractor = WhisperFeatureExtractor(feature_size=128)
+    samples = np.pad(samples, (0, max(0, 320 - len(samples))))
+    options = {"padding": "longest", "pad_to_multiple_of": 160, "truncation": False, "return_attention_mask": True}
+    out = extractor([samples], sampling_rate=16000, **options)
+    (features,), real = torch.as_tensor(np.asarray(out.input_features)), int(np.sum(out.attention_mask))
+    pieces = [features[:, start : start + 3000] for start in range(0, real, 3000)]
+    pieces[1:] = [torch.nn.functional.pad(piece, (0, 3000 - piece.shape[1])) for piece in pieces[1:]]
+    lengths = torch.tensor([min(3000, real - start) for start in range(0, real, 3000)])
+    tokens = torch.ceil(lengths / 16).to(torch.int64)
+    made = {"audio_features": torch.stack(pieces), "audio_lens": lengths, "audio_token_len": tokens}
+    return {**made, "audio_num_chunks": [len(pieces)]}, int(tokens.sum())
+
+
+def qwen3_asr(samples: Any) -> tuple[dict[str, Any], int]:
+    """transformers' features of a recording and its tokens."""
+    from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
+    from transformers.models.qwen3_asr.processing_qwen3_asr import Qwen3ASRProcessor
+
+    out = Qwen3ASRFeatureExtractor()(samples, return_tensors="pt", **Qwen3ASRProcessor.audio_kwargs)
+    frames = out["attention_mask"].sum(-1)
+    tokens = Qwen3ASRProcessor._get_audio_token_length(None, frames)
+    made = {"input_features": out["input_features"], "input_features_mask": out["attention_mask"]}
+    return {**made, "audio_feature_lengths": frames}, int(tokens[0])
+
+
+def speech_references() -> dict[str, Any]:
+    """Per family and recording: tokens, whole tensors of numbers, and of floats their shape and every so many."""
+    made: dict[str, Any] = {}
+    for name, process in (("voxtral", voxtral), ("ultravox", ultravox), ("qwen3-asr", qwen3_asr)):
+        rows = []
+        for seconds, seed in SPOKEN:
+            tensors, tokens = process(recording(seconds, seed=seed))
+            row: dict[str, Any] = {"seconds": seconds, "seed": seed, "tokens": tokens, "tensors": {}}
+            for key, value in tensors.items():
+                array = np.asarray(value)
+                if array.dtype != np.float32:
+                    row["tensors"][key] = {"shape": list(array.shape), "values": array.tolist()}
+                    continue
+                step = max(1, array.size // 400) | 1
+                values = [round(float(each), 6) for each in array.ravel()[::step]]
+                row["tensors"][key] = {"shape": list(array.shape), "step": step, "floats": values}
+            rows.append(row)
+        made[name] = rows
+    return made
+
+
 def video_references() -> dict[str, Any]:
     """Clips and frame samplings of Qwen2-VL and Qwen3-VL."""
     from transformers.video_utils import VideoMetadata
@@ -284,11 +491,7 @@ def torch_references(family: Family) -> list[dict[str, Any]]:
     global BY_TORCH
     name = family.torch or family.reference
     module = importlib.import_module(f"transformers.models.{name}.image_processing_{name}")
-    (kind,) = (
-        value
-        for each, value in vars(module).items()
-        if each.endswith("ImageProcessor") and isinstance(value, type) and value.__module__ == module.__name__
-    )
+    kind = own_class(module, "ImageProcessor")
     processor = kind(**{key: value for key, value in family.preprocessor.items() if key not in NOT_ITS})
     BY_TORCH = True
     try:
@@ -299,7 +502,8 @@ def torch_references(family: Family) -> list[dict[str, Any]]:
 
 def varied(families: list[Family]) -> dict[str, Any]:
     """What the keys and the two backends make of the small pictures."""
-    both = [family for family in FAMILIES.values() if family.torch != "phi3_v" and not family.by_pillow]
+    apart = {"phi3_v", "molmo2"}
+    both = [each for each in FAMILIES.values() if not (each.vllm or each.by_pillow or each.torch in apart)]
     return {
         "keys": {family.name: key_references(family) for family in families},
         "by_torch": {family.name: torch_references(family) for family in both},
@@ -318,9 +522,10 @@ def main() -> None:
     stand_in()
     import transformers
 
-    families = [family for family in FAMILIES.values() if family.torch]
+    families = [family for family in FAMILIES.values() if family.torch or family.vllm]
+    of_transformers = [family for family in families if family.torch]
     if "--keys" in sys.argv:
-        write({**written(), **varied(families)})
+        write({**written(), **varied(of_transformers)})
         return
 
     made = {
@@ -328,9 +533,10 @@ def main() -> None:
         "torch": torch.__version__,
         "pictures": fingerprint(),
         "audio": audio_references(),
+        "speech": speech_references(),
         "video": video_references(),
         "families": {},
-        **varied(families),
+        **varied(of_transformers),
     }
     for family in families:
         made["families"][family.name] = references(family)

@@ -8,6 +8,9 @@ from PIL import Image
 RECORDINGS = ((0.05, 1), (0.31, 2), (1.7, 3), (4.0, 4))
 """(seconds, seed)."""
 
+SPOKEN = (*RECORDINGS, (0.011, 5), (30.0, 6), (30.5, 7), (61.0, 8))
+"""(seconds, seed) for models that take recordings of any length: around the edges of their pieces too."""
+
 CLIPS = ((40, 30, 4), (64, 48, 5), (200, 150, 8), (33, 90, 2), (320, 240, 6))
 """(width, height, frames)."""
 

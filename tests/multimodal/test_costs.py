@@ -1,6 +1,8 @@
 """What an item costs is known before it is decoded: tokens exactly, tensors closely, and never less than it takes."""
 
 import io
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from moving import coded_clip, coded_sound
 from PIL import Image
 
 from smg_multimodal.costs import TensorBound
-from smg_multimodal.errors import BadMedia
+from smg_multimodal.errors import BadMedia, MediaTooLarge
 from smg_multimodal.prepare import Detail, Media, Preparer
 from smg_multimodal.registry import ModelFiles, family_of
 from smg_multimodal.types import ImageProcessor, Modality, Size
@@ -124,8 +126,41 @@ def test_a_clips_cost_is_measured_before_a_frame_is_decoded(kind: str, data: byt
 @pytest.mark.parametrize("seconds", [0.3, 4.0])
 def test_a_recordings_tensors_are_never_more_than_was_reserved(kind: str, seconds: float) -> None:
     media = Media(coded_sound(kind, seconds), Modality.AUDIO)
-    for model in ({"model_type": "qwen2_audio", "audio_token_index": 5}, {"model_type": "phi4mm"}):
+    kinds = ("phi4mm", "voxtral", "ultravox", "qwen3_asr")
+    for model in ({"model_type": "qwen2_audio", "audio_token_index": 5}, *({"model_type": each} for each in kinds)):
         preparer = Preparer(ModelFiles(model), Words())
         cost, features = preparer.cost(media), preparer.features(media)
         assert cost.apart
         assert features.nbytes <= cost.tensors
+
+
+def png_head(width: int, height: int) -> bytes:
+    """The beginning of a PNG, without a pixel."""
+    head = struct.pack(">4sIIBBBBB", b"IHDR", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)) + bytes(32)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("size", [(1, 67_000_000), (67_000_000, 1)])
+def test_a_line_of_pixels_is_refused_on_its_header_or_its_whole_cost_is_known(name: str, size: tuple[int, int]) -> None:
+    """Nothing is decoded here: there is nothing to decode. What the cost is over is the caller's to say."""
+    row = FAMILIES[name]
+    preparer = Preparer(ModelFiles(row.model, row.preprocessor, row.processor), Words())
+    try:
+        cost = preparer.cost(Media(png_head(*size)))
+    except (BadMedia, MediaTooLarge):
+        return
+    assert cost.tensors > 0
+    assert cost.memory >= 3 * 67_000_000
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 9000), (9000, 1)])
+def test_the_smallest_and_the_thinnest_are_processed_or_refused(name: str, size: tuple[int, int]) -> None:
+    picture = Image.new("RGB", size)
+    try:
+        item = PROCESSORS[name].item(picture)
+    except BadMedia:
+        return
+    assert item.tokens == PROCESSORS[name].measure(Size(size[1], size[0]))[0]
+    assert all(np.isfinite(tensor).all() for tensor in item.tensors.values())

@@ -28,6 +28,12 @@ WORDS = TestVocabulary()
 ON_VLLM = [family for family in FAMILIES.values() if family.published != "minicpmv"]
 """Of the MiniCPM before 4.6 vLLM's servicer cannot pass on the pictures."""
 SGLANG_NAMES = {
+    **{key: {"image_grid_thw"} for key in ("paddleocr-vl", "ernie-4.5-vl", "hunyuan-vl")},
+    "deepseek-ocr": {"images_crop", "images_spatial_crop"},
+    "deepseek-ocr-2": {"images_crop", "images_spatial_crop"},
+    "step3-vl": {"patch_pixel_values"},
+    "molmo-2": {"image_token_pooling", "image_grids"},
+    "ovis-2": {"grids"},
     "qwen2-vl": {"image_grid_thw"},
     "glm-4v": {"image_grid_thw"},
     "kimi-k2.5": {"image_grid_thw"},
@@ -85,7 +91,7 @@ def test_pictures_are_called_what_the_model_class_takes(family: Family) -> None:
     check_names(media, str(family.model["model_type"]))
 
 
-@pytest.mark.parametrize("kind", ["qwen2_audio", "phi4mm", "gemma3n", "gemma4"])
+@pytest.mark.parametrize("kind", ["qwen2_audio", "phi4mm", "gemma3n", "gemma4", "voxtral", "ultravox", "qwen3_asr"])
 def test_recordings_are_called_what_the_model_class_takes(kind: str) -> None:
     pcm = (recording(1.0, seed=3) * 20000).astype("<i2").tobytes()
     check_names(seen(prepared(ModelFiles({"model_type": kind}), wave_of_pcm16(pcm, 16000), Modality.AUDIO)), kind)

@@ -435,3 +435,17 @@ def test_every_public_name_is_there() -> None:
     assert set(smg_multimodal.__all__) <= set(dir(smg_multimodal))
     with pytest.raises(AttributeError):
         _ = smg_multimodal.nothing_of_the_kind
+
+
+def test_molmos_pooled_patches_are_counted_by_picture_for_vllm_and_through_all_of_them_by_transformers() -> None:
+    made = prepared("molmo-2", png(60, 40, 1), png(500, 330, 2))
+    first, second = (item.features.tensors for item in made.items)
+    (packed,) = for_vllm(made)
+    sent = packed.tensors["image_token_pooling"]
+    own = np.concatenate([first["image_token_pooling"], second["image_token_pooling"]])
+    assert np.array_equal(np.frombuffer(sent.data, sent.dtype).reshape(sent.shape), own)
+    joint = made.collated([item.features for item in made.items])["image_token_pooling"]
+    later = own[len(first["image_token_pooling"]) :]
+    moved = np.where(later >= 0, later + first["image_num_patches"], later)
+    assert np.array_equal(joint[-len(later) :], moved)
+    assert "image_grids" not in packed.tensors

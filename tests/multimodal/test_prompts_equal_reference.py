@@ -4,9 +4,12 @@ The reference's own method makes the text, on a stand-in for the processor that 
 tokenised and compared with the rule's ids.
 """
 
+import gzip
 import importlib
+import json
 import math
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +17,7 @@ import numpy as np
 import pytest
 from families import FAMILIES, Family, opened, reference_processor
 from pictures import EVERY_FORMAT, encoded, pictures
+from PIL import Image
 from vocabulary import SPECIAL, TestVocabulary
 
 from smg_multimodal.decode import decode_image
@@ -22,12 +26,27 @@ from smg_multimodal.registry import ModelFiles, family_of
 from smg_multimodal.types import ItemFeatures, Modality, Size
 
 WORDS = TestVocabulary()
+REFERENCES = Path(__file__).with_name("references.json.gz")
 CHOSEN = [each for each in pictures() if each.pixels <= 900_000 and max(each.size) < 40 * min(each.size)][::29]
 
 PROCESSORS = {
     "qwen2-vl": ("qwen2_vl", "Qwen2VLProcessor", {"image_token": "<|image_pad|>"}),
     "qwen3-vl": ("qwen3_vl", "Qwen3VLProcessor", {"image_token": "<|image_pad|>"}),
     "glm-4.5v": ("glm4v", "Glm4vProcessor", {"image_token": "<|image|>"}),
+    "glm-ocr": ("glm46v", "Glm46VProcessor", {"image_token": "<|image|>"}),
+    "paddleocr-vl": ("paddleocr_vl", "PaddleOCRVLProcessor", {"image_token": "<|IMAGE_PLACEHOLDER|>"}),
+    "ernie-4.5-vl": ("ernie4_5_vl_moe", "Ernie4_5_VLMoeProcessor", {"image_token": "<|IMAGE_PLACEHOLDER|>"}),
+    "hunyuan-vl": (
+        "hunyuan_vl",
+        "HunYuanVLProcessor",
+        {"image_token": "<｜hy_place▁holder▁no▁102｜>", "cat_extra_token": True},
+    ),
+    "deepseek-ocr-2": (
+        "deepseek_ocr2",
+        "DeepseekOcr2Processor",
+        {"image_token": "<image>", "patch_size": 16, "downsample_ratio": 4},
+    ),
+    "ovis-2": ("ovis2", "Ovis2Processor", {"image_token": "<image>", "image_seq_length": 256}),
     "llava-1.5": (
         "llava",
         "LlavaProcessor",
@@ -277,7 +296,7 @@ def test_llama_4_tiles_are_written_as_the_reference_writes_them(shape: tuple[int
     assert list(rule_of(FAMILIES["llama-4"]).replace(item, 0).ids) == list(WORDS.encode(text))
 
 
-@pytest.mark.parametrize("name", ["kimi-k2.5", "kimi-vl", "phi-3", "phi-4", "qwen-vl"])
+@pytest.mark.parametrize("name", ["kimi-k2.5", "kimi-vl", "phi-3", "phi-4", "qwen-vl", "deepseek-ocr"])
 def test_families_of_one_run_repeat_their_token(name: str) -> None:
     rule = rule_of(FAMILIES[name])
     made = rule.replace(ItemFeatures({}, Size(1, 1), 5, (1, 1)), 0)
@@ -304,3 +323,69 @@ def test_clips_of_qwen3_vl_carry_the_times_the_reference_writes(frames: int) -> 
     seconds = tuple((padded[i] / 24.0 + padded[i + 1] / 24.0) / 2 for i in range(0, len(padded), 2))
     item = ItemFeatures({}, Size(1, 1), pairs * 6, (pairs, 4, 6), Modality.VIDEO, {"seconds": seconds})
     assert list(timed_video_rule(WORDS, {}).replace(item, 0).ids) == list(WORDS.encode(text))
+
+
+def test_ernies_own_template_writes_a_mark_of_its_own_for_a_picture() -> None:
+    rules = [
+        family_of(ModelFiles({"model_type": kind})).prompt(ModelFiles({"model_type": kind}), WORDS)
+        for kind in ("ernie4_5_vl_moe", "ernie4_5_moe_vl")
+    ]
+    assert [WORDS.token_id(rule.text) for rule in rules] == [rule.anchor for rule in rules]
+    assert [rule.text for rule in rules] == ["<|IMAGE_PLACEHOLDER|>", "<|image@placeholder|>"]
+    assert {rule.feature for rule in rules} == {WORDS.token_id("<|IMAGE_PLACEHOLDER|>")}
+
+
+def test_hunyuans_two_tokens_at_the_edges_are_left_out_where_its_configuration_says_so() -> None:
+    counts = []
+    for extra in (True, False):
+        files = ModelFiles({"model_type": "hunyuan_vl"}, {}, {"cat_extra_token": extra})
+        counts.append(family_of(files).image(files).measure(Size(512, 512))[0])
+    assert counts == [16 * 17 + 2, 16 * 17]
+
+
+def test_step3s_windows_are_written_as_the_reference_writes_them() -> None:
+    family = FAMILIES["step3-vl"]
+    files = ModelFiles(family.model)
+    ours, rule = family_of(files).image(files), rule_of(family)
+    rows = json.loads(gzip.decompress(REFERENCES.read_bytes()))["families"]["step3-vl"]
+    wholes = {"whole": "<im_patch>" * 169, "window": "<im_patch>" * 81}
+    texts = set()
+    for picture in pictures()[::9]:
+        row = rows[picture.name]
+        if "text" not in row or picture.pixels > 300_000:
+            continue
+        width, height = opened(encoded(picture)).size
+        tokens, grid = ours.measure(Size(height, width))
+        made = rule.replace(ItemFeatures({}, Size(height, width), tokens, grid), 0)
+        assert list(made.ids) == list(WORDS.encode(row["text"].format(**wholes))), picture.name
+        texts.add(row["text"])
+    assert len(texts) > 4
+
+
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize("low_columns", [None, True, False])
+@pytest.mark.parametrize("own_start", [True, False])
+def test_molmos_rows_are_written_as_the_reference_writes_them(
+    columns: bool, low_columns: bool | None, own_start: bool
+) -> None:
+    kind = importlib.import_module("transformers.models.molmo2.processing_molmo2").Molmo2Processor
+    facts = {
+        "image_use_col_tokens": columns,
+        "use_single_crop_col_tokens": low_columns,
+        "use_single_crop_start_token": own_start,
+    }
+    ids = {
+        "image_patch_id": "<im_patch>",
+        "image_col_id": "<im_col>",
+        "image_start_token_id": "<im_start>",
+        "low_res_image_start_token_id": "<low_res_im_start>",
+        "image_end_token_id": "<im_end>",
+    }
+    model = {"model_type": "molmo2", **{key: WORDS.token_id(text) for key, text in ids.items()}}
+    files = ModelFiles(model, {}, facts)
+    item = family_of(files).image(files).item(Image.new("RGB", (500, 330)))
+    rule = family_of(files).prompt(files, WORDS)
+    text = kind.replace_image_token(SimpleNamespace(**facts), {"image_grids": item.tensors["image_grids"]}, 0)
+    made = rule.replace(item, 0)
+    assert list(made.ids) == list(WORDS.encode(text)) == item.tensors["image_tokens"].tolist()
+    assert made.tokens == item.tokens == text.count("<im_patch>")

@@ -22,8 +22,10 @@ from smg_multimodal.types import Bytes8, Size
 
 FILTERS = {"bilinear": TorchFilter(BILINEAR), "bicubic": TorchFilter(BICUBIC)}
 SIDES = st.integers(1, 300)
-BY_PILLOW = frozenset({"phi-3", *(family.name for family in FAMILIES.values() if family.published)})
-"""Models whose own code, which engines run, resizes by Pillow: `resize` changes nothing for them."""
+BY_PILLOW = frozenset(
+    {"phi-3", "molmo-2", *(family.name for family in FAMILIES.values() if family.published or family.vllm)}
+)
+"""Models whose own code, which engines run, resizes by Pillow, or floats alone: `resize` changes nothing for them."""
 BOTH = [family for family in FAMILIES.values() if family.name not in BY_PILLOW and not family.by_pillow]
 PIXELS = ("pixel_values", "image_pixel_values")
 

@@ -54,6 +54,12 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
     "use_image_id": ({"use_image_id": False},),
     "resize_to_max_canvas": ({"resize_to_max_canvas": True},),
     "dynamic_hd": ({"dynamic_hd": 3},),
+    "tile_size": ({"tile_size": 128}, {"tile_size": 96, "min_patches": 1}),
+    "background_color": ({"background_color": [10, 200, 90]},),
+    "use_covering_area_grid": ({"use_covering_area_grid": False}, {"use_covering_area_grid": True}),
+    "max_crops": ({"max_crops": 3},),
+    "overlap_margins": ({"overlap_margins": [3, 2]}, {"overlap_margins": [0, 0]}),
+    "pooling_size": ({"pooling_size": [3, 2]},),
     "num_crops": ({"num_crops": 4},),
     "max_soft_tokens": ({"max_soft_tokens": 70}, {"max_soft_tokens": 100}),
     "pooling_kernel_size": ({"pooling_kernel_size": 2},),
@@ -65,9 +71,10 @@ VALUES: Mapping[str, tuple[Change, ...]] = {
 }
 """Under each key what is changed in a configuration, one change at a time; some need another key beside theirs."""
 
+AREAS = ("qwen2_vl", "glm4v", "glm46v", "paddleocr_vl", "ernie4_5_vl_moe", "hunyuan_vl")
 _AREA = {"size": {"shortest_edge": 12_000, "longest_edge": 40_000}}
 OF_A_FAMILY: Mapping[tuple[str, str], tuple[Change, ...]] = {
-    **{(name, "size"): (_AREA, {"size": 112}) for name in ("qwen2_vl", "glm4v")},
+    **{(name, "size"): (_AREA, {"size": 112}) for name in AREAS},
     ("kimi_k25", "size"): (
         {"size": {"max_height": 10, "max_width": 10}},
         {"size": {"max_height": 10, "max_width": 12}},

@@ -12,6 +12,11 @@ SPECIAL = (
     "<|VIDEO|>", "<|audio_pad|>", "<|imgpad|>", "<|START_OF_IMG|>", "<|END_OF_IMG|>", "<|IMG_PATCH|>",
     "<|image>", "<image|>", "<|audio>", "<|audio|>", "<audio|>", "<fake_token_around_image>", "<global-img>", "<unk>",
     *(f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)),
+    "<|IMAGE_PLACEHOLDER|>", "[AUDIO]", "[BEGIN_AUDIO]",
+    "<|reserved_special_token_0|>", "<｜hy_place▁holder▁no▁102｜>", "<|image@placeholder|>",
+    "<IMG_ATOM>", "<IMG_START>", "<IMG_END>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>", "<im_patch>",
+    "<patch_newline>", "<patch_start>", "<patch_end>", "<im_start>", "<im_end>",
+    "<im_col>", "<low_res_im_start>",
 )  # fmt: skip
 RUNS = {"\n" * count: 500 + count for count in range(1, 5)}
 _PIECES = re.compile("|".join(map(re.escape, sorted(SPECIAL, key=len, reverse=True))) + r"|\n{1,4}|.", re.DOTALL)

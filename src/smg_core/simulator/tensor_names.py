@@ -40,11 +40,28 @@ TAKEN: Mapping[str, Mapping[str, Names]] = {
     ),
     **dict.fromkeys(("qwen4_exp", "exaone4_5", "lfm3_vl", "hyperclovax_vision_v2", "dots3_note"), _QWEN),
     **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_omni_moe", "qwen3_omni_moe_thinker"), _OMNI),
-    **dict.fromkeys(("glm4v", "glm4v_moe", "glm46v"), _QWEN),
+    **dict.fromkeys(("glm4v", "glm4v_moe", "glm46v", "glm_ocr"), _QWEN),
     **dict.fromkeys(
         ("qwen", "llava", "vipllava", "pixtral", "mistral3", "mistral_large4", "lighton_ocr", "paligemma"), _PIXELS
     ),
     **dict.fromkeys(("llava_next", "llava_next_video", "granite4_vision", "llava_onevision", "phi3_v"), _SIZED),
+    **{
+        key: {"image": _names("pixel_values", "image_grid_thw")}
+        for key in ("paddleocr_vl", "ernie4_5_vl_moe", "ernie4_5_moe_vl", "hunyuan_vl")
+    },
+    **{
+        key: {"image": _names("pixel_values", "images_crop", "images_spatial_crop")}
+        for key in ("deepseek_vl_v2", "deepseek_ocr", "deepseek_ocr2")
+    },
+    "ovis2": _PIXELS,
+    "step3_vl": {"image": _names("pixel_values", "patch_pixel_values", "num_patches", may=("patch_newline_mask",))},
+    "molmo2": {
+        "image": _names(
+            *("pixel_values", "image_token_pooling", "image_num_pooled_patches", "image_num_patches"),
+            *("image_tokens", "num_image_tokens"),
+            may=("image_num_crops",),
+        )
+    },
     **dict.fromkeys(("phi4mm", "phi4_multimodal"), _PHI4),
     "llama4": {"image": _names("pixel_values", "patches_per_image", "aspect_ratios")},
     "kimi_k25": {"image": _names("pixel_values", "grid_thws")},
@@ -63,6 +80,9 @@ TAKEN: Mapping[str, Mapping[str, Names]] = {
     "internvl": {"image": _names("pixel_values", "image_num_patches")},
     "internvl_chat": {"image": _names("pixel_values_flat", "image_num_patches")},
     **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv4_6", "minicpmv4_7")},
+    "voxtral": {"audio": _names("audio_arrays")},
+    "ultravox": {"audio": _names("audio_features", "audio_lens", "audio_token_len", "audio_num_chunks")},
+    "qwen3_asr": {"audio": _names("input_audio_features", "audio_feature_lengths", "feature_attention_mask")},
     "qwen2_audio": {"audio": _names("input_features", "feature_attention_mask")},
 }
 """By `model_type` and modality. A clip's pixels come as `pixel_values`, which the servicer renames."""
