@@ -23,6 +23,10 @@ PIPELINES: Mapping[str, Pipeline] = {**PATCH_PIPELINES, **TILE_PIPELINES, **DOCU
 InternVL that its authors published, MiniCPM-V before 4.6, Phi-3 and the first Qwen-VL are not in transformers."""
 
 _SAME: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("Ernie4_5_VL_MoeImageProcessor", "Ernie4_5_VLImageProcessor", "Ernie_45T_VLImageProcessor"),
+        "Ernie4_5_VLMoeImageProcessor",
+    ),
     "KimiK25VisionProcessor": "Kimi_K25ImageProcessor",
     "Phi4MMImageProcessor": "Phi4MultimodalImageProcessor",
     "Qwen2_5_VLImageProcessor": "Qwen2VLImageProcessor",

@@ -69,11 +69,6 @@ _CROPPED: Mapping[str, Layout] = {
     "images_crop": Flat("patches_per_image"),
     "images_spatial_crop": Batched(),
 }
-_ERNIE = dict.fromkeys(
-    ("Ernie4_5_VL_MoeImageProcessor", "Ernie4_5_VLImageProcessor", "Ernie_45T_VLImageProcessor"),
-    "Ernie4_5_VLMoeImageProcessor",
-)
-"""What files of ERNIE-4.5-VL have called its class."""
 _SIZED: Mapping[str, Layout] = {"pixel_values": Batched(), "image_sizes": Batched()}
 _TILES: Mapping[str, Layout] = {"pixel_values": Flat("num_patches"), "num_patches": Batched()}
 _GRID = frozenset({"image_grid_thw"})
@@ -225,7 +220,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "ernie-4.5-vl",
         frozenset({"ernie4_5_vl_moe", "ernie4_5_moe_vl"}),
-        Pictures(("Ernie4_5_VLMoeImageProcessor",), called=_ERNIE),
+        Pictures(("Ernie4_5_VLMoeImageProcessor",)),
         DOCUMENT_RULES["ernie-4.5-vl"],
         _PATCHES,
         on_host=_GRID,

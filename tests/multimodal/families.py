@@ -670,6 +670,8 @@ FAMILIES = {
 }
 
 
+SOMETIMES = {"pixel_values_local"}
+"""Tensors that a reference leaves out where a picture has none."""
 NOT_ITS = {"image_seq_length", "image_processor_type", "feature_size", "chunk_length"}
 """Keys of the file that are for other classes."""
 _NOT_OF_INTERNVL_CHAT = {"size", "crop_size", "do_center_crop", "do_resize"}
@@ -713,5 +715,5 @@ def opened(data: bytes) -> Image.Image:
 def reference(family: Family, processor: Any, images: list[Image.Image]) -> dict[str, np.ndarray[Any, Any]]:
     """The tensors of one call of the reference."""
     out = processor(images=images, return_tensors="np", **family.call)
-    made = {name: np.asarray(out[name]) for name in family.tensors if name in out}
+    made = {name: np.asarray(out[name]) for name in family.tensors if name in out or name not in SOMETIMES}
     return {name: array[0] for name, array in made.items()} if family.unbatched else made
