@@ -13,7 +13,6 @@ from smg_core.errors import AuthenticationFailed
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.request import Caller
-from smg_core.server import app as app_module
 from smg_core.server.apis import CHAT as CHAT_API
 from smg_core.server.app import App
 from smg_core.server.identity import Head
@@ -107,7 +106,7 @@ async def test_a_decoder_gets_the_caller_the_query_and_the_headers(
         seen.append(incoming)
         return decode_chat(incoming)
 
-    monkeypatch.setattr(app_module, "CHAT", attrs.evolve(CHAT_API, decode=decode))
+    monkeypatch.setattr("smg_core.server.generating.CHAT", attrs.evolve(CHAT_API, decode=decode))
     async with identified(house, known) as http:
         answer = await http.post(CHAT + "?a=1&a=2", json=body(), headers={"authorization": "Bearer right"})
 
