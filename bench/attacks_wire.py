@@ -9,6 +9,7 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 from attacked import CHAT, Stage, answer_of, chat, connected, exchange, get, hold, post, request, wait_for
@@ -196,6 +197,51 @@ def allowed_tools(stage: Stage) -> str:
     return f"both prompts have {counts[0]} tokens"
 
 
+def custom_tools(stage: Stage) -> str:
+    """A tool whose input is free text, forced."""
+    served = stage.gateway()
+    answer = post(
+        served.port, chat(max_tokens=40, tools=[{"type": "custom", "custom": {"name": "note"}}], tool_choice="required")
+    )
+    hold(answer.status == 200, f"{answer.status}: {answer.body[:200]!r}")
+    message = json.loads(answer.body)["choices"][0]["message"]
+    hold(message["content"] is None, f"content beside a forced call: {message['content']!r}")
+    hold(message["tool_calls"][0]["type"] == "custom", f"called as {message['tool_calls'][0]}")
+    return "200 with `custom.input`, content null"
+
+
+def extras(stage: Stage) -> str:
+    """Fields that clients of other servers send, each at a value that changes nothing, and one that would."""
+    neutral: dict[str, Any] = {
+        "best_of": 1,
+        "use_beam_search": False,
+        "length_penalty": 1.0,
+        "add_special_tokens": False,
+    }
+    strict, lenient = stage.gateway(), stage.gateway("--compat", "vllm")
+    refused = {name: post(strict.port, chat(**{name: value})).status for name, value in neutral.items()}
+    taken = {name: post(lenient.port, chat(**{name: value})).status for name, value in neutral.items()}
+    beam = post(lenient.port, chat(use_beam_search=True)).status
+    hold(set(refused.values()) == {400}, f"without the setting: {refused}")
+    hold(set(taken.values()) == {200}, f"with the setting: {taken}")
+    hold(beam == 400, f"a value that changes the answer: {beam}")
+    return "400 without the setting, 200 with it; 400 where the value is not neutral"
+
+
+def parser_header(stage: Stage) -> str:
+    """A client that chooses how its answer is read."""
+    status = post(stage.gateway().port, chat(), "x-smg-parser: none").status
+    hold(status == 400, f"taken without the setting: {status}")
+    return "400 without the setting"
+
+
+def too_many_tokens(stage: Stage) -> str:
+    """More tokens than any prompt would leave room for."""
+    error = post(stage.gateway().port, chat(max_tokens=100_000)).error
+    hold(error["param"] == "max_tokens" and error["code"], f"{error}")
+    return f"400, param {error['param']}, code {error['code']}"
+
+
 def addresses(stage: Stage) -> str:
     """The explain header, where it is on, and off as it is by default."""
     shown = post(stage.gateway("--observability-explain").port, chat(), "x-smg-explain: 1").header("x-smg-explain")
@@ -247,6 +293,10 @@ WIRE = (
     Scene("L13", "an answer that nobody reads", "`timeouts.write_s`", unread),
     Scene("L15", "SIGTERM under streams that take too long", "`server.drain_s`", leaving),
     Scene("M8", "`allowed_tools` in mode auto", "the tools are narrowed in every mode", allowed_tools),
+    Scene("M9, L4", "a custom tool, forced", "called with free text", custom_tools),
+    Scene("M17", "fields of vLLM at neutral values", "`server.compat`", extras),
+    Scene("L9", "`x-smg-parser`", "`model.parser_header`", parser_header),
+    Scene("L14", "more tokens than the context has", "the model's context", too_many_tokens),
     Scene("M10", "JSON mode and a stop string", "`structured.on_violation`", format_violation),
     Scene("M13", "`x-smg-explain`", "`observability.explain`; workers by a label", addresses),
 )

@@ -134,7 +134,7 @@ async def _live(gateway: Gateway, config: Config, listener: socket.socket, patie
         async with _announced(gateway, config, listener):
             if not await _waited(gateway, config.server.wait_for_workers_s, patience):
                 return CANNOT_START
-            await HttpServer(gateway, config).serve(sockets=[listener])
+            await HttpServer(gateway, config, alone=True).serve(sockets=[listener])
     finally:
         await gateway.stop()
     return 0
@@ -183,8 +183,10 @@ class HttpServer(uvicorn.Server):
     """uvicorn with our way of leaving, and the sweep over connections that wait. Starts and stops a gateway that was not
     started before."""
 
-    def __init__(self, gateway: Gateway, config: Config) -> None:
+    def __init__(self, gateway: Gateway, config: Config, *, alone: bool = False) -> None:
+        """`alone`: nobody else has objects in this process."""
         settings = config.server
+        self._alone = alone
         self._most = connections_within(settings.connections, _files())
         self._warned = False
         self._settled: tuple[int, ...] = ()  # which models, by identity
@@ -260,7 +262,8 @@ class HttpServer(uvicorn.Server):
                 if isinstance(connection, BoundedHttpProtocol):
                     connection.check(now)
             self._warn_of_connections()
-            self._settle_models()
+            if self._alone:
+                self._settle_models()
         if self._deadline is not None and not self.should_exit:
             in_flight = self._gateway.in_flight
             self.should_exit = not in_flight or time.monotonic() > self._deadline

@@ -1,12 +1,14 @@
 """What several processes share: the counts of requests in flight."""
 
+import gc
 from array import array
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.server.serve import BOARD_ROWS, SharedBoard, connections_within
+from smg_core import Config, Gateway
+from smg_core.server.serve import BOARD_ROWS, HttpServer, SharedBoard, connections_within
 
 PROCESSES = 3
 
@@ -43,3 +45,16 @@ def test_the_requests_of_a_process_that_is_gone_are_forgotten_and_no_others() ->
 )
 def test_there_are_no_more_connections_than_files_that_may_be_open(wanted: int, files: int, possible: int) -> None:
     assert connections_within(wanted, files) == possible
+
+
+@pytest.mark.anyio
+async def test_a_process_of_its_own_settles_what_was_loaded_and_one_that_is_shared_does_not() -> None:
+    frozen = []
+    async with Gateway.simulated() as gateway:
+        for alone in (False, True):
+            await HttpServer(gateway, Config(), alone=alone).on_tick(0)
+            frozen.append(gc.get_freeze_count())
+    gc.unfreeze()
+
+    assert frozen[0] == 0
+    assert frozen[1] > 0
