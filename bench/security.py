@@ -7,6 +7,7 @@ writes nothing; `--check` says whether the page has the rows of the table, whate
 """
 
 import argparse
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -102,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         print("docs/security.md has other rows than bench/security.py: run `make security`", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # through the stage, which ends what it started
     chosen = [attack for attack in ATTACKS if not args.only or set(attack.key.split(", ")) & set(args.only)]
     rows, breaches = play(chosen)
     if breaches:
