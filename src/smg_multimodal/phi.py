@@ -69,7 +69,10 @@ def _taps(length: int, wanted: int) -> tuple[np.ndarray[Any, np.dtype[np.intp]],
 def write_overview(out: Float32, pixels: Bytes8, normalizer: Normalizer) -> None:
     """Write `pixels` (height, width, 3), normalised and then interpolated bicubically, into `out` (3, h, w)."""
     _, tall, wide = out.shape
-    if pixels.shape[:2] == (tall, wide):  # a canvas of one tile is its own overview: one weight of four is 1, the others nothing
+    if pixels.shape[:2] == (
+        tall,
+        wide,
+    ):  # a canvas of one tile is its own overview: one weight of four is 1, the others nothing
         write_tiles(out[None], pixels, normalizer)
         return
     rows, down = _taps(pixels.shape[0], tall)
