@@ -20,8 +20,14 @@ def no_settings_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SMG_CONFIG", raising=False)
 
 
+OF_A_FORM = {"timeouts.models": "llama=first_token:300"}
+"""Settings whose text must be of a certain form."""
+
+
 def _another(setting: Setting) -> str:
     """A value the setting may take."""
+    if setting.path in OF_A_FORM:
+        return OF_A_FORM[setting.path]
     if setting.choices:
         return setting.choices[-1]
     if setting.kind in ("integer", "number"):

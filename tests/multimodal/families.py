@@ -521,6 +521,7 @@ FAMILIES = {
             "got_ocr2",
             tensors=("pixel_values", "num_patches"),
             processor={"img_size": 364, "patch_size": 14, "downsample_factor": 2},
+            call={"crop_to_patches": True},
             kin=True,
         ),
         Family(
@@ -537,6 +538,7 @@ FAMILIES = {
             "got_ocr2",
             tensors=("pixel_values", "num_patches"),
             processor={"image_seq_length": 256},
+            call={"crop_to_patches": True},
             kin=True,
         ),
         Family(
@@ -552,6 +554,7 @@ FAMILIES = {
             "pixtral",
             tensors=("pixel_values", "image_sizes"),
             processor={"patch_size": 14, "spatial_merge_size": 2},
+            call={"patch_size": 28},
             kin=True,
         ),
         Family(
