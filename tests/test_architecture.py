@@ -2,8 +2,9 @@
 
 `LEVELS` says how high a room is: it imports lower ones only. `NEIGHBOURS` lists the few rooms that know another of their own
 level. `EDGES` lists the modules that may wait, open sockets and read clocks, with who may import each beside its own room's
-edges and `WIRING`. Everything else decides, and is checked for it. The last part plants faults into a small house to show
-that each rule fails, and with which sentence.
+edges and `WIRING`. Everything else decides, and is checked for it. A room's settings are records in its module `settings`, which
+know nothing of the room and are gathered by `config`, whatever the room's level. The last part plants faults into a small house
+to show that each rule fails, and with which sentence.
 """
 
 import ast
@@ -21,11 +22,12 @@ SRC = Path(__file__).parent.parent / "src"
 LEVELS: dict[str, int] = {
     # 0: the vocabulary every room shares, and the libraries below the core
     **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens", "cards"), 0),
+    "settings": 0,  # what a setting is, so that every room has its own
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal"), 0),
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "storage", "auth", "limits", "observability"), 1),
     **dict.fromkeys(("routing", "discovery", "wasm"), 2),
     **dict.fromkeys(("pipeline", "mesh", "middleware", "simulator"), 3),
-    **dict.fromkeys(("config", "config_sections", "settings"), 4),
+    "config": 4,
     "server": 5,
     **dict.fromkeys(("cli", "__main__", "demo", "testing", "pytest_plugin", "smg_core"), 6),
 }
@@ -35,9 +37,6 @@ VOCABULARY = frozenset({"errors", "request", "events", "clock", "hooks", "sse", 
 NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
     {
         ("workers", "engines"),  # a worker is an engine that is watched
-        ("config", "settings"),
-        ("config", "config_sections"),
-        ("config_sections", "settings"),
         ("__main__", "cli"),
         ("cli", "demo"),
         ("testing", "smg_core"),
@@ -257,7 +256,7 @@ def wrong_directions(house: House) -> list[str]:
         here, there = module.room, target.room
         if here == there or (here == "smg_core" and there == "server"):
             continue
-        if _may_import(here, there):
+        if _may_import(here, there) or (here == "config" and _are_settings(target)):
             continue
         kind = " for its types" if each.for_types else ""
         found.append(f"{module.name}:{each.line} imports {target.name}{kind}: {here} may not import {there}")
@@ -268,6 +267,19 @@ def _may_import(here: str, there: str) -> bool:
     if (here, there) in NEIGHBOURS or (here in VOCABULARY and there in VOCABULARY):
         return True
     return LEVELS.get(there, 99) < LEVELS.get(here, 99)
+
+
+def _are_settings(module: Module) -> bool:
+    """Whether these are the records that a room is set by."""
+    return module.package == "smg_core" and module.name.endswith(".settings")
+
+
+def settings_that_know_more(house: House) -> list[str]:
+    return [
+        f"{module.name}:{each.line} imports {target.name}; a room's settings know what a setting is and nothing else"
+        for module, each, target in house.pairs()
+        if _are_settings(module) and target.name != "settings"
+    ]
 
 
 def impurities(house: House) -> list[str]:
@@ -440,6 +452,7 @@ def shapes_of_modules(house: House) -> list[str]:
 RULES = [
     unknown_rooms,
     wrong_directions,
+    settings_that_know_more,
     impurities,
     misplaced_edges,
     cycles,
@@ -556,6 +569,12 @@ FAULTS = [
     ("smg_core/limits/bucket.py", "try:\n    pass\nexcept:\n    pass\n", "catches everything"),
     ("smg_core/limits/bucket.py", "def f():\n" + "    x = 1\n" * 60, "limits.bucket.f has 61 lines"),
     ("smg_core/limits/bucket.py", "x = 1\n" * 600, "limits.bucket has 601 lines"),
+    (
+        "smg_core/limits/settings.py",
+        "from smg_core.limits import bucket\n",
+        "limits.settings:2 imports limits.bucket; a room's settings know what a setting is and nothing else",
+    ),
+    ("smg_core/config.py", "from smg_core.server import gateway\n", "config may not import server"),
     ("smg_core/limits/utils.py", "", "limits.utils has a name that says nothing"),
     ("smg_core/attic/__init__.py", "", "attic is a room without a level"),
 ]
@@ -592,6 +611,19 @@ def test_a_protocol_may_declare_coroutines(tmp_path: Path) -> None:
     )
 
     assert impurities(house) == []
+
+
+def test_the_configuration_gathers_the_settings_of_higher_rooms(tmp_path: Path) -> None:
+    house = build(
+        tmp_path,
+        **{
+            "smg_core/settings.py": "",
+            "smg_core/server/settings.py": "from smg_core.settings import option\n",
+            "smg_core/config.py": "from smg_core.server.settings import ServerConfig\n",
+        },
+    )
+
+    assert [breach for rule in RULES for breach in rule(house)] == []
 
 
 def test_an_edge_may_import_an_edge_of_its_own_room(tmp_path: Path) -> None:

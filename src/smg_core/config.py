@@ -1,11 +1,11 @@
-"""Every setting of the gateway, typed once: flags, environment, file and the documentation page all come from here.
+"""Every setting of the gateway, gathered: flags, environment, file and the documentation page all come from here.
 
-A section is a frozen record; a setting is a field with its text, default and bounds. `describe` lists them, and the command
-line, the `SMG_*` variables, the file's keys and `docs/configuration.md` are generated from that list, so none of them can
-disagree. Precedence: flag, then environment, then file, then default.
+A section is a frozen record in the `settings` module of the room that reads it; a setting is a field with its text, default and
+bounds. `describe` lists them, and the command line, the `SMG_*` variables, the file's keys and `docs/configuration.md` are
+generated from that list, so none of them can disagree. Precedence: flag, then environment, then file, then default.
 
-Decides: what a setting is called, what it may be, which source wins, what is wrong with a value and where it stood. Below: the
-standard library, attrs and `settings`. Above: `cli` hands in the text of flags and file; `server` takes the `Config`.
+Decides: how sections are called, which source wins, what is wrong with a value and where it stood. Below: the standard library,
+attrs, `settings` and the `settings` of each room. Above: `cli` hands in the text of flags and file; `server` takes the `Config`.
 Does not know: argparse, the process's environment, the file system. YAML is imported when a YAML text is read, not before.
 """
 
@@ -18,18 +18,11 @@ from typing import Any
 
 import attrs
 
-from smg_core.config_sections import (
-    LimitsConfig,
-    MediaConfig,
-    ModelConfig,
-    ObservabilityConfig,
-    RoutingConfig,
-    ServerConfig,
-    StructuredConfig,
-    TimeoutsConfig,
-    TokenizerConfig,
-    WorkersConfig,
-)
+from smg_core.observability.settings import ObservabilityConfig
+from smg_core.pipeline.settings import StructuredConfig, TimeoutsConfig
+from smg_core.protocols.settings import LimitsConfig
+from smg_core.routing.settings import RoutingConfig
+from smg_core.server.settings import MediaConfig, ModelConfig, ServerConfig
 from smg_core.settings import (
     ConfigError,
     Setting,
@@ -42,6 +35,8 @@ from smg_core.settings import (
     nearest,
     shape_of,
 )
+from smg_core.tokenizer.settings import TokenizerConfig
+from smg_core.workers.settings import WorkersConfig
 
 __all__ = [
     "Config",
@@ -139,7 +134,7 @@ _SECTIONS = tuple(field.name for field in attrs.fields(Config))
 
 
 def describe() -> tuple[Setting, ...]:
-    """Every setting, section by section, in the order of the records above."""
+    """Every setting, section by section, in the order of `Config`."""
     return _SETTINGS
 
 

@@ -1,8 +1,8 @@
 """What a setting is: a field with its text, default and bounds, the values it takes, and how they are read from text.
 
 Decides: whether a value fits a setting, what to say when it does not, and how a flag's or a variable's text becomes a value.
-Below: attrs and the standard library. Above: `config`, which has the settings and their sources. Does not know which
-settings there are.
+Below: attrs and the standard library. Above: the `settings` of each room, which are records of such fields, and `config`, which
+gathers them and reads their sources. Does not know which settings there are.
 """
 
 import difflib
@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 import attrs
 
 __all__ = [
+    "MIB",
     "ConfigError",
     "Setting",
     "Shape",
@@ -32,6 +33,7 @@ __all__ = [
 
 Value = str | int | float | bool | tuple[str, ...] | None
 T = TypeVar("T")
+MIB = 1 << 20  # bytes
 SHOWN = 60  # characters of a wrong value that a message repeats
 
 

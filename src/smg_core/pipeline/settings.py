@@ -1,0 +1,92 @@
+"""How long each part of a request may take, and what becomes of an answer that breaks its format.
+
+Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+from smg_core.settings import ConfigError, option
+
+__all__ = ["StructuredConfig", "TimeoutsConfig"]
+
+
+@attrs.frozen
+class TimeoutsConfig:
+    """How long each part of a request may take, and what a request may ask for instead; see [Time-outs](timeouts.md)."""
+
+    connect_s: float = option(
+        5.0, "Seconds to get a connection to an engine; then another engine is tried.", at_least=0.01, at_most=600
+    )
+    first_token_s: float = option(
+        120.0,
+        "Seconds from asking an engine to its first token, queue and prefill; then another engine is tried.",
+        at_least=0.05,
+        at_most=86400,
+    )
+    token_s: float = option(
+        60.0,
+        "Seconds between two tokens; then another engine is tried, or a stream that has begun ends.",
+        at_least=0.05,
+        at_most=86400,
+    )
+    request_s: float | None = option(
+        600.0,
+        "Seconds that a request whose answer leaves whole may take, over all engines that are tried; null for any.",
+        at_least=0.05,
+        at_most=604800,
+    )
+    stream_s: float | None = option(
+        None, "The same for a request whose answer is streamed; without it, any.", at_least=0.05, at_most=604800
+    )
+    write_s: float = option(
+        60.0, "Seconds a client may take nothing of an answer that waits for it.", at_least=0.1, at_most=86400
+    )
+    models: tuple[str, ...] = option(
+        (),
+        "A time-out of one model, before the settings above, as NAME=TIMEOUT:SECONDS (llama=first_token:300); without SECONDS "
+        "there is none (llama=request:); may be repeated.",
+    )
+    least_s: float = option(
+        0.05, "Least seconds that a request's header may set for any time-out.", at_least=0.001, at_most=3600
+    )
+    connect_most_s: float = option(60.0, "Most seconds for x-smg-connect-timeout.", at_least=0, at_most=604800)
+    first_token_most_s: float = option(
+        3600.0, "Most seconds for x-smg-first-token-timeout.", at_least=0, at_most=604800
+    )
+    token_most_s: float = option(3600.0, "Most seconds for x-smg-token-timeout.", at_least=0, at_most=604800)
+    request_most_s: float = option(86400.0, "Most seconds for x-smg-request-timeout.", at_least=0, at_most=604800)
+    write_most_s: float = option(600.0, "Most seconds for x-smg-write-timeout.", at_least=0, at_most=604800)
+
+    def of_models(self) -> Mapping[str, "TimeoutsConfig"]:
+        """These time-outs for each model of `models`. Raises ConfigError for what is no time-out of a model."""
+        found: dict[str, TimeoutsConfig] = {}
+        for entry in self.models:
+            model, _, bound = entry.rpartition("=")
+            timeout, _, text = bound.partition(":")
+            if not model or timeout not in _OF_MODELS:
+                known = f"NAME=TIMEOUT:SECONDS, TIMEOUT one of {', '.join(_OF_MODELS)}"
+                raise ConfigError(f"timeouts.models: {entry}: expected {known}")
+            try:
+                seconds: Any = float(text) if text else None
+                found[model] = attrs.evolve(found.get(model, self), **{f"{timeout}_s": seconds})
+            except ValueError as error:
+                raise ConfigError(f"timeouts.models: {entry}: {error}") from None
+        return found
+
+
+_OF_MODELS = ("connect", "first_token", "token", "request", "stream", "write")
+
+
+@attrs.frozen
+class StructuredConfig:
+    """Answers that are to be of a format: JSON, or JSON of a schema."""
+
+    on_violation: Literal["report", "error", "repair"] = option(
+        "report",
+        "What becomes of an answer that is not of the format: report gives the text as it is, with x-smg-format-violation in the "
+        "head of an answer that leaves whole; error answers 422; repair mends what is sure (a cut, a code fence, words behind "
+        "the JSON) and reports the rest.",
+    )

@@ -1,0 +1,85 @@
+"""What one request, and all of them together, may take.
+
+A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
+"""
+
+import attrs
+
+from smg_core.settings import MIB, option
+
+__all__ = ["LimitsConfig"]
+
+
+@attrs.frozen
+class LimitsConfig:
+    """What one request, and all of them together, may take."""
+
+    body_bytes: int = option(
+        16 * MIB,
+        "Largest body of a request while no served model takes media, in bytes.",
+        at_least=1024,
+        at_most=1 << 32,
+    )
+    media_body_bytes: int = option(
+        64 * MIB,
+        "Largest body of a request while a served model takes media, in bytes.",
+        at_least=1024,
+        at_most=1 << 32,
+    )
+    pending_body_bytes: int = option(
+        128 * MIB,
+        "Memory for bodies that are being read or wait to be decoded, of all requests of a process, in bytes. Over it, the body "
+        "that has been coming longest gives way with 503; a body alone may always be as large as it may.",
+        at_least=1024,
+        at_most=1 << 40,
+    )
+    json_values: int = option(
+        100_000,
+        "Most JSON values in a request's body, and in the JSON texts inside its strings together; a member of an object is one.",
+        at_least=100,
+        at_most=1 << 30,
+    )
+    json_depth: int = option(
+        64, "Deepest nesting of a request's JSON, and of JSON texts inside its strings.", at_least=4, at_most=500
+    )
+    schema_bytes: int = option(
+        256 * 1024,
+        "Most bytes of a request's schemas together, and of a regular expression, a grammar, a structural tag or choices.",
+        at_least=256,
+        at_most=1 << 30,
+    )
+    parse_characters: int = option(
+        256 * 1024, "Longest text that /parse/* reads, in characters.", at_least=16, at_most=1 << 30
+    )
+    n: int = option(128, "Most choices one request may ask for.", at_least=1, at_most=4096)
+    stop: int = option(16, "Most stop strings of one request.", at_least=1, at_most=1024)
+    stop_characters: int = option(1024, "Most characters of a stop string.", at_least=1, at_most=65536)
+    stop_token_ids: int = option(256, "Most stop token ids of one request.", at_least=1, at_most=65536)
+    logit_bias: int = option(1024, "Most tokens that a request may bias.", at_least=1, at_most=1 << 20)
+    choices: int = option(1024, "Most texts that an answer may be held to be one of.", at_least=1, at_most=1 << 20)
+    documents: int = option(1024, "Most documents of one request.", at_least=1, at_most=1 << 20)
+    template_arguments: int = option(
+        256, "Most variables that a request may give its chat template.", at_least=0, at_most=1 << 20
+    )
+    metadata: int = option(16, "Most entries of a request's metadata.", at_least=0, at_most=65536)
+    metadata_characters: int = option(
+        512, "Most characters of a value of a request's metadata.", at_least=1, at_most=MIB
+    )
+    tools: int = option(256, "Most tools of one request.", at_least=1, at_most=65536)
+    logprobs: int = option(20, "Most alternatives a token that logprobs may list.", at_least=0, at_most=1000)
+    messages: int = option(10_000, "Most messages of one request.", at_least=1, at_most=1_000_000)
+    concurrent_requests: int = option(
+        10_000, "Requests a process works on at once; more get 503 with Retry-After.", at_least=1, at_most=1_000_000
+    )
+    answer_bytes: int = option(
+        64 * MIB,
+        "Memory that an answer which leaves whole may take: choices x tokens x what a token takes, logprobs included.",
+        at_least=4096,
+        at_most=1 << 40,
+    )
+    response_buffer_bytes: int = option(
+        MIB,
+        "Output kept for a client that reads slowly before its engine is held back, in bytes.",
+        at_least=4096,
+        at_most=1 << 30,
+    )

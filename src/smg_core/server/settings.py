@@ -1,0 +1,213 @@
+"""What the HTTP side, the served model and media in requests may be set to.
+
+Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
+"""
+
+from typing import Literal
+
+import attrs
+
+from smg_core.settings import MIB, option
+
+__all__ = ["MediaConfig", "MediaFormat", "ModelConfig", "ServerConfig"]
+
+
+@attrs.frozen
+class ServerConfig:
+    """The HTTP side: where it listens and how long it waits for a client."""
+
+    host: str = option("127.0.0.1", "Address to listen on.", flag="--host")
+    port: int = option(8000, "Port to listen on; 0 takes a free one.", at_least=0, at_most=65535, flag="--port")
+    processes: int = option(
+        1, "Processes that share the port; 0 takes one a core.", at_least=0, at_most=1024, flag="--processes"
+    )
+    backlog: int = option(2048, "Connections the kernel may hold before they are accepted.", at_least=1, at_most=65535)
+    header_timeout_s: float = option(
+        10.0, "Seconds a client may take to send a request's head.", at_least=0.1, at_most=3600
+    )
+    body_timeout_s: float = option(
+        60.0, "Seconds a client may take to send a request's body.", at_least=0.1, at_most=3600
+    )
+    body_bytes_per_s: float = option(
+        1024.0,
+        "Bytes a second that a body must bring on average, once it has taken header_timeout_s; 0 takes any.",
+        at_least=0,
+        at_most=1e9,
+    )
+    connections: int = option(
+        8192,
+        "Connections of a process; more are answered 503. Fewer where the process may not open as many files.",
+        at_least=1,
+        at_most=1_000_000,
+    )
+    keep_alive_s: float = option(75.0, "Seconds an idle connection is kept.", at_least=0, at_most=86400)
+    header_bytes: int = option(65536, "Largest head of a request, in bytes.", at_least=1024, at_most=MIB)
+    wait_for_workers_s: float = option(
+        0.0,
+        "Seconds to wait at the start for a worker before connections are answered; without one by then the start fails. 0 waits "
+        "for none.",
+        at_least=0,
+        at_most=86400,
+        flag="--wait-for-workers",
+    )
+    reminder_s: float = option(
+        30.0, "Seconds between two lines in the log while no worker has joined; 0 logs none.", at_least=0, at_most=86400
+    )
+    drain_s: float = option(
+        30.0, "Seconds that streams in flight may take to finish after SIGTERM.", at_least=0, at_most=86400
+    )
+    parse_routes: bool = option(
+        False, "Answer /parse/function_call and /parse/reasoning, which read a text as a model's output."
+    )
+    docs: bool = option(True, "Answer /openapi.json and /docs, which describe the API.")
+    access_log: bool = option(False, "Log one line a request.", flag="--access-log")
+    compat: Literal["off", "vllm", "openai"] = option(
+        "off",
+        "Take fields of vLLM, SGLang and OpenRouter at the values that change nothing. Other unknown fields: off and openai "
+        "refuse them by name, vllm passes them over.",
+        flag="--compat",
+    )
+    compat_warnings: int = option(
+        256, "Fields passed over for server.compat that are warned of, each once.", at_least=0, at_most=65536
+    )
+    allowed_hosts: tuple[str, ...] = option(
+        (),
+        'Hosts that requests may name, a name or .suffix; "*" allows all. Without any: all, or on the loopback that alone.',
+    )
+    any_content_type: bool = option(
+        False,
+        "Read bodies as JSON whatever their content type says; a page in a browser can then send them from anywhere.",
+    )
+    cors_origins: tuple[str, ...] = option((), 'Origins that browsers may call from; "*" allows every origin.')
+
+
+@attrs.frozen
+class ModelConfig:
+    """What the model is called and how its output is read."""
+
+    name: str | None = option(None, "Name to serve the model under, instead of the engine's.", flag="--model-name")
+    served_names: tuple[str, ...] = option((), "Further names the model answers to; may be repeated.")
+    parser: str = option(
+        "auto",
+        'Family whose reasoning and tool calls the output is read as; "auto" goes by name and template, "none" leaves text.',
+        flag="--parser",
+    )
+    parsers: tuple[str, ...] = option(
+        (), "Family for one model, as NAME=FAMILY, before the setting above; may be repeated."
+    )
+    parser_header: bool = option(
+        False,
+        "Let a request's x-smg-parser header name the family that its answer is read as; without it such a request gets 400.",
+    )
+    context_length: int | None = option(
+        None,
+        "Most tokens of prompt and output together; an engine that takes fewer keeps its own bound.",
+        at_least=1,
+        at_most=1 << 31,
+    )
+
+
+MediaFormat = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "avif", "heic", "jpeg2000"]
+"""Formats of pictures that smg_multimodal knows; a test compares the two, since that package is loaded when it is needed."""
+
+
+@attrs.frozen
+class MediaConfig:
+    """Pictures, clips and recordings in requests: from where they may be fetched, and what they may take."""
+
+    allow_hosts: tuple[str, ...] = option(
+        (), "Hosts that media may be fetched from, a name or .suffix; without any, every public host; may be repeated."
+    )
+    allow_private: tuple[str, ...] = option(
+        (), "Hosts, a name or .suffix, that may lie in private networks or on this machine; may be repeated."
+    )
+    allow_http: bool = option(False, "Fetch by plain http too, not by https alone.")
+    allow_files: str | None = option(None, "Folder that file: URLs may read below; without it they are refused.")
+    port: int | None = option(
+        None, "Port that media may be fetched from, besides 80 and 443.", at_least=1, at_most=65535
+    )
+    tls_ca: str | None = option(None, "File of certificates (PEM) that hosts are checked against, for the system's.")
+    max_bytes: int = option(
+        32 * MIB, "Largest file of one item, in bytes, fetched or sent inline.", at_least=1024, at_most=1 << 31
+    )
+    max_request_bytes: int = option(
+        128 * MIB, "Most bytes of all files of one request together.", at_least=1024, at_most=1 << 33
+    )
+    max_pixels: int = option(
+        64 * MIB,
+        "Most pixels of one picture, of one frame of a clip, or of all frames of one animated picture.",
+        at_least=1,
+        at_most=1 << 32,
+    )
+    max_frames: int = option(
+        36_000,
+        "Most frames of one clip, those counted that no model looks at: ten minutes at 60 a second.",
+        at_least=1,
+        at_most=1 << 31,
+    )
+    max_seconds: float = option(
+        600.0, "Longest recording, in seconds; a model's own bound may be lower.", at_least=0.1, at_most=1e6
+    )
+    formats: tuple[MediaFormat, ...] = option(
+        ("jpeg", "png", "webp", "gif"), "Formats of pictures that are taken; may be repeated."
+    )
+    max_scans: int = option(64, "Most scans of one progressive JPEG.", at_least=1, at_most=100_000)
+    max_items: int = option(
+        16, "Most items of one request; a model's own limit may be lower.", at_least=1, at_most=1024
+    )
+    timeout_s: float = option(10.0, "Seconds that fetching one item may take.", at_least=0.1, at_most=600)
+    fetches: int = option(32, "Items fetched at once, over all requests.", at_least=1, at_most=1024)
+    threads: int | None = option(
+        None,
+        "Items decoded and processed at once, over all models, by each process; without it four for every three cores, so that "
+        "the three quarters that a tenant may have are all cores.",
+        at_least=1,
+        at_most=256,
+    )
+    processes: int = option(
+        2,
+        "Clips, recordings and pictures that may take long, decoded at once beside those, each in a process that can be stopped.",
+        at_least=1,
+        at_most=256,
+    )
+    decode_timeout_s: float = option(
+        10.0, "Seconds that decoding one picture in such a process may take.", at_least=0.1, at_most=600
+    )
+    clip_timeout_s: float = option(
+        30.0, "Seconds that decoding one clip or recording in such a process may take.", at_least=0.1, at_most=3600
+    )
+    decode_bytes: int = option(
+        1024 * MIB, "Memory for what is being decoded, over all requests, in bytes.", at_least=MIB, at_most=1 << 40
+    )
+    tensor_bytes: int = option(
+        2048 * MIB,
+        "Memory for tensors of requests that are under way, copies counted, in bytes.",
+        at_least=MIB,
+        at_most=1 << 40,
+    )
+    wait_s: float = option(
+        10.0,
+        "Seconds that media wait for others to be decoded or sent before the request gets 503.",
+        at_least=0.1,
+        at_most=600,
+    )
+    cache_bytes: int = option(
+        512 * MIB,
+        "Memory for items seen before, files and tensors together, in bytes; 0 keeps none.",
+        at_least=0,
+        at_most=1 << 40,
+    )
+    resize: Literal["auto", "pil", "torch"] = option(
+        "auto",
+        "Arithmetic of resizing and normalising: Pillow's or torch's; auto takes what the model's engines compute themselves.",
+    )
+    processor_kwargs: str | None = option(
+        None,
+        'What engines were told by --mm-processor-kwargs, which they do not say: JSON by the model\'s name, {"NAME": {...}}.',
+    )
+    shared_memory: Literal["off", "auto"] = option(
+        "off", "Hand tensors to engines that see the same /dev/shm through it, instead of within the message."
+    )
+    shared_memory_bytes: int = option(
+        1024 * MIB, "Most bytes of tensors in shared memory at once, of each process.", at_least=1024, at_most=1 << 40
+    )

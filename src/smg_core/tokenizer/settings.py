@@ -1,0 +1,35 @@
+"""Where the tokenizer is and what its caches and threads may take.
+
+A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
+"""
+
+import attrs
+
+from smg_core.settings import MIB, option
+
+__all__ = ["TokenizerConfig"]
+
+
+@attrs.frozen
+class TokenizerConfig:
+    """Text to token ids and back."""
+
+    path: str | None = option(
+        None, "Folder with the model's tokenizer; without it the engine is asked for its own.", flag="--tokenizer"
+    )
+    chat_template: str | None = option(None, "File of a chat template (Jinja) to use instead of the model's own.")
+    l0_bytes: int = option(
+        8 * MIB, "Memory for prompts seen whole, in bytes; 0 switches this cache off.", at_least=0, at_most=1 << 40
+    )
+    l1_bytes: int = option(
+        8 * MIB, "Memory for beginnings of prompts, in bytes; 0 switches this cache off.", at_least=0, at_most=1 << 40
+    )
+    protect_control: bool = option(True, "Keep control tokens that are spelled out in messages or tools as plain text.")
+    fast: bool = option(True, "Use fastokens where it proves equal to the tokenizer when that is loaded.")
+    encode_threads: int = option(
+        2,
+        "Threads that decode, render and encode long requests off the event loop, two at the least; large work (over 256 KiB) "
+        "has all but one of them.",
+        at_least=1,
+        at_most=256,
+    )

@@ -1,0 +1,52 @@
+"""Where the engines are, how they are spoken to and how they are watched.
+
+A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
+"""
+
+from typing import Literal
+
+import attrs
+
+from smg_core.settings import option
+
+__all__ = ["WorkersConfig"]
+
+
+@attrs.frozen
+class WorkersConfig:
+    """The engines: where they are, how they are spoken to, how they are watched."""
+
+    urls: tuple[str, ...] = option(
+        (),
+        "Engine to send requests to, grpc(s)://host:port or unix:///path; or a server that speaks OpenAI's API, "
+        "http(s)://host:port; may be repeated.",
+        flag="--worker",
+    )
+    transport: Literal["h2", "grpcio"] = option(
+        "h2", "How gRPC is carried: the built-in HTTP/2 connection, or the grpcio library."
+    )
+    dialect: str = option(
+        "auto",
+        "Contract the engines speak: vllm, neutral, or one that an installed package adds; auto asks each engine when it joins.",
+    )
+    tls_ca: str | None = option(None, "File of certificates (PEM) that engines are checked against.")
+    tls_cert: str | None = option(None, "File of the certificate (PEM) shown to engines.")
+    tls_key: str | None = option(None, "File of that certificate's private key (PEM).")
+    probe_timeout_s: float = option(
+        2.0, "Seconds that an engine may take to answer a health check.", at_least=0.05, at_most=600
+    )
+    probe_failures: int = option(
+        1, "Health checks in a row that an engine may fail before it gets no more requests.", at_least=1, at_most=100
+    )
+    probe_successes: int = option(
+        1,
+        "Health checks in a row that an engine that was lost must pass before it gets requests again.",
+        at_least=1,
+        at_most=100,
+    )
+    health_interval_s: float = option(
+        5.0, "Seconds between two health checks of an engine.", at_least=0.1, at_most=3600
+    )
+    loads_interval_s: float = option(
+        1.0, "Seconds between two questions after an engine's load.", at_least=0.05, at_most=3600
+    )
