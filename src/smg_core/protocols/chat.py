@@ -17,12 +17,13 @@ import msgspec
 from msgspec import Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.protocols.base import Incoming, RequestLimits
+from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_messages import read_messages
 from smg_core.protocols.chat_paths import chat_field
 from smg_core.protocols.chat_tools import read_response_format, read_tool_choice, read_tools
 from smg_core.protocols.chat_types import SUPPORTED_VALUES, ChatBody
 from smg_core.protocols.decoding import WireDecoder, brief, check_depth, too_many
+from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import GenerationRequest, Origin, ReasoningSettings, Sampling
 
 __all__ = ["ChatRequest", "decode_chat"]
@@ -170,7 +171,7 @@ def _unsupported(param: str, how: str = "") -> UnsupportedParameter:
 # ------------------------------------------------------------------------------------------------------------ sampling
 
 
-def _sampling(wire: ChatBody, limits: RequestLimits) -> Sampling:
+def _sampling(wire: ChatBody, limits: LimitsConfig) -> Sampling:
     most = _max_tokens(wire)
     if wire.min_tokens is not None and most is not None and wire.min_tokens > most:
         raise InvalidRequest(f"'min_tokens' is over the limit on output of {most} tokens.", param="min_tokens")
@@ -219,7 +220,7 @@ def _max_tokens(wire: ChatBody) -> int | None:
     return old if new is None else new
 
 
-def _stop(stop: str | list[str], limits: RequestLimits) -> tuple[str, ...]:
+def _stop(stop: str | list[str], limits: LimitsConfig) -> tuple[str, ...]:
     strings = (stop,) if isinstance(stop, str) else tuple(stop)
     if len(strings) > limits.stop:
         raise too_many("stop", len(strings), limits.stop, "stop sequences")
@@ -237,7 +238,7 @@ def _stop(stop: str | list[str], limits: RequestLimits) -> tuple[str, ...]:
     return strings
 
 
-def _logprobs(wire: ChatBody, limits: RequestLimits) -> int | None:
+def _logprobs(wire: ChatBody, limits: LimitsConfig) -> int | None:
     """How many alternatives to report: None for no report at all."""
     top = wire.top_logprobs
     if not wire.logprobs:
@@ -278,7 +279,7 @@ def _add_generation_prompt(wire: ChatBody, continues: bool) -> bool:
     return False
 
 
-def _template_arguments(wire: ChatBody, limits: RequestLimits) -> Mapping[str, Any]:
+def _template_arguments(wire: ChatBody, limits: LimitsConfig) -> Mapping[str, Any]:
     arguments = wire.chat_template_kwargs
     if arguments:
         if len(arguments) > limits.template_arguments:
@@ -294,7 +295,7 @@ def _template_arguments(wire: ChatBody, limits: RequestLimits) -> Mapping[str, A
     return arguments or _NO_FIELDS
 
 
-def _documents(wire: ChatBody, limits: RequestLimits) -> tuple[Mapping[str, Any], ...]:
+def _documents(wire: ChatBody, limits: LimitsConfig) -> tuple[Mapping[str, Any], ...]:
     documents = wire.documents or []
     if len(documents) > limits.documents:
         raise too_many("documents", len(documents), limits.documents, "documents")
@@ -302,7 +303,7 @@ def _documents(wire: ChatBody, limits: RequestLimits) -> tuple[Mapping[str, Any]
     return tuple(documents)
 
 
-def _metadata(metadata: dict[str, str], limits: RequestLimits) -> Mapping[str, str]:
+def _metadata(metadata: dict[str, str], limits: LimitsConfig) -> Mapping[str, str]:
     if len(metadata) > limits.metadata:
         raise too_many("metadata", len(metadata), limits.metadata, "entries")
     for name, value in metadata.items():

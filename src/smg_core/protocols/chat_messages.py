@@ -17,8 +17,8 @@ import msgspec
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.protocols import chat_types as wire
-from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.json_bounds import NestedJson
+from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     Audio,
     File,
@@ -55,7 +55,7 @@ _ALLOWED: dict[str, frozenset[type]] = {
 }
 
 
-def read_messages(messages: list[wire.MessageWire], limits: RequestLimits) -> tuple[Message, ...]:
+def read_messages(messages: list[wire.MessageWire], limits: LimitsConfig) -> tuple[Message, ...]:
     """`messages` in order. Raises `InvalidRequest` naming the part at fault."""
     read: list[Message] = []
     nested = NestedJson(limits)

@@ -10,9 +10,9 @@ import msgspec
 
 from smg_core.errors import InvalidRequest
 from smg_core.protocols import chat_types as wire
-from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.decoding import brief, check_depth, too_many
 from smg_core.protocols.json_bounds import NestedJson
+from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     ChoiceFormat,
     CustomTool,
@@ -38,7 +38,7 @@ _ANY_TOOL = ToolChoice()
 # -------------------------------------------------------------------------------------------------------------- tools
 
 
-def read_tools(body: wire.ChatBody, limits: RequestLimits, size: int) -> tuple[Tool, ...]:
+def read_tools(body: wire.ChatBody, limits: LimitsConfig, size: int) -> tuple[Tool, ...]:
     """The tools offered, in order, from `tools` or from `functions`; `size` is the body's, in bytes."""
     if body.tools is None and body.functions is None:
         return ()
@@ -56,7 +56,7 @@ def read_tools(body: wire.ChatBody, limits: RequestLimits, size: int) -> tuple[T
     return tools
 
 
-def _check_size(asked: object, limits: RequestLimits, param: str, size: int) -> None:
+def _check_size(asked: object, limits: LimitsConfig, param: str, size: int) -> None:
     """Refuse schemas, or a text that an answer is held to, of more bytes than are taken; in a body of `size` bytes."""
     if size <= limits.schema_bytes:
         return
@@ -135,7 +135,7 @@ def _known(name: str, tools: tuple[Tool, ...], kind: type[FunctionTool] | type[C
 # --------------------------------------------------------------------------------------------------- response formats
 
 
-def read_response_format(body: wire.ChatBody, limits: RequestLimits, size: int) -> ResponseFormat:
+def read_response_format(body: wire.ChatBody, limits: LimitsConfig, size: int) -> ResponseFormat:
     """The one constraint on the answer; `size` is the body's, in bytes. Raises `InvalidRequest` where there are two."""
     if _unconstrained(body):
         return _TEXT
@@ -184,7 +184,7 @@ def _unconstrained(body: wire.ChatBody) -> bool:
     )
 
 
-def _constraints(body: wire.ChatBody, limits: RequestLimits) -> list[tuple[str, ResponseFormat]]:
+def _constraints(body: wire.ChatBody, limits: LimitsConfig) -> list[tuple[str, ResponseFormat]]:
     found: list[tuple[str, ResponseFormat]] = []
     if body.response_format is not None and type(body.response_format) is not wire.TextResponseFormat:
         found.append(("response_format", _from_openai(body.response_format, limits)))
@@ -203,7 +203,7 @@ def _constraints(body: wire.ChatBody, limits: RequestLimits) -> list[tuple[str, 
     return found
 
 
-def _from_openai(wanted: wire.ResponseFormatWire, limits: RequestLimits) -> ResponseFormat:
+def _from_openai(wanted: wire.ResponseFormatWire, limits: LimitsConfig) -> ResponseFormat:
     if isinstance(wanted, wire.JsonObjectFormat):
         return JsonFormat()
     if isinstance(wanted, wire.StructuralTagWire):
@@ -232,7 +232,7 @@ def _from_openai(wanted: wire.ResponseFormatWire, limits: RequestLimits) -> Resp
     return SchemaFormat(asked.schema, asked.name, asked.description, asked.strict is not False)
 
 
-def _from_structured_outputs(wanted: wire.StructuredOutputs, limits: RequestLimits) -> list[tuple[str, ResponseFormat]]:
+def _from_structured_outputs(wanted: wire.StructuredOutputs, limits: LimitsConfig) -> list[tuple[str, ResponseFormat]]:
     at = "structured_outputs"
     found: list[tuple[str, ResponseFormat]] = []
     if wanted.json is not None:
@@ -253,7 +253,7 @@ def _from_structured_outputs(wanted: wire.StructuredOutputs, limits: RequestLimi
     return found
 
 
-def _schema(value: dict[str, Any] | str, at: str, limits: RequestLimits) -> ResponseFormat:
+def _schema(value: dict[str, Any] | str, at: str, limits: LimitsConfig) -> ResponseFormat:
     schema: Any = value
     if isinstance(value, str):
         NestedJson(limits).check(value, at)
@@ -267,7 +267,7 @@ def _schema(value: dict[str, Any] | str, at: str, limits: RequestLimits) -> Resp
     return SchemaFormat(schema)
 
 
-def _choices(choices: list[str], at: str, limits: RequestLimits) -> ResponseFormat:
+def _choices(choices: list[str], at: str, limits: LimitsConfig) -> ResponseFormat:
     if not choices:
         raise InvalidRequest(f"Invalid '{at}': empty array.", param=at, code="empty_array")
     if len(choices) > limits.choices:

@@ -20,9 +20,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge
-from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.compat import STRICT, Compat
 from smg_core.protocols.json_bounds import over_values
+from smg_core.protocols.settings import LimitsConfig
 
 __all__ = ["WireDecoder", "brief", "check_depth", "too_many"]
 
@@ -87,16 +87,16 @@ class WireDecoder(Generic[Wire]):
         self._supported = supported
         self._shaped = shaped
 
-    def decode(self, body: bytes, limits: RequestLimits, compat: Compat = STRICT) -> Wire:
+    def decode(self, body: bytes, limits: LimitsConfig, compat: Compat = STRICT) -> Wire:
         """The body as the wire type; `compat` says which unknown fields are passed over. Raises `PayloadTooLarge`,
         `InvalidJson`, `UnsupportedParameter` or `InvalidRequest`."""
         wire = self._at_once(body, limits)
         return self._slowly(body, limits, compat) if wire is None else wire
 
-    def _at_once(self, body: bytes, limits: RequestLimits) -> Wire | None:
+    def _at_once(self, body: bytes, limits: LimitsConfig) -> Wire | None:
         """The common case, in one pass; None where all that stands against it is an unknown field."""
-        if len(body) > limits.body_bytes:
-            raise PayloadTooLarge(f"The request body is {len(body)} bytes; at most {limits.body_bytes} are taken.")
+        if len(body) > limits.largest_body:
+            raise PayloadTooLarge(f"The request body is {len(body)} bytes; at most {limits.largest_body} are taken.")
         if over_values(body, limits.json_values):
             raise InvalidRequest(
                 f"The request body holds more than {limits.json_values} JSON values, which is the most that are taken.",
@@ -111,7 +111,7 @@ class WireDecoder(Generic[Wire]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error, limits) from None
 
-    def _slowly(self, body: bytes, limits: RequestLimits, compat: Compat) -> Wire:
+    def _slowly(self, body: bytes, limits: LimitsConfig, compat: Compat) -> Wire:
         """The wire type of a body with fields that the type does not have, some of which may be passed over."""
         try:
             plain: Any = msgspec.json.decode(body)
@@ -235,7 +235,7 @@ def _drop_nulls(plain: Any, shaped: tuple[str, ...]) -> None:
             left.extend(node)
 
 
-def _malformed(error: Exception, limits: RequestLimits) -> InvalidJson:
+def _malformed(error: Exception, limits: LimitsConfig) -> InvalidJson:
     if isinstance(error, RecursionError):
         return InvalidJson(f"The request body is nested too deeply; at most {limits.json_depth} levels are taken.")
     if isinstance(error, UnicodeDecodeError):

@@ -8,7 +8,7 @@ is no JSON may be counted wrongly behind its first fault: a parser stops there. 
 from collections.abc import Iterator
 
 from smg_core.errors import InvalidRequest
-from smg_core.protocols.base import RequestLimits
+from smg_core.protocols.settings import LimitsConfig
 
 __all__ = ["NestedJson", "nests_deeper", "over_values"]
 
@@ -72,7 +72,7 @@ class NestedJson:
 
     __slots__ = ("_depth", "_left", "_most")
 
-    def __init__(self, limits: RequestLimits) -> None:
+    def __init__(self, limits: LimitsConfig) -> None:
         self._most = self._left = limits.json_values
         self._depth = limits.json_depth
 

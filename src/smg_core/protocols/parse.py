@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from smg_core.errors import ClientGone, InvalidRequest
-from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.decoding import WireDecoder, check_depth, too_many
 from smg_core.protocols.json_text import encode_object
+from smg_core.protocols.settings import LimitsConfig
 from smg_parsers import CallArguments, CallStart, Family, Parser, Piece, Reasoning, Text, UnknownModelFamily, explain
 from smg_parsers.models import family as family_named
 
@@ -60,7 +60,7 @@ def _never() -> bool:
 
 
 def parse_function_call(
-    body: bytes, limits: RequestLimits, family_of: FamilyOf, given_up: Callable[[], bool] = _never
+    body: bytes, limits: LimitsConfig, family_of: FamilyOf, given_up: Callable[[], bool] = _never
 ) -> bytes:
     """`{"remaining_text", "reasoning_text", "tool_calls", "family", "success"}`. Raises InvalidRequest, and ClientGone when
     `given_up` says that nobody waits any more."""
@@ -73,7 +73,7 @@ def parse_function_call(
 
 
 def parse_reasoning(
-    body: bytes, limits: RequestLimits, family_of: FamilyOf, given_up: Callable[[], bool] = _never
+    body: bytes, limits: LimitsConfig, family_of: FamilyOf, given_up: Callable[[], bool] = _never
 ) -> bytes:
     """`{"normal_text", "reasoning_text", "family", "success"}`; calls stay in the text, also those that come before the end of
     the reasoning, so that `/parse/function_call` finds them there. Raises as `parse_function_call`."""
@@ -84,7 +84,7 @@ def parse_reasoning(
     return _answer(family, {"normal_text": "".join(found.text)}, found)
 
 
-def _tools(wire: ParseBody, limits: RequestLimits) -> list[dict[str, Any]] | None:
+def _tools(wire: ParseBody, limits: LimitsConfig) -> list[dict[str, Any]] | None:
     """The tools in the parser's form; None where the request names none."""
     if len(wire.tools) > limits.tools:
         raise too_many("tools", len(wire.tools), limits.tools, "tools")
@@ -102,7 +102,7 @@ def _begins_inside(wire: ParseBody, family: Family) -> bool:
     return ends >= 0 and not any(opening in wire.text[:ends] for opening in thinking.opens)
 
 
-def _wire(body: bytes, limits: RequestLimits) -> ParseBody:
+def _wire(body: bytes, limits: LimitsConfig) -> ParseBody:
     """The body, whose text is not too long and whose schemas are not too deep."""
     wire = _BODIES.decode(body, limits)
     if len(wire.text) > limits.parse_characters:

@@ -83,3 +83,8 @@ class LimitsConfig:
         at_least=4096,
         at_most=1 << 30,
     )
+
+    @property
+    def largest_body(self) -> int:
+        """Bytes of the largest body that is ever decoded. How much is taken now, who reads the body knows."""
+        return max(self.body_bytes, self.media_body_bytes)

@@ -1,4 +1,4 @@
-"""How many requests a gateway has, whether it takes more, how large one may be and which unknown fields it may have.
+"""How many requests a gateway has, whether it takes more and which unknown fields it may have.
 
 Pure counting. Above: handlers enter and leave; the server drains. Knows no request.
 """
@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 from smg_core.config import Config
 from smg_core.errors import Draining, Overloaded
-from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.compat import Compat
 from smg_core.server.bodies import Bodies
 
-__all__ = ["Admission", "compat_of", "request_limits"]
+__all__ = ["Admission", "compat_of"]
 
 
 class Admission:
@@ -53,31 +52,6 @@ class Admission:
     def leave(self) -> None:
         """One less."""
         self.in_flight -= 1
-
-
-def request_limits(config: Config) -> RequestLimits:
-    """The bounds on one request, as its decoder is told them."""
-    limits = config.limits
-    return RequestLimits(
-        body_bytes=max(limits.body_bytes, limits.media_body_bytes),
-        json_values=limits.json_values,
-        json_depth=limits.json_depth,
-        schema_bytes=limits.schema_bytes,
-        parse_characters=limits.parse_characters,
-        messages=limits.messages,
-        n=limits.n,
-        stop=limits.stop,
-        stop_characters=limits.stop_characters,
-        tools=limits.tools,
-        logprobs=limits.logprobs,
-        logit_bias=limits.logit_bias,
-        metadata=limits.metadata,
-        metadata_characters=limits.metadata_characters,
-        stop_token_ids=limits.stop_token_ids,
-        documents=limits.documents,
-        template_arguments=limits.template_arguments,
-        choices=limits.choices,
-    )
 
 
 def compat_of(config: Config) -> Compat:

@@ -7,8 +7,8 @@ and is given up when its client leaves. Above: the app's route table. Below: pro
 import asyncio
 from collections.abc import Callable
 
-from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.parse import FamilyOf, parse_function_call, parse_reasoning
+from smg_core.protocols.settings import LimitsConfig
 from smg_core.server.descriptions import PARSE_CALLS, PARSE_REASONING
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.exchange import Exchange, Header
@@ -24,7 +24,7 @@ PARSE_COST = 16
 """How much longer a character takes to be parsed than to be encoded, which is what lanes of the executor are cut by."""
 JSON_TYPE: Header = (b"content-type", b"application/json")
 
-Parse = Callable[[bytes, RequestLimits, FamilyOf, GivenUp], bytes]
+Parse = Callable[[bytes, LimitsConfig, FamilyOf, GivenUp], bytes]
 
 
 def parse_routes(gateway: Runtime) -> list[Route[Endpoint]]:

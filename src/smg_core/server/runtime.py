@@ -22,7 +22,7 @@ from smg_core.pipeline.performers import performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
-from smg_core.server.admission import Admission, compat_of, request_limits
+from smg_core.server.admission import Admission, compat_of
 from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
@@ -75,7 +75,7 @@ class Runtime:
         self._id_header = self.config.observability.request_id_header.lower()
         self.explains = self.config.observability.explain
         self.retry = RetryPolicy(attempts=self.config.routing.retries + 1)
-        self.limits = request_limits(self.config)
+        self.limits = self.config.limits
         self.compat = compat_of(self.config)
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
@@ -212,10 +212,9 @@ class Runtime:
     @property
     def body_bytes(self) -> int:
         """The largest body that is taken now: more where a served model takes media."""
-        limits = self.config.limits
         if any(model.media is not None for model in self.models.values()):
-            return limits.media_body_bytes
-        return limits.body_bytes
+            return self.limits.media_body_bytes
+        return self.limits.body_bytes
 
     def drain(self) -> None:
         """Take nothing new: from now on every request gets 503 with Retry-After; those in flight finish."""

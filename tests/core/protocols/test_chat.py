@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge, UnsupportedParameter
-from smg_core.protocols.base import Incoming, RequestLimits
+from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_types import ChatBody
+from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     Audio,
     Caller,
@@ -46,7 +47,7 @@ SHELL = {"type": "custom", "custom": {"name": "shell"}}
 def decode(limits=None, **fields) -> ChatRequest:
     body = json.dumps({"model": "sim", "messages": HELLO, **fields}).encode()
     return decode_chat(
-        Incoming(body, request_id="chatcmpl-1", limits=limits or RequestLimits(), headers={"x-a": "b"}, caller=CALLER)
+        Incoming(body, request_id="chatcmpl-1", limits=limits or LimitsConfig(), headers={"x-a": "b"}, caller=CALLER)
     )
 
 
@@ -636,7 +637,7 @@ def test_a_wrong_value_is_refused_by_name(fields, param):
 
 
 def test_bounds_are_the_deployments_to_set():
-    limits = RequestLimits(messages=1, n=2, stop=1, tools=1, logprobs=1, documents=1, choices=1)
+    limits = LimitsConfig(messages=1, n=2, stop=1, tools=1, logprobs=1, documents=1, choices=1)
     assert refused(limits=limits, messages=HELLO * 2).param == "messages"
     assert "<= 2" in refused(limits=limits, n=3).message
     assert refused(limits=limits, stop=["a", "b"]).param == "stop"
@@ -701,7 +702,7 @@ def test_a_number_too_large_for_json_readers_is_refused():
 
 def test_a_body_over_its_bound_is_413_before_it_is_read():
     with pytest.raises(PayloadTooLarge) as caught:
-        decode_chat(Incoming(b"{" * 101, request_id="r", limits=RequestLimits(body_bytes=100)))
+        decode_chat(Incoming(b"{" * 1025, request_id="r", limits=LimitsConfig(body_bytes=1024, media_body_bytes=1024)))
     assert caught.value.status == 413
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from smg_core.errors import InvalidRequest
 from smg_core.protocols import json_bounds
-from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.json_bounds import NestedJson, nests_deeper, over_values
+from smg_core.protocols.settings import LimitsConfig
 
 LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='a,[{}]":\\ué\n', max_size=8)
 VALUES = st.recursive(
@@ -74,7 +74,7 @@ def test_values_outside_of_strings_are_all_seen(filler: bytes) -> None:
 
 
 def test_texts_inside_of_strings_are_bounded_together() -> None:
-    nested = NestedJson(RequestLimits(json_values=1000))
+    nested = NestedJson(LimitsConfig(json_values=1000))
     for order in range(3):
         nested.check(json.dumps([1] * 300), f"a[{order}]")
     with pytest.raises(InvalidRequest, match="1000") as refused:
@@ -84,7 +84,7 @@ def test_texts_inside_of_strings_are_bounded_together() -> None:
 
 
 def test_a_text_inside_of_a_string_is_nested_no_deeper_than_a_body() -> None:
-    nested = NestedJson(RequestLimits(json_depth=64))
+    nested = NestedJson(LimitsConfig(json_depth=64))
     nested.check('{"a":' * 64 + "1" + "}" * 64, "a")
     with pytest.raises(InvalidRequest, match="64 levels"):
         nested.check('{"a":' * 65 + "1" + "}" * 65, "a")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.parsers.examples import EXAMPLES, WEATHER
 
-from smg_core.protocols.base import RequestLimits
 from smg_core.protocols.parse import parse_function_call, parse_reasoning
+from smg_core.protocols.settings import LimitsConfig
 from smg_parsers import FAMILIES, CallArguments, CallStart, Parser, Piece, Reasoning
 
 THINKING = [name for name, (opens, _) in EXAMPLES.items() if FAMILIES[name].thinking.opens]
@@ -19,7 +19,7 @@ def asked(family: str, text: str, **more: Any) -> bytes:
 
 def in_two_steps(family: str, text: str, **more: Any) -> tuple[str, list[tuple[str, str]]]:
     """The reasoning, and the calls that are left in the text."""
-    limits = RequestLimits()
+    limits = LimitsConfig()
     first = json.loads(parse_reasoning(asked(family, text, **more), limits, lambda name: None))
     second = json.loads(parse_function_call(asked(family, first["normal_text"]), limits, lambda name: None))
     calls = [(call["function"]["name"], call["function"]["arguments"]) for call in second["tool_calls"]]
@@ -55,8 +55,8 @@ def test_two_steps_find_the_calls_of_an_answer_without_reasoning(family: str) ->
 def test_calls_are_found_in_a_text_from_which_nobody_has_taken_the_reasoning() -> None:
     call = EXAMPLES["deepseek_r1"][1]
     told = json.loads(
-        parse_function_call(asked("deepseek_r1", f"why</think>Hi. {call}"), RequestLimits(), lambda _: None)
+        parse_function_call(asked("deepseek_r1", f"why</think>Hi. {call}"), LimitsConfig(), lambda _: None)
     )
     assert (told["reasoning_text"], told["remaining_text"], len(told["tool_calls"])) == ("why", "Hi. ", 1)
-    told = json.loads(parse_function_call(asked("deepseek_r1", f"Hi. {call}"), RequestLimits(), lambda _: None))
+    told = json.loads(parse_function_call(asked("deepseek_r1", f"Hi. {call}"), LimitsConfig(), lambda _: None))
     assert (told["reasoning_text"], told["remaining_text"], len(told["tool_calls"])) == ("", "Hi. ", 1)
