@@ -74,7 +74,7 @@ async def main() -> None:
 
         answer = WholeAnswer(lambda: ChatWholeEncoder(chat, 0, "chatcmpl-1"), write, model="sim")
         trace = Trace(gateway.clock.monotonic(), gateway.observer)
-        terms = Terms(answer, gateway.retry, gateway.rng, trace)
+        terms = Terms(answer, gateway.config.routing, gateway.rng, trace)
         timeouts = TimeoutRules(gateway.config.timeouts, gateway.models).of(chat.generation, {})
         await gateway.driver.drive(with_tools(chat.generation, terms, TOOLS), Run(answer, trace, timeouts))
 

@@ -79,7 +79,7 @@ class Table:
 
     @property
     def terms(self) -> Terms:
-        return Terms(self.answer, self.gateway.retry, self.gateway.rng, self.trace)
+        return Terms(self.answer, self.gateway.config.routing, self.gateway.rng, self.trace)
 
     @property
     def run(self) -> Run:

@@ -12,7 +12,6 @@ Decides only: whether, where and after how long. The driver's performers do.
 import random
 from typing import Protocol
 
-import attrs
 from msgspec import Struct
 
 from smg_core.errors import ClientGone, Draining, SmgError
@@ -20,8 +19,9 @@ from smg_core.hooks import Observer, Retrying
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Stream, Wait, ask
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
+from smg_core.routing.settings import RoutingConfig
 
-__all__ = ["Commitment", "RetryPolicy", "Terms", "generate", "respond"]
+__all__ = ["Commitment", "Terms", "generate", "respond", "retry_delay"]
 
 
 class Commitment(Protocol):
@@ -31,28 +31,11 @@ class Commitment(Protocol):
     def committed(self) -> bool: ...
 
 
-@attrs.frozen
-class RetryPolicy:
-    """`attempts` in all, the first included. The first retry goes out at once, to another worker; later ones wait
-    `base_delay` seconds doubled each time, at most `max_delay`, each drawn between half and all of it."""
-
-    attempts: int = 3
-    base_delay: float = 0.05
-    max_delay: float = 1.0
-
-    def delay(self, retry: int, rng: random.Random) -> float:
-        """Seconds before retry number `retry`, from 1."""
-        if retry == 1:
-            return 0.0
-        ceiling = min(self.max_delay, self.base_delay * 2.0 ** (retry - 2))
-        return ceiling * (0.5 + 0.5 * rng.random())
-
-
 class Terms(Struct, frozen=True):
-    """What a flow decides by: whether the client has seen something, how often to try, and whom to tell."""
+    """What a flow decides by: whether the client has seen something, how often to try elsewhere, and whom to tell."""
 
     answer: Commitment
-    retry: RetryPolicy
+    retries: RoutingConfig
     rng: random.Random
     observer: Observer
 
@@ -68,7 +51,8 @@ def generate(request: GenerationRequest, terms: Terms, *, ends: bool = True, kee
     prompted = yield from ask(Prepare(request))
     tried: frozenset[str] = frozenset()
     failure: SmgError | None = None
-    for attempt in range(1, terms.retry.attempts + 1):
+    attempts = terms.retries.retries + 1
+    for attempt in range(1, attempts + 1):
         try:
             placement = yield from ask(Select(prompted, tried, attempt))
         except (ClientGone, Draining):
@@ -81,11 +65,20 @@ def generate(request: GenerationRequest, terms: Terms, *, ends: bool = True, kee
         failure = turn.error
         if failure is None:
             return turn
-        if not failure.another_worker_may_do or terms.answer.committed or attempt == terms.retry.attempts:
+        if not failure.another_worker_may_do or terms.answer.committed or attempt == attempts:
             break
         tried |= placement.names
-        delay = terms.retry.delay(attempt, terms.rng)
+        delay = retry_delay(attempt, terms.retries, terms.rng)
         terms.observer.report(Retrying(prompted.request.id, placement.last.worker.name, type(failure).__name__, delay))
         if delay:
             yield from ask(Wait(delay))
-    raise failure if failure is not None else AssertionError("a retry policy allows one attempt at least")
+    raise failure if failure is not None else AssertionError("there is one attempt at least")
+
+
+def retry_delay(retry: int, settings: RoutingConfig, rng: random.Random) -> float:
+    """Seconds before retry number `retry`, from 1. The first goes out at once, to another worker; later ones wait a time that
+    doubles with each, drawn between half and all of it."""
+    if retry == 1:
+        return 0.0
+    ceiling = min(settings.retry_most_s, settings.retry_s * 2.0 ** (retry - 2))
+    return ceiling * (0.5 + 0.5 * rng.random())

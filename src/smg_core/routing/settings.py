@@ -20,3 +20,10 @@ class RoutingConfig:
     retries: int = option(
         3, "Other engines to try, before the first byte, when one is lost or full.", at_least=0, at_most=100
     )
+    retry_s: float = option(
+        0.05,
+        "Seconds before the second retry, doubled for each further one; each waits half to all of it. The first waits none.",
+        at_least=0,
+        at_most=600,
+    )
+    retry_most_s: float = option(1.0, "Most seconds before a retry.", at_least=0, at_most=600)

@@ -99,7 +99,7 @@ class Inference(Generic[D]):
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
         because the client has left, or the gateway shuts down, raises that into the flow."""
         gateway = self._gateway
-        terms = Terms(run.answer, gateway.retry, gateway.rng, run.trace)
+        terms = Terms(run.answer, gateway.config.routing, gateway.rng, run.trace)
         try:
             try:
                 await gateway.driver.drive(respond(decoded.generation, terms), run)

@@ -29,7 +29,6 @@ from smg_core.pipeline.served import ServedModel
 from smg_core.server.config_check import check, named_parsers
 from smg_core.server.memory import give_back, trim
 from smg_core.tokenizer.base import Tokenizer
-from smg_core.tokenizer.cache import CacheConfig
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, unpack_archive
 from smg_parsers import Family, UnknownModelFamily, explain
@@ -149,10 +148,9 @@ class ModelLoader:
         if source in self._bundles:
             return self._bundles[source]
         settings = self._config.tokenizer
-        cache = CacheConfig(l0_bytes=settings.l0_bytes, l1_bytes=settings.l1_bytes)
         # A thread of its own, that ends: what a tokenizer keeps for each thread it ever worked on goes with it.
         loader = ThreadPoolExecutor(1, thread_name_prefix="smg-load")
-        loading = loader.submit(load_tokenizer, source.folder, cache=cache, fast=settings.fast, clock=self._clock)
+        loading = loader.submit(load_tokenizer, source.folder, cache=settings, fast=settings.fast, clock=self._clock)
         try:
             bundle = await asyncio.wrap_future(loading)
         finally:

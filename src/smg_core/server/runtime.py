@@ -17,7 +17,6 @@ from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
-from smg_core.pipeline.flow import RetryPolicy
 from smg_core.pipeline.performers import performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
@@ -27,7 +26,7 @@ from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
 from smg_core.server.scratch import Scratch
-from smg_core.workers.monitor import HealthPolicy, Monitor, MonitorSettings
+from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 
@@ -74,7 +73,6 @@ class Runtime:
         self.started = False
         self._id_header = self.config.observability.request_id_header.lower()
         self.explains = self.config.observability.explain
-        self.retry = RetryPolicy(attempts=self.config.routing.retries + 1)
         self.limits = self.config.limits
         self.compat = compat_of(self.config)
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
@@ -122,19 +120,12 @@ class Runtime:
             self.config, loader=loader, registry=self.registry, policies=self.policies, models=self.models
         )
         await self.onboarding.start()
-        workers = self.config.workers
-        settings = MonitorSettings(
-            health_interval=workers.health_interval_s,
-            loads_interval=workers.loads_interval_s,
-            probe_timeout=workers.probe_timeout_s,
-            health=HealthPolicy(workers.probe_failures, workers.probe_successes),
-        )
         self.monitor = Monitor(
             self.registry,
             self._reaching.connect,
             self.onboarding.join,
             self.observer,
-            settings,
+            self.config.workers,
             on_lost=self._on_lost,
         )
         self._stack.push_async_callback(self.monitor.close)

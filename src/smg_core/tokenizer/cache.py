@@ -22,8 +22,6 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
-import attrs
-
 from smg_core.tokenizer.base import (
     EncodeReport,
     GivenUp,
@@ -34,27 +32,17 @@ from smg_core.tokenizer.base import (
     left_before_encoded,
 )
 from smg_core.tokenizer.prefix_tree import Boundaries, PrefixTree, Segment, segments
+from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.tokens import TokenIds
 
-__all__ = ["Anchored", "CacheConfig", "CachedTokenizer", "ExactCache"]
+__all__ = ["Anchored", "CachedTokenizer", "ExactCache"]
 
 Lock = AbstractContextManager[object]
 """What several threads take turns by; handed in, as everything is that waits."""
 
-_MIB = 1024 * 1024
-_MOST_PIECES = 1024
-"""A prompt of more pieces, each a control token that somebody spelled out, is not worth cutting up for L1."""
+_DEFAULTS = TokenizerConfig()
 _ENTRY_BYTES = 640
 """Python's own cost of one L0 entry: key tuple, report, ids object, array header, slot of the table (measured: 560)."""
-
-
-@attrs.frozen
-class CacheConfig:
-    """Bounds in bytes, 0 switches a level off. `min_segment`: L1 cuts at most once in so many characters."""
-
-    l0_bytes: int = 64 * _MIB
-    l1_bytes: int = 64 * _MIB
-    min_segment: int = 48
 
 
 @runtime_checkable
@@ -134,18 +122,20 @@ class CachedTokenizer:
         self,
         tokenizer: Tokenizer,
         *,
-        l0_bytes: int = CacheConfig().l0_bytes,
-        l1_bytes: int = CacheConfig().l1_bytes,
-        min_segment: int = CacheConfig().min_segment,
+        l0_bytes: int = _DEFAULTS.l0_bytes,
+        l1_bytes: int = _DEFAULTS.l1_bytes,
+        l1_characters: int = _DEFAULTS.l1_characters,
+        l1_pieces: int = _DEFAULTS.l1_pieces,
         lock: Lock | None = None,
     ) -> None:
-        """`lock` (a threading.Lock) is for caches that several threads use; without one, a single thread may."""
+        """The bounds are those of `TokenizerConfig`; 0 bytes switch a level off. `lock` (a threading.Lock)
+        is for caches that several threads use; without one, a single thread may."""
         self.inner = tokenizer
         self.l0_hits = self.l1_hits = self.misses = 0
         self._l0 = ExactCache(l0_bytes, _varint_bytes(tokenizer.vocab_size), lock)
         self._anchored = tokenizer if isinstance(tokenizer, Anchored) else None
         self.l1_reason = self._why_not(l1_bytes)
-        self._min_segment = min_segment
+        self._l1_characters, self._l1_pieces = l1_characters, l1_pieces
         self._tree = PrefixTree(0 if self.l1_reason else l1_bytes, lock)
         self._boundaries = Boundaries({} if self.l1_reason or self._anchored is None else self._anchored.anchors)
 
@@ -200,7 +190,7 @@ class CachedTokenizer:
         if found is not None:
             self.l0_hits += 1
             return found
-        if self.l1_reason or len(prompt.pieces) > _MOST_PIECES:
+        if self.l1_reason or len(prompt.pieces) > self._l1_pieces:
             report = self.inner.encode_prompt(prompt, given_up=given_up)
         else:
             report = self._through_l1(key, given_up)
@@ -221,7 +211,7 @@ class CachedTokenizer:
     def _through_l1(self, key: tuple[str, tuple[str, ...]], given_up: GivenUp | None) -> EncodeReport:
         salt, pieces = key
         characters = sum(map(len, pieces))
-        cut = segments(pieces, self._boundaries, self._min_segment)
+        cut = segments(pieces, self._boundaries, self._l1_characters)
         known = self._tree.find(salt, cut)
         ids = array("I")
         for part in known:

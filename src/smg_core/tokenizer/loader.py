@@ -20,10 +20,11 @@ import msgspec
 
 from smg_core.clock import Clock
 from smg_core.tokenizer.base import Tokenizer
-from smg_core.tokenizer.cache import CacheConfig, CachedTokenizer
+from smg_core.tokenizer.cache import CachedTokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer, eos_ids
 from smg_core.tokenizer.prover import prove
+from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.tokenizer.tiktoken import load_tiktoken
 
 __all__ = ["ArchiveLimits", "TokenizerBundle", "TokenizerFolderError", "load_tokenizer", "unpack_archive"]
@@ -102,18 +103,19 @@ class _Folder:
         return whole.hexdigest()
 
 
-_DEFAULT_CACHE = CacheConfig()
+_DEFAULT_CACHE = TokenizerConfig()
 
 
 def load_tokenizer(
     folder: Path,
     *,
-    cache: CacheConfig | None = _DEFAULT_CACHE,
+    cache: TokenizerConfig | None = _DEFAULT_CACHE,
     clock: Clock | None = None,
     media: Mapping[str, str] | None = None,
     fast: bool = True,
 ) -> TokenizerBundle:
-    """Everything a model folder says about text. `cache` None leaves the tokenizer bare; `clock` is what strftime_now in
+    """Everything a model folder says about text. `cache` has the bounds of its caches, None leaves the tokenizer
+    bare; `clock` is what strftime_now in
     templates reads; `media` see `ChatTemplate`; `fast` False keeps fastokens out. Takes up to some seconds for a large
     vocabulary: not on an event loop. Raises TokenizerFolderError."""
     files = _Folder(folder)
@@ -127,7 +129,14 @@ def load_tokenizer(
             raise
         raise TokenizerFolderError(f"{folder}: {fault}") from fault
     if cache is not None:
-        tokenizer = CachedTokenizer(tokenizer, **attrs.asdict(cache), lock=threading.Lock())
+        tokenizer = CachedTokenizer(
+            tokenizer,
+            l0_bytes=cache.l0_bytes,
+            l1_bytes=cache.l1_bytes,
+            l1_characters=cache.l1_characters,
+            l1_pieces=cache.l1_pieces,
+            lock=threading.Lock(),
+        )
     return TokenizerBundle(
         tokenizer=tokenizer,
         template=template,

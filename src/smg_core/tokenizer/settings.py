@@ -24,6 +24,15 @@ class TokenizerConfig:
     l1_bytes: int = option(
         8 * MIB, "Memory for beginnings of prompts, in bytes; 0 switches this cache off.", at_least=0, at_most=1 << 40
     )
+    l1_characters: int = option(
+        48, "Least characters between two places where that cache cuts a prompt.", at_least=1, at_most=1 << 20
+    )
+    l1_pieces: int = option(
+        1024,
+        "Most pieces of a prompt that is cut for that cache; each control token that is spelled out in a text makes one more.",
+        at_least=1,
+        at_most=1 << 20,
+    )
     protect_control: bool = option(True, "Keep control tokens that are spelled out in messages or tools as plain text.")
     fast: bool = option(True, "Use fastokens where it proves equal to the tokenizer when that is loaded.")
     encode_threads: int = option(

@@ -6,28 +6,20 @@ connection is certain news and counts as all the failures it takes; a slow or fa
 
 from typing import Literal
 
-import attrs
+from smg_core.workers.settings import WorkersConfig
 
-__all__ = ["HealthPolicy", "HealthTracker", "Outcome"]
+__all__ = ["HealthTracker", "Outcome"]
 
 Outcome = Literal["ok", "failed", "refused"]
 
 
-@attrs.frozen
-class HealthPolicy:
-    """`failures` in a row make a worker unreachable, `successes` in a row make it ready again."""
-
-    failures: int = 3
-    successes: int = 1
-
-
 class HealthTracker:
-    """Counts outcomes of one worker."""
+    """Counts outcomes of one worker: `probe_failures` in a row make it unreachable, `probe_successes` in a row ready again."""
 
-    __slots__ = ("_bad", "_good", "_policy")
+    __slots__ = ("_bad", "_good", "_settings")
 
-    def __init__(self, policy: HealthPolicy) -> None:
-        self._policy = policy
+    def __init__(self, settings: WorkersConfig) -> None:
+        self._settings = settings
         self._bad = 0
         self._good = 0
 
@@ -35,7 +27,7 @@ class HealthTracker:
         """The signal for the worker's state machine, or None while the verdict is open."""
         if outcome == "ok":
             self._bad, self._good = 0, self._good + 1
-            return "healthy" if self._good >= self._policy.successes else None
+            return "healthy" if self._good >= self._settings.probe_successes else None
         self._good = 0
-        self._bad = self._policy.failures if outcome == "refused" else self._bad + 1
-        return "failing" if self._bad >= self._policy.failures else None
+        self._bad = self._settings.probe_failures if outcome == "refused" else self._bad + 1
+        return "failing" if self._bad >= self._settings.probe_failures else None

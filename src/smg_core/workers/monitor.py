@@ -11,18 +11,17 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-import attrs
-
 from smg_core.clock import CallLater, Handle
 from smg_core.engines.base import Engine
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerGone
 from smg_core.hooks import Observer, WorkerStateChanged
-from smg_core.workers.health import HealthPolicy, HealthTracker, Outcome
+from smg_core.workers.health import HealthTracker, Outcome
 from smg_core.workers.registry import Registry
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Signal, Worker
 
-__all__ = ["HealthPolicy", "Monitor", "MonitorSettings"]
+__all__ = ["Monitor"]
 
 log = logging.getLogger("smg.workers")
 
@@ -37,17 +36,6 @@ def _call_later(seconds: float, callback: Callable[[], None]) -> Handle:
     return asyncio.get_running_loop().call_later(seconds, callback)
 
 
-@attrs.frozen
-class MonitorSettings:
-    """All in seconds. `join_interval` is the pause between two tries to reach a worker that has not joined yet."""
-
-    health_interval: float = 5.0
-    loads_interval: float = 1.0
-    join_interval: float = 0.5
-    probe_timeout: float = 5.0
-    health: HealthPolicy = attrs.field(factory=HealthPolicy)
-
-
 class Monitor:
     """Watches every worker of a registry. `connect` finds out how a worker is spoken to, `join` learns its model and
     returns the names it serves; `call_later` is the event loop's unless a test hands in its own. `on_lost` is told of a worker
@@ -59,7 +47,7 @@ class Monitor:
         connect: Connect,
         join: Join,
         observer: Observer,
-        settings: MonitorSettings,
+        settings: WorkersConfig,
         *,
         call_later: CallLater = _call_later,
         on_lost: Callable[[Worker], None] | None = None,
@@ -90,7 +78,7 @@ class Monitor:
             return
         log.error("the watch over worker %s failed and is begun again", worker.name, exc_info=watch.exception())
         self.signal(worker, "failing", "its watch failed")
-        self._call_later(self._settings.join_interval, lambda: self._watch_again(worker, watch))
+        self._call_later(self._settings.join_interval_s, lambda: self._watch_again(worker, watch))
 
     def _watch_again(self, worker: Worker, failed: asyncio.Task[None]) -> None:
         if self._tasks.get(worker.name) is failed:
@@ -157,7 +145,7 @@ class Monitor:
                     log.warning("worker %s has not joined: %s", worker.name, told)
                 if not worker.in_flight:  # reached anew the next time, perhaps in another dialect
                     await self._let_go(worker)
-                await self._pause(self._settings.join_interval, asyncio.Event())
+                await self._pause(self._settings.join_interval_s, asyncio.Event())
             else:
                 worker.load = None
                 self._registry.serve(worker, models)
@@ -176,11 +164,11 @@ class Monitor:
     async def _watch_health(self, worker: Worker, engine: Engine) -> None:
         """Returns when the worker answers again after it was unreachable, be it in another dialect, and when it says something
         else of its model than when it joined: an engine may be replaced between two probes."""
-        tracker, alarm = HealthTracker(self._settings.health), self._alarms[worker.name]
+        tracker, alarm = HealthTracker(self._settings), self._alarms[worker.name]
         while True:
-            pause = self._settings.health_interval
+            pause = self._settings.health_interval_s
             if worker.state == "unreachable":
-                pause = min(pause, self._settings.join_interval)
+                pause = min(pause, self._settings.join_interval_s)
             await self._pause(pause, alarm)
             outcome, reason = await self._probe(engine)
             if outcome == "unknown":
@@ -208,7 +196,7 @@ class Monitor:
     async def _probe(self, engine: Engine) -> tuple[Outcome | Literal["unknown"], str]:
         """How a probe ended, and what is to be said of it; "unknown" when whoever is there does not know the question."""
         try:
-            healthy = await engine.health(self._settings.probe_timeout)
+            healthy = await engine.health(self._settings.probe_timeout_s)
         except WorkerGone as error:
             return "refused", str(error)
         except SmgError as error:
@@ -218,7 +206,7 @@ class Monitor:
     async def _watch_loads(self, worker: Worker, engine: Engine) -> None:
         """Ask for the load while there is more than one worker to compare it with."""
         while worker.facts.loads:
-            await self._pause(self._settings.loads_interval, asyncio.Event())
+            await self._pause(self._settings.loads_interval_s, asyncio.Event())
             if worker.state != "ready" or len(self._registry) < 2:
                 continue
             try:

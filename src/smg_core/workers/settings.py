@@ -44,6 +44,12 @@ class WorkersConfig:
         at_least=1,
         at_most=100,
     )
+    join_interval_s: float = option(
+        0.5,
+        "Seconds between two tries to reach an engine that has not joined, or that was lost.",
+        at_least=0.01,
+        at_most=3600,
+    )
     health_interval_s: float = option(
         5.0, "Seconds between two health checks of an engine.", at_least=0.1, at_most=3600
     )

@@ -18,7 +18,7 @@ from smg_core.errors import SmgError
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Driver, Performer, Run, finish, wait
 from smg_core.pipeline.executor import FairExecutor
-from smg_core.pipeline.flow import RetryPolicy, Terms, generate, respond
+from smg_core.pipeline.flow import Terms, generate, respond
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
@@ -29,6 +29,7 @@ from smg_core.pipeline.trace import Trace
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
 from smg_core.routing import Policies, policy
+from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.faults import Fault
 from smg_core.testing import MemoryObserver, ScriptedEngine
 from smg_core.workers.registry import Registry
@@ -71,7 +72,7 @@ class Road:
 
     @property
     def terms(self) -> Terms:
-        return Terms(self.answer, RetryPolicy(attempts=2), random.Random(1), self.trace)
+        return Terms(self.answer, RoutingConfig(retries=1), random.Random(1), self.trace)
 
     async def drive(self, flow: Flow[Any]) -> Any:
         return await self.driver.drive(flow, self.run)

@@ -19,12 +19,13 @@ from smg_core.errors import (
 )
 from smg_core.events import Finished, Usage
 from smg_core.hooks import Moment, Retrying
-from smg_core.pipeline.flow import RetryPolicy, Terms, generate, respond
+from smg_core.pipeline.flow import Terms, generate, respond, retry_delay
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Chosen, Finish, Flow, Placement, Prepare, Select, Step, Stream, Wait
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
+from smg_core.routing.settings import RoutingConfig
 from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
 from smg_core.workers.worker import LocalBoard, Worker, WorkerSpec
@@ -86,7 +87,7 @@ def play(
 ) -> Played:
     """Answer the flow's steps from a list; an exception in it is thrown."""
     notes, asked = Notes(), list[Any]()
-    terms = Terms(commitment or Commitment(), RetryPolicy(attempts), random.Random(0), notes)
+    terms = Terms(commitment or Commitment(), RoutingConfig(retries=attempts - 1), random.Random(0), notes)
     running = flow(REQUEST, terms, **options)
     step = next(running)
     for answer in answers:
@@ -220,10 +221,10 @@ def test_tries_are_bounded() -> None:
 
 @pytest.mark.parametrize("retry", range(1, 12))
 def test_a_delay_is_bounded_and_never_negative(retry: int) -> None:
-    policy = RetryPolicy(base_delay=0.1, max_delay=0.7)
+    settings = RoutingConfig(retry_s=0.1, retry_most_s=0.7)
     draws: list[Callable[[], float]] = [lambda: 0.0, lambda: 0.999]
     for draw in draws:
         rng = random.Random()
         rng.random = draw  # type: ignore[method-assign]
 
-        assert 0.0 <= policy.delay(retry, rng) <= 0.7
+        assert 0.0 <= retry_delay(retry, settings, rng) <= 0.7

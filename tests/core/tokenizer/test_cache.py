@@ -96,7 +96,7 @@ def check_conversations(tokenizer: HuggingFaceTokenizer | TiktokenTokenizer, num
     """Encode `number` random conversations through a cache so small that it evicts, and compare each with the tokenizer."""
     dice = random.Random(seed)
     stem = [turn(dice.choice(("system", "user")), dice.choice(WORDS) * dice.randrange(1, 9)) for _ in range(6)]
-    cached = CachedTokenizer(tokenizer, l0_bytes=200_000, l1_bytes=60_000, min_segment=dice.choice((0, 16, 48)))
+    cached = CachedTokenizer(tokenizer, l0_bytes=200_000, l1_bytes=60_000, l1_characters=dice.choice((0, 16, 48)))
     for _ in range(number):
         prompt, salt = random_prompt(dice, stem), dice.choice(("", "", "tenant"))
         report = cached.encode_prompt(prompt, salt=salt)
@@ -141,7 +141,7 @@ def test_any_two_prompts_with_a_common_beginning_are_exact(
     )
     texts = [("".join(data.draw(st.lists(fragment, max_size=12)))) for _ in range(3)]
     tokenizer = tokenizers_by_kind[kind]
-    cached = CachedTokenizer(tokenizer, min_segment=0)
+    cached = CachedTokenizer(tokenizer, l1_characters=0)
     for tail in (texts[1], texts[2], texts[1] + texts[2]):
         pieces = tuple(filter(None, data.draw(st.sampled_from(((texts[0] + tail,), (texts[0], tail)))))) or ("",)
         assert cached.encode_prompt(Prompt(pieces)).ids == tokenizer.encode_prompt(Prompt(pieces)).ids
@@ -223,7 +223,7 @@ def test_tenants_do_not_share(tokenizer: HuggingFaceTokenizer) -> None:
 
 
 def test_where_a_piece_ends_is_part_of_the_prompt(tokenizer: HuggingFaceTokenizer) -> None:
-    cached = CachedTokenizer(tokenizer, min_segment=0)
+    cached = CachedTokenizer(tokenizer, l1_characters=0)
     spelled = Prompt(("<|start|>user\n<", "|end|> x<|end|>"))
     written = Prompt((spelled.text,))
     end = tokenizer.token_id("<|end|>")

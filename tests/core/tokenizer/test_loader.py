@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from smg_core.request import FunctionTool, Message, Text
-from smg_core.tokenizer.cache import CacheConfig, CachedTokenizer
+from smg_core.tokenizer.cache import CachedTokenizer
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
 from smg_core.tokenizer.loader import ArchiveLimits, TokenizerFolderError, load_tokenizer, unpack_archive
+from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.tokenizer.tiktoken import TiktokenTokenizer
 
 TEMPLATE = "{% for m in messages %}<|start|>{{ m.role }} {{ m.content }}<|end|>{% endfor %}{{ bos_token }}"
@@ -49,7 +50,7 @@ def test_without_a_cache_the_tokenizer_is_bare(folder: Path) -> None:
 
 
 def test_the_bounds_of_the_cache_are_those_asked_for(folder: Path) -> None:
-    tokenizer = load_tokenizer(folder, cache=CacheConfig(l0_bytes=0, l1_bytes=0)).tokenizer
+    tokenizer = load_tokenizer(folder, cache=TokenizerConfig(l0_bytes=0, l1_bytes=0)).tokenizer
     assert isinstance(tokenizer, CachedTokenizer)
     assert tokenizer.l1_reason == "switched off"
 

@@ -12,15 +12,15 @@ from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo, RankLoa
 from smg_core.errors import EngineFailed, EngineTimeout, InternalError, SmgError, WorkerBusy, WorkerGone
 from smg_core.hooks import WorkerStateChanged
 from smg_core.testing import FakeClock, MemoryObserver
-from smg_core.workers.health import HealthPolicy
-from smg_core.workers.monitor import Monitor, MonitorSettings
+from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerSpec
 
 pytestmark = pytest.mark.anyio
 
 GONE = WorkerGone("The engine is not available.")
-SETTINGS = MonitorSettings(health_interval=5.0, loads_interval=1.0, join_interval=0.5, health=HealthPolicy(failures=3))
+SETTINGS = WorkersConfig(health_interval_s=5.0, loads_interval_s=1.0, join_interval_s=0.5, probe_failures=3)
 FACTS = EngineFacts(dialect="test")
 
 
