@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 
+from smg_core.engines.settings import EnginesConfig
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.settings import StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig
@@ -41,6 +42,7 @@ from smg_core.workers.settings import WorkersConfig
 __all__ = [
     "Config",
     "ConfigError",
+    "EnginesConfig",
     "LimitsConfig",
     "MediaConfig",
     "ModelConfig",
@@ -71,6 +73,7 @@ class Config:
 
     server: ServerConfig = attrs.field(factory=ServerConfig)
     workers: WorkersConfig = attrs.field(factory=WorkersConfig)
+    engines: EnginesConfig = attrs.field(factory=EnginesConfig)
     timeouts: TimeoutsConfig = attrs.field(factory=TimeoutsConfig)
     tokenizer: TokenizerConfig = attrs.field(factory=TokenizerConfig)
     routing: RoutingConfig = attrs.field(factory=RoutingConfig)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from smg_multimodal.prepare import Prepared
 
 __all__ = [
-    "TOKENIZER_LIMIT",
     "Call",
     "ChatEngine",
     "Codec",
@@ -54,9 +53,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-TOKENIZER_LIMIT = 200 * 1024 * 1024
-"""Most bytes of a tokenizer's archive that are taken from an engine, unless the caller says otherwise."""
 
 
 # ------------------------------------------------------------------------------------------------- what is asked for
@@ -283,8 +279,8 @@ class Engine(Protocol):
         """Tell it to forget a request, beside resetting its stream. Never raises for an engine that is gone."""
         ...
 
-    async def tokenizer(self, *, timeout: float = 120.0, limit: int = TOKENIZER_LIMIT) -> tuple[bytes, str] | None:
-        """Its tokenizer's files as a zip archive of at most `limit` bytes, and their sha256 as hex; None when it has no way
+    async def tokenizer(self) -> tuple[bytes, str] | None:
+        """Its tokenizer's files as a zip archive, and their sha256 as hex; None when it has no way
         to send them."""
         ...
 

@@ -13,7 +13,6 @@ from typing import TypeVar
 import attrs
 
 from smg_core.engines.base import (
-    TOKENIZER_LIMIT,
     Call,
     Codec,
     EngineFacts,
@@ -26,6 +25,7 @@ from smg_core.engines.base import (
     Transport,
     Unary,
 )
+from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.slices import SLICE, slices
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
@@ -34,18 +34,19 @@ from smg_core.tokens import TokenIds
 __all__ = ["EngineClient", "Reader"]
 
 T = TypeVar("T")
+_DEFAULTS = EnginesConfig()
 
 _UNSLICED = 16
 """Tokens of one output that need no slices, whatever is told of each."""
 
 
 class EngineClient:
-    """`IdsEngine` over gRPC. `control_timeout` in seconds bounds every call but Generate and the tokenizer's."""
+    """`IdsEngine` over gRPC. `limits.question_timeout_s` bounds every call but Generate and the tokenizer's."""
 
-    def __init__(self, codec: Codec, transport: Transport, *, control_timeout: float = 5.0) -> None:
+    def __init__(self, codec: Codec, transport: Transport, limits: EnginesConfig = _DEFAULTS) -> None:
         self.codec = codec
         self.transport = transport
-        self._control_timeout = control_timeout
+        self._limits = limits
 
     async def describe(self) -> tuple[ModelInfo, EngineFacts]:
         """Its model and what it can be asked, from its own words where the dialect has them, else from the dialect's table."""
@@ -117,14 +118,14 @@ class EngineClient:
             return None
         return await self._ask(call, timeout)
 
-    async def tokenizer(self, *, timeout: float = 120.0, limit: int = TOKENIZER_LIMIT) -> tuple[bytes, str] | None:
-        """The tokenizer's files as a zip archive of at most `limit` bytes, and its sha256 as hex; None when the dialect has
-        no such call. The digest is checked."""
+    async def tokenizer(self) -> tuple[bytes, str] | None:
+        """The tokenizer's files as a zip archive of at most `limits.tokenizer_bytes`, and its sha256 as hex; None when the
+        dialect has no such call. The digest is checked."""
         pieces = self.codec.tokenizer
         if pieces is None:
             return None
-        gather = _Gather(pieces, limit)
-        call = await self.transport.start(pieces.path, pieces.message, gather, timeout=timeout)
+        gather = _Gather(pieces, self._limits.tokenizer_bytes)
+        call = await self.transport.start(pieces.path, pieces.message, gather, timeout=self._limits.tokenizer_timeout_s)
         try:
             archive, digest = await gather.done
         finally:
@@ -137,7 +138,7 @@ class EngineClient:
         await self.transport.close()
 
     async def _ask(self, call: Unary[T], timeout: float | None = None) -> T:
-        answer = await self.transport.unary(call.path, call.message, timeout=timeout or self._control_timeout)
+        answer = await self.transport.unary(call.path, call.message, timeout=timeout or self._limits.question_timeout_s)
         return call.parse(answer)
 
 

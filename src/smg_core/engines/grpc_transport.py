@@ -4,7 +4,7 @@ An edge: grpcio opens the sockets, resolves names and honours its environment. A
 grpcio is what gRPC means in practice: the fast transport is held to the same tests as this one, and whoever needs what
 only grpcio has can ask for it. It costs a task a call and several times the CPU a message.
 
-grpcio decides itself when to reconnect: after a refusal it fails calls at once for up to `max_backoff` seconds.
+grpcio decides itself when to reconnect: after a refusal it fails calls at once for up to `backoff_s` seconds.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import grpc.aio
 
 from smg_core.engines.base import Receiver
 from smg_core.engines.h2.headers import check_metadata
+from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_status
 from smg_core.engines.target import Target, Tls
 from smg_core.errors import EngineFailed, EngineGarbled, InternalError, SmgError, WorkerGone
@@ -24,6 +25,8 @@ from smg_core.errors import EngineFailed, EngineGarbled, InternalError, SmgError
 __all__ = ["GrpcioTransport"]
 
 _CLOSED = "The connection to the engine was closed."
+
+_DEFAULTS = EnginesConfig()
 
 
 class _Call:
@@ -92,22 +95,20 @@ class _Call:
 
 
 class GrpcioTransport:
-    """A `Transport` on grpc.aio. `target` is a URL or a `Target`; times in seconds, sizes in bytes."""
+    """A `Transport` on grpc.aio. `target` is a URL or a `Target`; `connect_timeout` is in seconds."""
 
     def __init__(
         self,
         target: str | Target,
         *,
-        max_message: int = 64 * 1024 * 1024,
-        max_metadata: int = 8 * 1024,
+        limits: EnginesConfig = _DEFAULTS,
         connect_timeout: float = 5.0,
-        max_backoff: float = 1.0,
     ) -> None:
         self.target = Target.parse(target)
         if self.target.tls is not None and self.target.tls.insecure_skip_verify:
             raise ValueError("grpcio always verifies certificates: insecure_skip_verify needs the HTTP/2 transport")
-        self._options = _options(self.target, max_message, connect_timeout, max_backoff)
-        self._max_metadata = max_metadata
+        self._options = _options(self.target, limits, connect_timeout)
+        self._limits = limits
         self._channel: grpc.aio.Channel | None = None
         self._methods: dict[str, Any] = {}
         self._calls: set[_Call] = set()
@@ -184,7 +185,7 @@ class GrpcioTransport:
         if self._closed:
             raise WorkerGone(_CLOSED, detail=f"{self.target}: closed by us")
         if metadata:
-            check_metadata(metadata, self._max_metadata)
+            check_metadata(metadata, self._limits.metadata_bytes)
         if self._channel is None:
             # Reading certificate files blocks; a channel is made once.
             try:
@@ -217,18 +218,18 @@ def _bytes(material: bytes | Path | None) -> bytes | None:
     return material.read_bytes() if isinstance(material, Path) else material
 
 
-def _options(target: Target, max_message: int, connect_timeout: float, max_backoff: float) -> list[tuple[str, Any]]:
+def _options(target: Target, limits: EnginesConfig, connect_timeout: float) -> list[tuple[str, Any]]:
     # Not grpc.minimal_stack: it is faster, and leaves the bound on message sizes out.
     options: list[tuple[str, Any]] = [
         ("grpc.enable_http_proxy", 0),
         ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.max_receive_message_length", max_message),
+        ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.min_reconnect_backoff_ms", int(connect_timeout * 1000)),
         ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.max_reconnect_backoff_ms", max(int(max_backoff * 1000), 100)),
+        ("grpc.max_reconnect_backoff_ms", max(int(limits.backoff_s * 1000), 100)),
         ("grpc.keepalive_time_ms", 301_000),  # what every server forgives
-        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", int(limits.ping_timeout_s * 1000)),
     ]
     if target.tls is not None and target.tls.server_name is not None:
         options.append(("grpc.ssl_target_name_override", target.tls.server_name))

@@ -11,7 +11,6 @@ from smg_core.config import Config
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
 from smg_core.engines.dialects import AUTO, dialect, names
-from smg_core.engines.h2.frames import Limits
 from smg_core.engines.h2.transport import H2Transport
 from smg_core.engines.openai.engine import OpenAiEngine
 from smg_core.engines.target import Target, Tls, door
@@ -21,16 +20,13 @@ from smg_core.workers.worker import Worker, WorkerSpec
 
 __all__ = ["Reaching"]
 
-_AHEAD = Limits(stream_window=128 * 1024)
-"""An engine's stream may run this far ahead of a client that does not read: thousands of tokens, each of which is some
-fifteen bytes here and two hundred in the client's buffer."""
-
 
 class Reaching:
     """Makes clients of engines by `config`."""
 
     def __init__(self, config: Config) -> None:
         self._settings = config.workers
+        self._limits = config.engines
         self._connect_timeout = config.timeouts.connect_s
 
     def check(self, spec: WorkerSpec) -> None:
@@ -45,7 +41,7 @@ class Reaching:
     async def connect(self, worker: Worker) -> Engine:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError while it has not."""
         if door(worker.spec.url) == "chat":
-            return OpenAiEngine(worker.spec.url, connect_timeout=self._connect_timeout)
+            return OpenAiEngine(worker.spec.url, limits=self._limits, connect_timeout=self._connect_timeout)
         transport = self._transport(worker.spec)
         wanted = self._dialect(worker.spec)
         try:
@@ -58,7 +54,7 @@ class Reaching:
         """A client in the first of the dialects `wanted` that the engine answers in; one alone is taken at its word."""
         failure: SmgError | None = None
         for name in wanted:
-            client = EngineClient(dialect(name).codec(), transport)
+            client = EngineClient(dialect(name).codec(), transport, self._limits)
             if len(wanted) == 1:
                 return client
             try:
@@ -78,5 +74,5 @@ class Reaching:
         if settings.transport == "grpcio":
             from smg_core.engines.grpc_transport import GrpcioTransport
 
-            return GrpcioTransport(target, connect_timeout=self._connect_timeout)
-        return H2Transport(target, limits=_AHEAD, connect_timeout=self._connect_timeout)
+            return GrpcioTransport(target, limits=self._limits, connect_timeout=self._connect_timeout)
+        return H2Transport(target, limits=self._limits, connect_timeout=self._connect_timeout)

@@ -11,6 +11,7 @@ from smg_core.engines.base import EngineOutput, EngineRequest, Receiver
 from smg_core.engines.client import EngineClient, Reader
 from smg_core.engines.dialects import DIALECTS, dialect
 from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.target import Target
 from smg_core.errors import EngineFailed, EngineGarbled, SmgError, WorkerGone
 from smg_core.request import Sampling
@@ -71,8 +72,8 @@ def request(engine: SimulatedEngine | None = None, **sampling) -> EngineRequest:
     return EngineRequest("r-1", TokenIds(ids), Sampling(**sampling))
 
 
-def client_of(target: str, name: str) -> EngineClient:
-    return EngineClient(dialect(name).codec(), H2Transport(Target.parse(target)))
+def client_of(target: str, name: str, limits: EnginesConfig | None = None) -> EngineClient:
+    return EngineClient(dialect(name).codec(), H2Transport(Target.parse(target)), limits or EnginesConfig())
 
 
 @pytest.fixture(params=DIALECTS)
@@ -165,7 +166,7 @@ async def test_health_loads_and_tokenizer_are_asked_for(engine: SimulatedEngine,
     assert sent is not None
     assert sent[0].startswith(b"PK")
     with pytest.raises(EngineGarbled, match="over 1000 bytes"):
-        await client.tokenizer(limit=1000)
+        await client_of(engine.target, name, EnginesConfig(tokenizer_bytes=1000)).tokenizer()
     await client.abort("nobody's")
     await client.close()
 

@@ -51,7 +51,7 @@ class Peer:
 
     async def abort(self, request_id: str) -> None: ...
 
-    async def tokenizer(self, *, timeout: float = 120.0, limit: int = 0) -> tuple[bytes, str] | None:
+    async def tokenizer(self) -> tuple[bytes, str] | None:
         return None
 
     async def close(self) -> None:

@@ -5,6 +5,6 @@ connection   `Connection`: what each frame means, windows, limits, the life of a
 stream       one call: its window and its messages, cut out of DATA frames
 sender       requests on their way out, within the windows the peer grants
 headers      request heads encoded, response heads decoded
-frames       frame formats, numbers and `Limits`
+frames       frame formats and numbers
 keepalive    when to ping a silent engine and when to give it up
 """

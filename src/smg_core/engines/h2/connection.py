@@ -9,8 +9,8 @@ The hot path is `receive`: a token is usually one DATA frame with one whole mess
 with one unpack and four comparisons, and everything else goes to `_frame`. All messages one read brought for a call are
 pushed in one `Receiver.messages`; window is granted when half of it is used, not per frame.
 
-What a peer can make this side hold is bounded: one message a call (`Limits.max_message`), one header block, one partial
-frame, `max_waiting` calls that wait for a free stream; and frames that bring nothing are counted until one that does.
+What a peer can make this side hold is bounded: one message a call (`EnginesConfig.message_bytes`), one header block, one partial
+frame, `waiting_calls` calls that wait for a free stream; and frames that bring nothing are counted until one that does.
 """
 
 import struct
@@ -19,15 +19,16 @@ from collections.abc import Callable, Sequence
 
 from smg_core.engines.base import Receiver
 from smg_core.engines.h2 import frames as wire
-from smg_core.engines.h2.frames import MAX_FRAME, MAX_WINDOW, Code, Fault, Limits, Setting
+from smg_core.engines.h2.frames import MAX_FRAME, MAX_WINDOW, Code, Fault, Setting
 from smg_core.engines.h2.headers import HeadDecoder, RequestHeads, check_metadata
 from smg_core.engines.h2.keepalive import KeepAlive, Verdict
 from smg_core.engines.h2.sender import Sender
 from smg_core.engines.h2.stream import Stream, garbled, outcome
+from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_http, error_from_reset
 from smg_core.errors import EngineGarbled, SmgError, WorkerBusy, WorkerGone
 
-__all__ = ["Connection", "Limits", "Stream"]
+__all__ = ["Connection", "Stream"]
 
 _FAST = struct.Struct(">IBIBI")  # frame: length and kind, flags, stream; gRPC prefix: compressed, length
 _FRAME = struct.Struct(">HBBBI")
@@ -35,7 +36,6 @@ _U32 = struct.Struct(">I")
 _SETTING = struct.Struct(">HI")
 
 _DEFAULT_WINDOW = 65_535
-_REFUSALS = 3  # times a call is sent anew after REFUSED_STREAM
 
 
 class Connection:
@@ -49,7 +49,7 @@ class Connection:
         scheme: str,
         authority: str,
         *,
-        limits: Limits,
+        limits: EnginesConfig,
         user_agent: str,
         wants_write: Callable[[], None] = lambda: None,
     ) -> None:
@@ -63,29 +63,29 @@ class Connection:
         self._requests = RequestHeads(scheme, authority, user_agent)
         self._streams: dict[int, Stream] = {}
         self._waiting: deque[Stream] = deque()
-        self._max_streams = limits.max_streams
+        self._max_streams = limits.streams
         self._next_id = 1
         self._ready: list[Stream] = []  # those with messages of the present read
         self._receiving = False
         self._rest = b""
-        self._window = self._full_window = max(limits.connection_window, _DEFAULT_WINDOW)
+        self._window = self._full_window = max(limits.connection_window_bytes, _DEFAULT_WINDOW)
         self._low_window = self._full_window // 2
         self._held = 0  # bytes of messages that are partly here
-        self._plain_size = min(MAX_FRAME - 5, limits.max_message)  # of a message that is one frame
+        self._plain_size = min(MAX_FRAME - 5, limits.message_bytes)  # of a message that is one frame
         self._owed = 0  # bytes that may be on their way for calls we let go of
-        self._heads = HeadDecoder(limits.max_header_block)
+        self._heads = HeadDecoder(limits.header_block_bytes)
         self._block: bytearray | None = None  # a header block that CONTINUATION frames are still to complete
         self._block_of, self._block_flags = 0, 0
         self._idle = 0  # frames in a row that brought nothing
-        self._alive = KeepAlive(limits.ping_interval, limits.ping_timeout)
+        self._alive = KeepAlive(limits.ping_interval_s, limits.ping_timeout_s)
         self._greet()
 
     def _greet(self) -> None:
         limits = self.limits
         ours = (
             (Setting.ENABLE_PUSH, 0),
-            (Setting.INITIAL_WINDOW_SIZE, limits.stream_window),
-            (Setting.MAX_HEADER_LIST_SIZE, limits.max_header_block),
+            (Setting.INITIAL_WINDOW_SIZE, limits.stream_window_bytes),
+            (Setting.MAX_HEADER_LIST_SIZE, limits.header_block_bytes),
         )
         self.out += (wire.PREFACE, wire.settings(ours))
         if self._full_window > _DEFAULT_WINDOW:
@@ -129,11 +129,11 @@ class Connection:
         if not self.usable:
             raise self.failure or WorkerGone("The engine is shutting down.", detail="GOAWAY received")
         if metadata:
-            check_metadata(metadata, self.limits.max_metadata)
+            check_metadata(metadata, self.limits.metadata_bytes)
         stream = Stream(self, receiver, self._requests.block(path, metadata, timeout), message)
         if len(self._streams) < self._max_streams and not self._waiting:
             self._send_request(stream)
-        elif len(self._waiting) >= self.limits.max_waiting:
+        elif len(self._waiting) >= self.limits.waiting_calls:
             raise WorkerBusy("The engine has no room for the request.", detail="too many calls wait for a free stream")
         else:
             self._waiting.append(stream)
@@ -155,7 +155,7 @@ class Connection:
     def resume(self, stream: Stream) -> None:
         """Grant a paused call what it has used of its window."""
         stream.paused = False
-        stream.low = self.limits.stream_window // 2
+        stream.low = self.limits.stream_window_bytes // 2
         if not stream.done and stream.id and stream.window < stream.low:
             self._low(stream)
             self._output()
@@ -269,7 +269,7 @@ class Connection:
         if stream.window < 0:
             self._finish(stream, garbled("sent more than its window allows"), Code.FLOW_CONTROL_ERROR)
         elif not stream.paused:
-            full = self.limits.stream_window
+            full = self.limits.stream_window_bytes
             self.out.append(wire.window_update(stream.id, full - stream.window))
             stream.window = full
 
@@ -297,7 +297,7 @@ class Connection:
 
     def _nothing_gained(self) -> None:
         self._idle += 1
-        if self._idle > self.limits.max_idle_frames:
+        if self._idle > self.limits.idle_frames:
             raise Fault(Code.ENHANCE_YOUR_CALM, "too many frames that bring nothing")
 
     def _stream_of(self, number: int) -> Stream | None:
@@ -335,7 +335,7 @@ class Connection:
         if first and stream.batch is not None:
             self._ready.append(stream)
         self._held += len(stream.partial) - held
-        if wrong is None and self._held > self.limits.max_held:
+        if wrong is None and self._held > self.limits.held_bytes:
             wrong = "sent too many messages at once that are partly here"
         if wrong is not None:
             self._finish(stream, garbled(wrong), Code.CANCEL)
@@ -357,7 +357,7 @@ class Connection:
             self._add_to_block(data[at:end])
 
     def _add_to_block(self, piece: bytes) -> None:
-        if self._block is None or len(self._block) + len(piece) > self.limits.max_header_block:
+        if self._block is None or len(self._block) + len(piece) > self.limits.header_block_bytes:
             raise Fault(Code.ENHANCE_YOUR_CALM, "a header block over its limit")
         self._block += piece
 
@@ -405,7 +405,12 @@ class Connection:
         code = _U32.unpack_from(data, at)[0]
         if stream is None:
             self._nothing_gained()
-        elif code == Code.REFUSED_STREAM and self.usable and stream.message is not None and stream.refusals < _REFUSALS:
+        elif (
+            code == Code.REFUSED_STREAM
+            and self.usable
+            and stream.message is not None
+            and stream.refusals < self.limits.refusals
+        ):
             self._nothing_gained()
             self._send_again(stream)
         else:
@@ -442,7 +447,7 @@ class Connection:
         elif key == Setting.MAX_FRAME_SIZE:
             self.sender.set_max_frame(value)
         elif key == Setting.MAX_CONCURRENT_STREAMS:
-            self._max_streams = min(value, self.limits.max_streams)
+            self._max_streams = min(value, self.limits.streams)
         elif key == Setting.HEADER_TABLE_SIZE:
             self.sender.announce_table()
         elif key == Setting.ENABLE_PUSH and value:

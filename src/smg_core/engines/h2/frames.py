@@ -1,4 +1,4 @@
-"""HTTP/2 frames on the wire: numbers and builders, and the bounds a connection keeps.
+"""HTTP/2 frames on the wire: numbers and builders.
 
 Decides how frames look, nothing about when they are sent. Pure. Below the other modules of this folder.
 Source: RFC 9113.
@@ -6,8 +6,6 @@ Source: RFC 9113.
 
 import struct
 from collections.abc import Iterable
-
-import attrs
 
 __all__ = [
     "ACK",
@@ -30,7 +28,6 @@ __all__ = [
     "WINDOW_UPDATE",
     "Code",
     "Fault",
-    "Limits",
     "Setting",
     "frame",
     "frame_head",
@@ -68,29 +65,6 @@ class Setting:
     INITIAL_WINDOW_SIZE = 0x4
     MAX_FRAME_SIZE = 0x5
     MAX_HEADER_LIST_SIZE = 0x6
-
-
-@attrs.frozen
-class Limits:
-    """What one connection may hold and how long it waits. Sizes in bytes, times in seconds.
-
-    `max_message` bounds one message, `max_held` all that are partly here. `stream_window` and `connection_window` are what
-    an engine may send ahead of us. `max_streams` caps our own calls below whatever the engine allows, `max_waiting` those
-    that wait for a stream. `max_idle_frames` are frames in a row that bring no message and no progress. `ping_interval` 0
-    switches keep-alive off.
-    """
-
-    max_message: int = 64 * 1024 * 1024
-    max_held: int = 512 * 1024 * 1024
-    stream_window: int = 1024 * 1024
-    connection_window: int = 16 * 1024 * 1024
-    max_header_block: int = 16 * 1024
-    max_metadata: int = 8 * 1024
-    max_streams: int = 4096
-    max_waiting: int = 1024
-    max_idle_frames: int = 10_000
-    ping_interval: float = 30.0
-    ping_timeout: float = 10.0
 
 
 class Fault(Exception):

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from smg_core.engines.base import Receiver
-from smg_core.engines.h2.frames import Limits
 from smg_core.engines.h2.headers import Head
+from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_http, error_from_status, percent_decode
 from smg_core.errors import EngineGarbled, SmgError
 
@@ -22,7 +22,7 @@ _PREFIX = struct.Struct(">BI")  # compressed or not, length
 class Owner(Protocol):
     """What a stream asks of its connection."""
 
-    limits: Limits
+    limits: EnginesConfig
 
     def cancel(self, stream: "Stream") -> None: ...
 
@@ -70,7 +70,7 @@ class Stream:
         self.body: bytes | memoryview = b"\x00" + len(message).to_bytes(4, "big") + message  # what is still to be sent
         self.refusals = 0
         self.batch: list[bytes] | None = None  # messages of the present read
-        self.window = owner.limits.stream_window
+        self.window = owner.limits.stream_window_bytes
         self.low = self.window // 2  # below this the stream needs a look: more window, or a violation
         self.send_window = 0
         self.plain = False  # the next byte of DATA begins a message, and DATA is welcome
@@ -115,7 +115,7 @@ class Stream:
             at, wrong = self._complete(data, at, end)
             if wrong:
                 return wrong
-        limit = self._owner.limits.max_message
+        limit = self._owner.limits.message_bytes
         while end - at >= 5:
             packed, length = _PREFIX.unpack_from(data, at)
             if packed or length > limit:
@@ -140,7 +140,7 @@ class Stream:
             if len(partial) < 5:
                 return at, None
             packed, length = _PREFIX.unpack(partial)
-            if packed or length > self._owner.limits.max_message:
+            if packed or length > self._owner.limits.message_bytes:
                 return at, _unwelcome(packed, length)
             partial.clear()
             self.need = length

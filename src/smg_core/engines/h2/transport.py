@@ -18,25 +18,24 @@ from typing import cast
 
 from smg_core.clock import Clock, SystemClock
 from smg_core.engines.base import Receiver
-from smg_core.engines.h2.connection import Connection, Limits, Stream
+from smg_core.engines.h2.connection import Connection, Stream
+from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.target import Target, Tls
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerGone
 
 __all__ = ["H2Transport"]
 
 _USER_AGENT = "smg-core"
-_SEND_ATTEMPTS = 3  # connections tried for one call that has not left this process
-_CLOSE_PATIENCE = 1.0  # seconds for the last bytes to leave
+_DEFAULTS = EnginesConfig()
 _READ_BYTES = 16 * 1024
 """Most that one callback takes from a socket: an engine that sends all it has at once keeps nobody waiting for longer than that
 takes, some hundred tokens."""
-_MAX_UNREAD = 4 * 1024 * 1024  # bytes of heads and acknowledgements kept for a peer that does not read them
 
 
 class _Link(asyncio.BufferedProtocol):
     """One socket and the connection on it."""
 
-    def __init__(self, target: Target, limits: Limits, clock: Clock, on_over: Callable[["_Link"], None]) -> None:
+    def __init__(self, target: Target, limits: EnginesConfig, clock: Clock, on_over: Callable[["_Link"], None]) -> None:
         self.connection = Connection(
             "https" if target.tls else "http",
             target.authority,
@@ -64,7 +63,7 @@ class _Link(asyncio.BufferedProtocol):
             self.abandon(WorkerGone("The engine is not available.", detail="the peer does not speak HTTP/2 over TLS"))
             return
         self.write()
-        if self._limits.ping_interval:
+        if self._limits.ping_interval_s:
             self._tick()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -121,7 +120,7 @@ class _Link(asyncio.BufferedProtocol):
             transport.write(data)
             if connection.sender.writable:
                 connection.sender.pump()
-            elif transport.get_write_buffer_size() > _MAX_UNREAD:
+            elif transport.get_write_buffer_size() > self._limits.unread_bytes:
                 self.abandon(EngineGarbled("The engine stopped reading.", detail=f"{self._target} reads nothing"))
                 return
 
@@ -138,7 +137,7 @@ class _Link(asyncio.BufferedProtocol):
                 self._transport.abort()  # all is with the kernel; TLS would wait for the peer's farewell
             self._transport.close()
             # What is written may never leave when the peer does not read.
-            self._timer = asyncio.get_running_loop().call_later(_CLOSE_PATIENCE, self._transport.abort)
+            self._timer = asyncio.get_running_loop().call_later(self._limits.close_s, self._transport.abort)
         self._on_over(self)
 
     def abandon(self, error: SmgError) -> None:
@@ -163,12 +162,12 @@ class H2Transport:
         self,
         target: str | Target,
         *,
-        limits: Limits | None = None,
+        limits: EnginesConfig = _DEFAULTS,
         connect_timeout: float = 5.0,
         clock: Clock | None = None,
     ) -> None:
         self.target = Target.parse(target)
-        self.limits = limits or Limits()
+        self.limits = limits
         self._connect_timeout = connect_timeout
         self._clock = clock or SystemClock()
         self._link: _Link | None = None
@@ -222,7 +221,7 @@ class H2Transport:
         """Connect if need be and wait for a free stream; a call that never left moves to the next connection."""
         loop = asyncio.get_running_loop()
         error: SmgError = WorkerGone("The engine is not available.", detail=str(self.target))
-        for _ in range(_SEND_ATTEMPTS):
+        for _ in range(self.limits.connections_tried):
             link = await self._connected(connect_timeout)
             left = None if deadline is None else deadline - loop.time()
             try:
@@ -261,7 +260,7 @@ class H2Transport:
             link.connection.lost(error)
             link.finish()
         if links:
-            await asyncio.wait([link.closed for link in links], timeout=_CLOSE_PATIENCE)
+            await asyncio.wait([link.closed for link in links], timeout=self.limits.close_s)
         for link in links:
             if not link.closed.done():
                 link.abandon(error)

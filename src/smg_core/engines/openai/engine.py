@@ -19,6 +19,7 @@ from smg_core.engines.openai.address import HTTP2_PREFACE, ChatAddress, is_http2
 from smg_core.engines.openai.answers import error_from_status, model_served, retry_after
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
 from smg_core.events import Event
 from smg_core.request import GenerationRequest
@@ -27,8 +28,7 @@ __all__ = ["OpenAiEngine"]
 
 _OPENAI_CONSTRAINTS = frozenset({"json_schema", "json_object"})
 _CONSTRAINTS = _OPENAI_CONSTRAINTS | {"regex", "grammar", "structural_tag", "choice"}
-_MOST_TIME_FOR_THE_END = 1.0  # seconds that the end of a body may take after its last event
-_ERROR_BYTES = 64 * 1024
+_DEFAULTS = EnginesConfig()
 _EVENT_STREAM = "text/event-stream"
 
 
@@ -37,9 +37,8 @@ class OpenAiEngine:
 
     `model` is the server's name of the model; "" asks the server, which must then have one only. `api_key` is sent as a bearer
     token. `extras` False: the server takes OpenAI's own parameters and none of those that engines add. `ssl_context` is for
-    https, where the system's certificates do not do. Times are seconds: to connect, for questions other than chat, between two
-    reads of an answer (None: any), and for which an idle connection is kept. `max_connections` bounds the calls in flight: one
-    more waits for `connect_timeout` and is then WorkerBusy. `max_body_bytes` bounds answers that are no stream.
+    https, where the system's certificates do not do. Times are seconds: to connect, and between two reads of an answer (None:
+    any). `limits.http_connections` bounds the calls in flight: one more waits for `connect_timeout` and is then WorkerBusy.
     """
 
     def __init__(
@@ -51,20 +50,15 @@ class OpenAiEngine:
         extras: bool = True,
         ssl_context: ssl.SSLContext | None = None,
         connect_timeout: float = 5.0,
-        control_timeout: float = 5.0,
         idle_timeout: float | None = None,
-        max_connections: int = 1024,
-        max_idle_connections: int = 64,
-        keepalive: float = 4.0,
-        max_body_bytes: int = 4 * 1024 * 1024,
+        limits: EnginesConfig = _DEFAULTS,
     ) -> None:
         self.address = ChatAddress.parse(url)
         self._model = model
         self._extras = extras
         self._connect_timeout = connect_timeout
         self._waits = httpx.Timeout(connect_timeout, read=idle_timeout)
-        self._control_timeout = control_timeout
-        self._max_body_bytes = max_body_bytes
+        self._limits = limits
         self._calls: set[_ChatCall] = set()
         self._closed = False
         headers = {"accept-encoding": "identity", "user-agent": "smg-gateway"}
@@ -74,8 +68,10 @@ class OpenAiEngine:
             ssl_context = (
                 ssl.create_default_context() if self.address.secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             )
-        limits = httpx.Limits(
-            max_connections=max_connections, max_keepalive_connections=max_idle_connections, keepalive_expiry=keepalive
+        pool = httpx.Limits(
+            max_connections=limits.http_connections,
+            max_keepalive_connections=limits.http_idle_connections,
+            keepalive_expiry=limits.http_keep_alive_s,
         )
         self._client = httpx.AsyncClient(
             base_url=self.address.origin,
@@ -85,7 +81,7 @@ class OpenAiEngine:
             trust_env=False,
             timeout=self._waits,
             transport=httpx.AsyncHTTPTransport(
-                verify=ssl_context, uds=self.address.socket or None, limits=limits, trust_env=False
+                verify=ssl_context, uds=self.address.socket or None, limits=pool, trust_env=False
             ),
         )
 
@@ -114,8 +110,8 @@ class OpenAiEngine:
         post = self._client.build_request(
             "POST", f"{self.address.api}/chat/completions", content=body, headers=headers, timeout=waits
         )
-        decoder = ChatDecoder(request.id, request.sampling.n)
-        call = _ChatCall(self._client, post, decoder, sink, timeout, str(self.address))
+        decoder = ChatDecoder(request.id, request.sampling.n, self._limits)
+        call = _ChatCall(self._client, post, decoder, sink, timeout, str(self.address), self._limits)
         self._calls.add(call)
         call.task.add_done_callback(lambda _: self._calls.discard(call))
         return call
@@ -129,7 +125,7 @@ class OpenAiEngine:
         """The server's model, from `GET /v1/models`, and what it can be asked. Raises what kept it from answering; an engine
         that speaks gRPC is named as such."""
         try:
-            status, body, wait = await self._get(f"{self.address.api}/models", self._control_timeout)
+            status, body, wait = await self._get(f"{self.address.api}/models", self._limits.question_timeout_s)
         except (EngineGarbled, WorkerGone):
             if await self._speaks_http2():
                 raise EngineGarbled(
@@ -160,7 +156,7 @@ class OpenAiEngine:
 
     async def health(self, timeout: float | None = None) -> bool:
         """Whether the server says that it is well: by `/health`, or where it has no such thing by listing its models."""
-        limit = self._control_timeout if timeout is None else timeout
+        limit = self._limits.question_timeout_s if timeout is None else timeout
         status, _, _ = await self._get("/health", limit)
         if 400 <= status < 500 and status != 429:
             status, _, _ = await self._get(f"{self.address.api}/models", limit)
@@ -173,7 +169,7 @@ class OpenAiEngine:
     async def abort(self, request_id: str) -> None:
         """Nothing: closing the stream of a call is how such a server is told."""
 
-    async def tokenizer(self, *, timeout: float = 120.0, limit: int = 0) -> tuple[bytes, str] | None:
+    async def tokenizer(self) -> tuple[bytes, str] | None:
         """None: the server has it to itself."""
         return None
 
@@ -194,7 +190,7 @@ class OpenAiEngine:
             raise WorkerGone("The engine is not available.", detail=f"{self.address}: closed by us")
         try:
             async with asyncio.timeout(timeout), self._client.stream("GET", path) as response:
-                body = await _bounded(response, self._max_body_bytes)
+                body = await _bounded(response, self._limits.http_body_bytes)
                 return response.status_code, body, retry_after(response.headers)
         except TimeoutError:
             raise EngineTimeout("The engine did not answer in time.", detail=f"{self.address}{path}") from None
@@ -231,7 +227,9 @@ class _ChatCall:
         sink: EventSink,
         timeout: float | None,
         address: str,
+        limits: EnginesConfig,
     ) -> None:
+        self._limits = limits
         self._client = client
         self._request = request
         self._decoder = decoder
@@ -285,7 +283,7 @@ class _ChatCall:
         self._begun = True
         try:
             if response.status_code != 200:
-                body = await _bounded(response, _ERROR_BYTES)
+                body = await _bounded(response, self._limits.http_error_bytes)
                 self.end(error_from_status(response.status_code, body, retry_after(response.headers)))
             elif not response.headers.get("content-type", "").startswith(_EVENT_STREAM) or _is_packed(response):
                 kind, packed = (response.headers.get(name) for name in ("content-type", "content-encoding"))
@@ -308,7 +306,7 @@ class _ChatCall:
         self.end(decoder.error)
         if decoder.done:
             # A connection can be used again once the body's own end has been read; it mostly came with the last event.
-            async with asyncio.timeout(_MOST_TIME_FOR_THE_END):
+            async with asyncio.timeout(self._limits.http_end_s):
                 async for _ in pieces:
                     break
 

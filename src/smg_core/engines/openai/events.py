@@ -18,6 +18,7 @@ import msgspec
 
 from smg_core.engines.openai.answers import error_from_event
 from smg_core.engines.openai.chunks import CallWire, ChoiceWire, Chunk, DeltaWire, ErrorWire, LogprobWire, UsageWire
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import (
     Event,
@@ -55,6 +56,8 @@ _PIECE_COST = 100  # what holding one piece costs besides its text, in bytes, ro
 
 Kind = Literal["text", "refusal", "reasoning", "opaque"]
 _ENDS: dict[str, Callable[[int], Event]] = {"text": TextEnd, "refusal": TextEnd, "reasoning": ReasoningEnd}
+
+_DEFAULTS = EnginesConfig()
 
 
 class _Room:
@@ -271,25 +274,22 @@ class ChatDecoder:
     """Reads one answer of `choices` choices. `done` is True once the server has said that all is said; `error` is what went
     wrong, after which nothing more is read.
 
-    `request_id` is part of the ids of calls to which the server gave none. `max_event_bytes` bounds one event of the stream,
-    `max_held` what is held back of calls that alternate (about, in bytes), `max_calls` the calls of a choice.
+    `request_id` is part of the ids of calls to which the server gave none. `limits` bounds one event of the stream, what
+    is held back of calls that alternate (about, in bytes) and the calls of a choice.
     """
 
     def __init__(
         self,
         request_id: str,
         choices: int = 1,
-        *,
-        max_event_bytes: int = 8 * 1024 * 1024,
-        max_held: int = 4 * 1024 * 1024,
-        max_calls: int = 1024,
+        limits: EnginesConfig = _DEFAULTS,
     ) -> None:
         self.done = False
         self.error: SmgError | None = None
-        self._reader = SseReader(max_event_bytes=max_event_bytes)
+        self._reader = SseReader(max_event_bytes=limits.http_event_bytes)
         self._decode = _CHUNKS.decode
-        room = _Room(max_held)
-        self._choices = [_Choice(index, request_id, room, max_calls) for index in range(choices)]
+        room = _Room(limits.http_held_bytes)
+        self._choices = [_Choice(index, request_id, room, limits.http_calls) for index in range(choices)]
         self._usage: UsageWire | None = None
 
     def feed(self, data: bytes) -> list[Event]:

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from smg_core.engines.base import Transport
-from smg_core.engines.h2.connection import Limits
+from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_status
 from smg_core.engines.target import Target
 from smg_core.errors import (
@@ -223,8 +223,7 @@ async def test_a_paused_call_stops_the_engine_and_a_resumed_one_loses_nothing(
 
 
 async def test_a_message_over_the_limit_ends_its_call_only(bench: Bench, engine: PeerEngine) -> None:
-    settings = {"max_message": 1000} if bench.kind == "grpcio" else {"limits": Limits(max_message=1000)}
-    transport = bench.transport(engine, **settings)
+    transport = bench.transport(engine, limits=EnginesConfig(message_bytes=1000))
     with pytest.raises((EngineGarbled, WorkerBusy)):
         await transport.unary(ECHO, bytes(1001))
     assert await transport.unary(ECHO, bytes(1000)) == bytes(1000)

@@ -12,7 +12,7 @@ import trustme
 
 from smg_core.engines.base import Transport
 from smg_core.engines.grpc_transport import GrpcioTransport
-from smg_core.engines.h2.connection import Limits
+from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.target import Target, Tls
 from smg_core.errors import EngineTimeout, SmgError, WorkerGone
 
@@ -314,7 +314,7 @@ async def test_a_call_that_waits_for_a_stream_gives_up_at_its_deadline_and_leave
 async def test_an_engine_that_stops_answering_is_found_out_by_a_ping(bench: Bench) -> None:
     says = bytes.fromhex("000000040000000000")  # SETTINGS, and then nothing more
     async with Silent(says=says) as silent:
-        limits = Limits(ping_interval=0.05, ping_timeout=0.05)
+        limits = EnginesConfig(ping_interval_s=0.05, ping_timeout_s=0.05)
         transport = bench.transport(silent, limits=limits)
         receiver = Recorder()
         await transport.start(SERVE, b"", receiver)

@@ -7,17 +7,18 @@ import h2.settings
 import pytest
 from tests.core.engines.h2.wire import OK_HEAD, PATH, Sink, prefixed
 
-from smg_core.engines.h2.connection import Connection, Limits
+from smg_core.engines.h2.connection import Connection
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineRejected, WorkerGone
 
 
 class Pair:
     """A client of ours and a server of theirs, with nothing between."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: EnginesConfig | None = None) -> None:
         self.server = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
         self.server.initiate_connection()
-        self.client = Connection("http", "engine", limits=limits or Limits(), user_agent="test")
+        self.client = Connection("http", "engine", limits=limits or EnginesConfig(), user_agent="test")
         self.events: list[h2.events.Event] = []
         self.turn()
 
@@ -84,7 +85,7 @@ def test_a_large_request_goes_as_its_window_allows() -> None:
 
 
 def test_a_large_answer_goes_as_our_window_allows() -> None:
-    pair, sink = Pair(Limits(stream_window=30_000, connection_window=65_535)), Sink()
+    pair, sink = Pair(EnginesConfig(stream_window_bytes=30_000, connection_window_bytes=65_535)), Sink()
     stream = pair.client.request(PATH, b"", sink)
     pair.turn()
     pair.server.send_headers(stream.id, OK_HEAD)
@@ -99,7 +100,7 @@ def test_a_large_answer_goes_as_our_window_allows() -> None:
 
 
 def test_a_paused_call_closes_its_window_and_no_other() -> None:
-    pair = Pair(Limits(stream_window=20_000))
+    pair = Pair(EnginesConfig(stream_window_bytes=20_000))
     sinks = [Sink(), Sink()]
     streams = [pair.client.request(PATH, b"", sink) for sink in sinks]
     pair.turn()
@@ -166,7 +167,7 @@ def test_a_reset_and_a_goaway_are_understood() -> None:
 
 
 def test_our_ping_is_answered() -> None:
-    pair = Pair(Limits(ping_interval=5, ping_timeout=5))
+    pair = Pair(EnginesConfig(ping_interval_s=5, ping_timeout_s=5))
     pair.client.request(PATH, b"", Sink())
     pair.turn()
     pair.client.tick(0)

@@ -25,7 +25,8 @@ from tests.core.engines.h2.wire import (
     settings,
 )
 
-from smg_core.engines.h2.connection import Limits, Stream
+from smg_core.engines.h2.connection import Stream
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import (
     EngineFailed,
     EngineGarbled,
@@ -110,7 +111,7 @@ def test_a_larger_maximum_frame_size_is_used() -> None:
 
 
 def test_headers_larger_than_a_frame_are_continued() -> None:
-    server = Server(Limits(max_metadata=100_000))
+    server = Server(EnginesConfig(metadata_bytes=100_000))
     server.call(metadata=[("x", "y" * 20_000)])
     written = server.take()
     assert [(kind, flags) for kind, flags, _, _ in written] == [(HEADERS, 0), (CONTINUATION, 4), (DATA, 1)]
@@ -203,7 +204,7 @@ def test_a_window_update_out_of_range_ends_the_connection_when_it_is_the_connect
 
 
 def test_window_is_granted_when_half_is_used_and_once_a_read() -> None:
-    limits = Limits(stream_window=70_000, connection_window=100_000)
+    limits = EnginesConfig(stream_window_bytes=70_000, connection_window_bytes=100_000)
     server, stream, _ = open_call(limits)
     server.take()
     server.say(*[message(1, bytes(9_995)) for _ in range(3)])
@@ -215,7 +216,7 @@ def test_window_is_granted_when_half_is_used_and_once_a_read() -> None:
 
 
 def test_a_paused_call_is_granted_nothing_until_it_resumes() -> None:
-    server, stream, sink = open_call(Limits(stream_window=20_000, connection_window=10**6))
+    server, stream, sink = open_call(EnginesConfig(stream_window_bytes=20_000, connection_window_bytes=10**6))
     server.take()
     stream.pause()
     server.say(message(1, bytes(9_995)), message(1, bytes(9_995)))
@@ -227,7 +228,7 @@ def test_a_paused_call_is_granted_nothing_until_it_resumes() -> None:
 
 
 def test_a_peer_that_ignores_a_streams_window_loses_the_stream() -> None:
-    server, stream, sink = open_call(Limits(stream_window=20_000, connection_window=10**6))
+    server, stream, sink = open_call(EnginesConfig(stream_window_bytes=20_000, connection_window_bytes=10**6))
     stream.pause()
     server.take()
     server.say(*[message(1, bytes(9_995)) for _ in range(3)])
@@ -237,7 +238,7 @@ def test_a_peer_that_ignores_a_streams_window_loses_the_stream() -> None:
 
 
 def test_a_peer_that_ignores_the_connections_window_loses_the_connection() -> None:
-    server = Server(Limits(stream_window=10**6, connection_window=65_535))
+    server = Server(EnginesConfig(stream_window_bytes=10**6, connection_window_bytes=65_535))
     stream, sink = server.call()
     server.say(server.head(1), *[message(stream.id, bytes(16_000)) for _ in range(5)])
     assert isinstance(sink.error, EngineGarbled)
@@ -245,7 +246,7 @@ def test_a_peer_that_ignores_the_connections_window_loses_the_connection() -> No
 
 
 def test_a_paused_call_with_half_a_large_message_goes_on_when_resumed() -> None:
-    server, stream, sink = open_call(Limits(stream_window=20_000))
+    server, stream, sink = open_call(EnginesConfig(stream_window_bytes=20_000))
     body = prefixed(bytes(30_000))
     server.say(frame(DATA, 0, 1, body[:16_000]))
     stream.pause()
@@ -259,7 +260,7 @@ def test_a_paused_call_with_half_a_large_message_goes_on_when_resumed() -> None:
 
 
 def test_data_in_flight_for_a_cancelled_call_is_window_of_the_connection_too() -> None:
-    server, stream, _ = open_call(Limits(connection_window=80_000, max_idle_frames=1))
+    server, stream, _ = open_call(EnginesConfig(connection_window_bytes=80_000, idle_frames=1))
     stream.cancel()
     server.take()
     server.say(*[message(1, bytes(9_995)) for _ in range(5)])
@@ -328,7 +329,7 @@ def test_a_compressed_message_is_refused() -> None:
 
 @pytest.mark.parametrize("split", [2, 5, 14, 2000])
 def test_a_message_over_the_limit_is_refused_before_it_is_held(split: int) -> None:
-    server, stream, sink = open_call(Limits(max_message=1000))
+    server, stream, sink = open_call(EnginesConfig(message_bytes=1000))
     body = prefixed(bytes(1001))
     server.say(frame(DATA, 0, 1, body[:split]), *([frame(DATA, 0, 1, body[split:])] if body[split:] else []))
     assert "over the limit" in str(sink.error)
@@ -337,7 +338,7 @@ def test_a_message_over_the_limit_is_refused_before_it_is_held(split: int) -> No
 
 
 def test_messages_partly_here_are_bounded_together() -> None:
-    server = Server(Limits(max_held=20_000))
+    server = Server(EnginesConfig(held_bytes=20_000))
     sinks = [server.call()[1] for _ in range(3)]
     for number in (1, 3, 5):
         server.say(server.head(number), frame(DATA, 0, number, prefixed(bytes(20_000))[:9_000]))
@@ -417,14 +418,14 @@ def test_a_continuation_of_nothing_ends_the_connection(stream: int, before: byte
 
 
 def test_a_header_block_without_end_is_bounded() -> None:
-    server = Server(Limits(max_header_block=4096))
+    server = Server(EnginesConfig(header_block_bytes=4096))
     server.call()
     server.say(frame(HEADERS, 0, 1, b""), *[frame(CONTINUATION, 0, 1, bytes(1000)) for _ in range(5)])
     assert goaway_code(server) == CALM
 
 
 def test_a_header_block_that_begins_too_large_is_not_kept() -> None:
-    server = Server(Limits(max_header_block=4096))
+    server = Server(EnginesConfig(header_block_bytes=4096))
     server.call()
     server.say(frame(HEADERS, 0, 1, bytes(5000)))
     assert not server.client._block
@@ -433,7 +434,7 @@ def test_a_header_block_that_begins_too_large_is_not_kept() -> None:
 
 def test_headers_that_decode_to_too_much_are_refused() -> None:
     """Eighty references to one 1000-byte field are 80 bytes on the wire and 80,000 in memory."""
-    server = Server(Limits(max_header_block=10_000))
+    server = Server(EnginesConfig(header_block_bytes=10_000))
     server.call()
     block = server.encoder.encode([*OK_HEAD, ("x", "y" * 1000)], huffman=False)
     server.say(frame(HEADERS, 4, 1, block + b"\xbe" * 80))
@@ -605,7 +606,7 @@ def test_a_peer_that_does_not_begin_with_settings_is_not_http2() -> None:
     ],
 )
 def test_frames_that_bring_nothing_are_bounded(flood: bytes) -> None:
-    server, _, sink = open_call(Limits(max_idle_frames=100))
+    server, _, sink = open_call(EnginesConfig(idle_frames=100))
     server.say(*[flood] * 95)
     assert not sink.ended
     server.say(*[flood] * 10)
@@ -614,7 +615,7 @@ def test_frames_that_bring_nothing_are_bounded(flood: bytes) -> None:
 
 
 def test_a_message_earns_the_peer_its_pings() -> None:
-    server, _, sink = open_call(Limits(max_idle_frames=100))
+    server, _, sink = open_call(EnginesConfig(idle_frames=100))
     for _ in range(10):
         server.say(*[frame(PING, 0, 0, bytes(8))] * 90, message(1, b"x"))
     assert len(sink.got) == 10
@@ -745,7 +746,7 @@ def test_a_limit_of_no_streams_holds_every_call() -> None:
 
 
 def test_the_queue_of_waiting_calls_is_bounded() -> None:
-    server = Server(Limits(max_waiting=2), (3, 1))
+    server = Server(EnginesConfig(waiting_calls=2), (3, 1))
     for _ in range(3):
         server.call()
     with pytest.raises(WorkerBusy):
@@ -858,7 +859,7 @@ def test_metadata_is_checked_before_anything_is_written() -> None:
 
 
 def test_a_silent_engine_with_calls_is_pinged_and_then_given_up() -> None:
-    server, _, sink = open_call(Limits(ping_interval=30, ping_timeout=10))
+    server, _, sink = open_call(EnginesConfig(ping_interval_s=30, ping_timeout_s=10))
     server.take()
     assert server.client.tick(0) == 30  # it has just been heard
     assert server.client.tick(30) == 10
@@ -868,7 +869,7 @@ def test_a_silent_engine_with_calls_is_pinged_and_then_given_up() -> None:
 
 
 def test_an_answered_ping_keeps_the_connection() -> None:
-    server, _, sink = open_call(Limits(ping_interval=30, ping_timeout=10))
+    server, _, sink = open_call(EnginesConfig(ping_interval_s=30, ping_timeout_s=10))
     server.client.tick(0)
     server.client.tick(30)
     server.say(frame(PING, 1, 0, b"smg-ping"))
@@ -880,7 +881,7 @@ def test_an_answered_ping_keeps_the_connection() -> None:
 
 
 def test_what_is_done_between_reads_is_written_at_once() -> None:
-    server, stream, sink = open_call(Limits(stream_window=20_000))
+    server, stream, sink = open_call(EnginesConfig(stream_window_bytes=20_000))
     other, other_sink = server.call()
     server.take()
     stream.pause()
@@ -911,14 +912,14 @@ def test_a_call_that_is_over_or_not_yet_sent_is_granted_nothing() -> None:
 
 
 def test_a_window_may_be_used_to_its_last_byte() -> None:
-    server, stream, sink = open_call(Limits(stream_window=20_000, connection_window=65_535))
+    server, stream, sink = open_call(EnginesConfig(stream_window_bytes=20_000, connection_window_bytes=65_535))
     stream.pause()
     server.say(message(1, bytes(9_995)), message(1, bytes(9_995)))
     assert (stream.window, sink.ended, len(sink.got)) == (0, [], 2)
 
 
 def test_the_connections_window_may_be_used_to_its_last_byte_in_one_read() -> None:
-    server = Server(Limits(stream_window=10**6, connection_window=65_535))
+    server = Server(EnginesConfig(stream_window_bytes=10**6, connection_window_bytes=65_535))
     _, sink = server.call()
     server.say(server.head(1), *[message(1, bytes(16_000))] * 4, message(1, bytes(65_535 - 4 * 16_005 - 5)))
     assert (len(sink.got), sink.ended) == (5, [])
@@ -926,7 +927,7 @@ def test_the_connections_window_may_be_used_to_its_last_byte_in_one_read() -> No
 
 
 def test_data_for_a_cancelled_call_beyond_its_window_counts_as_nothing_gained() -> None:
-    server, stream, _ = open_call(Limits(stream_window=20_000, max_idle_frames=100))
+    server, stream, _ = open_call(EnginesConfig(stream_window_bytes=20_000, idle_frames=100))
     stream.cancel()
     server.say(*[message(1, bytes(195))] * 100)
     assert server.client.failure is None
@@ -945,7 +946,7 @@ def test_data_for_a_cancelled_call_beyond_its_window_counts_as_nothing_gained() 
     ids=["resets of a call that is over", "headers of a call that is over", "interim responses", "window for nothing"],
 )
 def test_frames_of_streams_that_bring_nothing_are_bounded(flood: bytes) -> None:
-    server = Server(Limits(max_idle_frames=100))
+    server = Server(EnginesConfig(idle_frames=100))
     gone, _ = server.call()
     _, sink = server.call()
     gone.cancel()
@@ -957,7 +958,7 @@ def test_frames_of_streams_that_bring_nothing_are_bounded(flood: bytes) -> None:
 
 
 def test_empty_continuations_are_bounded() -> None:
-    server = Server(Limits(max_idle_frames=100))
+    server = Server(EnginesConfig(idle_frames=100))
     server.call()
     server.say(frame(HEADERS, 0, 1), *[frame(CONTINUATION, 0, 1)] * 110)
     assert goaway_code(server) == CALM
@@ -1023,7 +1024,7 @@ def test_calls_that_wait_move_on_when_stream_numbers_run_out() -> None:
 
 
 def test_a_ping_is_written_at_once() -> None:
-    server, _, _ = open_call(Limits(ping_interval=30, ping_timeout=10))
+    server, _, _ = open_call(EnginesConfig(ping_interval_s=30, ping_timeout_s=10))
     server.take()
     server.client.tick(0)
     server.client.tick(30)

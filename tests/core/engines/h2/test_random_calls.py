@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.engines.h2.wire import OK_HEAD, PATH, Sink, prefixed
 
-from smg_core.engines.h2.connection import Connection, Limits, Stream
+from smg_core.engines.h2.connection import Connection, Stream
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineRejected, SmgError, WorkerGone
 
-LIMITS = Limits(stream_window=30_000, connection_window=70_000, max_waiting=1000)
+LIMITS = EnginesConfig(stream_window_bytes=30_000, connection_window_bytes=70_000, waiting_calls=1000)
 
 ENDS: dict[str, type[SmgError | None]] = {"ended": type(None), "rejected": EngineRejected, "reset": WorkerGone}
 

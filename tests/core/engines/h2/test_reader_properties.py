@@ -23,18 +23,18 @@ from tests.core.engines.h2.wire import (
     prefixed,
 )
 
-from smg_core.engines.h2.connection import Limits
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 
 from . import wire
 
-LIMITS = Limits(
-    max_message=100_000,
-    max_held=200_000,
-    stream_window=70_000,
-    connection_window=140_000,
-    max_header_block=4096,
-    max_idle_frames=200,
+LIMITS = EnginesConfig(
+    message_bytes=100_000,
+    held_bytes=200_000,
+    stream_window_bytes=70_000,
+    connection_window_bytes=140_000,
+    header_block_bytes=4096,
+    idle_frames=200,
 )
 CALLS = 4
 
@@ -136,9 +136,9 @@ def survive(pieces: list[bytes]) -> None:
     for piece in pieces:
         server.say(piece)
         held = sum(len(stream.partial) for stream in client._streams.values())
-        assert held == client._held <= LIMITS.max_held
+        assert held == client._held <= LIMITS.held_bytes
         assert len(client._rest) <= 16_384 + 9
-        assert len(client._block or b"") <= LIMITS.max_header_block
+        assert len(client._block or b"") <= LIMITS.header_block_bytes
         assert len(b"".join(client.out)) < 100 * len(piece) + 10_000
         server.take()
         if client.failure is not None:

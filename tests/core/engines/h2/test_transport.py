@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from smg_core.engines.h2.connection import Limits
 from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineGarbled, SmgError, WorkerGone
 
 pytestmark = pytest.mark.anyio
@@ -163,7 +163,7 @@ async def test_a_call_after_a_broken_connection_makes_a_new_one_at_once(
 async def test_a_peer_that_asks_and_never_reads_the_answers_is_left(
     server: RawServer, connect: Callable[..., H2Transport]
 ) -> None:
-    transport = connect(server.url, limits=Limits(max_message=1024, max_idle_frames=10**9))
+    transport = connect(server.url, limits=EnginesConfig(message_bytes=1024, idle_frames=10**9))
     ear = Ear()
     await transport.start(PATH, b"", ear)
     _, writer = await server.peers.get()
@@ -181,7 +181,7 @@ async def test_a_peer_that_asks_and_never_reads_the_answers_is_left(
 
 
 async def test_a_cancelled_start_takes_its_call_back(server: RawServer, connect: Callable[..., H2Transport]) -> None:
-    transport = connect(server.url, limits=Limits(max_streams=1))
+    transport = connect(server.url, limits=EnginesConfig(streams=1))
     first = await transport.start(PATH, b"one", Ear())
     task = asyncio.get_running_loop().create_task(transport.start(PATH, b"two", Ear()))
     await asyncio.sleep(0)

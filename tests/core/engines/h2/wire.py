@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 
 from hpack import Decoder, Encoder
 
-from smg_core.engines.h2.connection import Connection, Limits, Stream
+from smg_core.engines.h2.connection import Connection, Stream
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 
 __all__ = ["OK_HEAD", "PATH", "Server", "Sink", "frame", "frames", "message", "open_call", "prefixed", "settings"]
@@ -73,10 +74,10 @@ class Sink:
 class Server:
     """A connection that has been greeted, and what it takes to answer it."""
 
-    def __init__(self, limits: Limits | None = None, *pairs: tuple[int, int]) -> None:
+    def __init__(self, limits: EnginesConfig | None = None, *pairs: tuple[int, int]) -> None:
         self.written: list[bytes] = []
         self.client = Connection(
-            "http", "engine", limits=limits or Limits(), user_agent="test", wants_write=self._on_write
+            "http", "engine", limits=limits or EnginesConfig(), user_agent="test", wants_write=self._on_write
         )
         self.encoder = Encoder()
         self.decoder = Decoder()
@@ -105,7 +106,7 @@ class Server:
         return self.client.request(PATH, content, sink, **more), sink  # type: ignore[arg-type]
 
 
-def open_call(limits: Limits | None = None) -> tuple[Server, Stream, Sink]:
+def open_call(limits: EnginesConfig | None = None) -> tuple[Server, Stream, Sink]:
     """A server, and a call on it whose response has begun."""
     server = Server(limits)
     stream, sink = server.call()

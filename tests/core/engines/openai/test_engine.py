@@ -17,6 +17,7 @@ from tests.peers import listening
 
 from smg_core import Config
 from smg_core.engines.openai.engine import OpenAiEngine
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import (
     EngineFailed,
     EngineGarbled,
@@ -277,7 +278,7 @@ async def test_one_call_more_than_there_are_connections_is_busy() -> None:
     config = attrs.evolve(PACED, faults=(Fault("stall"),))
     async with (
         over_http(config) as house,
-        engine_at(house.url, max_connections=1, connect_timeout=0.05) as engine,
+        engine_at(house.url, limits=EnginesConfig(http_connections=1), connect_timeout=0.05) as engine,
     ):
         call = await engine.chat(asked(), Heard())
         await eventually(lambda: house.engine.active)
@@ -447,7 +448,7 @@ async def test_the_context_is_what_the_server_says() -> None:
 
 
 async def test_a_list_of_models_that_never_ends_is_cut_off() -> None:
-    async with saying(http(MODELS + b" " * 100_000), max_body_bytes=1000) as (_, engine):
+    async with saying(http(MODELS + b" " * 100_000), limits=EnginesConfig(http_body_bytes=1000)) as (_, engine):
         assert (await engine.describe())[0].model == "served"
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from tests.core.event_grammar import check
 
 from smg_core.engines.openai.events import ChatDecoder
+from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, SmgError, WorkerBusy
 from smg_core.events import (
     Done,
@@ -263,14 +264,14 @@ def test_an_error_without_an_envelope_is_one_too() -> None:
 
 
 def test_an_event_without_end_is_refused_before_it_is_held() -> None:
-    _, error = read(b"data: " + b"x" * 2000, max_event_bytes=1000)
+    _, error = read(b"data: " + b"x" * 2000, limits=EnginesConfig(http_event_bytes=1000))
 
     assert isinstance(error, EngineGarbled)
 
 
 def test_what_is_held_back_is_bounded() -> None:
     pieces = [call(0, "{", "f"), call(1, "{", "g"), *(call(1, '"a":1,') for _ in range(100))]
-    events, error = read(sse(*pieces, done=False), max_held=2000)
+    events, error = read(sse(*pieces, done=False), limits=EnginesConfig(http_held_bytes=2000))
 
     assert isinstance(error, EngineGarbled)
     assert events[0] == ToolCallStart(0, 0, "call_r_0_0", "f")
@@ -281,11 +282,11 @@ def test_what_was_held_back_and_let_go_is_not_counted_any_more() -> None:
         (call(place, "{", "f"), call(place + 1, "{}", "g"), call(place, "}")) for place in range(0, 100, 2)
     )
 
-    assert len(good(sse(*rounds, delta(finish="stop")), max_held=500)) > 300
+    assert len(good(sse(*rounds, delta(finish="stop")), limits=EnginesConfig(http_held_bytes=500))) > 300
 
 
 def test_calls_are_bounded() -> None:
-    _, error = read(sse(*(call(place, "{}", "f") for place in range(5))), max_calls=4)
+    _, error = read(sse(*(call(place, "{}", "f") for place in range(5))), limits=EnginesConfig(http_calls=4))
 
     assert isinstance(error, EngineGarbled)
 

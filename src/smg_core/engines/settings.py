@@ -1,0 +1,127 @@
+"""What a connection to an engine may hold, and how long it waits.
+
+A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
+"""
+
+import attrs
+
+from smg_core.settings import MIB, option
+
+__all__ = ["EnginesConfig"]
+
+
+@attrs.frozen
+class EnginesConfig:
+    """A connection to an engine: what it may hold, and how long it waits."""
+
+    message_bytes: int = option(
+        64 * MIB,
+        "Largest message of an engine, in bytes; a larger one ends its call.",
+        at_least=256,
+        at_most=(1 << 31) - 1,
+    )
+    held_bytes: int = option(
+        512 * MIB,
+        "Most bytes of messages that are partly here, of all calls on a connection; over it the connection is closed.",
+        at_least=1024,
+        at_most=1 << 40,
+    )
+    stream_window_bytes: int = option(
+        128 * 1024,
+        "Bytes that an engine may send ahead of a client that does not read: thousands of tokens.",
+        at_least=1024,
+        at_most=(1 << 31) - 1,
+    )
+    connection_window_bytes: int = option(
+        16 * MIB, "The same for all calls on a connection together.", at_least=65535, at_most=(1 << 31) - 1
+    )
+    header_block_bytes: int = option(
+        16 * 1024, "Largest block of headers of an engine, in bytes.", at_least=1024, at_most=MIB
+    )
+    metadata_bytes: int = option(
+        8 * 1024, "Most bytes of headers that are sent with a call, as gRPC counts them.", at_least=256, at_most=MIB
+    )
+    streams: int = option(
+        4096, "Most calls at once on a connection; fewer where the engine takes fewer.", at_least=1, at_most=1 << 20
+    )
+    waiting_calls: int = option(
+        1024, "Most calls that wait for room on a connection; more are tried elsewhere.", at_least=0, at_most=1 << 20
+    )
+    idle_frames: int = option(
+        10_000,
+        "Frames in a row without a message or progress, after which the connection is closed.",
+        at_least=1,
+        at_most=1 << 31,
+    )
+    ping_interval_s: float = option(
+        30.0,
+        "Seconds of silence, while calls wait, after which an engine is pinged; 0 pings never.",
+        at_least=0,
+        at_most=86400,
+    )
+    ping_timeout_s: float = option(
+        10.0,
+        "Seconds that an engine may take to answer a ping; then the connection is closed.",
+        at_least=0.01,
+        at_most=3600,
+    )
+    connections_tried: int = option(
+        3, "Connections tried for a call that has not left this process.", at_least=1, at_most=100
+    )
+    refusals: int = option(
+        3, "Times that a call is sent anew which the engine's connection refused unread.", at_least=0, at_most=100
+    )
+    unread_bytes: int = option(
+        4 * MIB,
+        "Most bytes kept for an engine that does not read; over it the connection is closed.",
+        at_least=65536,
+        at_most=1 << 31,
+    )
+    close_s: float = option(
+        1.0, "Seconds that the last bytes of a connection may take to leave.", at_least=0.01, at_most=60
+    )
+    backoff_s: float = option(
+        1.0, "Most seconds that the grpcio library waits before it connects anew.", at_least=0.1, at_most=600
+    )
+    question_timeout_s: float = option(
+        5.0, "Seconds that an engine may take to say what it serves or how busy it is.", at_least=0.05, at_most=600
+    )
+    tokenizer_bytes: int = option(
+        200 * MIB, "Largest archive of a tokenizer that an engine may send, in bytes.", at_least=256, at_most=1 << 31
+    )
+    tokenizer_timeout_s: float = option(
+        120.0, "Seconds that an engine may take to send its tokenizer.", at_least=0.1, at_most=3600
+    )
+    http_connections: int = option(
+        1024, "Most connections to an http:// engine, each with one call; more calls wait.", at_least=1, at_most=1 << 20
+    )
+    http_idle_connections: int = option(
+        64, "Most connections to an http:// engine that are kept without a call.", at_least=0, at_most=1 << 20
+    )
+    http_keep_alive_s: float = option(
+        4.0,
+        "Seconds that such a connection is kept; less than the engine keeps it.",
+        at_least=0,
+        at_most=86400,
+    )
+    http_body_bytes: int = option(
+        4 * MIB, "Bytes that are read of an http:// engine's answer that is no stream.", at_least=1000, at_most=1 << 31
+    )
+    http_error_bytes: int = option(
+        64 * 1024, "Bytes that are read of an http:// engine's error.", at_least=256, at_most=1 << 31
+    )
+    http_event_bytes: int = option(
+        8 * MIB, "Largest event in an http:// engine's stream, in bytes.", at_least=256, at_most=1 << 31
+    )
+    http_held_bytes: int = option(
+        4 * MIB,
+        "Most bytes held back of an http:// engine's answer while its tool calls come by turns.",
+        at_least=256,
+        at_most=1 << 31,
+    )
+    http_calls: int = option(
+        1024, "Most tool calls of a choice that an http:// engine may make.", at_least=1, at_most=1 << 20
+    )
+    http_end_s: float = option(
+        1.0, "Seconds that the end of an http:// engine's stream may take after its last event.", at_least=0, at_most=60
+    )
