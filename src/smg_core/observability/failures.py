@@ -10,12 +10,14 @@ import logging
 from smg_core.clock import Clock
 from smg_core.hooks import AttemptEnded, Moment, RequestFinished
 from smg_core.observability.repeats import Repeats
+from smg_core.observability.settings import ObservabilityConfig
 
 __all__ = ["FailureLog"]
 
 log = logging.getLogger("smg.failures")
 
 FINE = frozenset({"ok", "abandoned"})
+_DEFAULTS = ObservabilityConfig()
 LONGEST = 2000  # characters of an engine's words
 
 
@@ -24,9 +26,9 @@ class FailureLog:
 
     __slots__ = ("_clock", "_repeats")
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, settings: ObservabilityConfig = _DEFAULTS) -> None:
         self._clock = clock
-        self._repeats = Repeats()
+        self._repeats = Repeats(settings.repeat_s, settings.repeats)
 
     def report(self, moment: Moment) -> None:
         if isinstance(moment, AttemptEnded):

@@ -12,7 +12,7 @@ __all__ = ["Repeats"]
 class Repeats:
     """Remembers what was told within the last `window` seconds, of at most `most` things; the oldest are forgotten first."""
 
-    def __init__(self, window: float = 60.0, most: int = 1024) -> None:
+    def __init__(self, window: float, most: int) -> None:
         self._window = window
         self._most = most
         self._seen: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()

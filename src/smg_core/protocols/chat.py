@@ -307,10 +307,11 @@ def _metadata(metadata: dict[str, str], limits: LimitsConfig) -> Mapping[str, st
     if len(metadata) > limits.metadata:
         raise too_many("metadata", len(metadata), limits.metadata, "entries")
     for name, value in metadata.items():
-        if len(name) > 64 or len(value) > limits.metadata_characters:
-            param = f"metadata.{brief(name, 64)}"
+        if len(name) > limits.metadata_name_characters or len(value) > limits.metadata_characters:
+            param = f"metadata.{brief(name, limits.metadata_name_characters)}"
             raise InvalidRequest(
-                f"Invalid '{param}': keys have at most 64 characters, values at most {limits.metadata_characters}.",
+                f"Invalid '{param}': keys have at most {limits.metadata_name_characters} characters, values at most "
+                f"{limits.metadata_characters}.",
                 param=param,
                 code="string_above_max_length",
             )

@@ -62,6 +62,9 @@ class LimitsConfig:
         256, "Most variables that a request may give its chat template.", at_least=0, at_most=1 << 20
     )
     metadata: int = option(16, "Most entries of a request's metadata.", at_least=0, at_most=65536)
+    metadata_name_characters: int = option(
+        64, "Most characters of a name in a request's metadata.", at_least=1, at_most=65536
+    )
     metadata_characters: int = option(
         512, "Most characters of a value of a request's metadata.", at_least=1, at_most=MIB
     )
@@ -70,6 +73,9 @@ class LimitsConfig:
     messages: int = option(10_000, "Most messages of one request.", at_least=1, at_most=1_000_000)
     concurrent_requests: int = option(
         10_000, "Requests a process works on at once; more get 503 with Retry-After.", at_least=1, at_most=1_000_000
+    )
+    retry_after_s: float = option(
+        1.0, "Seconds after which a request that got 503 is told to come again.", at_least=0, at_most=86400
     )
     answer_bytes: int = option(
         64 * MIB,

@@ -37,7 +37,6 @@ EXPOSED = ("retry-after", "retry-after-ms", "x-should-retry", "x-smg-explain", "
 """What SDKs read of an answer's head, beside the request's id; a browser keeps it from them unless it is named."""
 CANNOT_START = (SmgError, OSError, LookupError, ValueError)
 """What a start raises for settings and surroundings that are wrong."""
-FIRST_WAIT = 5.0  # seconds that the request which starts the gateway waits for a worker, unless a setting says more
 SHOWN = 200  # characters of a path that an answer or a log repeats
 
 
@@ -48,7 +47,7 @@ class App:
         self._gateway = gateway
         self._identify = identify
         self._watched = not isinstance(gateway.observer, SilentObserver)
-        self._faults = Repeats()
+        self._faults = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
         self._beginning: asyncio.Task[None] | None = None
         server = gateway.config.server
         self._origins = server.cors_origins
@@ -157,7 +156,8 @@ class App:
     async def _begin(self) -> None:
         await self._gateway.start()
         with contextlib.suppress(TimeoutError):
-            await self._gateway.ready(self._gateway.config.server.wait_for_workers_s or FIRST_WAIT)
+            server = self._gateway.config.server
+            await self._gateway.ready(server.wait_for_workers_s or server.first_wait_s)
 
     def _log(self, exchange: Exchange, error: Exception) -> None:
         """Write the trace of a fault, once a while for each place where one is raised."""

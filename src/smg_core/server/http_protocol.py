@@ -48,7 +48,6 @@ PROBE_PAUSE = (
 )
 PROBES = 12
 LONGEST_PATH = 256  # bytes of a path that are told
-GLANCE = 1.0  # seconds that a connection over the bound may say nothing
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~!$&'()*+,;=%0-9A-Za-z]*)(?::[0-9]*)?")
 
 
@@ -62,6 +61,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     write_seconds = 60.0
     most_connections = 1 << 30
     observer: Observer = SilentObserver()  # told of what is refused here, before the app
+    refused_seconds = 1.0  # that a connection over the bound may say nothing
     discard_bytes = 256 * 1024 * 1024
     pipelined = 8  # requests that may wait behind the one under way while the socket is still read
 
@@ -250,7 +250,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if since is None or self.transport.is_closing():
             return
         if self._head_open:
-            if now - since > self.header_seconds or (self._refused_at_once and now - since > GLANCE):
+            if now - since > self.header_seconds or (self._refused_at_once and now - since > self.refused_seconds):
                 self._refuse(RequestTimeout("The request's head did not arrive in time."))
         elif self.flow.read_paused:
             self._waiting_since, self._body_bytes = now, 0  # it is us who do not read
@@ -388,6 +388,8 @@ def protocol_class(
     body_rate: float = 0.0,
     write_seconds: float = 60.0,
     most_connections: int = 1 << 30,
+    refused_seconds: float = BoundedHttpProtocol.refused_seconds,
+    discard_bytes: int = BoundedHttpProtocol.discard_bytes,
     observer: Observer | None = None,
 ) -> type[BoundedHttpProtocol]:
     """The protocol with these bounds."""
@@ -398,6 +400,8 @@ def protocol_class(
         "body_rate": body_rate,
         "write_seconds": write_seconds,
         "most_connections": most_connections,
+        "refused_seconds": refused_seconds,
+        "discard_bytes": discard_bytes,
         "observer": observer or SilentObserver(),
     }
     return type("BoundedHttpProtocol", (BoundedHttpProtocol,), bounds)

@@ -44,7 +44,7 @@ class Inference(Generic[D]):
         self._gateway = gateway
         self._api = api
         self._timeouts = TimeoutRules(gateway.config.timeouts, gateway.models)
-        self._observer = fan_out(FailureLog(gateway.clock), gateway.observer)
+        self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
 
     async def __call__(self, exchange: Exchange) -> None:
         gateway = self._gateway
@@ -254,7 +254,8 @@ def _in_a_header(text: str) -> bytes:
 
 
 def _explained(gateway: Runtime, trace: Trace) -> Header:
-    return EXPLAIN.encode(), explanation_header(explanation(gateway, trace)).encode()
+    limit = gateway.config.observability.explain_characters
+    return EXPLAIN.encode(), explanation_header(explanation(gateway, trace), limit).encode()
 
 
 def _forget_frames(error: BaseException | None) -> None:

@@ -138,7 +138,7 @@ class ModelLoader:
         """A new folder with the files of `archive`."""
         folder = Path(tempfile.mkdtemp(prefix="tokenizer-", dir=self._scratch))
         try:
-            unpack_archive(archive, digest, folder)
+            unpack_archive(archive, digest, folder, limits=self._config.tokenizer)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -150,7 +150,14 @@ class ModelLoader:
         settings = self._config.tokenizer
         # A thread of its own, that ends: what a tokenizer keeps for each thread it ever worked on goes with it.
         loader = ThreadPoolExecutor(1, thread_name_prefix="smg-load")
-        loading = loader.submit(load_tokenizer, source.folder, cache=settings, fast=settings.fast, clock=self._clock)
+        loading = loader.submit(
+            load_tokenizer,
+            source.folder,
+            cache=settings,
+            fast=settings.fast,
+            proof_timeout_s=settings.proof_timeout_s,
+            clock=self._clock,
+        )
         try:
             bundle = await asyncio.wrap_future(loading)
         finally:

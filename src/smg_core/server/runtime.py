@@ -32,9 +32,6 @@ from smg_core.workers.worker import Board, Worker, WorkerSpec
 
 __all__ = ["Runtime"]
 
-_LOADING_THREADS = 2
-LONGEST_ID = 128  # characters of a request id that a client may choose
-
 
 class Runtime:
     """Everything between `workers` (engine URLs or WorkerSpecs, beside those in `config`) and whoever answers requests.
@@ -64,14 +61,18 @@ class Runtime:
         self.ids = ids or random_ids()
         self.rng = rng or random.Random()
         self.observer = observer or SilentObserver()
-        self.registry = Registry(board)
         self.models: dict[str, ServedModel] = {}
         limits = self.config.limits
+        self.registry = Registry(board, limit=self.config.workers.most, retry_after=limits.retry_after_s)
         self.admission = Admission(
-            limits.concurrent_requests, limits.pending_body_bytes, after_large=lambda: self.executor.large_ended()
+            limits.concurrent_requests,
+            limits.pending_body_bytes,
+            after_large=lambda: self.executor.large_ended(),
+            retry_after=limits.retry_after_s,
         )
         self.started = False
         self._id_header = self.config.observability.request_id_header.lower()
+        self._id_characters = self.config.observability.request_id_characters
         self.explains = self.config.observability.explain
         self.limits = self.config.limits
         self.compat = compat_of(self.config)
@@ -109,7 +110,7 @@ class Runtime:
         self._stack = AsyncExitStack()
         self.executor = executor_of(self.config)
         self._stack.callback(self.executor.close)
-        pool = ThreadPoolExecutor(_LOADING_THREADS, thread_name_prefix="smg-load")
+        pool = ThreadPoolExecutor(self.config.tokenizer.load_threads, thread_name_prefix="smg-load")
         self._stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         scratch = await self._loop.run_in_executor(pool, Scratch)
         self._stack.callback(scratch.close)
@@ -251,7 +252,7 @@ class Runtime:
     def client_id(self, headers: Mapping[str, str]) -> str:
         """The client's own name for its request, where that is short and plain."""
         named = headers.get(self._id_header, "")
-        plain = 0 < len(named) <= LONGEST_ID and named.isascii() and named.isprintable() and " " not in named
+        plain = 0 < len(named) <= self._id_characters and named.isascii() and named.isprintable() and " " not in named
         return named if plain else ""
 
     def id_header(self, name: str) -> tuple[bytes, bytes]:

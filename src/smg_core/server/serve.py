@@ -39,12 +39,7 @@ __all__ = ["HttpServer", "SharedBoard", "serve"]
 
 log = logging.getLogger("smg.server")
 
-BOARD_ROWS = 4096  # as many workers as a registry holds
 SWEEP_TICKS = 5  # uvicorn ticks ten times a second: deadlines are looked at twice a second
-RESTART_PAUSE = 1.0  # seconds before a process that died is replaced
-START_PATIENCE = 5.0  # seconds that one of several processes waits for a worker before it takes connections
-FILES_KEPT = 256  # files that a process needs for engines, its log and itself, beside its connections
-NEARLY_ALL = 0.8  # share of the connections at which the log warns
 SPEAKER = "smg-serve-0"  # name of the process that tells the operator for all
 CANNOT_START = 3  # exit status of a process that would only fail again
 
@@ -66,7 +61,7 @@ class SharedBoard:
 
     def clear(self) -> None:
         """Forget this column: its process is gone, and its requests with it."""
-        for row in range(BOARD_ROWS):
+        for row in range(len(self._cells) // self._processes):
             self._cells[row * self._processes + self._column] = 0
 
 
@@ -106,7 +101,7 @@ def _run(config: Config, listener: socket.socket, board: Board, *, patience: flo
     """One process's life. It takes no connection before a worker is ready, for at most `patience` seconds: meanwhile the
     other processes do."""
     one_arena()
-    _raise_file_limit(config.server.connections)
+    _raise_file_limit(config.server.connections, config.server.spare_files)
     gateway = Gateway(
         config=config, board=board, observer=AccessLog() if config.server.access_log else SilentObserver()
     )
@@ -187,8 +182,8 @@ class HttpServer(uvicorn.Server):
         """`alone`: nobody else has objects in this process."""
         settings = config.server
         self._alone = alone
-        self._most = connections_within(settings.connections, _files())
-        self._warned = False
+        self._most = connections_within(settings.connections, _files(), settings.spare_files)
+        self._warned, self._nearly_all = False, settings.connections_warning
         self._settled: tuple[int, ...] = ()  # which models, by identity
         super().__init__(
             uvicorn.Config(
@@ -200,6 +195,8 @@ class HttpServer(uvicorn.Server):
                     body_rate=settings.body_bytes_per_s,
                     write_seconds=config.timeouts.write_s,
                     most_connections=self._most,
+                    refused_seconds=settings.refused_s,
+                    discard_bytes=settings.discard_bytes,
                     observer=gateway.observer,
                 ),
                 ws="none",
@@ -280,16 +277,16 @@ class HttpServer(uvicorn.Server):
 
     def _warn_of_connections(self) -> None:
         """Say once that connections run out, and again only after they were fewer."""
-        nearly = len(self.server_state.connections) >= self._most * NEARLY_ALL
+        nearly = len(self.server_state.connections) >= self._most * self._nearly_all
         if nearly and not self._warned:
             open_now = len(self.server_state.connections)
             log.warning("%d of %d connections are open; more than that are answered 503", open_now, self._most)
         self._warned = nearly
 
 
-def connections_within(wanted: int, files: int) -> int:
-    """How many connections a process may have that may open so many files (below 0: any number)."""
-    return wanted if files < 0 else max(1, min(wanted, files - FILES_KEPT, files * 9 // 10))
+def connections_within(wanted: int, files: int, spare: int) -> int:
+    """How many connections a process may have that may open so many files (below 0: any number), `spare` of them for others."""
+    return wanted if files < 0 else max(1, min(wanted, files - spare, files * 9 // 10))
 
 
 def _files() -> int:
@@ -301,18 +298,18 @@ def _files() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-def _raise_file_limit(wanted: int) -> None:
+def _raise_file_limit(wanted: int, spare: int) -> None:
     """Let the process open the files that its connections need, as far as the system lets it."""
     if sys.platform == "win32":
         return
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = max(wanted + FILES_KEPT, wanted * 10 // 9 + 1)
+    needed = max(wanted + spare, wanted * 10 // 9 + 1)
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    possible = connections_within(wanted, soft)
+    possible = connections_within(wanted, soft, spare)
     if possible < wanted:
         log.warning("only %d connections instead of %d: the process may open %d files", possible, wanted, soft)
 
@@ -324,7 +321,7 @@ class _Supervisor:
         self._config = config
         self._listener = listener
         self._context = multiprocessing.get_context("spawn")
-        self._cells = self._context.RawArray(ctypes.c_int32, BOARD_ROWS * processes)
+        self._cells = self._context.RawArray(ctypes.c_int32, config.workers.most * processes)
         self._children: list[BaseProcess] = []
         self._count = processes
         self._leaving = False
@@ -355,7 +352,7 @@ class _Supervisor:
             self._leave()
         elif not self._leaving:
             log.error("process %s ended with %s; starting another", child.pid, child.exitcode)
-            time.sleep(RESTART_PAUSE)
+            time.sleep(self._config.server.restart_s)
         if not self._leaving:
             self._children[column] = self._start(column)
 
@@ -387,4 +384,4 @@ class _Supervisor:
 def _child(config: Config, listener: socket.socket, cells: Any, processes: int, column: int) -> None:
     """Entry of a spawned process."""
     configure(config.observability.log_level, config.observability.log_format)
-    raise SystemExit(_run(config, listener, SharedBoard(cells, processes, column), patience=START_PATIENCE))
+    raise SystemExit(_run(config, listener, SharedBoard(cells, processes, column), patience=config.server.first_wait_s))

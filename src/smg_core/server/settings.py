@@ -40,6 +40,22 @@ class ServerConfig:
         at_least=1,
         at_most=1_000_000,
     )
+    connections_warning: float = option(0.8, "Share of the connections at which the log warns.", at_least=0, at_most=1)
+    spare_files: int = option(
+        256,
+        "Files that a process may open for engines, its log and itself; of the others, each is a connection.",
+        at_least=16,
+        at_most=1 << 20,
+    )
+    refused_s: float = option(
+        1.0, "Seconds that a connection over the bound may take for a request that gets 503.", at_least=0, at_most=60
+    )
+    discard_bytes: int = option(
+        256 * MIB,
+        "Bytes of a refused request's body that are read and thrown away, so that its client sees the answer.",
+        at_least=0,
+        at_most=1 << 40,
+    )
     keep_alive_s: float = option(75.0, "Seconds an idle connection is kept.", at_least=0, at_most=86400)
     header_bytes: int = option(65536, "Largest head of a request, in bytes.", at_least=1024, at_most=MIB)
     wait_for_workers_s: float = option(
@@ -49,6 +65,16 @@ class ServerConfig:
         at_least=0,
         at_most=86400,
         flag="--wait-for-workers",
+    )
+    first_wait_s: float = option(
+        5.0,
+        "Seconds that one of several processes waits for a worker before it takes connections, and that the first request waits "
+        "in an application that starts the gateway with it; where wait_for_workers_s is 0.",
+        at_least=0,
+        at_most=3600,
+    )
+    restart_s: float = option(
+        1.0, "Seconds before a process that died is replaced by another.", at_least=0, at_most=3600
     )
     reminder_s: float = option(
         30.0, "Seconds between two lines in the log while no worker has joined; 0 logs none.", at_least=0, at_most=86400

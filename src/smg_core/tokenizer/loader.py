@@ -27,7 +27,7 @@ from smg_core.tokenizer.prover import prove
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.tokenizer.tiktoken import load_tiktoken
 
-__all__ = ["ArchiveLimits", "TokenizerBundle", "TokenizerFolderError", "load_tokenizer", "unpack_archive"]
+__all__ = ["TokenizerBundle", "TokenizerFolderError", "load_tokenizer", "unpack_archive"]
 
 
 PROVE_ELSEWHERE = 1024 * 1024
@@ -52,15 +52,6 @@ class TokenizerBundle:
     generation_config: Mapping[str, Any]
     folder: Path
     sha256: str
-
-
-@attrs.frozen
-class ArchiveLimits:
-    """Bounds on an archive: number of entries, bytes of one unpacked file, bytes of all."""
-
-    entries: int = 50
-    file_bytes: int = 200 * 1024 * 1024
-    total_bytes: int = 500 * 1024 * 1024
 
 
 class _Folder:
@@ -103,26 +94,30 @@ class _Folder:
         return whole.hexdigest()
 
 
-_DEFAULT_CACHE = TokenizerConfig()
+_DEFAULTS = TokenizerConfig()
 
 
 def load_tokenizer(
     folder: Path,
     *,
-    cache: TokenizerConfig | None = _DEFAULT_CACHE,
+    cache: TokenizerConfig | None = _DEFAULTS,
     clock: Clock | None = None,
     media: Mapping[str, str] | None = None,
     fast: bool = True,
+    proof_timeout_s: float = _DEFAULTS.proof_timeout_s,
 ) -> TokenizerBundle:
     """Everything a model folder says about text. `cache` has the bounds of its caches, None leaves the tokenizer
     bare; `clock` is what strftime_now in
-    templates reads; `media` see `ChatTemplate`; `fast` False keeps fastokens out. Takes up to some seconds for a large
+    templates reads; `media` see `ChatTemplate`; `fast` False keeps fastokens out,
+    `proof_timeout_s` bounds the proof that it will do. Takes up to some seconds for a large
     vocabulary: not on an event loop. Raises TokenizerFolderError."""
     files = _Folder(folder)
     config = {**_named_specials(files.object("special_tokens_map.json")), **files.object("tokenizer_config.json")}
     model_config, generation_config = files.object("config.json"), files.object("generation_config.json")
     try:
-        tokenizer = _tokenizer(files, config, model_config, eos_ids(model_config, generation_config), fast)
+        tokenizer = _tokenizer(
+            files, config, model_config, eos_ids(model_config, generation_config), fast, proof_timeout_s
+        )
         template = _template(files, config, tokenizer, clock, media)
     except (msgspec.DecodeError, ValueError) as fault:
         if isinstance(fault, TokenizerFolderError):
@@ -153,11 +148,16 @@ def _named_specials(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tokenizer(
-    files: _Folder, config: Mapping[str, Any], model: Mapping[str, Any], eos: frozenset[int], fast: bool
+    files: _Folder,
+    config: Mapping[str, Any],
+    model: Mapping[str, Any],
+    eos: frozenset[int],
+    fast: bool,
+    proof_timeout_s: float,
 ) -> Tokenizer:
     text = files.text("tokenizer.json")
     if text is not None:
-        proven = prove(text, config) if fast and len(text) >= PROVE_ELSEWHERE else None
+        proven = prove(text, config, timeout=proof_timeout_s) if fast and len(text) >= PROVE_ELSEWHERE else None
         return HuggingFaceTokenizer(
             text,
             tokenizer_config=config,
@@ -222,7 +222,7 @@ def _sources(value: Any) -> dict[str, str]:
 # ----------------------------------------------------------------------------------------------------------- archives
 
 
-def unpack_archive(data: bytes, sha256: str, into: Path, *, limits: ArchiveLimits = ArchiveLimits()) -> Path:
+def unpack_archive(data: bytes, sha256: str, into: Path, *, limits: TokenizerConfig = _DEFAULTS) -> Path:
     """Unpack the zip an engine sends for its tokenizer into the new or empty folder `into`, and give that back.
 
     Nothing is written before the whole archive has been found sound: digest (hex SHA-256 of `data`), number and sizes of
@@ -245,11 +245,11 @@ def unpack_archive(data: bytes, sha256: str, into: Path, *, limits: ArchiveLimit
     return into
 
 
-def _contents(archive: zipfile.ZipFile, limits: ArchiveLimits) -> dict[str, bytes]:
+def _contents(archive: zipfile.ZipFile, limits: TokenizerConfig) -> dict[str, bytes]:
     entries = archive.infolist()
-    if len(entries) > limits.entries:
+    if len(entries) > limits.archive_files:
         raise TokenizerFolderError(
-            f"the tokenizer archive has {len(entries)} entries; at most {limits.entries} are taken"
+            f"the tokenizer archive has {len(entries)} entries; at most {limits.archive_files} are taken"
         )
     contents: dict[str, bytes] = {}
     total = 0
@@ -258,15 +258,15 @@ def _contents(archive: zipfile.ZipFile, limits: ArchiveLimits) -> dict[str, byte
         if entry.is_dir():
             continue
         with archive.open(entry) as file:
-            content = file.read(limits.file_bytes + 1)
+            content = file.read(limits.archive_file_bytes + 1)
         total += len(content)
-        if len(content) > limits.file_bytes or total > limits.total_bytes:
+        if len(content) > limits.archive_file_bytes or total > limits.archive_bytes:
             raise TokenizerFolderError(f"the tokenizer archive unpacks to more than its limit at {entry.filename!r}")
         contents[entry.filename] = content
     return contents
 
 
-def _check_entry(entry: zipfile.ZipInfo, limits: ArchiveLimits, seen: Mapping[str, bytes]) -> None:
+def _check_entry(entry: zipfile.ZipInfo, limits: TokenizerConfig, seen: Mapping[str, bytes]) -> None:
     name = entry.filename
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or "\0" in name:
@@ -276,7 +276,7 @@ def _check_entry(entry: zipfile.ZipInfo, limits: ArchiveLimits, seen: Mapping[st
         raise TokenizerFolderError(f"the tokenizer archive holds {name!r}, which is not a plain file")
     if name in seen:
         raise TokenizerFolderError(f"the tokenizer archive holds {name!r} twice")
-    if entry.file_size > limits.file_bytes:
+    if entry.file_size > limits.archive_file_bytes:
         raise TokenizerFolderError(
-            f"{name!r} in the tokenizer archive is {entry.file_size} bytes; at most {limits.file_bytes} are taken"
+            f"{name!r} in the tokenizer archive is {entry.file_size} bytes; at most {limits.archive_file_bytes} are taken"
         )

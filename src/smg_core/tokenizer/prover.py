@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
+from smg_core.tokenizer.settings import TokenizerConfig
 
 __all__ = ["prove"]
 
@@ -22,7 +23,7 @@ class _Asked(msgspec.Struct):
     config: dict[str, Any]
 
 
-def prove(text: str, config: Mapping[str, Any], *, timeout: float = 120.0) -> int | None:
+def prove(text: str, config: Mapping[str, Any], *, timeout: float = TokenizerConfig().proof_timeout_s) -> int | None:
     """The vocabulary's size if fastokens alone gives what the reference gives for this tokenizer.json, else None. Takes
     about as long as loading it twice; `timeout` in seconds."""
     asked = msgspec.json.encode(_Asked(text, dict(config)))

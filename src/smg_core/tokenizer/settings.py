@@ -35,6 +35,24 @@ class TokenizerConfig:
     )
     protect_control: bool = option(True, "Keep control tokens that are spelled out in messages or tools as plain text.")
     fast: bool = option(True, "Use fastokens where it proves equal to the tokenizer when that is loaded.")
+    proof_timeout_s: float = option(
+        120.0,
+        "Seconds that this proof may take for a large tokenizer; then fastokens is not used.",
+        at_least=1,
+        at_most=3600,
+    )
+    archive_files: int = option(
+        50, "Most files in the archive of a tokenizer that an engine sends.", at_least=1, at_most=65536
+    )
+    archive_file_bytes: int = option(
+        200 * MIB, "Largest file in such an archive, unpacked, in bytes.", at_least=256, at_most=1 << 40
+    )
+    archive_bytes: int = option(
+        500 * MIB, "Most bytes of all files in such an archive, unpacked.", at_least=256, at_most=1 << 40
+    )
+    load_threads: int = option(
+        2, "Threads that unpack and look up what models need while their first workers join.", at_least=1, at_most=256
+    )
     encode_threads: int = option(
         2,
         "Threads that decode, render and encode long requests off the event loop, two at the least; large work (over 256 KiB) "

@@ -9,15 +9,19 @@ from collections.abc import Iterator
 
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Board, LocalBoard, Role, Signal, Worker, WorkerSpec
 
 __all__ = ["Registry"]
 
 
 class Registry:
-    """Workers in the order they were added. At most `limit` of them."""
+    """Workers in the order they were added. At most `limit` of them. `retry_after`: seconds that a client is told for whom no
+    worker is ready."""
 
-    def __init__(self, board: Board | None = None, *, limit: int = 4096, retry_after: float = 1.0) -> None:
+    def __init__(
+        self, board: Board | None = None, *, limit: int = WorkersConfig().most, retry_after: float = 1.0
+    ) -> None:
         self._board = board or LocalBoard()
         self._workers: dict[str, Worker] = {}
         self._ready: dict[tuple[str, Role], tuple[Worker, ...]] = {}

@@ -22,6 +22,7 @@ class WorkersConfig:
         "http(s)://host:port; may be repeated.",
         flag="--worker",
     )
+    most: int = option(4096, "Most workers at once.", at_least=1, at_most=1 << 20)
     transport: Literal["h2", "grpcio"] = option(
         "h2", "How gRPC is carried: the built-in HTTP/2 connection, or the grpcio library."
     )

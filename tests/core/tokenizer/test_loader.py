@@ -12,7 +12,7 @@ import pytest
 from smg_core.request import FunctionTool, Message, Text
 from smg_core.tokenizer.cache import CachedTokenizer
 from smg_core.tokenizer.huggingface import HuggingFaceTokenizer
-from smg_core.tokenizer.loader import ArchiveLimits, TokenizerFolderError, load_tokenizer, unpack_archive
+from smg_core.tokenizer.loader import TokenizerFolderError, load_tokenizer, unpack_archive
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.tokenizer.tiktoken import TiktokenTokenizer
 
@@ -193,7 +193,7 @@ def test_what_is_no_archive_or_a_damaged_one_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_limits_on_entries_and_sizes_hold(tmp_path: Path) -> None:
-    limits = ArchiveLimits(entries=3, file_bytes=1000, total_bytes=1500)
+    limits = TokenizerConfig(archive_files=3, archive_file_bytes=1000, archive_bytes=1500)
     for entries, said in (
         ({str(number): b"" for number in range(4)}, "at most 3"),
         ({"large": b"x" * 1001}, "at most 1000"),
@@ -210,7 +210,7 @@ def test_an_entry_that_unpacks_to_more_than_it_declares_is_refused(tmp_path: Pat
     small = data.replace((100_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     assert small != data
     with pytest.raises(TokenizerFolderError):
-        unpack_archive(small, digest(small), tmp_path / "new", limits=ArchiveLimits(file_bytes=1000))
+        unpack_archive(small, digest(small), tmp_path / "new", limits=TokenizerConfig(archive_file_bytes=1000))
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
