@@ -128,8 +128,8 @@ class CachedTokenizer:
         l1_pieces: int = _DEFAULTS.l1_pieces,
         lock: Lock | None = None,
     ) -> None:
-        """The bounds are those of `TokenizerConfig`; 0 bytes switch a level off. `lock` (a threading.Lock)
-        is for caches that several threads use; without one, a single thread may."""
+        """The bounds are those of `TokenizerConfig`; 0 bytes switch a level off. `lock` (a threading.Lock) is for
+        caches that several threads use; without one, a single thread may."""
         self.inner = tokenizer
         self.l0_hits = self.l1_hits = self.misses = 0
         self._l0 = ExactCache(l0_bytes, _varint_bytes(tokenizer.vocab_size), lock)

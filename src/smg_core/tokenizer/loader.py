@@ -106,11 +106,10 @@ def load_tokenizer(
     fast: bool = True,
     proof_timeout_s: float = _DEFAULTS.proof_timeout_s,
 ) -> TokenizerBundle:
-    """Everything a model folder says about text. `cache` has the bounds of its caches, None leaves the tokenizer
-    bare; `clock` is what strftime_now in
-    templates reads; `media` see `ChatTemplate`; `fast` False keeps fastokens out,
-    `proof_timeout_s` bounds the proof that it will do. Takes up to some seconds for a large
-    vocabulary: not on an event loop. Raises TokenizerFolderError."""
+    """Everything a model folder says about text. `cache` has the bounds of its caches, None leaves the tokenizer bare;
+    `clock` is what strftime_now in templates reads; `media` see `ChatTemplate`; `fast` False keeps fastokens out,
+    `proof_timeout_s` bounds the proof that it will do. Takes up to some seconds for a large vocabulary: not on an event loop.
+    Raises TokenizerFolderError."""
     files = _Folder(folder)
     config = {**_named_specials(files.object("special_tokens_map.json")), **files.object("tokenizer_config.json")}
     model_config, generation_config = files.object("config.json"), files.object("generation_config.json")
