@@ -1,15 +1,17 @@
-"""A tokenizer.json as a `Tokenizer`: text to ids with the GIL released, ids to text incrementally.
+"""A tokenizer.json as a `Tokenizer`: text to ids with the GIL released, ids to text as they arrive.
 
-Text is encoded by fastokens where it is installed and gives the very ids of `tokenizers` on a built-in sample, else by
-`encode_batch_fast`; `Tokenizer.encode` holds the GIL for the whole text and is never called. Nothing is changed on the
-shared Tokenizer after loading, so any thread may use it. Above: cache wraps it, loader makes it. Below: vocabulary (the
-file's structure), control, stream. Knows no template and no folder layout beyond the two dicts handed in.
+Two libraries do the work: `tokenizers`, called the reference here, and fastokens, which is faster and takes less memory.
+Text is encoded by fastokens if it is installed and gives the reference's ids on a built-in sample (`proof`), else by the
+reference's `encode_batch_fast`; its `encode` holds the GIL for the whole text and is never called. Nothing changes after
+loading, so several threads may use one tokenizer. Above: loader makes it, cache wraps it. Below: vocabulary (the file's
+structure), proof, control, stream. It opens no files and knows no templates.
 """
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from smg_core.errors import InvalidRequest
 from smg_core.tokenizer.base import (
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["HuggingFaceTokenizer", "eos_ids", "named_tokens", "special_tokens"]
 
 _BATCH = 1024
-"""Pieces of a prompt that are encoded in one go; before each, encoding may be given up."""
+"""Pieces of a prompt that are encoded at once; `given_up` is called before each batch."""
 _ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 
 
@@ -49,7 +51,7 @@ _BYTE_OF = _byte_alphabet()
 
 
 class _ByteTable(dict[int, bytes]):
-    """Ids to bytes, worked out when first asked for; ids outside the vocabulary are b"" and not kept."""
+    """Ids to bytes, made by `make` at the first look-up; ids outside the vocabulary give b"" and are not kept."""
 
     def __init__(self, make: Callable[[int], bytes], size: int, absent: Iterable[int] = ()) -> None:
         super().__init__(dict.fromkeys(absent, b""))
@@ -63,7 +65,7 @@ class _ByteTable(dict[int, bytes]):
 
 
 class _TextTable(dict[int, str]):
-    """Ids to strings, likewise."""
+    """Ids to strings, in the same way."""
 
     def __init__(self, make: Callable[[int], str], size: int, absent: Iterable[int] = ()) -> None:
         super().__init__(dict.fromkeys(absent, ""))
@@ -77,77 +79,86 @@ class _TextTable(dict[int, str]):
 
 
 class _Names(Protocol):
-    """Ids by name and names by id."""
+    """What looks up the ids of tokens by their strings, and the strings by their ids."""
 
     def token_to_id(self, token: str, /) -> int | None: ...
 
     def id_to_token(self, token_id: int, /) -> str | None: ...
 
 
-class _Encoder(Protocol):
-    """Ids of several texts in a row, each encoded for itself."""
+class _Fastokens(_Names, Protocol):
+    """What is used of fastokens' `Tokenizer`."""
 
-    def __call__(self, texts: list[str], add_special_tokens: bool) -> "array[int]": ...
+    def encode_batch_flat(self, texts: list[str], add_special_tokens: bool, /) -> tuple[bytes, object]: ...
+
+
+class _Added(Protocol):
+    """What is read of an added token."""
+
+    @property
+    def content(self) -> str: ...
+
+    @property
+    def special(self) -> bool: ...
 
 
 class HuggingFaceTokenizer:
     """Implements `Tokenizer` over one tokenizer.json.
 
-    `backend` is "fastokens" or "tokenizers", and `backend_reason` says why it is not fastokens ("" if it is). `anchors`
-    and `anchor_reason` are the layout's: where a text may be cut (see `vocabulary.Layout`).
+    `backend` is "fastokens" or "tokenizers"; `backend_reason` says why it is not fastokens ("" if it is). `promoted` says
+    whether tokens had to be made special that the file does not call special. `anchors` and `anchor_reason` say where a
+    text may be cut (see `vocabulary.Layout`).
     """
 
     def __init__(
         self,
         text: str,
         *,
-        tokenizer_config: Mapping[str, Any] | None = None,
+        tokenizer_config: Mapping[str, object] | None = None,
         eos_token_ids: Iterable[int] = (),
         fast: bool = True,
         proven_size: int | None = None,
         source: Callable[[], str] | None = None,
     ) -> None:
-        """`text` is that of a tokenizer.json, `tokenizer_config` the object of tokenizer_config.json. With `fast`
-        False, fastokens is not tried. `proven_size` is the vocabulary's size where it was proven elsewhere that
-        fastokens alone will do (`alone`); the reference is then not even loaded. `source` gives the text anew, for a prompt
-        that fastokens fails on when the reference was let go; without it the text is kept. Raises ValueError if the file is
-        not a tokenizer."""
+        """`text` is the text of a tokenizer.json, `tokenizer_config` the object of tokenizer_config.json. With `fast`
+        False, fastokens is not tried. `proven_size` is the vocabulary's size if `prover` has shown that fastokens alone is
+        enough (`alone`); the reference is then not loaded. `source` returns the text again: it is read when fastokens
+        fails on a prompt and the reference is no longer in memory. Without `source` the text itself is kept. Raises
+        ValueError if the text is not a usable tokenizer.json."""
         self._source = source or (lambda kept=text: kept)  # type: ignore[misc]
-        self._role_tokens = tuple(named_tokens(tokenizer_config or {}).values())
-        self._quick: Any = None
-        self._tokenizer: Any = None
         named = named_tokens(tokenizer_config or {})
+        self._role_tokens = tuple(named.values())
+        self._quick: _Fastokens | None = None
+        self._tokenizer: tokenizers.Tokenizer | None = None
+        self._names: _Names
         self.promoted = False
         if proven_size is None:
-            self._tokenizer = _load(text)
-            self.promoted = _promote(self._tokenizer, named.values())
+            self._names = self._tokenizer = reference = _load(text)
+            self.promoted = _promote(reference, self._role_tokens)
             if self.promoted:
-                text = self._tokenizer.to_str()
+                text = reference.to_str()
+            size = reference.get_vocab_size(with_added_tokens=True)
         else:
-            self._quick = _fastokens(text)
-        self._names: _Names = self._tokenizer or self._quick
+            self._names = self._quick = _fastokens(text)
+            size = proven_size
         self._layout: Layout = read_layout(text)
         self._special = special_tokens(self._layout.added, named)
-        self._vocab_size = proven_size or max(
-            self._tokenizer.get_vocab_size(with_added_tokens=True),
-            max((token.id for token in self._layout.added), default=-1) + 1,
-        )
+        self._vocab_size = max(size, max((token.id for token in self._layout.added), default=-1) + 1)
         self._hidden = frozenset(token.id for token in self._layout.added if token.special)
         self._eos = frozenset(eos_token_ids) or self._eos_by_name()
-        self._encode_all: _Encoder = self._encode_with_tokenizers
         self.backend, self.backend_reason = "tokenizers", "fastokens is switched off"
         self._scan = ControlScan(self._special.control | self._special.markers)
         if self._quick is not None:
-            self.backend, self.backend_reason, self._encode_all = "fastokens", "", self._encode_with_fastokens
+            self.backend, self.backend_reason = "fastokens", ""
         elif fast:
             self._try_fastokens(text)
         self._newline = self._encode_ids("\n", False) if self._layout.prefixed else array("I")
         self._start_decoding()
-        self._let_go_of_the_reference()
+        self._drop_unused_reference()
 
     @property
     def alone(self) -> bool:
-        """Whether fastokens does all the work, on the file as it is, and the reference was let go."""
+        """Whether fastokens does all the work on the unchanged file, and the reference was dropped."""
         return self._tokenizer is None and not self.promoted
 
     # ----------------------------------------------------------------------------------------------------- what it is
@@ -181,8 +192,7 @@ class HuggingFaceTokenizer:
         return self._layout.anchor_reason
 
     def token_id(self, token: str) -> int | None:
-        found: int | None = self._names.token_to_id(token)
-        return found
+        return self._names.token_to_id(token)
 
     def _eos_by_name(self) -> frozenset[int]:
         found = self.token_id(self._special.eos) if self._special.eos else None
@@ -191,7 +201,7 @@ class HuggingFaceTokenizer:
     # ------------------------------------------------------------------------------------------------------- encoding
 
     def encode(self, text: str, *, add_special_tokens: bool = False, allow_control: bool = True) -> TokenIds:
-        text = _sound(text)
+        text = _repaired(text)
         if allow_control:
             return TokenIds(self._encode_ids(text, add_special_tokens))
         first, *others = self._scan.pieces(text)
@@ -201,32 +211,32 @@ class HuggingFaceTokenizer:
         return TokenIds(ids)
 
     def encode_inside(self, text: str) -> TokenIds:
-        """Ids of text that stands behind other text: no dummy space is put before it."""
-        return TokenIds(self._inside(_sound(text)))
+        """Ids of text that follows other text: no dummy space is put before it."""
+        return TokenIds(self._inside(_repaired(text)))
 
     def encode_prompt(self, prompt: Prompt, *, salt: str = "", given_up: GivenUp | None = None) -> EncodeReport:
         first, *others = prompt.pieces or ("",)
-        ids = self._encode_ids(_sound(first), False)
+        ids = self._encode_ids(_repaired(first), False)
         for start in range(0, len(others), _BATCH):
             if given_up is not None and given_up():
                 raise left_before_encoded()
             batch = others[start : start + _BATCH]
             if self._newline:
                 for piece in batch:
-                    ids.extend(self._inside(_sound(piece)))
+                    ids.extend(self._inside(_repaired(piece)))
             else:
-                ids.extend(self._encode_all([_sound(piece) for piece in batch], False))
+                ids.extend(self._encode_all([_repaired(piece) for piece in batch], False))
         return EncodeReport(TokenIds(ids), sum(map(len, prompt.pieces)))
 
     def recall(self, prompt: Prompt, *, salt: str = "") -> EncodeReport | None:
-        """Nothing is kept here."""
+        """Always None: this tokenizer keeps no prompts."""
         return None
 
     def _inside(self, text: str) -> "array[int]":
         if not self._newline:
             return self._encode_ids(text, False)
-        # The dummy space goes before a line break put in front, and is taken off with it. Where the break melts into the
-        # text ("\n\n" is one token), the space stays: ids that decode to the same text, bar that space.
+        # A line break is put in front, so that the dummy space comes before it and both are removed together. If the
+        # break becomes one token with the text ("\n\n"), the dummy space stays.
         ids = self._encode_ids("\n" + text, False)
         size = len(self._newline)
         return ids[size:] if ids[:size] == self._newline else self._encode_ids(text, False)
@@ -234,19 +244,18 @@ class HuggingFaceTokenizer:
     def _encode_ids(self, text: str, add_special_tokens: bool) -> "array[int]":
         return self._encode_all([text], add_special_tokens)
 
-    def _encode_with_tokenizers(self, texts: list[str], add_special_tokens: bool) -> "array[int]":
-        return _in_a_row(self._tokenizer, texts, add_special_tokens)
-
-    def _encode_with_fastokens(self, texts: list[str], add_special_tokens: bool) -> "array[int]":
-        """fastokens' splitting gives up on texts that take it too long, such as some ten million spaces: those are the
-        reference's, which is loaded for them alone where it was let go."""
-        try:
-            with _Panics():
-                return _flat(self._quick, texts, add_special_tokens)
-        except (ValueError, RuntimeError):
-            return _in_a_row(self._tokenizer or self._reference(), texts, add_special_tokens)
+    def _encode_all(self, texts: list[str], add_special_tokens: bool) -> "array[int]":
+        """Encode each text by itself; the result is the ids of all texts one after the other. fastokens gives up on texts
+        that take it too long to split, such as ten million spaces; the reference encodes those."""
+        if self._quick is not None:
+            with suppress(ValueError, RuntimeError), _Panics():
+                return _encode_flat(self._quick, texts, add_special_tokens)
+        return _encode_reference(self._reference(), texts, add_special_tokens)
 
     def _reference(self) -> "tokenizers.Tokenizer":
+        """The reference, loaded again for this one call if it was dropped. Raises InvalidRequest if that fails."""
+        if self._tokenizer is not None:
+            return self._tokenizer
         try:
             reference = _load(self._source())
         except (OSError, ValueError):
@@ -264,22 +273,23 @@ class HuggingFaceTokenizer:
             self.backend_reason = f"fastokens does not take this tokenizer: {refused}"
             return
         try:
-            wrong = self._differs(quick)
+            wrong = self._difference(quick)
         except (ValueError, RuntimeError) as refused:
             wrong = f"fastokens fails on a sample: {refused}"
         self.backend_reason = wrong
         if not wrong:
-            self.backend, self._encode_all, self._quick = "fastokens", self._encode_with_fastokens, quick
+            self.backend, self._quick = "fastokens", quick
 
-    def _differs(self, quick: Any) -> str:
-        """ "" if `quick` gives the reference's ids on every sample, else which it got wrong."""
-        own = self._tokenizer.decode_batch(
+    def _difference(self, quick: _Fastokens) -> str:
+        """The first sample for which `quick` gives other ids than the reference, as a sentence; "" if there is none."""
+        reference = self._reference()
+        own = reference.decode_batch(
             [list(range(start, self._vocab_size, max(1, self._vocab_size // 512))) for start in range(3)],
             skip_special_tokens=False,
         )
         for sample in (*proof_texts(sorted(self._special.control | self._special.markers)), *own):
             for add in (False, True):
-                if _flat(quick, [sample], add) != self._encode_with_tokenizers([sample], add):
+                if _encode_flat(quick, [sample], add) != _encode_reference(reference, [sample], add):
                     return f"fastokens gives other ids for {sample[:40]!r}"
         return ""
 
@@ -289,8 +299,7 @@ class HuggingFaceTokenizer:
         if self._tokenizer is None:
             decoder = self._decoders[skip_special_tokens]()
             return decoder.feed(ids) + decoder.finish()
-        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
-        return text
+        return self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
 
     def decoder(self, *, skip_special_tokens: bool = True) -> IncrementalDecoder:
         return self._decoders[skip_special_tokens]()
@@ -299,8 +308,8 @@ class HuggingFaceTokenizer:
         return self._bytes[token_id]
 
     def _start_decoding(self) -> None:
-        """Choose the decoder that fits, prove it on a sample of the vocabulary, and fall back to the window if it does
-        not hold."""
+        """Choose the decoder for the vocabulary and compare it with the reference on a sample; if they differ, use the
+        window decoder, which asks the reference."""
         kind = self._layout.decoder
         self._bytes = _ByteTable(self._bytes_of if kind == "bytes" else self._bytes_of_text, self._vocab_size)
         make = {"bytes": self._byte_decoders, "fallback": self._fallback_decoders, "pieces": self._piece_decoders}
@@ -309,9 +318,9 @@ class HuggingFaceTokenizer:
         if self._tokenizer is not None and not self._decoders_hold():
             self._decoders_are, self._decoders = "window", self._window_decoders()
 
-    def _let_go_of_the_reference(self) -> None:
-        """Where fastokens encodes and bytes decode, nothing asks the reference any more, and it is half of the memory that
-        a tokenizer takes. It stays if the two name a single id differently."""
+    def _drop_unused_reference(self) -> None:
+        """Free the reference, half of a tokenizer's memory, if fastokens encodes and the byte table decodes: then nothing
+        uses it any more. It stays if fastokens gives any id another string."""
         quick = self._quick
         if quick is None or self._tokenizer is None or self._layout.decoder != "bytes" or self._decoders_are != "bytes":
             return
@@ -361,8 +370,9 @@ class HuggingFaceTokenizer:
         return {False: lambda: WindowDecoder(whole), True: lambda: WindowDecoder(self.decode)}
 
     def _bytes_of(self, token_id: int) -> bytes:
-        """Byte-level: the token's characters through the alphabet; a token with any other character is plain text."""
-        token: str | None = self._names.id_to_token(token_id)
+        """A token of a byte-level vocabulary: each character stands for a byte. A token with a character that stands for
+        none is plain text."""
+        token = self._names.id_to_token(token_id)
         if token is None:
             return b""
         try:
@@ -374,13 +384,13 @@ class HuggingFaceTokenizer:
         byte = self._byte_token(token_id)
         if byte is not None:
             return bytes((byte,))
-        return b"" if self._tokenizer.id_to_token(token_id) is None else self._piece_text(token_id).encode()
+        return self._piece_text(token_id).encode()
 
     def _byte_token(self, token_id: int) -> int | None:
-        """The byte a byte-fallback token (`<0x0A>`) stands for."""
+        """The byte that a byte-fallback token (`<0x0A>`) stands for, or None."""
         if self._layout.decoder not in ("fallback", "window"):
             return None
-        token: str | None = self._tokenizer.id_to_token(token_id)
+        token = self._names.id_to_token(token_id)
         if token is None or len(token) != 6 or not token.startswith("<0x") or not token.endswith(">"):
             return None
         try:
@@ -389,27 +399,27 @@ class HuggingFaceTokenizer:
             return None
 
     def _later_text(self, token_id: int) -> str:
+        """The token's text in the tables of `FallbackDecoder` and `PieceDecoder`."""
         byte = self._byte_token(token_id)
         return self._piece_text(token_id) if byte is None else chr(BYTE_BASE + byte)
 
     def _piece_text(self, token_id: int) -> str:
-        """The token's text where it is not the first."""
-        token: str | None = self._tokenizer.id_to_token(token_id)
-        if token is None:
-            return ""
-        text: str = self._tokenizer.decoder.decode(["a", token]) if self._tokenizer.decoder else f"a {token}"
-        return text[1:]
+        """The token's text if it is not the first of a text; "" for unknown ids."""
+        token = self._names.id_to_token(token_id)
+        return "" if token is None else self._decode_tokens("a", token)[1:]
 
     def _first_text(self, token_id: int) -> str | None:
-        token: str | None = self._tokenizer.id_to_token(token_id)
-        if token is None:
-            return None
-        text: str = self._tokenizer.decoder.decode([token])
-        return text
+        """The token's text if it is the first of a text; None for unknown ids."""
+        token = self._names.id_to_token(token_id)
+        return None if token is None else self._decode_tokens(token)
+
+    def _decode_tokens(self, *tokens: str) -> str:
+        decoder = self._reference().decoder
+        return decoder.decode(list(tokens)) if decoder else " ".join(tokens)
 
 
 class _Refusals:
-    """`tokenizers` reports a bad file as a bare Exception, of no class of its own: exactly that becomes a ValueError."""
+    """Turns a plain Exception, which `tokenizers` raises for a bad file, into a ValueError; other errors pass."""
 
     def __enter__(self) -> None:
         return
@@ -420,7 +430,7 @@ class _Refusals:
 
 
 class _Panics:
-    """A panic in Rust comes as an exception that no `except Exception` catches; it becomes a ValueError."""
+    """Turns a panic in Rust, an exception that `except Exception` does not catch, into a ValueError."""
 
     def __enter__(self) -> None:
         return
@@ -430,21 +440,23 @@ class _Panics:
             raise ValueError(str(fault)) from None
 
 
-def _fastokens(text: str) -> Any:
+def _fastokens(text: str) -> _Fastokens:
     import fastokens
 
-    return fastokens.Tokenizer.from_json_str(text)
+    quick: _Fastokens = fastokens.Tokenizer.from_json_str(text)
+    return quick
 
 
-def _flat(quick: Any, texts: list[str], add_special_tokens: bool) -> "array[int]":
-    """fastokens' encoder that makes no object per token."""
+def _encode_flat(quick: _Fastokens, texts: list[str], add_special_tokens: bool) -> "array[int]":
+    """Encode with fastokens, without making an object for each token."""
     flat, _ = quick.encode_batch_flat(texts, add_special_tokens)
     ids = array("I")
     ids.frombytes(flat)
     return ids
 
 
-def _in_a_row(reference: "tokenizers.Tokenizer", texts: list[str], add_special_tokens: bool) -> "array[int]":
+def _encode_reference(reference: "tokenizers.Tokenizer", texts: list[str], add_special_tokens: bool) -> "array[int]":
+    """Encode with the reference. Raises InvalidRequest for a text that it cannot split."""
     ids = array("I")
     try:
         with _Panics():
@@ -457,7 +469,7 @@ def _in_a_row(reference: "tokenizers.Tokenizer", texts: list[str], add_special_t
 
 
 def _unreadable() -> InvalidRequest:
-    """For a text that no implementation at hand can split, such as ten million spaces in a row."""
+    """The error for a text that neither library can split, such as ten million spaces in a row."""
     return InvalidRequest("The prompt holds text that this model's tokenizer fails on.", param="messages")
 
 
@@ -472,8 +484,8 @@ def _load(text: str) -> "tokenizers.Tokenizer":
 
 
 def _promote(tokenizer: "tokenizers.Tokenizer", named: Iterable[str]) -> bool:
-    """Make the tokens that have a role special, as transformers does on loading. Tokens the vocabulary lacks are left
-    alone: an id behind its end would crash an engine. True if anything changed."""
+    """Make the tokens that have a role special, as transformers does when it loads a file. Tokens that the vocabulary lacks
+    are not added: an engine would crash on an id behind its end. Returns whether anything changed."""
     special = {token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special}
     wanted = [token for token in named if token not in special and tokenizer.token_to_id(token) is not None]
     if wanted:
@@ -483,8 +495,9 @@ def _promote(tokenizer: "tokenizers.Tokenizer", named: Iterable[str]) -> bool:
     return bool(wanted)
 
 
-def named_tokens(config: Mapping[str, Any]) -> dict[str, str]:
-    """Role to string, from tokenizer_config.json, where a token is a string or an object with `content`."""
+def named_tokens(config: Mapping[str, object]) -> dict[str, str]:
+    """Roles ("bos_token", ...) to tokens, from tokenizer_config.json; a token there is a string or an object with
+    `content`."""
     found = {}
     for role in _ROLES:
         value = config.get(role)
@@ -494,9 +507,9 @@ def named_tokens(config: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def special_tokens(added: Iterable[Any], named: Mapping[str, str]) -> SpecialTokens:
-    """`SpecialTokens` of added tokens (anything with `content` and `special`) and named roles. Added tokens of white space
-    alone (runs of spaces in some vocabularies) are neither control nor marker."""
+def special_tokens(added: Iterable[_Added], named: Mapping[str, str]) -> SpecialTokens:
+    """`SpecialTokens` of a vocabulary's added tokens and its roles (`named_tokens`). Added tokens of white space alone (runs
+    of spaces in some vocabularies) are neither control tokens nor markers."""
     added = [token for token in added if token.content.strip()]
     return SpecialTokens(
         bos=named.get("bos_token"),
@@ -509,8 +522,8 @@ def special_tokens(added: Iterable[Any], named: Mapping[str, str]) -> SpecialTok
     )
 
 
-def eos_ids(*configs: Mapping[str, Any]) -> frozenset[int]:
-    """Every eos_token_id of these objects (config.json, generation_config.json), each an int or a list."""
+def eos_ids(*configs: Mapping[str, object]) -> frozenset[int]:
+    """Every `eos_token_id` in the objects of config.json and generation_config.json; each is an int or a list."""
     found: set[int] = set()
     for config in configs:
         text_config = config.get("text_config")
@@ -521,8 +534,8 @@ def eos_ids(*configs: Mapping[str, Any]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _sound(text: str) -> str:
-    """The text with lone surrogates, which no UTF-8 encoder takes, replaced by U+FFFD."""
+def _repaired(text: str) -> str:
+    """The text with lone surrogates, which UTF-8 cannot hold, replaced by U+FFFD."""
     if text.isascii():
         return text
     try:

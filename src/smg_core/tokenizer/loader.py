@@ -1,9 +1,9 @@
-"""Edge: reads a model folder, or the archive an engine sends, into a tokenizer and its chat template.
+"""Reads a model folder, or the archive that an engine sends, into a tokenizer and its chat template (edge).
 
-This is where files are opened; it has no network code. Order of what is looked for in a folder: tokenizer.json, then
-tiktoken files (tiktoken.model, *.tiktoken); the chat template in chat_template.jinja (with additional_chat_templates/),
-then tokenizer_config.json, then chat_template.json. Above: server and onboarding. Below: huggingface, tiktoken, cache,
-chat_template. It decides nothing about tokens.
+Files of this room are opened here; there is no network code. Searched in a folder, in this order: for the tokenizer
+tokenizer.json, then tiktoken.model and *.tiktoken; for the chat template chat_template.jinja (with
+additional_chat_templates/), then tokenizer_config.json, then chat_template.json. Above: server.loading. Below: huggingface,
+prover, tiktoken, cache, chat_template. It decides nothing about tokens.
 """
 
 import hashlib
@@ -13,7 +13,6 @@ import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import attrs
 import msgspec
@@ -31,31 +30,29 @@ __all__ = ["TokenizerBundle", "TokenizerFolderError", "load_tokenizer", "unpack_
 
 
 PROVE_ELSEWHERE = 1024 * 1024
-"""Characters of a tokenizer.json from which on the proof that fastokens will do runs in a process of its own: it needs the
-reference, whose memory a process never quite gives back."""
+"""For a tokenizer.json of this many characters or more, `prover` compares fastokens with the reference in a child process."""
 
 
 class TokenizerFolderError(ValueError):
-    """The folder or archive does not hold a usable tokenizer. The message says what was looked for."""
+    """The folder or archive holds no usable tokenizer; the message says why."""
 
 
 @attrs.frozen
 class TokenizerBundle:
-    """What a model folder says about text: how to tokenize it, how to render chats, and the model's own settings.
-
-    `sha256` is over the files that were read, names and contents: equal folders have equal digests.
-    """
+    """What a model folder holds: the tokenizer, the chat template if there is one, and the objects of config.json and
+    generation_config.json. `sha256` is a digest of the names and contents of the files read: equal folders have equal
+    digests."""
 
     tokenizer: Tokenizer
     template: ChatTemplate | None
-    model_config: Mapping[str, Any]
-    generation_config: Mapping[str, Any]
+    model_config: Mapping[str, object]
+    generation_config: Mapping[str, object]
     folder: Path
     sha256: str
 
 
 class _Folder:
-    """A folder being read; remembers a digest of all that was read."""
+    """Reads files of one folder and keeps a digest of each file read. Raises TokenizerFolderError."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
@@ -64,6 +61,7 @@ class _Folder:
         self._digests: dict[str, bytes] = {}
 
     def read(self, name: str) -> bytes | None:
+        """A file's bytes, None if there is no such file."""
         file = self.path / name
         if not file.is_file():
             return None
@@ -78,12 +76,13 @@ class _Folder:
         except UnicodeDecodeError as fault:
             raise TokenizerFolderError(f"{self.path / name} is not UTF-8: {fault}") from fault
 
-    def object(self, name: str) -> dict[str, Any]:
+    def json_object(self, name: str) -> dict[str, object]:
+        """The JSON object in a file, {} if there is no such file."""
         data = self.read(name)
         if data is None:
             return {}
         try:
-            return msgspec.json.decode(data, type=dict[str, Any])
+            return msgspec.json.decode(data, type=dict[str, object])
         except msgspec.DecodeError as fault:
             raise TokenizerFolderError(f"{self.path / name} is not a JSON object: {fault}") from fault
 
@@ -106,13 +105,16 @@ def load_tokenizer(
     fast: bool = True,
     proof_timeout_s: float = _DEFAULTS.proof_timeout_s,
 ) -> TokenizerBundle:
-    """Everything a model folder says about text. `cache` has the bounds of its caches, None leaves the tokenizer bare;
-    `clock` is what strftime_now in templates reads; `media` see `ChatTemplate`; `fast` False keeps fastokens out,
-    `proof_timeout_s` bounds the proof that it will do. Takes up to some seconds for a large vocabulary: not on an event loop.
-    Raises TokenizerFolderError."""
+    """The tokenizer, chat template and settings of a model folder. With `cache` None the tokenizer is not cached; `clock` is
+    read by strftime_now in templates; for `media` see `ChatTemplate`; with `fast` False fastokens is not used;
+    `proof_timeout_s` bounds the proof that it may be. Takes some seconds for a large vocabulary: not on an event loop. Raises
+    TokenizerFolderError."""
     files = _Folder(folder)
-    config = {**_named_specials(files.object("special_tokens_map.json")), **files.object("tokenizer_config.json")}
-    model_config, generation_config = files.object("config.json"), files.object("generation_config.json")
+    config = {
+        **_named_specials(files.json_object("special_tokens_map.json")),
+        **files.json_object("tokenizer_config.json"),
+    }
+    model_config, generation_config = files.json_object("config.json"), files.json_object("generation_config.json")
     try:
         tokenizer = _tokenizer(
             files, config, model_config, eos_ids(model_config, generation_config), fast, proof_timeout_s
@@ -141,15 +143,15 @@ def load_tokenizer(
     )
 
 
-def _named_specials(table: Mapping[str, Any]) -> dict[str, Any]:
-    """special_tokens_map.json holds the roles where tokenizer_config.json leaves them out."""
+def _named_specials(table: Mapping[str, object]) -> dict[str, object]:
+    """The roles in special_tokens_map.json, for models whose tokenizer_config.json leaves them out."""
     return {role: value for role, value in table.items() if role.endswith("_token") and value is not None}
 
 
 def _tokenizer(
     files: _Folder,
-    config: Mapping[str, Any],
-    model: Mapping[str, Any],
+    config: Mapping[str, object],
+    model: Mapping[str, object],
     eos: frozenset[int],
     fast: bool,
     proof_timeout_s: float,
@@ -177,7 +179,7 @@ def _tokenizer(
 
 def _template(
     files: _Folder,
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     tokenizer: Tokenizer,
     clock: Clock | None,
     media: Mapping[str, str] | None,
@@ -185,7 +187,7 @@ def _template(
     for name, sources in (
         ("chat_template.jinja", _jinja_files(files)),
         ("tokenizer_config.json", _sources(config.get("chat_template"))),
-        ("chat_template.json", _sources(files.object("chat_template.json").get("chat_template"))),
+        ("chat_template.json", _sources(files.json_object("chat_template.json").get("chat_template"))),
     ):
         if sources:
             return ChatTemplate(
@@ -204,8 +206,8 @@ def _jinja_files(files: _Folder) -> dict[str, str]:
     return found
 
 
-def _sources(value: Any) -> dict[str, str]:
-    """A template's text, or a list of {"name", "template"}, or an object of texts by name."""
+def _sources(value: object) -> dict[str, str]:
+    """Template texts by name, from a text, a list of {"name", "template"}, or an object of texts by name."""
     if isinstance(value, str):
         return {"default": value}
     if isinstance(value, Mapping):
@@ -222,10 +224,11 @@ def _sources(value: Any) -> dict[str, str]:
 
 
 def unpack_archive(data: bytes, sha256: str, into: Path, *, limits: TokenizerConfig = _DEFAULTS) -> Path:
-    """Unpack the zip an engine sends for its tokenizer into the new or empty folder `into`, and give that back.
+    """Unpack an engine's tokenizer archive (zip) into the new or empty folder `into`; returns `into`.
 
-    Nothing is written before the whole archive has been found sound: digest (hex SHA-256 of `data`), number and sizes of
-    entries (both as declared and as they turn out), no path out of the folder, no links. Raises TokenizerFolderError.
+    Nothing is written before the whole archive is checked: its digest (`sha256` is the hex SHA-256 of `data`), the number
+    and sizes of its entries (as declared and as unpacked), that no path leads out of the folder, that there are no links.
+    Raises TokenizerFolderError.
     """
     found = hashlib.sha256(data).hexdigest()
     if found != sha256.strip().lower():

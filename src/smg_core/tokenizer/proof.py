@@ -1,6 +1,6 @@
-"""Texts on which two encoders must agree before one may stand in for the other.
+"""Texts on which fastokens must give the reference's ids before it replaces the reference.
 
-Chosen to reach what encoders get wrong: scripts with and without spaces, combining marks and both normal forms, emoji
+Chosen for what encoders get wrong: scripts with and without spaces, combining marks and both normal forms, emoji
 sequences, every kind of white space in runs, digits in long and mixed groups, apostrophes, control characters, long
 repeats of one character or word, code, and the vocabulary's own control tokens with and without neighbours. Constants
 only; knows no encoder. Above: huggingface.

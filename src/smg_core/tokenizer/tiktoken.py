@@ -1,8 +1,8 @@
-"""tiktoken vocabularies (tiktoken.model, *.tiktoken) as a `Tokenizer`.
+"""A tiktoken vocabulary (tiktoken.model, *.tiktoken) as a `Tokenizer`.
 
-The package tiktoken is optional and imported when the first such vocabulary is loaded. Every rank is a byte string, so
-decoding is our own byte table. Above: loader, cache. Below: stream, control. Which pattern splits text is decided here,
-by model: Kimi's, which keeps Han characters apart, or cl100k's.
+The package tiktoken is optional and imported when the first such vocabulary is loaded. It encodes; ids are decoded by a
+table of bytes. The pattern that splits text is chosen here, by model: Kimi's, which keeps Han characters apart, or
+cl100k's. Above: loader makes it, cache wraps it. Below: stream, control, vocabulary, huggingface (special tokens).
 """
 
 import base64
@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,6 +30,9 @@ from smg_core.tokenizer.stream import ByteDecoder
 from smg_core.tokenizer.vocabulary import AddedToken, anchors_of
 from smg_core.tokens import TokenIds
 
+if TYPE_CHECKING:
+    import tiktoken
+
 __all__ = ["CL100K_PATTERN", "KIMI_PATTERN", "TiktokenTokenizer", "load_tiktoken", "read_ranks"]
 
 _CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -46,7 +49,7 @@ CL100K_PATTERN = "|".join(
         r"\s+",
     )
 )
-"""How cl100k_base (and Qwen's first vocabularies, and others that name no pattern) splits text."""
+"""How cl100k_base splits text; used for every vocabulary but Kimi's (Qwen's first ones, for example)."""
 
 KIMI_PATTERN = "|".join(
     (
@@ -60,7 +63,7 @@ KIMI_PATTERN = "|".join(
         r"\s+",
     )
 )
-"""How Moonshot's Kimi vocabularies split text: runs of Han characters stand apart from other letters."""
+"""How Moonshot's Kimi vocabularies split text: a run of Han characters is never joined with other letters."""
 
 _KIMI_RESERVED = 256
 _LONGEST_RUN = 25_000
@@ -69,9 +72,9 @@ _LONGEST_RUN = 25_000
 class TiktokenTokenizer:
     """Implements `Tokenizer` over a tiktoken encoding.
 
-    `ranks` are the ordinary tokens' bytes by id, `added` the special and other added tokens. Text with a run of more than
-    `longest_run` characters that are all white space, or all not, is cut there, since the splitting regex keeps state for
-    every character of a run (Kimi's own tokenizer cuts at the same length).
+    `ranks` maps the bytes of ordinary tokens to their ids, `added` are the special and other added tokens. A run of white
+    space, or of other characters, is cut after every `longest_run` characters, because the splitting regex keeps state for
+    each character of a run (Kimi's own tokenizer cuts at the same length).
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class TiktokenTokenizer:
         eos_token_ids: Iterable[int] = (),
         longest_run: int = _LONGEST_RUN,
     ) -> None:
-        """Raises ValueError if tiktoken is not installed or takes the vocabulary ill."""
+        """Raises ValueError if tiktoken is not installed or refuses the vocabulary."""
         self._ids = {token.content: token.id for token in added}
         self._encoding = _encoding(ranks, pattern, self._ids)
         self._allowed = frozenset(self._ids)
@@ -129,12 +132,12 @@ class TiktokenTokenizer:
         return TokenIds(array("I", [token for piece in pieces for token in self._encode(piece)]))
 
     def encode_inside(self, text: str) -> TokenIds:
-        """Ids of text that stands behind other text: the same as anywhere."""
+        """Ids of text that follows other text: the same as at the start."""
         return self.encode(text)
 
     @cached_property
     def longest_token(self) -> int:
-        """A token of so many bytes cannot stand for more characters."""
+        """The bytes of the longest token: a character is one byte or more."""
         return max(map(len, self._bytes.values()), default=0)
 
     def encode_prompt(self, prompt: Prompt, *, salt: str = "", given_up: GivenUp | None = None) -> EncodeReport:
@@ -146,7 +149,7 @@ class TiktokenTokenizer:
         return EncodeReport(TokenIds(ids), sum(map(len, prompt.pieces)))
 
     def recall(self, prompt: Prompt, *, salt: str = "") -> EncodeReport | None:
-        """Nothing is kept here."""
+        """Always None: this tokenizer keeps no prompts."""
         return None
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
@@ -166,21 +169,21 @@ class TiktokenTokenizer:
         return ids
 
     def _parts(self, text: str) -> list[str]:
-        """The text itself, nearly always. Where it has too long a run, it is cut at added tokens first, so that what
-        stands between two of them is encoded alike wherever it stands."""
+        """The text itself if it has no run over `longest_run`, which is nearly always so. Else it is cut at added tokens
+        first, so that text between two of them is encoded the same in every prompt, and then at long runs."""
         if not _has_long_run(text, self._longest_run):
             return [text]
         return [part for stretch in self._between.split(text) for part in _short_runs(stretch, self._longest_run)]
 
 
 class _Absent(dict[int, bytes]):
-    """Ids that are not there are no bytes."""
+    """Ids to bytes; unknown ids give b""."""
 
     def __missing__(self, token_id: int) -> bytes:
         return b""
 
 
-def _encoding(ranks: Mapping[bytes, int], pattern: str, added: Mapping[str, int]) -> Any:
+def _encoding(ranks: Mapping[bytes, int], pattern: str, added: Mapping[str, int]) -> "tiktoken.Encoding":
     try:
         import tiktoken
     except ImportError as missing:
@@ -189,7 +192,8 @@ def _encoding(ranks: Mapping[bytes, int], pattern: str, added: Mapping[str, int]
 
 
 def _has_long_run(text: str, longest: int) -> bool:
-    """Whether a run may be longer: exact for words, cautious for white space. Cheap, since nearly no text has one."""
+    """Whether a run may be longer than `longest`. Exact for words; for white space it compares the sum of all runs, so it may
+    say True too often. Cheap: it runs for every text."""
     if len(text) <= longest:
         return False
     words = text.split()
@@ -197,7 +201,7 @@ def _has_long_run(text: str, longest: int) -> bool:
 
 
 def _short_runs(text: str, longest: int) -> list[str]:
-    """The text cut so that no part holds a longer run of white space, or of anything else."""
+    """The text cut so that no part holds a run, of white space or of other characters, longer than `longest`."""
     if len(text) <= longest:
         return [text]
     edges, start, space = [0], 0, text[0].isspace()
@@ -212,7 +216,7 @@ def _short_runs(text: str, longest: int) -> list[str]:
 
 
 def read_ranks(data: bytes) -> dict[bytes, int]:
-    """The lines of a tiktoken file: base64 of a token's bytes, a space, its rank. Raises ValueError."""
+    """Bytes to ranks, from a tiktoken file: each line is the base64 of a token, a space and its rank. Raises ValueError."""
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(data.splitlines(), 1):
         if not line.strip():
@@ -228,12 +232,12 @@ def read_ranks(data: bytes) -> dict[bytes, int]:
 def load_tiktoken(
     data: bytes,
     *,
-    tokenizer_config: Mapping[str, Any],
-    model_config: Mapping[str, Any],
+    tokenizer_config: Mapping[str, object],
+    model_config: Mapping[str, object],
     eos_token_ids: Iterable[int] = (),
 ) -> TiktokenTokenizer:
-    """A tokenizer of a tiktoken file's bytes. Special tokens are those of tokenizer_config's added_tokens_decoder; Kimi
-    vocabularies have 256 ids for them, and those that have no name there are `<|reserved_token_ID|>`. Raises ValueError."""
+    """A tokenizer from the bytes of a tiktoken file. The special tokens are in tokenizer_config's added_tokens_decoder. Kimi
+    vocabularies have 256 ids for them; an id without a name is `<|reserved_token_ID|>`. Raises ValueError."""
     ranks = read_ranks(data)
     kimi = _is_kimi(tokenizer_config, model_config)
     added = _added(tokenizer_config.get("added_tokens_decoder"))
@@ -254,17 +258,19 @@ def load_tiktoken(
     )
 
 
-def _is_kimi(tokenizer_config: Mapping[str, Any], model_config: Mapping[str, Any]) -> bool:
+def _is_kimi(tokenizer_config: Mapping[str, object], model_config: Mapping[str, object]) -> bool:
     hints = (tokenizer_config.get("auto_map"), tokenizer_config.get("tokenizer_class"), model_config.get("model_type"))
     return any("kimi" in str(hint).lower() or "TikTokenTokenizer" in str(hint) for hint in hints)
 
 
-def _added(table: Any) -> list[AddedToken]:
-    """added_tokens_decoder: an object of token objects by id."""
+def _added(table: object) -> list[AddedToken]:
+    """The tokens in `added_tokens_decoder`, an object of token objects by id. Raises ValueError."""
     if table is None:
         return []
+    if not isinstance(table, Mapping):
+        raise ValueError("added_tokens_decoder is not an object of tokens by id")  # noqa: TRY004 - the file's fault
     try:
         entries = {int(key): dict(value) for key, value in table.items()}
         return [msgspec.convert({**entry, "id": number}, AddedToken) for number, entry in sorted(entries.items())]
-    except (AttributeError, TypeError, ValueError) as fault:
+    except (TypeError, ValueError) as fault:
         raise ValueError(f"added_tokens_decoder is not an object of tokens by id: {fault}") from fault

@@ -1,12 +1,12 @@
-"""How a tokenizer.json is built, as far as the gateway must know: what its decoder does to ids, what it adds to text, and
-which of its added tokens are safe places to cut.
+"""Reads from the structure of a tokenizer.json how its ids are decoded, what it adds to text, and behind which of its added
+tokens a text may be cut.
 
-Pure reading of the file's structure; the vocabulary itself is skipped over. Above: huggingface asks for the layout. Below:
-control. It encodes and decodes nothing.
+Pure; the tokens of the vocabulary are skipped. Above: huggingface (the layout), tiktoken (`anchors_of`). Below: msgspec. It
+encodes and decodes nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 import msgspec
@@ -38,9 +38,9 @@ class _Model(msgspec.Struct):
 
 class _File(msgspec.Struct):
     added_tokens: list[AddedToken] = []
-    normalizer: Any = None
-    pre_tokenizer: Any = None
-    decoder: Any = None
+    normalizer: object = None
+    pre_tokenizer: object = None
+    decoder: object = None
     model: _Model = msgspec.field(default_factory=_Model)
 
 
@@ -48,11 +48,11 @@ class _File(msgspec.Struct):
 class Layout:
     """What the structure of a tokenizer.json implies.
 
-    `decoder`: which incremental decoder fits. `strip`: leading spaces that decoding takes off the whole text.
-    `prefixed`: text at the start of a string is encoded as if a space stood before it. `anchors`: added tokens behind
-    which a text may be cut and the two halves encoded apart, by id; `anchor_reason` says why there are none, or "".
-    `shrinks`: how many characters of raw text may stand behind one character of the vocabulary's strings at most, 0 where
-    there is no such bound (text is dropped, or melts into an unknown token).
+    `decoder`: the incremental decoder to use (see `stream`). `strip`: the number of leading spaces that decoding removes
+    from a text. `prefixed`: a text is encoded as if it began with a space. `anchors`: added tokens, with their ids, behind
+    which a text may be cut and the two parts encoded separately; `anchor_reason` says why there are none, else it is "".
+    `shrinks`: the most characters of text that one character of the vocabulary's strings stands for, 0 if there is no such
+    bound (text is dropped, or becomes an unknown token).
     """
 
     added: tuple[AddedToken, ...]
@@ -65,7 +65,7 @@ class Layout:
 
 
 def read_layout(data: bytes | str) -> Layout:
-    """Layout of a tokenizer.json. Raises msgspec.DecodeError if it is not one."""
+    """The layout of a tokenizer.json. Raises msgspec.DecodeError if `data` is not one."""
     file = msgspec.json.decode(data, type=_File)
     kind, strip = _decoder_kind(file.decoder)
     anchors, reason = anchors_of(file.added_tokens, unknown=(file.model.unk_token, file.model.unk_id))
@@ -83,13 +83,13 @@ def read_layout(data: bytes | str) -> Layout:
 
 
 _KEEP_LENGTH = frozenset({"NFD", "Prepend", "ByteLevel", "Digits", "Metaspace"})
-"""Steps that make no text shorter."""
+"""Steps that never make a text shorter."""
 _COMPOSED = 2
-"""Characters that NFC makes one of, at most, for each byte (or character of the vocabulary) that the one is written with."""
+"""NFC joins at most this many characters into one, for each byte (or vocabulary character) that the one takes."""
 
 
 def _shrinks(file: _File, kind: DecoderKind) -> int:
-    """`Layout.shrinks`: known for vocabularies that have every byte, and whose steps before them drop nothing."""
+    """`Layout.shrinks`. There is a bound if the vocabulary has a token for every byte and no step before it drops text."""
     if file.model.type != "BPE" or not (kind == "bytes" or (kind == "fallback" and file.model.byte_fallback)):
         return 0
     if any(token.lstrip or token.rstrip for token in file.added_tokens):  # these take in any amount of white space
@@ -103,7 +103,7 @@ def _shrinks(file: _File, kind: DecoderKind) -> int:
     return factor
 
 
-def _keeps_length(step: Mapping[str, Any]) -> bool:
+def _keeps_length(step: Mapping[str, object]) -> bool:
     if step.get("type") == "Split":
         return step.get("behavior") != "Removed"
     if step.get("type") != "Replace":
@@ -113,8 +113,8 @@ def _keeps_length(step: Mapping[str, Any]) -> bool:
     return isinstance(text, str) and isinstance(content, str) and len(content) >= len(text)
 
 
-def _steps(node: Any) -> Iterator[dict[str, Any]]:
-    """A normalizer, pre-tokenizer or decoder as the flat list of its steps."""
+def _steps(node: object) -> Iterator[dict[str, object]]:
+    """The steps of a normalizer, pre-tokenizer or decoder, sequences flattened."""
     if not isinstance(node, dict):
         return
     if node.get("type") == "Sequence":
@@ -125,7 +125,7 @@ def _steps(node: Any) -> Iterator[dict[str, Any]]:
         yield node
 
 
-def _adds_prefix(step: Mapping[str, Any]) -> bool:
+def _adds_prefix(step: Mapping[str, object]) -> bool:
     match step.get("type"):
         case "Metaspace":
             return bool(step.get("prepend_scheme", "always") != "never" and step.get("add_prefix_space", True))
@@ -136,8 +136,8 @@ def _adds_prefix(step: Mapping[str, Any]) -> bool:
     return False
 
 
-def _decoder_kind(node: Any) -> tuple[DecoderKind, int]:
-    """Which incremental decoder equals this decoder, and how many leading spaces it strips."""
+def _decoder_kind(node: object) -> tuple[DecoderKind, int]:
+    """The incremental decoder that does the same as this decoder, and the number of leading spaces it strips."""
     steps = list(_steps(node))
     kinds = [step.get("type") for step in steps]
     if kinds and kinds[0] == "ByteLevel" and set(kinds[1:]) <= {"Fuse"}:
@@ -151,18 +151,20 @@ def _decoder_kind(node: Any) -> tuple[DecoderKind, int]:
     if kinds == ["ByteFallback", "Fuse", "Strip"]:
         last = steps[-1]
         if last.get("content") == " " and not last.get("stop"):
-            return "fallback", int(last.get("start", 0))
+            start = last.get("start")
+            return "fallback", start if isinstance(start, int) else 0
     return "window", 0
 
 
 def anchors_of(added: Sequence[AddedToken], unknown: Sequence[str | int | None] = ()) -> tuple[dict[str, int], str]:
-    """Special tokens at whose end a text can be cut exactly.
+    """The special tokens behind which a text may be cut, with their ids; and the reason if there are none, else "".
 
-    Added tokens are taken out of the raw text first, leftmost and longest; what lies between two of them is normalized,
-    split and encoded for itself. So a text may be cut behind an added token, provided that every occurrence of its string
-    is matched as this token: it shares no characters with any other added token or with itself shifted, is matched in
-    raw text (not normalized), stands anywhere (not single_word), and neither begins nor ends with white space that a
-    neighbour could strip. The unknown token is left out, since ordinary text makes its id as well.
+    A tokenizer matches added tokens first, in the raw text, leftmost and longest; the text between two of them is then
+    normalized, split and encoded by itself. So a text may be cut behind an added token if every occurrence of its string
+    is matched as this token. That holds if its occurrences overlap no other added token and not each other, if it is
+    matched in raw text (not `normalized`) and anywhere (not `single_word`), and if it neither begins nor ends with white
+    space that a neighbour could strip. `unknown` is the unknown token (its string, its id); it is left out, because
+    ordinary text gives its id too.
     """
     raw = [token for token in added if token.special and not token.normalized and not token.single_word]
     if not raw:
@@ -180,7 +182,7 @@ def anchors_of(added: Sequence[AddedToken], unknown: Sequence[str | int | None] 
 
 
 class _Overlaps:
-    """Which of many strings can share characters with another, or with itself shifted, where they occur in a text."""
+    """Finds strings whose occurrences in a text can overlap those of another string, or each other."""
 
     def __init__(self, contents: Iterable[str]) -> None:
         self._all = dict.fromkeys(filter(None, contents))
@@ -189,7 +191,7 @@ class _Overlaps:
         self._ends = {one[size:] for one in self._all for size in range(1, len(one))}
 
     def with_any(self, one: str) -> bool:
-        """Whether `one`, which is among the strings, can."""
+        """Whether occurrences of `one`, which must be among the strings, can overlap."""
         size = len(one)
         if any(one[at:] in self._beginnings or one[:at] in self._ends for at in range(1, size)):
             return True
