@@ -1,19 +1,20 @@
-"""Chat templates: messages in, the very text Hugging Face's apply_chat_template gives out.
+"""Chat templates: messages to the same text that Hugging Face's apply_chat_template gives.
 
-A template is a program of the model's maker. It runs in jinja2's immutable sandbox, with what transformers gives it
-(`tojson` as json.dumps, `raise_exception`, `strftime_now`, `{% generation %}`, loop controls) and nothing else; whatever it
-raises becomes TemplateFailed. The sandbox bounds what a template can reach, not how long it runs: templates come from the
-operator, never from a request.
+A template is a program written by the maker of the model. It runs in jinja2's immutable sandbox with what transformers
+gives it (`tojson` as json.dumps, `raise_exception`, `strftime_now`, `{% generation %}`, loop controls) and nothing else;
+every error in it becomes TemplateFailed. The sandbox limits what a template can reach, not how long it runs: templates come
+from the operator, never from a request.
 
-Control tokens that users, tools or systems spell out in their text stay text: before rendering, a private mark (a Unicode
-noncharacter that occurs in no input) is put inside each, and the rendered text is cut at the marks into the prompt's
-pieces. Which strings count, and in whose turns, is said at `ChatTemplate`.
+Control tokens that somebody spells out in a message stay ordinary text: before rendering, a mark (a Unicode noncharacter
+that occurs in no input) is put inside each, and the rendered text is cut at the marks into the prompt's pieces.
+`ChatTemplate` says which strings are protected, and in whose turns.
 
-Above: pipeline renders, loader makes. Below: messages (shapes), template_facts, protection, control. The clock comes in.
+Above: loader makes templates, the pipeline renders. Below: messages, template_facts, protection, control; the clock is an
+argument.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -32,7 +33,7 @@ from smg_core.errors import InvalidRequest, TemplateFailed
 from smg_core.request import Message, ReasoningSettings, Tool, ToolChoice
 from smg_core.tokenizer.base import Prompt, SpecialTokens
 from smg_core.tokenizer.control import ControlScan
-from smg_core.tokenizer.messages import MessageShaper, count_media
+from smg_core.tokenizer.messages import MessageShaper, TemplateObject, count_media
 from smg_core.tokenizer.protection import Protection, split_at
 from smg_core.tokenizer.template_facts import TemplateFacts, read_facts
 
@@ -50,8 +51,9 @@ _RESERVED = frozenset(
     }
 )
 _PLACES = {"image": "\U0001fffe", "audio": "\U0001ffff", "video": "\U0002fffe"}
-"""What stands for a medium while the template runs, where its own text would be protected: noncharacters again."""
-_OPENERS = {"<think>": "</think>", "[THINK]": "[/THINK]", "<seed:think>": "</seed:think>", "◁think▷": "◁/think▷"}
+"""Noncharacters that stand for a medium while the template runs, if its own text holds a control token."""
+_REASONING_MARKS = frozenset({"<think>", "</think>", "[THINK]", "[/THINK]", "<seed:think>", "</seed:think>"})
+_REASONING_MARKS |= {"◁think▷", "◁/think▷", "<|START_THINKING|>", "<|END_THINKING|>"}
 _FAULTS = (
     jinja2.TemplateError,
     ArithmeticError,
@@ -64,14 +66,14 @@ _FAULTS = (
 
 
 class InvalidTemplate(ValueError):
-    """The template's source is not valid: the operator's fault, not the request's."""
+    """The template's source is not valid. This is the operator's fault, not the request's."""
 
 
 # ------------------------------------------------------------------------------------------------------- environment
 
 
 class _Generation(jinja2.ext.Extension):
-    """`{% generation %}...{% endgeneration %}` marks what the model wrote, for training; here it is a plain scope."""
+    """`{% generation %}...{% endgeneration %}`: training marks the model's own text with it; here it changes nothing."""
 
     tags = {"generation"}  # noqa: RUF012 - declared by the base class
 
@@ -85,7 +87,7 @@ class _Generation(jinja2.ext.Extension):
 
 
 def _tojson(
-    x: Any,
+    x: object,
     ensure_ascii: bool = False,
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
@@ -99,26 +101,26 @@ def _raise_exception(message: object) -> NoReturn:
 
 
 class _Dict:
-    """`dict(...)` and `dict.fromkeys(...)`, without the class behind them."""
+    """`dict(...)` and `dict.fromkeys(...)` for templates, which may not reach the class `dict` itself."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+    def __call__(self, *args: Any, **kwargs: object) -> dict[object, object]:
         return dict(*args, **kwargs)
 
-    def fromkeys(self, *args: Any) -> dict[Any, Any]:
-        return dict.fromkeys(*args)
+    def fromkeys(self, keys: Iterable[object], value: object = None) -> dict[object, object]:
+        return dict.fromkeys(keys, value)
 
 
 class _Namespace(Namespace):
-    """`namespace(...)` that keeps no underscored names, through which a template could reach the interpreter."""
+    """`namespace(...)` that refuses names with a leading underscore: through them a template could reach the interpreter."""
 
-    def __init__(*args: Any, **kwargs: Any) -> None:
+    def __init__(*args: Any, **kwargs: object) -> None:
         own, *given = args
         fields = dict(*given, **kwargs)
         for name in fields:
             _check_name(name)
         Namespace.__init__(own, fields)
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         _check_name(name)
         super().__setitem__(name, value)
 
@@ -142,12 +144,12 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
 @lru_cache(maxsize=64)
 def _compiled(source: str) -> tuple[jinja2.Template, TemplateFacts]:
-    """The program and its facts. Compiling takes 2 to 18 ms, so the 64 last used are kept."""
+    """The compiled template and its facts. Compiling takes 2 to 18 ms, so the 64 last used are kept."""
     environment = _environment()
     try:
         tree = environment.parse(source)
         template = environment.from_string(source)
-        # As it comes this is a chain of mappings, and walking it for every rendering costs as much as a short chat does.
+        # jinja2 makes this a chain of mappings; walking it in every rendering costs as much as a short chat.
         template.globals = dict(template.globals)
         return template, read_facts(tree)
     except jinja2.TemplateSyntaxError as fault:
@@ -159,10 +161,9 @@ def _compiled(source: str) -> tuple[jinja2.Template, TemplateFacts]:
 
 @attrs.frozen
 class _Program:
-    """One compiled template, with what was worked out for it."""
+    """One compiled template, and what messages must look like for it."""
 
-    name: str
-    run: Callable[[dict[str, Any]], str] = attrs.field(repr=False)
+    run: Callable[[dict[str, object]], str] = attrs.field(repr=False)
     facts: TemplateFacts
     shaper: MessageShaper
     protection: Protection
@@ -177,11 +178,12 @@ class ChatTemplate:
     - special tokens (`special.control`) are protected wherever a request's text can reach the prompt: every role's
       content, names, tool definitions and calls, documents, template arguments;
     - other added tokens (`special.markers`) that the template itself writes (`<tool_call>`, `<think>`) are protected in
-      user and tool turns only: system prompts describe tool formats with them, and assistant turns bring back what the
-      model said;
-    - `reasoning_marks` are not protected in assistant turns even if special: clients rightly send thoughts back.
+      user and tool turns only: system prompts describe tool formats with them, and assistant turns repeat what the
+      model wrote;
+    - `reasoning_marks` are never protected in assistant turns, because clients may send reasoning back.
 
-    `media` is text that stands for a medium where the template takes content as one string (see `MessageShaper`).
+    `media` maps a kind of medium to the text that stands for it if the template takes content as one string (see
+    `MessageShaper`).
     """
 
     def __init__(
@@ -193,17 +195,14 @@ class ChatTemplate:
         clock: Clock | None = None,
         media: Mapping[str, str] | None = None,
         separator: str = "\n",
-        reasoning_marks: frozenset[str] = frozenset(
-            {*_OPENERS.keys(), *_OPENERS.values(), "<|START_THINKING|>", "<|END_THINKING|>"}
-        ),
+        reasoning_marks: frozenset[str] = _REASONING_MARKS,
     ) -> None:
         self.name = name
         self._clock = clock or SystemClock()
-        self._variables: dict[str, Any] = _token_variables(special)
+        self._variables = _token_variables(special)
         sources = {"default": source} if isinstance(source, str) else dict(source)
         if not sources:
             raise InvalidTemplate("there is no chat template")
-        self._frame = ControlScan(special.control - reasoning_marks)
         own = ControlScan(special.control | special.markers)
         self._media = {kind: text for kind, text in (media or {}).items() if own.cuts(text)}
         placed = {kind: _PLACES[kind] if own.cuts(text) else text for kind, text in (media or {}).items()}
@@ -212,12 +211,11 @@ class ChatTemplate:
             template, facts = _compiled(text)
             shaper = MessageShaper(facts, placed, separator)
             protection = Protection.of(special, facts.literals, reasoning_marks)
-            program = _Program(key, template.render, facts, shaper, protection)
-            self._programs[key] = attrs.evolve(program, facts=self._probed(program))
+            self._programs[key] = _Program(template.render, facts, shaper, protection)
         self.sources: Mapping[str, str] = sources
 
     def template_facts(self, *, tools: bool = False) -> TemplateFacts:
-        """Facts of the template that a request without (or with) tools is rendered by."""
+        """Facts of the template that renders requests with tools, or without."""
         return self._choose(tools, None).facts
 
     def render(
@@ -225,10 +223,10 @@ class ChatTemplate:
         messages: Sequence[Message],
         *,
         tools: Sequence[Tool] = (),
-        documents: Sequence[Mapping[str, Any]] = (),
+        documents: Sequence[Mapping[str, object]] = (),
         add_generation_prompt: bool = True,
         continue_final_message: bool = False,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, object] | None = None,
         protect_control: bool = True,
         tool_choice: ToolChoice | None = None,
         reasoning: ReasoningSettings | None = None,
@@ -236,14 +234,15 @@ class ChatTemplate:
     ) -> Prompt:
         """The prompt of a conversation.
 
-        `arguments` are further variables and win over those that `tool_choice` and `reasoning` set; `template` names one
+        `arguments` are further variables; they replace those that `tool_choice` and `reasoning` set. `template` names one
         of several templates. With `continue_final_message` the prompt ends where the last message's text ends, and no
-        generation prompt is added. Raises TemplateFailed where the template refuses, UnsupportedParameter for content it
-        has no place for, InvalidRequest for arguments that are not variables.
+        generation prompt is added. With `protect_control` False, control tokens in messages become control tokens. Raises
+        TemplateFailed if the template refuses or fails, UnsupportedParameter for content that it has no place for,
+        InvalidRequest for `arguments` that have a field of their own and for an unknown `template`.
         """
         program = self._choose(bool(tools), template)
         shaped = program.shaper.messages(messages)
-        variables: dict[str, Any] = {
+        variables: dict[str, object] = {
             **self._variables,
             "strftime_now": self._strftime_now,
             **_settings(program.facts, tool_choice, reasoning),
@@ -253,8 +252,8 @@ class ChatTemplate:
             "documents": [dict(document) for document in documents] or None if documents else None,
             "add_generation_prompt": add_generation_prompt and not continue_final_message,
         }
-        mark = program.protection.protect(variables, self._variables) if protect_control else ""
-        text = self._continued(program, variables) if continue_final_message else self._run(program, variables)
+        mark = program.protection.protect(shaped, variables, self._variables) if protect_control else ""
+        text = self._continued(program, variables, shaped) if continue_final_message else self._run(program, variables)
         pieces = split_at(text, mark) if mark else (text,)
         return Prompt(_with_media(pieces, self._media, messages) if self._media else pieces)
 
@@ -273,18 +272,17 @@ class ChatTemplate:
             raise InvalidRequest(f"This model has several chat templates and no default: {known}.", param="template")
         return chosen
 
-    def _run(self, program: _Program, variables: dict[str, Any]) -> str:
+    def _run(self, program: _Program, variables: dict[str, object]) -> str:
         try:
             return program.run(variables)
         except _FAULTS as fault:
             raise _failed(fault) from fault
 
-    def _continued(self, program: _Program, variables: dict[str, Any]) -> str:
-        """Rendered with a tag behind the last message's text, and cut there. A template that trims content takes the tag's
-        trailing space away; then the text before the tag has lost its own, and is cut without."""
+    def _continued(self, program: _Program, variables: dict[str, object], shaped: Sequence[TemplateObject]) -> str:
+        """Render with a tag behind the last message's text, and cut there. The tag ends with a space: if the template
+        trims content, that space is gone, and the space before the tag is removed too."""
         tag = "\ufffe "
-        last = variables["messages"][-1] if variables["messages"] else {}
-        plain = _tagged(last, tag)
+        plain = _tagged(shaped[-1] if shaped else {}, tag)
         text = self._run(program, variables)
         at = text.rfind(tag[0])
         if at < 0 or plain.strip() not in text:
@@ -298,36 +296,10 @@ class ChatTemplate:
         local = datetime.fromtimestamp(self._clock.time(), UTC).astimezone()
         return local.replace(tzinfo=None).strftime(format)
 
-    def _probed(self, program: _Program) -> TemplateFacts:
-        """The facts, completed by what the generation prompt of a one-word chat leaves open."""
-        content = program.shaper.messages([Message("user", (), content_is_text=True)])
-        content[0]["content"] = [{"type": "text", "text": "x"}] if isinstance(content[0]["content"], list) else "x"
-        variables = {
-            **self._variables,
-            "strftime_now": self._strftime_now,
-            "messages": content,
-            "tools": None,
-            "documents": None,
-            "add_generation_prompt": True,
-        }
-        try:
-            text = program.run(variables)
-        except _FAULTS:
-            return program.facts
-        return attrs.evolve(program.facts, opens_thinking=self.opens_thinking(Prompt((text,))))
-
-    def opens_thinking(self, prompt: Prompt) -> bool:
-        """Whether a prompt leaves a thinking block open, so that the model's output begins inside it: an opener without its
-        closer, near the end and behind the last other control token, where only the template writes."""
-        tail = prompt.text[-96:]
-        cuts = [cut for cut in self._frame.cuts(tail) if cut < len(tail)]
-        own = tail[cuts[-1] :] if cuts else tail
-        return any(own.rfind(opener) > own.rfind(closer) for opener, closer in _OPENERS.items())
-
 
 def _with_media(pieces: tuple[str, ...], texts: Mapping[str, str], messages: Sequence[Message]) -> tuple[str, ...]:
-    """The pieces with each medium's own text, numbered where it has a number, in the places kept for it. A place that a
-    message spelled out is one too many."""
+    """The pieces with each medium's text (its number filled in) instead of its `_PLACES` character. Raises TemplateFailed
+    if there are more or fewer of these characters than media: a message may hold one itself."""
     for kind, text in texts.items():
         place = _PLACES[kind]
         found = sum(piece.count(place) for piece in pieces)
@@ -347,8 +319,8 @@ def _with_media(pieces: tuple[str, ...], texts: Mapping[str, str], messages: Seq
     return pieces
 
 
-def _tagged(message: dict[str, Any], tag: str) -> str:
-    """Append the tag to the message's text, in place; gives back the text as it was."""
+def _tagged(message: TemplateObject, tag: str) -> str:
+    """Append the tag to the message's text, in place; returns the text as it was."""
     content = message.get("content")
     if isinstance(content, str):
         message["content"] = content + tag
@@ -361,12 +333,12 @@ def _tagged(message: dict[str, Any], tag: str) -> str:
     raise TemplateFailed("continue_final_message needs a final message with text.", param="messages")
 
 
-def _token_variables(special: SpecialTokens) -> dict[str, Any]:
+def _token_variables(special: SpecialTokens) -> dict[str, str]:
     roles = {"bos_token": special.bos, "eos_token": special.eos, "unk_token": special.unk, "pad_token": special.pad}
     return {**{role: token for role, token in roles.items() if token is not None}, **special.named}
 
 
-def _checked(arguments: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _checked(arguments: Mapping[str, object] | None) -> Mapping[str, object]:
     if not arguments:
         return {}
     taken = _RESERVED.intersection(arguments)
@@ -378,9 +350,11 @@ def _checked(arguments: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return arguments
 
 
-def _settings(facts: TemplateFacts, choice: ToolChoice | None, reasoning: ReasoningSettings | None) -> dict[str, Any]:
-    """Variables made of the request's own settings; only those the template reads."""
-    found: dict[str, Any] = {}
+def _settings(
+    facts: TemplateFacts, choice: ToolChoice | None, reasoning: ReasoningSettings | None
+) -> dict[str, object]:
+    """The request's tool choice and reasoning settings as variables; only those that the template reads."""
+    found: dict[str, object] = {}
     if choice is not None and "tool_choice" in facts.variables:
         single = choice.mode == "required" and len(choice.names) == 1
         found["tool_choice"] = (

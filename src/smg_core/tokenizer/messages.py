@@ -1,12 +1,12 @@
-"""Our messages and tools as the plain objects chat templates read.
+"""Writes messages and tools as the plain objects that chat templates read.
 
-Hugging Face's conventions: role, content as a string or a list of {"type": ...}, tool_calls with a function object, tool
-turns with name and tool_call_id, reasoning_content. Pure; decides shapes by a template's facts and touches no template.
-Above: chat_template. Below: request (the records) and template_facts (what the template takes).
+The objects follow Hugging Face: role, content as a string or a list of {"type": ...}, tool_calls with a function object,
+tool turns with name and tool_call_id, reasoning_content. Pure: the shapes depend on a template's facts, and no template is
+touched. Above: chat_template; the pipeline (`text_asked_for`). Below: request, template_facts, and from smg_parsers the
+spelling of custom tools.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
 import msgspec
@@ -32,7 +32,10 @@ from smg_core.request import (
 from smg_core.tokenizer.template_facts import TemplateFacts
 from smg_parsers.free_text import ARGUMENT, parameters, wrapped
 
-__all__ = ["MessageShaper", "count_media", "text_asked_for"]
+__all__ = ["MessageShaper", "TemplateObject", "count_media", "text_asked_for"]
+
+TemplateObject = dict[str, object]
+"""A turn, a tool or a tool call as a chat template reads it."""
 
 _PLAIN = frozenset({"system", "user", "assistant"})
 _MEDIA: dict[type, str] = {Image: "image", Audio: "audio", Video: "video"}
@@ -42,23 +45,23 @@ _MEDIA: dict[type, str] = {Image: "image", Audio: "audio", Video: "video"}
 class MessageShaper:
     """Turns `Message` and `Tool` records into template objects.
 
-    `media` is the text that stands for a medium where content is one string ("image" -> "<image>"; "{n}" in it becomes
-    the medium's number, from 1); a template that takes strings refuses media that are not in it. `separator` joins text
-    parts there.
+    `media` and `separator` are for templates that take content as one string. `media` maps a kind of medium to the text
+    that stands for it ("image" -> "<image>"; "{n}" in it becomes the medium's number, from 1); a kind that it lacks is
+    refused. `separator` is put between text parts.
     """
 
     facts: TemplateFacts
     media: Mapping[str, str] = attrs.field(factory=dict)
     separator: str = "\n"
 
-    def messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """One object per turn; a tool result is a turn of its own, in its place."""
-        shaped: list[dict[str, Any]] = []
+    def messages(self, messages: Sequence[Message]) -> list[TemplateObject]:
+        """One object per turn; every tool result becomes a turn of its own. Raises UnsupportedParameter."""
+        shaped: list[TemplateObject] = []
         turns = _Turns(self)
         as_is = not self.facts.wraps
         for place, message in enumerate(messages):
             parts, role = message.parts, message.role
-            # Nearly every turn is one string: a dict of it is all there is to do.
+            # A shortcut for speed: nearly every turn is one string.
             if as_is and message.content_is_text and len(parts) == 1 and message.name is None and role in _PLAIN:
                 part = parts[0]
                 if part.__class__ is Text:
@@ -67,13 +70,13 @@ class MessageShaper:
             shaped.extend(turns.shape(message, place))
         return shaped
 
-    def tools(self, tools: Sequence[Tool]) -> list[dict[str, Any]] | None:
-        """Function objects; None without tools, as Hugging Face has it."""
+    def tools(self, tools: Sequence[Tool]) -> list[TemplateObject] | None:
+        """The tools as function objects; None if there are none, as in Hugging Face. Raises UnsupportedParameter."""
         return [_tool(tool, place) for place, tool in enumerate(tools)] or None
 
 
 class _Turns:
-    """One conversation on its way: remembers which call had which name, and counts media."""
+    """Shapes the turns of one conversation: remembers the names of tool calls by id, and counts media."""
 
     __slots__ = ("_counts", "_facts", "_names", "_shaper")
 
@@ -83,11 +86,11 @@ class _Turns:
         self._names: dict[str, str] = {}
         self._counts: dict[str, int] = {}
 
-    def shape(self, message: Message, place: int) -> list[dict[str, Any]]:
-        """The turns one message becomes."""
-        turns: list[dict[str, Any]] = []
+    def shape(self, message: Message, place: int) -> list[TemplateObject]:
+        """The turns of one message; `place` is its index in the request."""
+        turns: list[TemplateObject] = []
         content: list[Part] = []
-        calls: list[dict[str, Any]] = []
+        calls: list[TemplateObject] = []
         reasoning: list[str] = []
         for part in message.parts:
             if isinstance(part, ToolResult):
@@ -105,9 +108,9 @@ class _Turns:
         return turns
 
     def _turn(
-        self, message: Message, content: list[Part], calls: list[dict[str, Any]], reasoning: str, place: int
-    ) -> dict[str, Any]:
-        turn: dict[str, Any] = {}
+        self, message: Message, content: list[Part], calls: list[TemplateObject], reasoning: str, place: int
+    ) -> TemplateObject:
+        turn: TemplateObject = {}
         if reasoning:
             turn["thinking"] = reasoning
         turn["role"] = self._role(message)
@@ -129,7 +132,7 @@ class _Turns:
         return "system" if message.role == "developer" and not self._facts.developer else message.role
 
     def _string(self, text: str) -> str | list[dict[str, str]]:
-        """One string of content, wrapped for a template that walks over content without asking what it is."""
+        """A string as content: as a list of one part if the template loops over content without a test for strings."""
         return [{"type": "text", "text": text}] if self._facts.wraps else text
 
     def _content(self, parts: Sequence[Part], is_text: bool, place: int) -> str | list[dict[str, str]]:
@@ -145,7 +148,7 @@ class _Turns:
         return {"type": _media_kind(part, place)}
 
     def _joined(self, parts: Sequence[Part], place: int) -> str:
-        """Text parts joined by the separator; a medium's text stands directly beside its neighbours."""
+        """Parts as one string: the separator stands between two texts only, not beside a medium."""
         out: list[str] = []
         after_text = False
         for part in parts:
@@ -166,17 +169,17 @@ class _Turns:
         self._counts[kind] = self._counts.get(kind, 0) + 1
         return text.replace("{n}", str(self._counts[kind]))
 
-    def _call(self, call: ToolCall) -> dict[str, Any]:
+    def _call(self, call: ToolCall) -> TemplateObject:
         self._names[call.id] = call.name
-        arguments: Any = call.arguments
+        arguments: object = call.arguments
         if call.custom:
             arguments = wrapped(call.arguments) if self._facts.arguments == "text" else {ARGUMENT: call.arguments}
         elif self._facts.arguments == "object":
             arguments = _parsed(call.arguments)
         return {"type": "function", "id": call.id, "function": {"name": call.name, "arguments": arguments}}
 
-    def _result(self, result: ToolResult, message: Message, place: int) -> dict[str, Any]:
-        turn: dict[str, Any] = {"role": "tool"}
+    def _result(self, result: ToolResult, message: Message, place: int) -> TemplateObject:
+        turn: TemplateObject = {"role": "tool"}
         if all(isinstance(part, Text | Refusal) for part in result.content):
             turn["content"] = self._shaper.separator.join(_text(part) for part in result.content)
         else:
@@ -190,7 +193,7 @@ class _Turns:
 
 
 def count_media(messages: Sequence[Message], kind: str) -> int:
-    """How many media of `kind` ("image", "audio", "video") the messages and the tool results in them hold."""
+    """The number of media of `kind` ("image", "audio", "video") in the messages, tool results included."""
     parts = [part for message in messages for part in message.parts]
     parts += [part for result in parts if isinstance(result, ToolResult) for part in result.content]
     return sum(_MEDIA.get(type(part)) == kind for part in parts)
@@ -210,8 +213,8 @@ def _media_kind(part: Part, place: int) -> str:
     return kind
 
 
-def _parsed(arguments: str) -> Any:
-    """The JSON object, or the text as it is where it is not one. Empty arguments are an empty object."""
+def _parsed(arguments: str) -> TemplateObject | str:
+    """Arguments as a JSON object, or as the text they are if they are no JSON object. Empty text is an empty object."""
     if not arguments.strip():
         return {}
     try:
@@ -222,8 +225,8 @@ def _parsed(arguments: str) -> Any:
 
 
 def _opaque_text(block: Opaque) -> str:
-    """What a model can read of an opaque block: the text of a thinking block, or of a reasoning item. Ciphertext says
-    nothing to this model and is left out of its prompt."""
+    """The readable text of a thinking block or of a reasoning item, "" if it has none. Ciphertext is left out of the
+    prompt: the model cannot read it."""
     try:
         body = msgspec.json.decode(block.payload)
     except (msgspec.DecodeError, RecursionError):
@@ -238,7 +241,7 @@ def _opaque_text(block: Opaque) -> str:
 
 
 def text_asked_for(tool: CustomTool) -> str | None:
-    """What a model is told of the text that a tool takes; None where any will do."""
+    """The sentence that tells a model which text a custom tool takes; None if the tool takes any text."""
     if tool.grammar is None:
         return None
     if tool.syntax == "regex":
@@ -246,12 +249,12 @@ def text_asked_for(tool: CustomTool) -> str | None:
     return f"Text of this Lark grammar:\n{tool.grammar}"
 
 
-def _tool(tool: Tool, place: int) -> dict[str, Any]:
+def _tool(tool: Tool, place: int) -> TemplateObject:
     if isinstance(tool, HostedTool):
         raise UnsupportedParameter(
             f"The tool type '{tool.kind}' is not one a model's chat template can describe.", param=f"tools[{place}]"
         )
-    function: dict[str, Any] = {"name": tool.name}
+    function: TemplateObject = {"name": tool.name}
     if tool.description is not None:
         function["description"] = tool.description
     if isinstance(tool, FunctionTool):

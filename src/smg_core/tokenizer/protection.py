@@ -1,13 +1,12 @@
 """Keeps control tokens that a request spells out from becoming control tokens.
 
-Walks over everything of a request that a template will see, and puts a mark inside each spelled-out control token. Text
-without any costs a substring search and is not copied. Pure. Above: chat_template, which cuts the rendered text at the
-mark. Below: control (finding them). It knows no template.
+Walks over everything in a request that a template will read, and puts a mark inside each spelled-out control token. Text
+without one costs a substring search and is not copied. Pure. Above: chat_template, which cuts the rendered text at the
+mark. Below: control, which finds the tokens. It knows no template.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import attrs
 
@@ -20,15 +19,16 @@ __all__ = ["Protection", "split_at"]
 _MARKS = tuple(chr(code) for code in range(0xFDD0, 0xFDF0))
 """Unicode noncharacters: never assigned, meant for private use inside a program."""
 _ESCAPES = {mark: f"\\u{ord(mark):04x}" for mark in _MARKS}
-"""How a mark looks after a template has turned text into a list's text or into ASCII-only JSON."""
+"""How a template writes a mark when it prints a list, or writes JSON in ASCII."""
 
-_TRUSTED = frozenset({"messages", "add_generation_prompt", "strftime_now"})
+_NOT_SEARCHED = frozenset({"messages", "add_generation_prompt", "strftime_now"})
+"""Variables that hold no text of the request, and `messages`, which are searched role by role."""
 
 
 @attrs.frozen
 class Protection:
-    """Which strings are protected where: `everywhere` in what any role but the assistant wrote that is not a turn of the
-    user, `user` in user and tool turns, `assistant` in assistant turns."""
+    """Which control tokens are looked for where: `user` in user and tool turns, `assistant` in assistant turns, `everywhere`
+    in all other turns and in all other variables."""
 
     everywhere: ControlScan
     user: ControlScan
@@ -36,8 +36,8 @@ class Protection:
 
     @classmethod
     def of(cls, special: SpecialTokens, literals: Iterable[str], reasoning_marks: frozenset[str]) -> "Protection":
-        """`literals` are the template's own strings: of the vocabulary's other added tokens, those count that the template
-        writes."""
+        """`literals` are the strings written in the template: a marker (`SpecialTokens.markers`) is protected only if the
+        template writes it."""
         written = "\0".join(literals)
         markers = {token for token in special.markers if token in written}
         everywhere = ControlScan(special.control)
@@ -47,29 +47,33 @@ class Protection:
             assistant=ControlScan(special.control - reasoning_marks),
         )
 
-    def protect(self, variables: dict[str, Any], own: Mapping[str, Any]) -> str:
-        """Mark what is spelled out in `variables`, replacing values that change. Gives back the mark, "" if nothing had to
-        be marked. Variables that are the template's `own` (token strings) are left alone unless the request overrides
-        them."""
-        if self._clean(variables, own):
+    def protect(
+        self, messages: Sequence[dict[str, object]], variables: dict[str, object], own: Mapping[str, object]
+    ) -> str:
+        """Put marks into `messages` and `variables` (which hold the messages too), replacing values that change. Returns
+        the mark, "" if none was needed. Variables with the value that they have in `own` (the model's token strings) are
+        not searched. Raises TemplateFailed if no mark is free."""
+        if self._clean(messages, variables, own):
             return ""
         mark = _free_mark(variables)
         changed = False
-        for holder, key, value, scan in list(self._jobs(variables, own)):
+        for holder, key, value, scan in list(self._searched(messages, variables, own)):
             marked = _marked(value, scan, mark)
             if marked is not value:
                 holder[key] = marked
                 changed = True
         return mark if changed else ""
 
-    def _clean(self, variables: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
-        """Whether nothing is spelled out: every request pays for this, so it is written for speed."""
-        for message in variables["messages"]:
+    def _clean(
+        self, messages: Sequence[dict[str, object]], variables: Mapping[str, object], own: Mapping[str, object]
+    ) -> bool:
+        """Whether no control token is spelled out. It runs for every request, so it is written for speed."""
+        for message in messages:
             role = message["role"]
             scan = self._scan_for(role)
             starts = scan.starts
             for value in message.values():
-                if value.__class__ is not str:
+                if not isinstance(value, str):
                     if _spells(value, scan):
                         return False
                 elif value is not role:
@@ -78,36 +82,43 @@ class Protection:
                             return False
         everywhere = self.everywhere
         for key, value in variables.items():
-            if key not in _TRUSTED and value is not None and value is not own.get(key) and _spells(value, everywhere):
+            if (
+                key not in _NOT_SEARCHED
+                and value is not None
+                and value is not own.get(key)
+                and _spells(value, everywhere)
+            ):
                 return False
         return True
 
-    def _scan_for(self, role: str) -> ControlScan:
+    def _scan_for(self, role: object) -> ControlScan:
         if role == "assistant":
             return self.assistant
         return self.user if role in ("user", "tool") else self.everywhere
 
-    def _jobs(self, variables: dict[str, Any], own: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any, ControlScan]]:
-        """Every value to look at: where it is kept, under which key, and by which tokens it is searched."""
-        for message in variables["messages"]:
+    def _searched(
+        self, messages: Sequence[dict[str, object]], variables: dict[str, object], own: Mapping[str, object]
+    ) -> Iterator[tuple[dict[str, object], str, object, ControlScan]]:
+        """Every value to search: the dict it is in, its key, itself, and the tokens to look for."""
+        for message in messages:
             scan = self._scan_for(message["role"])
             for key, value in message.items():
                 if key != "role":
                     yield message, key, value, scan
         for key, value in variables.items():
-            if key not in _TRUSTED and value is not own.get(key):
+            if key not in _NOT_SEARCHED and value is not own.get(key):
                 yield variables, key, value, self.everywhere
 
 
 def split_at(text: str, mark: str) -> tuple[str, ...]:
-    """The pieces of a rendered text: cut at the marks, and at what templates make of marks."""
+    """The pieces of a rendered text: cut at the marks, written plainly or as escapes."""
     whole = text.replace(_ESCAPES[mark], mark)
     return tuple(filter(None, whole.split(mark))) or ("",)
 
 
-def _spells(value: Any, scan: ControlScan) -> bool:
-    """Whether a string anywhere in the value has to be cut."""
-    if value.__class__ is str:
+def _spells(value: object, scan: ControlScan) -> bool:
+    """Whether any string inside the value has to be cut."""
+    if isinstance(value, str):
         return scan.suspects(value) and bool(scan.cuts(value))
     if isinstance(value, Mapping):
         return any(_spells(key, scan) or _spells(item, scan) for key, item in value.items())
@@ -116,8 +127,8 @@ def _spells(value: Any, scan: ControlScan) -> bool:
     return False
 
 
-def _marked(value: Any, scan: ControlScan, mark: str) -> Any:
-    """The value with marks, or the very same object where none are needed."""
+def _marked(value: object, scan: ControlScan, mark: str) -> object:
+    """The value with marks, or the same object if it needs none."""
     if isinstance(value, str):
         return _marked_text(value, scan, mark)
     if isinstance(value, Mapping):
@@ -142,8 +153,8 @@ def _marked_text(text: str, scan: ControlScan, mark: str) -> str:
     return mark.join([text[left:right] for left, right in pairwise(edges)])
 
 
-def _free_mark(variables: Mapping[str, Any]) -> str:
-    """A noncharacter that no input holds."""
+def _free_mark(variables: Mapping[str, object]) -> str:
+    """A noncharacter that no variable holds. Raises TemplateFailed if all are taken."""
     found: set[str] = set()
     _collect(variables, found)
     for mark in _MARKS:
@@ -152,7 +163,8 @@ def _free_mark(variables: Mapping[str, Any]) -> str:
     raise TemplateFailed("The messages hold every Unicode noncharacter from U+FDD0 to U+FDEF.", param="messages")
 
 
-def _collect(value: Any, found: set[str]) -> None:
+def _collect(value: object, found: set[str]) -> None:
+    """Add the marks that the value's strings hold to `found`."""
     if isinstance(value, str):
         if "\\ufd" in value or not value.isascii():
             found.update(mark for mark, escape in _ESCAPES.items() if mark in value or escape in value)

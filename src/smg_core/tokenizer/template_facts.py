@@ -1,8 +1,8 @@
-"""What a chat template does with its inputs, read off its syntax tree.
+"""Reads from a chat template's syntax tree what input the template takes.
 
-Whether it walks over content parts or takes content as one string, whether it wants tool-call arguments as objects or as
-JSON text, which variables it reads. These decide how messages are shaped for it. Pure; the tree comes from jinja2's
-parser. Above: chat_template. Below: nothing of this house. It renders nothing.
+For example: whether it loops over content parts or takes content as one string, whether it wants tool-call arguments as
+objects or as JSON text, which variables it reads. `messages` shapes the input by these facts. Pure; the tree comes from
+jinja2's parser. Above: chat_template, messages. Below: jinja2. It renders nothing.
 """
 
 from typing import Literal
@@ -17,19 +17,16 @@ _THINKING_KEYS = ("enable_thinking", "thinking")
 
 @attrs.frozen
 class TemplateFacts:
-    """What one template is made for.
+    """The input that one template takes.
 
-    `content`: "parts" where it walks over a message's content, "string" otherwise. `thinking_key`: the variable that
-    switches thinking, or None. `opens_thinking`: with default settings, its generation prompt leaves a thinking block
-    open, so the model's output begins inside it. `text_checked`: it asks whether content is a string, so both shapes do.
-    `none_checked`: it asks whether content is none, so an assistant turn that only calls tools gets None. `arguments`:
-    what it wants of tool-call arguments. `variables`: the names it reads that it does not define. `literals`: every
-    literal string in it.
+    `content` is "parts" if it loops over a message's content, else "string". `developer`: it knows the role "developer".
+    `thinking_key` is the variable that switches thinking on and off, or None. `text_checked`: it tests whether content is a
+    string, so it takes both shapes. `none_checked`: it tests whether content is none, so an assistant turn that only calls
+    tools gets None. `arguments` is the form in which it takes tool-call arguments. `variables` are the names it reads and
+    does not define. `literals` are all strings written in it.
     """
 
     content: Literal["string", "parts"]
-    tools: bool
-    documents: bool
     developer: bool
     thinking_key: str | None
     text_checked: bool
@@ -37,16 +34,15 @@ class TemplateFacts:
     arguments: Literal["object", "text"]
     variables: frozenset[str]
     literals: tuple[str, ...] = attrs.field(repr=False)
-    opens_thinking: bool = False
 
     @property
     def wraps(self) -> bool:
-        """Whether it walks over content without asking what it is, so that a string must come as a list of one part."""
+        """Whether it loops over content without a test for strings, so that a string must come as a list of one part."""
         return self.content == "parts" and not self.text_checked
 
 
 def read_facts(tree: nodes.Template) -> TemplateFacts:
-    """Facts of a parsed template; `opens_thinking` is not among them, since only rendering shows it."""
+    """The facts of a parsed template."""
     variables = frozenset(meta.find_undeclared_variables(tree))
     literals = tuple(
         {node.data for node in tree.find_all(nodes.TemplateData)}
@@ -55,8 +51,6 @@ def read_facts(tree: nodes.Template) -> TemplateFacts:
     names = _content_names(tree)
     return TemplateFacts(
         content="parts" if _walks_content(tree, names) else "string",
-        tools="tools" in variables,
-        documents="documents" in variables,
         developer="developer" in literals,
         thinking_key=next((key for key in _THINKING_KEYS if key in variables), None),
         text_checked=any(test.name == "string" and _is_content(test.node, names) for test in tree.find_all(nodes.Test)),
@@ -68,14 +62,14 @@ def read_facts(tree: nodes.Template) -> TemplateFacts:
 
 
 def _reads(node: nodes.Node, field: str) -> bool:
-    """`x.field` or `x["field"]`."""
+    """Whether the node is `x.field` or `x["field"]`."""
     if isinstance(node, nodes.Getattr):
         return node.attr == field
     return isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const) and node.arg.value == field
 
 
 def _bare(node: nodes.Node) -> nodes.Node:
-    """The expression under filters, slices and alternatives (`x.content|reverse`, `x.content[1:]`, `x.content or []`)."""
+    """The expression inside filters, slices and alternatives (`x.content|reverse`, `x.content[1:]`, `x.content or []`)."""
     while True:
         if isinstance(node, nodes.Filter) and node.node is not None:
             node = node.node
@@ -95,7 +89,7 @@ def _is_content(node: nodes.Node, names: set[str]) -> bool:
 
 
 def _content_names(tree: nodes.Template) -> set[str]:
-    """Names that hold a message's content: `content` itself, names set from it, macro arguments it is passed as."""
+    """Names that hold a message's content: `content`, names set from it, and macro parameters that it is passed to."""
     names = {"content"}
     macros = {macro.name: macro for macro in tree.find_all(nodes.Macro)}
     while True:
@@ -117,7 +111,7 @@ def _content_names(tree: nodes.Template) -> set[str]:
 def _walks_content(tree: nodes.Template, names: set[str]) -> bool:
     if any(_is_content(loop.iter, names) for loop in tree.find_all(nodes.For)):
         return True
-    # content[0]["type"]: a list is indexed by number, and what is found there is read as an object.
+    # content[0]["type"]: content is a list if it is indexed by a number and the result is read as an object.
     outers: list[nodes.Getattr | nodes.Getitem] = [*tree.find_all(nodes.Getattr), *tree.find_all(nodes.Getitem)]
     return any(
         isinstance(inner := outer.node, nodes.Getitem)
@@ -129,7 +123,7 @@ def _walks_content(tree: nodes.Template, names: set[str]) -> bool:
 
 
 def _asks_for_none(tree: nodes.Template, names: set[str]) -> bool:
-    """`content is none` decides something. `content is not none` only guards, and the guarded rest may not bear None."""
+    """Whether it tests `content is none`. `content is not none` does not count: the code that it guards may not take None."""
     denied = {id(negation.node) for negation in tree.find_all(nodes.Not)}
     return any(
         test.name == "none" and id(test) not in denied and _is_content(test.node, names)
@@ -138,8 +132,8 @@ def _asks_for_none(tree: nodes.Template, names: set[str]) -> bool:
 
 
 def _wants_argument_text(tree: nodes.Template) -> bool:
-    """Whether tool-call arguments are joined to text as they are. A template that turns them to JSON itself, walks over
-    them or asks what they are takes an object, as Hugging Face passes it."""
+    """Whether it joins tool-call arguments to text as they are. A template that turns them into JSON, loops over them or
+    tests their type takes an object, which is what Hugging Face passes."""
 
     def is_arguments(node: nodes.Node) -> bool:
         return _reads(node, "arguments") or (isinstance(node, nodes.Name) and node.name == "arguments")

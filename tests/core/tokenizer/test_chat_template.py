@@ -238,12 +238,13 @@ def test_named_templates_are_chosen_by_tools_and_by_name() -> None:
 
 def test_facts_tell_what_a_template_is_made_for() -> None:
     plain = ChatTemplate(CHAT).template_facts()
-    assert (plain.content, plain.tools, plain.documents, plain.thinking_key) == ("string", True, True, None)
+    assert (plain.content, plain.thinking_key) == ("string", None)
+    assert {"tools", "documents"} <= plain.variables
     thinking = ChatTemplate(
         "{% if add_generation_prompt %}<|start|>assistant\n<think>\n"
         "{% if enable_thinking is false %}</think>{% endif %}{% endif %}"
     ).template_facts()
-    assert (thinking.thinking_key, thinking.opens_thinking) == ("enable_thinking", True)
+    assert thinking.thinking_key == "enable_thinking"
     assert ChatTemplate(PARTS).template_facts().content == "parts"
     macro = "{% macro show(x) %}{% for p in x %}{{ p.text }}{% endfor %}{% endmacro %}{{ show(messages[0].content) }}"
     assert ChatTemplate(macro).template_facts().content == "parts"
@@ -254,15 +255,6 @@ def test_facts_tell_what_a_template_is_made_for() -> None:
         ChatTemplate("{% for w in messages[0].content.split() %}{{ w }}{% endfor %}").template_facts().content
         == "string"
     )
-
-
-def test_a_prompt_leaves_thinking_open_if_the_template_opens_it_and_does_not_close_it() -> None:
-    opens = ChatTemplate(CHAT, special=SPECIAL).opens_thinking
-    assert opens(Prompt(("<|start|>user\nhi<|end|>\n<|start|>assistant\n<think>\n",)))
-    assert not opens(Prompt(("<|start|>assistant\n<think>\n\n</think>\n\n",)))
-    assert not opens(Prompt(("<think>" + "long ago " * 20,)))
-    assert not opens(Prompt(("<|start|>user\nwhat is <think><|end|>\n<|start|>assistant\n",)))
-    assert opens(Prompt(("### Assistant: [THINK]",)))
 
 
 def test_continuing_ends_the_prompt_where_the_last_message_ends() -> None:
