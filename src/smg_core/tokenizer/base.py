@@ -1,12 +1,13 @@
-"""What the gateway needs of a tokenizer.
+"""What the gateway needs of a tokenizer and of a chat template.
 
-Roles only: `Tokenizer` (text to ids), `IncrementalDecoder` (ids to text, never half a character), and the records they
-share. Everything here is synchronous CPU work; whoever calls `encode` on long text does so off the event loop.
-Implementations: huggingface, tiktoken; cache wraps any of them. Knows no engine, no API and no template.
+Protocols only: `Tokenizer` (text to ids), `IncrementalDecoder` (ids to text, never half a character), `PromptTemplate`
+(messages to a prompt), and the records they share. All methods are synchronous CPU work: `encode` must not be called with
+long text on the event loop. Implementations: huggingface, tiktoken, chat_template; cache wraps any tokenizer. Above: the
+pipeline and the server. Below: request, tokens, errors. Knows no engine and no API.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
@@ -27,16 +28,17 @@ __all__ = [
 
 
 GivenUp = Callable[[], bool]
-"""Whether nobody waits for the work any more. May be asked from any thread."""
+"""Returns True when nobody waits for the result any more. May be called from any thread."""
 
 
 @attrs.frozen
 class SpecialTokens:
-    """The tokens with a role, as strings; `control` is every string the tokenizer would turn into a special token.
+    """The tokens with a role, as strings.
 
-    `markers` are the tokenizer's other added tokens (`<think>` or `<tool_call>` in many vocabularies): matched in text as
-    one token each, but shown when special tokens are skipped. `named` holds every role that tokenizer_config.json names
-    ("bos_token", "sep_token", ...), under the name a chat template reads it by.
+    `control` holds every string that the tokenizer turns into a special token. `markers` are the tokenizer's other added
+    tokens (`<think>` or `<tool_call>` in many vocabularies): each is matched in text as one token, but is shown when
+    special tokens are skipped. `named` maps every role that tokenizer_config.json names ("bos_token", "sep_token", ...)
+    to its token; chat templates read it under that name.
     """
 
     bos: str | None = None
@@ -50,8 +52,8 @@ class SpecialTokens:
 
 @attrs.frozen
 class Prompt:
-    """Rendered text. `pieces` joined are the text; a boundary between two pieces is a place where no token may form,
-    which is how a control token spelled out in a user's message stays text. Nearly always one piece."""
+    """Rendered text, as pieces that joined give the text. No token may reach from one piece into the next: this is how a
+    control token spelled out in a user's message stays text. Nearly always there is one piece."""
 
     pieces: tuple[str, ...]
 
@@ -62,7 +64,8 @@ class Prompt:
 
 @attrs.frozen
 class EncodeReport:
-    """Ids, and how many of the prompt's characters were answered by which cache ("l0", "l1" or "")."""
+    """A prompt's ids, the number of its characters, and how many of them came from the cache `level` ("l0", "l1", or ""
+    for none)."""
 
     ids: TokenIds
     characters: int
@@ -71,42 +74,43 @@ class EncodeReport:
 
 
 def left_before_encoded() -> ClientGone:
-    """What encoding raises when it is given up."""
+    """The error that encoding raises when `GivenUp` returns True."""
     return ClientGone("The client left before its prompt was encoded.")
 
 
 class PromptTemplate(Protocol):
-    """What writes a conversation as a model's prompt: a chat template, or code for a family whose format is no template."""
+    """Writes a conversation as a model's prompt. A Jinja chat template is one (`ChatTemplate`); code may be another."""
 
     def render(
         self,
         messages: Sequence[Message],
         *,
         tools: Sequence[Tool] = (),
-        documents: Sequence[Mapping[str, Any]] = (),
+        documents: Sequence[Mapping[str, object]] = (),
         add_generation_prompt: bool = True,
         continue_final_message: bool = False,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, object] | None = None,
         protect_control: bool = True,
         tool_choice: ToolChoice | None = None,
         reasoning: ReasoningSettings | None = None,
         template: str | None = None,
     ) -> Prompt:
-        """The prompt. Raises TemplateFailed where the messages are refused, UnsupportedParameter for content that has no place
-        in the format, InvalidRequest for arguments that are no variables."""
+        """The prompt of a conversation; `ChatTemplate.render` describes the arguments. Raises TemplateFailed if the template
+        refuses the messages, UnsupportedParameter for content that the format has no place for, InvalidRequest for
+        `arguments` that may not be set."""
         ...
 
 
 class IncrementalDecoder(Protocol):
-    """Ids of one choice to text, as they come."""
+    """Turns the ids of one choice into text as they arrive. One object per choice, used from one thread."""
 
     def feed(self, ids: Sequence[int]) -> str:
-        """The text that is now certain. Bytes of an unfinished character are kept back; lone surrogates and invalid
-        bytes become U+FFFD when they can no longer be completed."""
+        """Text that further ids cannot change. Bytes of an unfinished character are held back; bytes that can no longer
+        become a character are replaced by U+FFFD."""
         ...
 
     def finish(self) -> str:
-        """What was kept back."""
+        """The text that was held back. Called once, after the last ids."""
         ...
 
 
@@ -115,7 +119,7 @@ class Tokenizer(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """Number of ids, added tokens included: an id at or above it crashes engines."""
+        """Number of ids, added tokens included. An id at or above it crashes engines."""
         ...
 
     @property
@@ -123,8 +127,8 @@ class Tokenizer(Protocol):
 
     @property
     def longest_token(self) -> int:
-        """How many characters of text one token stands for at most, 0 where there is no such bound. Measured when it is first
-        asked for, which takes as long as walking over the vocabulary: not on an event loop."""
+        """The most characters of text that one token stands for, 0 if there is no such bound. The first read walks over the
+        whole vocabulary: not on an event loop."""
         ...
 
     @property
@@ -133,21 +137,21 @@ class Tokenizer(Protocol):
         ...
 
     def encode(self, text: str, *, add_special_tokens: bool = False, allow_control: bool = True) -> TokenIds:
-        """Text to ids. With `allow_control` False, control tokens spelled in `text` become ordinary text ids."""
+        """Text to ids. With `allow_control` False, control tokens spelled out in `text` are encoded as ordinary text."""
         ...
 
     def encode_prompt(self, prompt: Prompt, *, salt: str = "", given_up: GivenUp | None = None) -> EncodeReport:
-        """A rendered prompt to ids, through whatever caches there are. No special tokens are added: the template wrote
-        them. Prompts of different `salt` (a tenant, say) never meet in a cache, not even to save time. `given_up` is asked
-        between the pieces of a prompt whether anybody still waits; raises ClientGone when nobody does."""
+        """A rendered prompt to ids, using the caches if there are any. No special tokens are added: the template wrote
+        them. Prompts of different `salt` (a tenant's name, say) share no cache entry. `given_up` is called between the
+        pieces of a prompt; when it returns True, ClientGone is raised."""
         ...
 
     def recall(self, prompt: Prompt, *, salt: str = "") -> EncodeReport | None:
-        """What `encode_prompt` would return, if that is known without any encoding; else None, at once."""
+        """What `encode_prompt` would return if a cache has it; else None. Never encodes: may be called on an event loop."""
         ...
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """Ids to text at once."""
+        """All ids of a text to that text."""
         ...
 
     def decoder(self, *, skip_special_tokens: bool = True) -> IncrementalDecoder:
@@ -155,7 +159,7 @@ class Tokenizer(Protocol):
         ...
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The bytes one id stands for; part of a character is possible. Unknown ids give b""."""
+        """The bytes of one id, which may be a part of a character. Unknown ids give b""."""
         ...
 
     def token_id(self, token: str) -> int | None:

@@ -1,17 +1,17 @@
-"""Rendered prompts that were tokenized before are not tokenized again.
+"""A cache over a tokenizer: prompts that were encoded before are not encoded again.
 
-Two levels, both exact. L0 answers a prompt seen before, character for character, with the very `TokenIds` object of then,
-so that the wire form kept in it survives too. L1 answers the longest known beginning of a prompt, cut at special tokens,
-and only the rest is encoded; every prompt adds the cuts it is the first to have, so each turn of a growing chat finds the
-turn before. Both are bounded in bytes, least recently used first, and partitioned by a salt (a tenant, say).
+Two levels, both exact. L0 holds whole prompts: the same text gets the same `TokenIds` object again, with the wire form kept
+in it. L1 holds beginnings of prompts, cut at special tokens: the longest known beginning is looked up and only the rest is
+encoded. Every prompt adds its new cuts to L1, so each turn of a growing chat finds the turn before. Both levels are bounded
+in bytes, drop the least recently used entry first, and are partitioned by a salt (a tenant's name, say).
 
-Exact by construction: L1 cuts only behind the tokenizer's `anchors`, whose occurrences are matched as that token wherever
-they stand and from whose end on a text encodes the same whatever stood before (vocabulary says why); the rest is encoded
-with its anchor in front. Where a tokenizer has no such token L1 is off, and `l1_reason` says so. Nothing is hashed down to
-a digest: the keys are the texts.
+L1 is exact because it cuts only behind the tokenizer's `anchors`. An anchor's string is always matched as that token, and
+the text behind it encodes the same whatever stands before it (`vocabulary.anchors_of` says why); the rest of a prompt is
+encoded with its anchor in front. For a tokenizer without anchors L1 is off, and `l1_reason` says so. The keys are the texts
+themselves, not digests.
 
-Above: loader wraps tokenizers in it, pipeline calls encode_prompt. Below: base; prefix_tree (L1's store). Any thread,
-given a lock.
+Above: loader wraps tokenizers in it, the pipeline calls encode_prompt. Below: base, prefix_tree (L1's store). Several
+threads may use it if it is given a lock.
 """
 
 import sys
@@ -31,23 +31,23 @@ from smg_core.tokenizer.base import (
     Tokenizer,
     left_before_encoded,
 )
-from smg_core.tokenizer.prefix_tree import Boundaries, PrefixTree, Segment, segments
+from smg_core.tokenizer.prefix_tree import Boundaries, PrefixTree, PromptKey, Segment, segments
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.tokens import TokenIds
 
 __all__ = ["Anchored", "CachedTokenizer", "ExactCache"]
 
 Lock = AbstractContextManager[object]
-"""What several threads take turns by; handed in, as everything is that waits."""
+"""A `threading.Lock`, or anything else used as one. It is an argument because this module may not wait."""
 
 _DEFAULTS = TokenizerConfig()
 _ENTRY_BYTES = 640
-"""Python's own cost of one L0 entry: key tuple, report, ids object, array header, slot of the table (measured: 560)."""
+"""Bytes that Python takes for one L0 entry: key tuple, report, ids object, array header, table slot (measured: 560)."""
 
 
 @runtime_checkable
 class Anchored(Protocol):
-    """A tokenizer that knows where its texts may be cut; what L1 needs."""
+    """A tokenizer that says where its texts may be cut. L1 needs one."""
 
     @property
     def anchors(self) -> Mapping[str, int]:
@@ -56,7 +56,7 @@ class Anchored(Protocol):
 
     @property
     def anchor_reason(self) -> str:
-        """Why there are none; "" where there are."""
+        """Why there are no anchors; "" if there are some."""
         ...
 
     def encode_inside(self, text: str) -> TokenIds:
@@ -65,22 +65,22 @@ class Anchored(Protocol):
 
 
 class ExactCache:
-    """Byte-bounded least-recently-used map from prompts to reports. An entry is charged its text, its ids, and the wire
-    form that may come to be kept in them (`wire_bytes` an id at most)."""
+    """A byte-bounded least-recently-used map from prompts to reports. The size of an entry counts its text, its ids, and the
+    wire form that may later be kept with the ids (at most `wire_bytes` per id)."""
 
     __slots__ = ("_bound", "_entries", "_lock", "_wire_bytes", "nbytes")
 
     def __init__(self, bound: int, wire_bytes: int = 5, lock: Lock | None = None) -> None:
         self._bound = bound
         self._wire_bytes = wire_bytes
-        self._entries: OrderedDict[tuple[str, tuple[str, ...]], tuple[EncodeReport, int]] = OrderedDict()
+        self._entries: OrderedDict[PromptKey, tuple[EncodeReport, int]] = OrderedDict()
         self._lock: Lock = lock or nullcontext()
         self.nbytes = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, key: tuple[str, tuple[str, ...]]) -> EncodeReport | None:
+    def get(self, key: PromptKey) -> EncodeReport | None:
         with self._lock:
             found = self._entries.get(key)
             if found is None:
@@ -88,7 +88,7 @@ class ExactCache:
             self._entries.move_to_end(key)
             return found[0]
 
-    def put(self, key: tuple[str, tuple[str, ...]], report: EncodeReport) -> None:
+    def put(self, key: PromptKey, report: EncodeReport) -> None:
         size = self._size(key, report)
         with self._lock:
             self._drop(key)
@@ -99,24 +99,24 @@ class ExactCache:
             self._entries[key] = (report, size)
             self.nbytes += size
 
-    def drop(self, key: tuple[str, tuple[str, ...]]) -> None:
+    def drop(self, key: PromptKey) -> None:
         """Forget one prompt, if it is there."""
         with self._lock:
             self._drop(key)
 
-    def _drop(self, key: tuple[str, tuple[str, ...]]) -> None:
+    def _drop(self, key: PromptKey) -> None:
         found = self._entries.pop(key, None)
         if found is not None:
             self.nbytes -= found[1]
 
-    def _size(self, key: tuple[str, tuple[str, ...]], report: EncodeReport) -> int:
+    def _size(self, key: PromptKey, report: EncodeReport) -> int:
         text = sum(sys.getsizeof(piece) for piece in key[1]) + sys.getsizeof(key[0])
         return _ENTRY_BYTES + text + len(report.ids) * (4 + self._wire_bytes)
 
 
 class CachedTokenizer:
-    """A `Tokenizer` that remembers what it encoded. `l1_reason` says why L1 is off, "" where it is on. Counters
-    (`l0_hits`, `l1_hits`, `misses`) count prompts; under threads they may lose a count, never an answer."""
+    """A `Tokenizer` that remembers what it encoded. `l1_reason` says why L1 is off, "" if it is on. `l0_hits`, `l1_hits` and
+    `misses` count prompts; with several threads they may be a little low."""
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class CachedTokenizer:
         l1_pieces: int = _DEFAULTS.l1_pieces,
         lock: Lock | None = None,
     ) -> None:
-        """The bounds are those of `TokenizerConfig`; 0 bytes switch a level off. `lock` (a threading.Lock) is for
-        caches that several threads use; without one, a single thread may."""
+        """The bounds are those of `TokenizerConfig`; 0 bytes switch a level off. `lock` (a threading.Lock) is needed if several
+        threads use the cache."""
         self.inner = tokenizer
         self.l0_hits = self.l1_hits = self.misses = 0
         self._l0 = ExactCache(l0_bytes, _varint_bytes(tokenizer.vocab_size), lock)
@@ -141,12 +141,12 @@ class CachedTokenizer:
 
     @property
     def l0_nbytes(self) -> int:
-        """Bytes that L0 holds, by its accounting; never above its bound."""
+        """Bytes that L0 holds, as it counts them; never above its bound."""
         return self._l0.nbytes
 
     @property
     def l1_nbytes(self) -> int:
-        """Bytes that L1 holds, likewise."""
+        """Bytes that L1 holds, as it counts them; never above its bound."""
         return self._tree.nbytes
 
     @property
@@ -181,7 +181,7 @@ class CachedTokenizer:
         return self.inner.token_id(token)
 
     def recall(self, prompt: Prompt, *, salt: str = "") -> EncodeReport | None:
-        """The answer if L0 has it, else None: what may be asked on an event loop, where encoding may not be done."""
+        """The report if L0 has the prompt, else None. May be called on an event loop, where nothing may be encoded."""
         return self._l0.get((salt, prompt.pieces))
 
     def encode_prompt(self, prompt: Prompt, *, salt: str = "", given_up: GivenUp | None = None) -> EncodeReport:
@@ -208,7 +208,7 @@ class CachedTokenizer:
             return "the tokenizer does not say where its texts may be cut"
         return self._anchored.anchor_reason
 
-    def _through_l1(self, key: tuple[str, tuple[str, ...]], given_up: GivenUp | None) -> EncodeReport:
+    def _through_l1(self, key: PromptKey, given_up: GivenUp | None) -> EncodeReport:
         salt, pieces = key
         characters = sum(map(len, pieces))
         cut = segments(pieces, self._boundaries, self._l1_characters)
@@ -231,8 +231,8 @@ class CachedTokenizer:
     def _encode_rest(
         self, pieces: tuple[str, ...], cut: list[Segment], known: int, given_up: GivenUp | None
     ) -> "list[array[int]] | None":
-        """Ids of what follows the first `known` segments: one run for each further segment, and one for the tail. None if
-        the ids do not show the cuts where the text has them, which only a tokenizer at odds with its anchors does."""
+        """Ids of what follows the first `known` segments: one array for each further segment and one for the rest. None if
+        the anchors found in the ids are not those found in the text: then the tokenizer's anchors are wrong."""
         anchored = self._anchored
         at = cut[known - 1].end if known else (0, 0)
         anchor = cut[known - 1].anchor if known else ""

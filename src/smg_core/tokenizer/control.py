@@ -1,9 +1,9 @@
-"""Where control tokens are spelled out in ordinary text.
+"""Finds control tokens that are spelled out in ordinary text.
 
-`ControlScan` answers one question about a string: at which offsets must it be cut so that no control token can be matched
-in it. Pure, and nearly free for text that holds none: one substring search per distinct first character. Above:
-chat_template (users' text before rendering) and huggingface (encoding text as ordinary text). Below: nothing; it does not
-know what the tokens mean or what becomes of the cuts.
+`ControlScan` says at which offsets a string must be cut so that no control token can be matched in it. Pure, and cheap for
+text that holds none: one substring search per distinct first character. Above: chat_template and protection (users' text
+before rendering), huggingface and tiktoken (encoding as ordinary text). Below: the standard library. It does not know what
+the tokens mean.
 """
 
 from collections.abc import Iterable
@@ -15,10 +15,10 @@ __all__ = ["ControlScan"]
 class ControlScan:
     """The control tokens of one vocabulary, arranged for search.
 
-    A cut goes behind the first character of every occurrence, overlapping ones included; tokens of one character cannot be
-    cut and are left out. Text that holds none of `starts`, their first characters, needs no cut. Work: linear
-    in the text for each distinct first character ("<" and "[", usually), with one lookup where that stands, and one more
-    per length of the tokens that begin as the text does there.
+    A cut goes behind the first character of every occurrence, also where occurrences overlap. Tokens of one character
+    cannot be cut and are left out. Text that holds none of `starts`, the tokens' first characters, needs no cut. The time is
+    linear in the text for each of `starts` (usually "<" and "["): one lookup where it occurs, and one more for each length
+    of the tokens that begin like the text there.
     """
 
     __slots__ = ("_lengths", "_longest", "_prefixes", "_shortest", "starts", "tokens")
@@ -35,15 +35,15 @@ class ControlScan:
         self._prefixes = frozenset(token[:end] for token in self.tokens for end in range(1, len(token)))
 
     def suspects(self, text: str) -> bool:
-        """False where the text certainly needs no cut; True where `cuts` should look."""
+        """False if the text needs no cut; True if `cuts` must look."""
         for start in self.starts:  # noqa: SIM110 - a generator would cost more than the search
             if start in text:
                 return True
         return False
 
     def cuts(self, text: str) -> list[int]:
-        """Ascending offsets strictly inside the occurrences; `len(text)` last if the text ends in the beginning of a
-        control token, which whatever follows might complete."""
+        """The offsets of the cuts, ascending, each strictly inside an occurrence. If the text ends with the beginning of a
+        control token, which later text could complete, `len(text)` is the last."""
         found: list[int] = []
         for start in self.starts:
             found += self._of_start(text, start)
@@ -57,7 +57,7 @@ class ControlScan:
         return any(self._of_start(text, start) for start in self.starts)
 
     def _of_start(self, text: str, start: str) -> list[int]:
-        """Where the tokens that begin with the character `start` have to be cut."""
+        """The cuts for the tokens that begin with the character `start`."""
         found: list[int] = []
         tokens, lengths_of, shortest = self.tokens, self._lengths, self._shortest
         at = text.find(start)
@@ -69,6 +69,7 @@ class ControlScan:
         return found
 
     def _open_ended(self, text: str) -> bool:
+        """Whether the text ends with the beginning of a control token."""
         tail = text[-(self._longest - 1) :] if self._longest > 1 else ""
         prefixes = self._prefixes
         return any(
@@ -76,7 +77,7 @@ class ControlScan:
         )
 
     def pieces(self, text: str) -> list[str]:
-        """The text cut up: joined again it is the text, and none of them holds a control token."""
+        """The text cut into pieces that hold no control token; joined they are the text."""
         if not self.suspects(text):
             return [text]
         edges = [0, *(cut for cut in self.cuts(text) if cut < len(text)), len(text)]

@@ -1,9 +1,9 @@
-"""The store behind the prefix cache: beginnings of prompts as a tree of segments, each holding only its own ids.
+"""The store of the prefix cache: the beginnings of prompts as a tree of segments, each with its own ids only.
 
-A prompt is cut into segments behind its special tokens; a path from a root (one for each salt) spells a beginning. Memory
-is linear in the text of a conversation, however many turns it took. Least recently used leaves go first: a path is
-touched from its leaf to its root, so a parent is always younger than its children. Pure; threads take turns by a lock that
-is handed in. Keys are the segments' texts, never digests. Above: cache. Below: the standard library only.
+A prompt is cut into segments behind its special tokens; a path from a root (there is one root per salt) spells a beginning.
+Memory grows with the text of a conversation, not with its number of turns. The least recently used leaf is dropped first:
+a use marks a path from its leaf to its root, so a parent is always more recent than its children. Keys are the segments'
+texts, not digests. Pure; several threads may use a tree that is given a lock. Above: cache. Below: the standard library.
 """
 
 import sys
@@ -18,12 +18,16 @@ import attrs
 __all__ = ["Boundaries", "PrefixTree", "PromptKey", "Segment", "segments"]
 
 PromptKey = tuple[str, tuple[str, ...]]
+"""A prompt in a cache: its salt and its pieces."""
+_SegmentKey = str | tuple[str, ...]
+_NodeKey = tuple[int | str, _SegmentKey]
+"""The parent's number (or, under a root, the salt) and the segment's key."""
 _NODE_BYTES = 560
-"""Python's own cost of one node: key tuple, node, array header, slot of the table (measured: 480)."""
+"""Bytes that Python takes for one node: key tuple, node, array header, table slot (measured: 480)."""
 
 
 class Boundaries:
-    """Where anchors end in a text. No anchor shares characters with another, so plain substring search finds them all."""
+    """Finds where anchors end in a text. No anchor overlaps another, so plain substring search finds them all."""
 
     __slots__ = ("_by_start", "id_set", "ids")
 
@@ -36,10 +40,10 @@ class Boundaries:
             self._by_start[start] = tuple(sorted(lengths))
 
     def find(self, text: str) -> list[tuple[int, str]]:
-        """(offset behind the anchor, anchor) of every occurrence, ascending."""
+        """(offset behind the anchor, anchor) of every occurrence, in ascending order."""
         found: list[tuple[int, str]] = []
         for stem, lengths in self._by_start.items():
-            # One character is found ten times as fast as two, so long as it is seldom.
+            # Searching for one character is ten times as fast as for two, as long as the character is rare.
             sought = stem[0] if text.count(stem[0]) < len(text) // 100 else stem
             at = text.find(sought)
             while at >= 0:
@@ -56,24 +60,24 @@ class Boundaries:
 
 
 def _stem(anchor: str) -> str:
-    """What anchors are searched by: their first two characters."""
+    """The first two characters of an anchor: the search looks for these."""
     return anchor[:2]
 
 
 @attrs.frozen
 class Segment:
-    """A stretch of a prompt that ends behind an anchor. `key` is its text, or its texts where the prompt's pieces break
-    inside it; `end` is (piece, offset) of its end."""
+    """A part of a prompt that ends behind an anchor. `key` is its text, or a tuple of texts if it spans several pieces of
+    the prompt; `end` is the piece it ends in and the offset there."""
 
-    key: str | tuple[str, ...]
+    key: _SegmentKey
     end: tuple[int, int]
     anchor: str
     characters: int
 
 
 def segments(pieces: Sequence[str], boundaries: Boundaries, min_characters: int) -> list[Segment]:
-    """The prompt's segments from its start, each at least `min_characters` long; what follows the last one is in none.
-    Where the cuts fall depends on the text before them only, so prompts that begin alike are cut alike."""
+    """The prompt's segments from its start, each at least `min_characters` long. The text behind the last anchor is in no
+    segment. A cut depends only on the text before it, so prompts with equal beginnings are cut equally."""
     out: list[Segment] = []
     open_parts: list[str] = []
     size = 0
@@ -92,6 +96,8 @@ def segments(pieces: Sequence[str], boundaries: Boundaries, min_characters: int)
 
 
 class _Node:
+    """One segment's ids. `size` is in bytes; `tip` is the last prompt whose segments ended here."""
+
     __slots__ = ("ids", "number", "size", "tip")
 
     def __init__(self, number: int, ids: "array[int]", size: int) -> None:
@@ -102,15 +108,15 @@ class _Node:
 
 
 class PrefixTree:
-    """Byte-bounded tree of segments. `nbytes` is what it holds, by its own accounting: text, ids, and Python's cost of a
-    node; never above `bound`."""
+    """A byte-bounded tree of segments. `nbytes` counts the text, the ids and Python's cost of each node; it is never above
+    `bound`."""
 
     __slots__ = ("_bound", "_lock", "_nodes", "_numbers", "nbytes")
 
     def __init__(self, bound: int, lock: AbstractContextManager[object] | None = None) -> None:
         self._bound = bound
         self._lock: AbstractContextManager[object] = lock or nullcontext()
-        self._nodes: OrderedDict[tuple[int | str, str | tuple[str, ...]], _Node] = OrderedDict()
+        self._nodes: OrderedDict[_NodeKey, _Node] = OrderedDict()
         self._numbers = count()
         self.nbytes = 0
 
@@ -118,7 +124,7 @@ class PrefixTree:
         return len(self._nodes)
 
     def find(self, salt: str, path: Sequence[Segment]) -> "list[array[int]]":
-        """Ids of the leading segments that are known, one run each."""
+        """Ids of the leading segments that are known, one array each."""
         with self._lock:
             walked = self._walk(salt, path)
             self._touch(walked)
@@ -127,18 +133,19 @@ class PrefixTree:
     def insert(
         self, salt: str, path: Sequence[Segment], runs: "Sequence[array[int]]", prompt: PromptKey
     ) -> PromptKey | None:
-        """Add what is new of a path. `prompt` is the whole prompt it came from. Gives back an earlier prompt of the path
-        that this one continues, if there is one: nobody will ask for that again, its chat has moved on."""
+        """Add the new segments of a path; `runs` are the ids of each segment, `prompt` is the whole prompt. Returns the earlier
+        prompt on this path that the new one continues, or None. The caller may forget that prompt: its chat has a newer
+        turn now."""
         with self._lock:
             walked = self._walk(salt, path)
-            superseded = self._tip_of(walked, prompt)
+            superseded = self._superseded(walked, prompt)
             added = self._fitting(walked, path, runs)
             self._touch(walked)
             room = sum(size for _, _, size in added)
             while self.nbytes + room > self._bound:
                 self.nbytes -= self._nodes.popitem(last=False)[1].size
             parent: int | str = self._nodes[walked[-1]].number if walked else salt
-            fresh: list[tuple[tuple[int | str, str | tuple[str, ...]], _Node]] = []
+            fresh: list[tuple[_NodeKey, _Node]] = []
             for segment, ids, size in added:
                 node = _Node(next(self._numbers), ids, size)
                 fresh.append(((parent, segment.key), node))
@@ -152,9 +159,9 @@ class PrefixTree:
                 last.tip = prompt
             return superseded
 
-    def _walk(self, salt: str, path: Sequence[Segment]) -> list[tuple[int | str, str | tuple[str, ...]]]:
+    def _walk(self, salt: str, path: Sequence[Segment]) -> list[_NodeKey]:
         """Keys of the leading segments that are known."""
-        walked: list[tuple[int | str, str | tuple[str, ...]]] = []
+        walked: list[_NodeKey] = []
         parent: int | str = salt
         for segment in path:
             key = (parent, segment.key)
@@ -165,17 +172,17 @@ class PrefixTree:
             parent = node.number
         return walked
 
-    def _touch(self, walked: Sequence[tuple[int | str, str | tuple[str, ...]]]) -> None:
+    def _touch(self, walked: Sequence[_NodeKey]) -> None:
         for key in reversed(walked):
             self._nodes.move_to_end(key)
 
     def _fitting(
         self,
-        walked: Sequence[tuple[int | str, str | tuple[str, ...]]],
+        walked: Sequence[_NodeKey],
         path: Sequence[Segment],
         runs: "Sequence[array[int]]",
     ) -> "list[tuple[Segment, array[int], int]]":
-        """The new segments, as many as fit the bound beside their ancestors."""
+        """The new segments with their sizes in bytes, as many as fit into the bound together with their ancestors."""
         free = self._bound - sum(self._nodes[key].size for key in walked)
         added: list[tuple[Segment, array[int], int]] = []
         for segment, ids in zip(path[len(walked) :], runs[len(walked) :], strict=True):
@@ -186,7 +193,8 @@ class PrefixTree:
             added.append((segment, ids, size))
         return added
 
-    def _tip_of(self, walked: Sequence[tuple[int | str, str | tuple[str, ...]]], prompt: PromptKey) -> PromptKey | None:
+    def _superseded(self, walked: Sequence[_NodeKey], prompt: PromptKey) -> PromptKey | None:
+        """Take the nearest earlier prompt on this path that `prompt` continues out of its node."""
         for key in reversed(walked):
             tip = self._nodes[key].tip
             if tip is not None and tip != prompt and _continues(prompt[1], tip[1]):
@@ -202,6 +210,6 @@ def _node_bytes(segment: Segment, ids: "array[int]") -> int:
 
 
 def _continues(later: tuple[str, ...], earlier: tuple[str, ...]) -> bool:
-    """Whether one prompt begins with the whole of another."""
+    """Whether the pieces `later` begin with the whole text of `earlier`."""
     last = len(earlier) - 1
     return last < len(later) and later[:last] == earlier[:last] and later[last].startswith(earlier[last])

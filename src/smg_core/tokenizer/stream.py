@@ -1,14 +1,14 @@
-"""Text out of token ids as they come, and stop strings found in that text.
+"""Turns token ids into text as they arrive, and finds stop strings in that text.
 
-`ByteDecoder`, `FallbackDecoder`, `PieceDecoder` and `WindowDecoder` are the four ways ids become text, one for each kind
-of vocabulary; `StopMatcher` watches the text for stop strings. All are small state machines: no I/O, no clock, one object
-per choice, fed from one thread. Above: huggingface and tiktoken pick the decoder, pipeline feeds both. Below: nothing of
-this house. What a token's text is, is asked of the tables handed in; no vocabulary is known here.
+`ByteDecoder`, `FallbackDecoder`, `PieceDecoder` and `WindowDecoder` decode, one for each kind of vocabulary; `StopMatcher`
+looks for stop strings. All are small state machines: no I/O, no clock, one object per choice, used from one thread. The
+text of a token is looked up in tables given by the caller. Above: huggingface and tiktoken choose the decoder, the pipeline
+feeds it and the matcher. Below: the standard library.
 
-For any ids and any cut of them, feed() joined with finish() is the same text. It equals the tokenizer's decode of all the
-ids at once, with one exception that is meant: in a byte-fallback vocabulary a run of byte tokens that is not valid UTF-8
-decodes, as a whole, to one U+FFFD a byte; here the characters that were complete before the fault have already been
-shown, and only the rest becomes U+FFFD.
+However the ids are divided between calls of feed(), the results joined with that of finish() are the same text. It equals
+the tokenizer's decode of all ids at once, with one exception on purpose. In a byte-fallback vocabulary, a run of byte tokens
+that is not valid UTF-8 decodes as a whole to one U+FFFD per byte; here the characters that were complete before the invalid
+byte have been sent already, and only the rest becomes U+FFFD.
 """
 
 import re
@@ -18,16 +18,16 @@ from collections.abc import Callable, Mapping, Sequence
 __all__ = ["BYTE_BASE", "ByteDecoder", "FallbackDecoder", "PieceDecoder", "StopMatcher", "WindowDecoder"]
 
 BYTE_BASE = 0xDC00
-"""A byte token stands in a `FallbackDecoder` table as one lone surrogate, U+DC00 plus the byte: no real text holds one."""
+"""In a `FallbackDecoder` table a byte token is the lone surrogate U+DC00 plus the byte: no real text holds one."""
 
 _BYTE_RUN = re.compile("[\udc00-\udcff]+")
 
 
 class ByteDecoder:
-    """Byte-level vocabularies (byte-level BPE, tiktoken): each id is some bytes, the bytes joined are UTF-8.
+    """Decodes byte-level vocabularies (byte-level BPE, tiktoken): each id is some bytes, and the bytes joined are UTF-8.
 
     `table` maps every id to its bytes, unknown and skipped ids to b"". Invalid bytes become U+FFFD as soon as no
-    following byte can complete them, one per maximal broken subsequence, as Unicode recommends and HF decodes.
+    following byte can complete them, one per maximal broken subsequence, as Unicode recommends and Hugging Face decodes.
     """
 
     __slots__ = ("_bytes_of", "_tail")
@@ -53,9 +53,9 @@ class ByteDecoder:
 
 
 class PieceDecoder:
-    """Vocabularies where every id is a string of its own, the first of a text possibly a different one (WordPiece,
-    Metaspace without byte fallback). `first` and `rest` map ids to strings; a skipped or unknown id maps to None in
-    `first` and "" in `rest`."""
+    """Decodes vocabularies where every id is a string, which may differ if the id is the first of a text (WordPiece,
+    Metaspace without byte fallback). `first` gives the string of an id at the start of a text, None for a skipped or
+    unknown id; `rest` maps ids to their strings elsewhere, skipped and unknown ids to ""."""
 
     __slots__ = ("_first", "_started", "_text_of")
 
@@ -79,10 +79,10 @@ class PieceDecoder:
 
 
 class FallbackDecoder:
-    """SentencePiece-like vocabularies with byte fallback: ids are strings, except 256 that are one byte each.
+    """Decodes SentencePiece-like vocabularies with byte fallback: ids are strings, except 256 that are one byte each.
 
-    `table` maps a byte's id to chr(BYTE_BASE + byte) and every other id to its string. `strip` is how many leading
-    spaces of the whole text the vocabulary's dummy prefix adds.
+    `table` maps a byte's id to chr(BYTE_BASE + byte) and every other id to its string. `strip` is the number of leading
+    spaces to remove from the text: the vocabulary's dummy prefix.
     """
 
     __slots__ = ("_broken", "_strip", "_tail", "_text_of")
@@ -119,7 +119,7 @@ class FallbackDecoder:
         return "".join(out)
 
     def _run(self, data: bytes) -> str:
-        """What is certain of one more stretch of a byte run."""
+        """The certain text of a byte run that goes on with `data`."""
         if self._broken:
             return "\ufffd" * len(data)
         data = self._tail + data
@@ -145,10 +145,10 @@ class FallbackDecoder:
 
 
 class WindowDecoder:
-    """Any vocabulary, through its own `decode`: decodes a short window of ids again and shows what grew.
+    """Decodes any vocabulary by its own `decode`: decodes the last ids again with each new one and returns the new text.
 
-    Correct where a token's text depends on its neighbours to the left only. Costs one decode of the window per feed.
-    Text that ends in U+FFFD is held, since the next id may complete the character; at most `hold` ids long.
+    Correct if a token's text depends only on the tokens before it. Each id costs two decodes of the window. Text that
+    ends in U+FFFD is held back, for at most `hold` ids, because the next id may complete the character.
     """
 
     __slots__ = ("_decode", "_hold", "_ids", "_shown")
@@ -183,12 +183,12 @@ class WindowDecoder:
 
 
 class StopMatcher:
-    """Finds the first stop string in text that comes in pieces, and holds back no more than it must.
+    """Finds the first stop string in text that arrives in pieces, and holds back no more than it must.
 
-    Of all occurrences the one that ends first wins; of several that end at the same character, the longest (the one that
-    starts earliest). Text before it is safe; the stop itself is part of the text only with `include`. Held back is the
-    longest end of the text that begins some stop string. One Aho-Corasick automaton: time linear in the text, whatever
-    the stops; runs of text that begin no stop are passed over by the regex engine's character search.
+    Of all occurrences the one that ends first wins; of several that end at the same character, the longest. The text
+    before it is safe to send; the stop string itself is sent only with `include`. Held back is the longest end of the text
+    that begins some stop string. One Aho-Corasick automaton: the time is linear in the text for any stop strings; text that
+    begins none is skipped by a regex search for their first characters.
     """
 
     __slots__ = ("_children", "_depth", "_fail", "_first", "_held", "_include", "_matched", "_output", "_state")
@@ -206,16 +206,16 @@ class StopMatcher:
             self._insert(stop)
         self._link()
         letters = "".join(re.escape(letter) for letter in self._children[0])
-        # Without stop strings the pattern is one that finds nothing, and all text is safe.
+        # Without stop strings the pattern matches nothing, and all text is safe.
         self._first = re.compile(f"[{letters}]" if letters else "(?!)").search
 
     @property
     def matched(self) -> str | None:
-        """The stop string found, once one is."""
+        """The stop string that was found, None until then."""
         return self._matched
 
     def feed(self, text: str) -> tuple[str, str | None]:
-        """Text that is now safe to show, and the stop string if it has been found. After that, nothing more is safe."""
+        """The text that is now safe to send, and the stop string if it has been found. After that, no text is safe."""
         if self._matched is not None:
             return "", self._matched
         if not self._state and self._first(text) is None:
@@ -223,7 +223,7 @@ class StopMatcher:
         return self._scan(text)
 
     def finish(self) -> str:
-        """What was held back; it turned out to begin no stop string."""
+        """The text held back, at the end of the output: it began no stop string after all."""
         held, self._held, self._state = self._held, "", 0
         return held
 
@@ -273,7 +273,7 @@ class StopMatcher:
         self._output[node] = stop
 
     def _link(self) -> None:
-        """Failure links, breadth first; a node inherits the output of the longest end of it that is a stop."""
+        """Set the failure links, breadth first. A node that ends no stop takes the output of its failure link."""
         queue = list(self._children[0].values())
         for node in queue:
             for letter, child in self._children[node].items():
