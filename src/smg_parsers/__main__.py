@@ -20,7 +20,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from smg_parsers import lab, models, transcripts
 from smg_parsers.base import ParserError, Piece
@@ -43,8 +43,8 @@ class _Options(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     try:
-        options: Any = _options().parse_args(argv)
-        command: Callable[[Any], int] = options.command
+        options = _options().parse_args(argv)
+        command: Callable[[argparse.Namespace], int] = options.command
         status = command(options)
         sys.stdout.flush()
     except BrokenPipeError:
@@ -90,7 +90,7 @@ def _add_model(options: argparse.ArgumentParser) -> None:
     options.add_argument("--template", type=Path, help="a file with the model's chat template, which outranks its name")
 
 
-def _explain(options: Any) -> int:
+def _explain(options: argparse.Namespace) -> int:
     if options.name is not None and options.model is not None:
         raise ValueError(f"one model, please: {options.name!r} or {options.model!r}")
     model = options.model if options.name is None else options.name
@@ -100,14 +100,14 @@ def _explain(options: Any) -> int:
     return 0
 
 
-def _parse(options: Any) -> int:
+def _parse(options: argparse.Namespace) -> int:
     parser = Parser(_row(options), tools=_tools(options.tools), in_reasoning=options.in_reasoning)
     for piece in parser.parse(_read(options.file)):
         print(_as_json(piece))
     return 0
 
 
-def _row(options: Any) -> Family:
+def _row(options: argparse.Namespace) -> Family:
     """The family named, or the one that the model and its template lead to."""
     if options.family is not None and options.model is not None:
         raise ValueError("--family or --model, not both")
@@ -119,7 +119,7 @@ def _row(options: Any) -> Family:
     return models.explain(options.model or "", template).family
 
 
-def _template(options: Any) -> str | None:
+def _template(options: argparse.Namespace) -> str | None:
     return _read(str(options.template)) if options.template else None
 
 
@@ -132,16 +132,16 @@ def _read(name: str) -> str:
         raise ValueError(f"{name} is not UTF-8: byte 0x{data[error.start]:02x} at {error.start}") from error
 
 
-def _tools(path: Path | None) -> Sequence[Mapping[str, Any]] | None:
+def _tools(path: Path | None) -> Sequence[Mapping[str, object]] | None:
     if path is None:
         return None
     try:
-        tools: Any = json.loads(_read(str(path)))
+        tools: Sequence[Mapping[str, object]] | None = json.loads(_read(str(path)))  # the parser checks what is in it
     except json.JSONDecodeError as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if tools is None:
         raise ValueError(f"{path}: tools must be a list, not None")
-    return tools  # type: ignore[no-any-return]  # what it is made of is the parser's to check
+    return tools
 
 
 def _as_json(piece: Piece) -> str:
@@ -151,7 +151,7 @@ def _as_json(piece: Piece) -> str:
     return json.dumps({"piece": type(piece).__name__, **fields}, ensure_ascii=escaped)
 
 
-def _lab(options: Any) -> int:
+def _lab(options: argparse.Namespace) -> int:
     texts = [_read(name) for name in options.transcript]
     tools = _tools(options.tools) or transcripts.TOOLS
     reports, shown = [], []
@@ -168,14 +168,14 @@ def _lab(options: Any) -> int:
     return 0 if all(report.passed for report in reports) else BROKEN
 
 
-def _rows(options: Any) -> list[Family]:
+def _rows(options: argparse.Namespace) -> list[Family]:
     rows = [models.family(name) for name in options.families]
     if options.model is not None or options.template is not None:
         rows.append(models.explain(options.model or "", _template(options)).family)
     return rows or [models.family(name) for name in models.names()]
 
 
-def _maker(row: Family, tools: Sequence[Mapping[str, Any]]) -> Callable[[], Parser]:
+def _maker(row: Family, tools: Sequence[Mapping[str, object]]) -> Callable[[], Parser]:
     return lambda: Parser(row, tools=tools, in_reasoning=False, call_id=lambda: "call")
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from smg_parsers.free_text import parameters
 
 UnknownTools: TypeAlias = Literal["forward", "drop", "error"]
 MalformedCalls: TypeAlias = Literal["repair", "text", "error"]
-Schema: TypeAlias = Mapping[str, Any]
+Schema: TypeAlias = Mapping[str, object]
 
 MORE: Final = 0
 DONE: Final = 1
@@ -164,7 +164,7 @@ def _settle(joined: list[Piece], parts: list[str]) -> None:
         joined[-1] = CallArguments(last.index, "".join(parts))
 
 
-def tool_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Schema]:
+def tool_schemas(tools: Sequence[Mapping[str, object]]) -> dict[str, Schema]:
     """Name to parameter schema, from OpenAI's form or the bare `{"name", "parameters"}` form.
 
     A `custom` tool, which takes free text, is a function with one string. Tools of other types are the server's own and are
@@ -184,12 +184,12 @@ def tool_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Schema]:
     return schemas
 
 
-def _function(tool: Mapping[str, Any], place: str) -> tuple[str, Schema]:
-    body = tool
+def _function(tool: Mapping[str, object], place: str) -> tuple[str, Schema]:
+    body: object = tool
     if "function" in tool:
         body, place = tool["function"], f"{place}.function"
-        if not isinstance(body, Mapping):
-            raise InvalidOption(f"{place} must be an object, not {_shown(body)}")
+    if not isinstance(body, Mapping):
+        raise InvalidOption(f"{place} must be an object, not {_shown(body)}")
     name, parameters = body.get("name"), body.get("parameters")
     if not isinstance(name, str):
         raise InvalidOption(f"{place}.name must be a text, not {_shown(name)}")
@@ -198,7 +198,7 @@ def _function(tool: Mapping[str, Any], place: str) -> tuple[str, Schema]:
     return name, parameters or {}
 
 
-def _custom(tool: Mapping[str, Any], place: str) -> str:
+def _custom(tool: Mapping[str, object], place: str) -> str:
     body = tool.get("custom", tool)
     name = body.get("name") if isinstance(body, Mapping) else None
     if not isinstance(name, str):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from smg_parsers.base import Schema
 from smg_parsers.literals import integer, literal_to_json, number, quote
@@ -42,15 +42,17 @@ def property_schema(schema: Schema, name: str) -> Schema:
     """The schema of one argument; empty when the tool's schema says nothing about it."""
     for part in _unfold(schema, schema):
         properties = part.get("properties")
-        if isinstance(properties, Mapping) and isinstance(properties.get(name), Mapping):
-            return properties[name]  # type: ignore[no-any-return]
+        found = properties.get(name) if isinstance(properties, Mapping) else None
+        if isinstance(found, Mapping):
+            return found
     extra = schema.get("additionalProperties")
     return extra if isinstance(extra, Mapping) else {}
 
 
 def property_names(schema: Schema) -> frozenset[str] | None:
     """The names of a tool's arguments; None when its schema does not list them."""
-    listed = [part["properties"] for part in _unfold(schema, schema) if isinstance(part.get("properties"), Mapping)]
+    found = [part.get("properties") for part in _unfold(schema, schema)]
+    listed = [properties for properties in found if isinstance(properties, Mapping)]
     return frozenset(name for properties in listed for name in properties) if listed else None
 
 
@@ -67,8 +69,9 @@ def child_schema(schema: Schema, root: Schema, name: str) -> Schema:
     """The schema of a property of a nested object; empty when it is not given."""
     for part in _unfold(schema, root):
         properties = part.get("properties")
-        if isinstance(properties, Mapping) and isinstance(properties.get(name), Mapping):
-            return properties[name]  # type: ignore[no-any-return]
+        found = properties.get(name) if isinstance(properties, Mapping) else None
+        if isinstance(found, Mapping):
+            return found
     return {}
 
 
@@ -227,7 +230,7 @@ def _resolve(reference: object, root: Schema) -> Schema | None:
     """A reference into the same document (`#/$defs/Place`); others are not followed."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    node: Any = root
+    node: object = root
     for part in reference[1:].split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if not isinstance(node, Mapping) or name not in node:

@@ -14,13 +14,14 @@ import json
 import reprlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from .constraint_shapes import SHAPES, Body, Shape
 from .free_text import ARGUMENT, parameters
 from .patterns import JSON, PYTHON, RAW, PatternError, Spelling, literal, spelled
 
-Json = dict[str, Any]
+JsonObject = Mapping[str, object]
+"""A JSON schema, or a format of a structural tag."""
 Kind = Literal["json_schema", "regex", "ebnf", "structural_tag"]
 KINDS: frozenset[str] = frozenset({"json_schema", "regex", "ebnf", "structural_tag"})
 """Every kind there is. vLLM, SGLang and TensorRT-LLM hold to all of them; some engines, MLX for one, to none."""
@@ -51,7 +52,7 @@ class Constraint:
 @dataclass(frozen=True, slots=True)
 class _Tool:
     name: str
-    parameters: Json
+    parameters: JsonObject
     strict: bool
     pattern: str | None = None
     """What the text of a tool that takes free text matches as a whole."""
@@ -59,8 +60,8 @@ class _Tool:
 
 def constrain(
     family: str,
-    tools: Sequence[Mapping[str, Any]],
-    tool_choice: str | Mapping[str, Any] = "auto",
+    tools: Sequence[Mapping[str, object]],
+    tool_choice: str | Mapping[str, object] = "auto",
     *,
     kinds: Collection[str] = KINDS,
     parallel_tool_calls: bool = True,
@@ -97,7 +98,7 @@ def _held(made: Constraint, kinds: Collection[str], needed_by: str) -> Constrain
 
 
 def constrain_response(
-    response_format: Mapping[str, Any] | None, *, kinds: Collection[str] = KINDS
+    response_format: Mapping[str, object] | None, *, kinds: Collection[str] = KINDS
 ) -> Constraint | None:
     """The constraint of a response_format: a schema, any JSON object, a pattern, a grammar or a tag; None for plain text.
 
@@ -109,22 +110,26 @@ def constrain_response(
     return _held(_of_format(kind, response_format), kinds, f"response_format {kind!r}")
 
 
-def _of_format(kind: str, response_format: Mapping[str, Any]) -> Constraint:
+def _of_format(kind: object, response_format: Mapping[str, object]) -> Constraint:
     if kind == "json_object":
         return Constraint("json_schema", _dump({"type": "object"}), "plain")
     if kind == "json_schema":
         holder = response_format.get("json_schema", response_format)
+        if not isinstance(holder, Mapping):
+            raise ConstraintError(f"json_schema must be an object, not {reprlib.repr(holder)}")
         return Constraint("json_schema", _dump(holder.get("schema", {})), "plain")
     if kind == "structural_tag":
         return Constraint("structural_tag", _dump(dict(response_format)), "plain")
-    for name, made in (("regex", "regex"), ("grammar", "ebnf")):
-        if kind == name and isinstance(response_format.get(name), str):
-            return Constraint("regex" if made == "regex" else "ebnf", response_format[name], "plain")
+    written = response_format.get(kind) if isinstance(kind, str) else None
+    if isinstance(written, str) and kind == "regex":
+        return Constraint("regex", written, "plain")
+    if isinstance(written, str) and kind == "grammar":
+        return Constraint("ebnf", written, "plain")
     raise ConstraintError(f"response_format {kind!r} is not known")
 
 
 def _choose(
-    tools: Sequence[Mapping[str, Any]], choice: str | Mapping[str, Any]
+    tools: Sequence[Mapping[str, object]], choice: str | Mapping[str, object]
 ) -> tuple[Literal["none", "auto", "required"], list[_Tool], bool]:
     """The mode, the tools that may be called, and whether exactly one of them was named."""
     if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
@@ -192,11 +197,11 @@ def _pattern(form: object) -> str | None:
     return str(grammar.get("definition", ""))
 
 
-def _tag(form: Json, family: str) -> Constraint:
+def _tag(form: JsonObject, family: str) -> Constraint:
     return Constraint("structural_tag", _dump({"type": "structural_tag", "format": form}), family)
 
 
-def _triggered(family: str, shape: Shape | None, tools: Sequence[_Tool], *, parallel: bool) -> Json:
+def _triggered(family: str, shape: Shape | None, tools: Sequence[_Tool], *, parallel: bool) -> JsonObject:
     """Free text in which every call that is begun must be a conforming one; tools that are not strict take any arguments."""
     if shape is None or shape.trigger is None:
         raise ConstraintUnsupported(
@@ -217,12 +222,12 @@ def _triggered(family: str, shape: Shape | None, tools: Sequence[_Tool], *, para
     }
 
 
-def _forced(shape: Shape, tools: Sequence[_Tool], *, parallel: bool, in_reasoning: bool) -> Json:
+def _forced(shape: Shape, tools: Sequence[_Tool], *, parallel: bool, in_reasoning: bool) -> JsonObject:
     """Reasoning if any, then the calls, then nothing."""
     calls = [_call(shape, tool, free=False) for tool in tools]
     begin, end = shape.outer
     run = _run(shape, calls, one=not parallel or shape.single)
-    parts: list[Json] = []
+    parts: list[JsonObject] = []
     if shape.think is not None:
         thought = _between("" if in_reasoning else shape.think[0], {"type": "any_text"}, shape.think[1])
         parts += [thought if in_reasoning else _optional(thought), {"type": "regex", "pattern": "\\n{0,3}"}]
@@ -234,14 +239,14 @@ def _forced(shape: Shape, tools: Sequence[_Tool], *, parallel: bool, in_reasonin
     return _sequence(parts)
 
 
-def _run(shape: Shape, calls: list[Json], *, one: bool) -> Json:
+def _run(shape: Shape, calls: list[JsonObject], *, one: bool) -> JsonObject:
     """One call, or one and more with the family's separator."""
     if one:
         return _either(calls)
     return {"type": "tags_with_separator", "tags": calls, "separator": shape.between, "at_least_one": True}
 
 
-def _call(shape: Shape, tool: _Tool, *, free: bool) -> Json:
+def _call(shape: Shape, tool: _Tool, *, free: bool) -> JsonObject:
     """One call as a tag: its name is in the beginning, so that tools are told apart there."""
     begin = shape.begin.replace("{name}", tool.name)
     if tool.pattern is not None:
@@ -254,13 +259,13 @@ def _call(shape: Shape, tool: _Tool, *, free: bool) -> Json:
     return _between(head, content, shape.end)
 
 
-def _arguments(body: Body, schema: Json) -> Json:
+def _arguments(body: Body, schema: JsonObject) -> JsonObject:
     if body.open is None:
         return {"type": "json_schema", "json_schema": schema}
     return _members(body, schema, schema)
 
 
-def _free_text(body: Body, pattern: str) -> Json:
+def _free_text(body: Body, pattern: str) -> JsonObject:
     """The one argument of a tool that takes free text, which the expression matches, as the family spells strings."""
     if body.open is None:
         return _spelled_text(f'{{"{ARGUMENT}": "', pattern, JSON, '"}')
@@ -276,7 +281,7 @@ def _free_text(body: Body, pattern: str) -> Json:
     return _spelled_text(begin + quote, pattern, JSON if body.string == "json" else RAW, quote + end)
 
 
-def _spelled_text(begin: str, pattern: str, spelling: Spelling, end: str) -> Json:
+def _spelled_text(begin: str, pattern: str, spelling: Spelling, end: str) -> JsonObject:
     """The end is part of the expression: matchers that read word by word could else take its beginning for more of the text."""
     try:
         text = spelled(pattern, spelling)
@@ -285,13 +290,13 @@ def _spelled_text(begin: str, pattern: str, spelling: Spelling, end: str) -> Jso
     return _sequence([_text(begin), {"type": "regex", "pattern": text + literal(end)}])
 
 
-def _members(body: Body, schema: Any, root: Json, depth: int = 0) -> Json:
+def _members(body: Body, schema: object, root: JsonObject, depth: int = 0) -> JsonObject:
     """The members of an object as the family writes them, in their declared order; only optional ones may be missing."""
     resolved = _resolve(schema, root)
-    properties = resolved.get("properties") or {}
+    properties = _object(resolved.get("properties"))
     if not properties:
         return _text("") if resolved.get("additionalProperties") is False else _any_members(body)
-    required = set(resolved.get("required", ()))
+    required = set(_items(resolved.get("required")))
     keys = sorted(properties, key=str.lower) if body.sort else list(properties)
     made = [(key in required, _member(body, key, properties[key], root, depth)) for key in keys]
     if body.between:
@@ -299,7 +304,7 @@ def _members(body: Body, schema: Any, root: Json, depth: int = 0) -> Json:
     return _sequence([form if needed else _optional(form) for needed, form in made])
 
 
-def _joined(made: Sequence[tuple[bool, Json]], between: str, *, started: bool) -> Json:
+def _joined(made: Sequence[tuple[bool, JsonObject]], between: str, *, started: bool) -> JsonObject:
     """Members with a separator between those that are there, and none before the first."""
     if not made:
         return _text("")
@@ -312,7 +317,7 @@ def _joined(made: Sequence[tuple[bool, Json]], between: str, *, started: bool) -
     return _either([_sequence([one, _joined(rest, between, started=True)]), _joined(rest, between, started=False)])
 
 
-def _any_members(body: Body) -> Json:
+def _any_members(body: Body) -> JsonObject:
     """Members of an object whose schema declares none."""
     if body.sort or body.nested:
         return {"type": "any_text"}
@@ -329,13 +334,13 @@ def _any_members(body: Body) -> Json:
     return _optional(_sequence([one, more]))
 
 
-def _member(body: Body, key: str, schema: Any, root: Json, depth: int = 0) -> Json:
+def _member(body: Body, key: str, schema: object, root: JsonObject, depth: int = 0) -> JsonObject:
     """One member: any of the ways in which its types are written."""
     kinds = _types(schema, root)
     resolved = _resolve(schema, root)
     words = [value for value in _listed(resolved) if isinstance(value, str)]
     marked = "{type}" in (body.open or "") or "{is_string}" in (body.open or "")
-    made: list[Json] = []
+    made: list[JsonObject] = []
     if body.string != "python" and (not kinds or "string" in kinds):
         begin, end = _around(body, key, "string")
         quote = "" if body.string == "raw" else body.string
@@ -351,7 +356,7 @@ def _member(body: Body, key: str, schema: Any, root: Json, depth: int = 0) -> Js
     return _either(made)
 
 
-def _spelled(body: Body, key: str, kind: str, schema: Any, root: Json, depth: int) -> Json:
+def _spelled(body: Body, key: str, kind: str, schema: object, root: JsonObject, depth: int) -> JsonObject:
     """A member of one type that is not a raw string."""
     begin, end = _around(body, key, kind)
     listed = _listed(_resolve(schema, root))
@@ -362,14 +367,14 @@ def _spelled(body: Body, key: str, kind: str, schema: Any, root: Json, depth: in
         return _either([_text(begin + word + end) for word in nothing])
     if kind in ("object", "array") and (body.sort or body.nested):
         return _nested(body, key, kind, schema, root, depth)
-    value: Json = {"type": "json_schema", "json_schema": True if kind == "any" else _with_defs(schema, root)}
+    value: JsonObject = {"type": "json_schema", "json_schema": True if kind == "any" else _with_defs(schema, root)}
     if kind in ("string", "any") and body.string == "python":
         quoted = [_text(repr(word)) for word in listed if isinstance(word, str)]
         value = _either([value, *quoted] if listed else [value, {"type": "regex", "pattern": PYTHON_STRING}])
     return _sequence([_text(begin), value, _text(end)])
 
 
-def _nested(body: Body, key: str, kind: str, schema: Any, root: Json, depth: int) -> Json:
+def _nested(body: Body, key: str, kind: str, schema: object, root: JsonObject, depth: int) -> JsonObject:
     """An object or an array in a format that lays out its members in its own way at every level."""
     begin, end = _around(body, key, kind)
     if body.sort:
@@ -394,7 +399,7 @@ def _around(body: Body, key: str, kind: str) -> tuple[str, str]:
     return begin.replace("{key}", key), body.close.replace("{key}", key)
 
 
-def _resolve(schema: Any, root: Json) -> Json:
+def _resolve(schema: object, root: JsonObject) -> JsonObject:
     """The schema that local references lead to; an empty one where they lead nowhere."""
     for _ in range(MAX_REF_DEPTH):
         if not isinstance(schema, dict):
@@ -406,16 +411,27 @@ def _resolve(schema: Any, root: Json) -> Json:
     return {}
 
 
-def _pointed(root: Json, reference: str) -> Any:
-    place: Any = root
+def _pointed(root: JsonObject, reference: str) -> object:
+    place: object = root
     for part in reference.removeprefix("#/").split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
         place = place.get(name) if isinstance(place, dict) else None
     return place
 
 
-def _listed(schema: Json) -> list[Any]:
-    return [schema["const"]] if "const" in schema else list(schema.get("enum", ()))
+def _listed(schema: JsonObject) -> list[object]:
+    """The values that a schema lists, if it does."""
+    return [schema["const"]] if "const" in schema else _items(schema.get("enum"))
+
+
+def _object(value: object) -> JsonObject:
+    """The value if it is an object, else an empty object: a malformed part of a schema allows anything."""
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: object) -> list[object]:
+    """The value if it is a list, else an empty list."""
+    return value if isinstance(value, list) else list(value) if isinstance(value, tuple) else []
 
 
 _NAMES: dict[type, str] = {
@@ -429,7 +445,7 @@ _NAMES: dict[type, str] = {
 }
 
 
-def _types(schema: Any, root: Json, depth: int = 0) -> set[str]:
+def _types(schema: object, root: JsonObject, depth: int = 0) -> set[str]:
     """The JSON types that a schema allows; empty where it does not say."""
     resolved = _resolve(schema, root)
     if depth > MAX_UNION_DEPTH:
@@ -442,14 +458,14 @@ def _types(schema: Any, root: Json, depth: int = 0) -> set[str]:
     if isinstance(kind, list):
         return set(kind)
     for key in ("anyOf", "oneOf"):
-        if branches := resolved.get(key):
+        if branches := _items(resolved.get(key)):
             found = [_types(branch, root, depth + 1) for branch in branches]
             return set().union(*found) if all(found) else set()
-    inner = [_types(branch, root, depth + 1) for branch in resolved.get("allOf", ())]
+    inner = [_types(branch, root, depth + 1) for branch in _items(resolved.get("allOf"))]
     return next((found for found in inner if found), set())
 
 
-def _with_defs(schema: Any, root: Json) -> Any:
+def _with_defs(schema: object, root: JsonObject) -> object:
     """A part of a schema that still finds the definitions it refers to."""
     if not isinstance(schema, dict):
         return schema
@@ -460,14 +476,14 @@ def _with_defs(schema: Any, root: Json) -> Any:
     return schema | {key: root[key] for key in ("$defs", "definitions") if key in root and key not in schema}
 
 
-def _calls_schema(tools: Sequence[_Tool], *, parallel: bool) -> Json:
+def _calls_schema(tools: Sequence[_Tool], *, parallel: bool) -> JsonObject:
     """Calls as a JSON array of names and parameters, for families whose own format no engine can hold to a schema."""
-    definitions: Json = {}
+    definitions: dict[str, object] = {}
     items = []
     for tool in tools:
-        parameters = _renamed(tool.parameters, tool.name)
+        parameters = dict(_object(_renamed(tool.parameters, tool.name)))
         for key in ("$defs", "definitions"):
-            definitions |= {f"{tool.name}.{name}": part for name, part in parameters.pop(key, {}).items()}
+            definitions |= {f"{tool.name}.{name}": part for name, part in _object(parameters.pop(key, None)).items()}
         properties = {"name": {"const": tool.name}, "parameters": parameters}
         items.append(
             {
@@ -477,13 +493,17 @@ def _calls_schema(tools: Sequence[_Tool], *, parallel: bool) -> Json:
                 "additionalProperties": False,
             }
         )
-    schema: Json = {"type": "array", "minItems": 1, "items": items[0] if len(items) == 1 else {"anyOf": items}}
+    schema: dict[str, object] = {
+        "type": "array",
+        "minItems": 1,
+        "items": items[0] if len(items) == 1 else {"anyOf": items},
+    }
     if not parallel:
         schema["maxItems"] = 1
     return schema | ({"$defs": definitions} if definitions else {})
 
 
-def _renamed(schema: Any, owner: str) -> Any:
+def _renamed(schema: object, owner: str) -> object:
     """A copy whose references point into the shared definitions, where each name carries its tool's."""
     if isinstance(schema, list):
         return [_renamed(part, owner) for part in schema]
@@ -499,30 +519,30 @@ def _renamed(schema: Any, owner: str) -> Any:
     return made
 
 
-def _dump(value: Any) -> str:
+def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _text(value: str) -> Json:
+def _text(value: str) -> JsonObject:
     return {"type": "const_string", "value": value}
 
 
-def _optional(content: Json) -> Json:
+def _optional(content: JsonObject) -> JsonObject:
     return {"type": "optional", "content": content}
 
 
-def _between(begin: str, content: Json, end: str) -> Json:
+def _between(begin: str, content: JsonObject, end: str) -> JsonObject:
     return {"type": "tag", "begin": begin, "content": content, "end": end}
 
 
-def _sequence(parts: Sequence[Json]) -> Json:
+def _sequence(parts: Sequence[JsonObject]) -> JsonObject:
     """The parts in order, nested sequences opened up and empty strings left out."""
-    flat: list[Json] = []
+    flat: list[JsonObject] = []
     for part in parts:
-        flat.extend(part["elements"] if part["type"] == "sequence" else [part])
+        flat.extend(map(_object, _items(part["elements"])) if part["type"] == "sequence" else [part])
     kept = [part for part in flat if part != _text("")] or [_text("")]
     return kept[0] if len(kept) == 1 else {"type": "sequence", "elements": kept}
 
 
-def _either(forms: Sequence[Json]) -> Json:
+def _either(forms: Sequence[JsonObject]) -> JsonObject:
     return forms[0] if len(forms) == 1 else {"type": "or", "elements": list(forms)}

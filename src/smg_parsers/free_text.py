@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Final
 
 from smg_parsers.partial_json import JsonScanner
 
@@ -27,7 +27,7 @@ _BEGINNING, _STRING, _ESCAPE, _HEX, _VALUE, _AS_WRITTEN, _OVER = range(7)
 _HALF: Final = "\ufffd"
 
 
-def parameters(description: str | None = None) -> dict[str, Any]:
+def parameters(description: str | None = None) -> dict[str, object]:
     """The JSON schema of the arguments; `description` says what the text has to be like."""
     text = {"type": "string"} if description is None else {"type": "string", "description": description}
     return {"type": "object", "properties": {ARGUMENT: text}, "required": [ARGUMENT], "additionalProperties": False}

@@ -16,10 +16,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from types import FrameType
-from typing import Any, Final, Protocol, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, SupportsIndex, TypeAlias
 
 from smg_parsers.base import CallArguments, CallEnd, CallStart, Piece, Reasoning, Text, merge
 from smg_parsers.family import Family
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 SLACK: Final = 500
 """Work that a stretch may cost more because a unit was cut at its end."""
@@ -233,7 +236,7 @@ class Counted(str):
         self._note((limit if at < 0 else at + len(sub)) - begin)
         return at
 
-    def __getitem__(self, key: Any) -> str:
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
         """See `str`."""
         part = super().__getitem__(key)
         self._note(len(part))
@@ -267,7 +270,7 @@ def work(make: Make, chunks: Sequence[str]) -> int:
     """Interpreter instructions spent on the chunks, plus the characters that string methods may have looked at."""
     executed = 0
 
-    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+    def trace(frame: FrameType, event: str, arg: object) -> TraceFunction:
         nonlocal executed
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False

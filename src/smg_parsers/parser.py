@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypedDict, Unpack, get_args
+from typing import Final, TypedDict, Unpack, get_args
 
 from smg_parsers.base import (
     DONE,
@@ -76,7 +76,7 @@ def _one_of(option: str, value: str, allowed: object) -> None:
 class Options(TypedDict, total=False):
     """What `Parser` may be told about one request; see there."""
 
-    tools: Sequence[Mapping[str, Any]] | None
+    tools: Sequence[Mapping[str, object]] | None
     in_reasoning: bool | None
     call_id: Callable[[], str] | None
     unknown_tools: UnknownTools
@@ -119,7 +119,7 @@ class Parser:
         self,
         family: Family,
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[Mapping[str, object]] | None = None,
         in_reasoning: bool | None = None,
         call_id: Callable[[], str] | None = None,
         unknown_tools: UnknownTools = "forward",

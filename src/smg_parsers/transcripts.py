@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from smg_parsers.constraint_shapes import SHAPES, Body, Shape
 from smg_parsers.family import Family
 
-TOOLS: Final[tuple[Mapping[str, Any], ...]] = (
+TOOLS: Final[tuple[Mapping[str, object], ...]] = (
     {
         "type": "function",
         "function": {
