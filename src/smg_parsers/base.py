@@ -1,4 +1,4 @@
-"""What a parser gives out, and what a grammar may ask of the parser around it.
+"""The pieces that a parser returns, and the interface between a parser and its grammars.
 
 Decides: the pieces, the errors, how calls are numbered, named and refused (`Sink`), and what a grammar is.
 Above: every other module of this package but `free_text` and `partial_json`. Below: those.
@@ -65,10 +65,10 @@ class CallArguments:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """The promise that the deltas of call `index` are complete, valid JSON. A call that was cut off has none.
+    """Says that the deltas of call `index` are complete, valid JSON. A call that was cut off has no `CallEnd`.
 
-    `repaired`: the model left out or misspelt a marker, and where one of the values ends was told by what follows it. The
-    arguments are valid JSON all the same, but whoever runs calls may want to refuse this one.
+    `repaired`: the model left out or misspelt a marker, and the parser inferred the end of a value from what follows it.
+    The arguments are valid JSON, but a caller that runs tools may want to refuse this call.
     """
 
     index: int
@@ -77,8 +77,8 @@ class CallEnd:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Words of the answer come from sources. `start` and `end` are positions in it (all `Text` so far, joined), in characters;
-    `sources` are names as the model writes them: a document's (`3`), or a call's and a result's (`0:2`)."""
+    """Says that a part of the answer comes from `sources`. `start` and `end` are its positions in all `Text` so far, joined,
+    in characters. Sources are named as the model names them: a document (`3`), or a call and one of its results (`0:2`)."""
 
     start: int
     end: int
@@ -89,21 +89,21 @@ Piece: TypeAlias = Reasoning | Text | Citation | CallStart | CallArguments | Cal
 
 
 class ParserError(Exception):
-    """Whatever this package raises on purpose."""
+    """The base of the errors that this package raises on purpose."""
 
 
 class UnknownModelFamily(ParserError, LookupError):
-    """No row of the table fits this model or this family name; name one explicitly."""
+    """No family of the table fits this model id or this family name. Name a family explicitly."""
 
 
 class InvalidOption(ParserError, ValueError):
-    """What a parser was told of a request cannot be: malformed `tools`."""
+    """The `tools` given to a parser are malformed."""
 
 
 class UnknownTool(ParserError, ValueError):
     """The model called a tool that was not offered, and the policy is `error`.
 
-    `name` is what it called; `pieces` are those of the same `feed` that came before the call.
+    `name` is the tool it called; `pieces` are the pieces of the same `feed` before the call.
     """
 
     def __init__(self, name: str, pieces: Sequence[Piece] = ()) -> None:
@@ -113,9 +113,9 @@ class UnknownTool(ParserError, ValueError):
 
 
 class MalformedCall(ParserError, ValueError):
-    """A call could be read only by a repair, and the policy is `error`.
+    """A call can be read only with a repair, and the policy is `error`.
 
-    `name` is the tool it calls; `pieces` are those of the same `feed` up to where the repair would be.
+    `name` is the tool it calls; `pieces` are the pieces of the same `feed` before the repair.
     """
 
     def __init__(self, name: str, pieces: Sequence[Piece] = ()) -> None:
@@ -125,7 +125,7 @@ class MalformedCall(ParserError, ValueError):
 
 
 def merge(pieces: Sequence[Piece]) -> list[Piece]:
-    """The same stream with adjacent texts, reasonings and deltas of one call joined: equal for every split."""
+    """The pieces with adjacent texts, reasonings and deltas of one call joined: the same however the output was cut."""
     joined: list[Piece] = []
     parts: list[str] = []
     for piece in pieces:
@@ -165,10 +165,10 @@ def _settle(joined: list[Piece], parts: list[str]) -> None:
 
 
 def tool_schemas(tools: Sequence[Mapping[str, object]]) -> dict[str, Schema]:
-    """Name to parameter schema, from OpenAI's form or the bare `{"name", "parameters"}` form.
+    """Tool names to parameter schemas. Tools are in OpenAI's form, or in the bare form `{"name", "parameters"}`.
 
-    A `custom` tool, which takes free text, is a function with one string. Tools of other types are the server's own and are
-    passed over. Raises InvalidOption, which names the place and the value, for what is no tool.
+    A `custom` tool, which takes free text, gets the schema of one string. Tools of other types, which the server runs
+    itself, are skipped. Raises InvalidOption, which names the place and the value, for anything else.
     """
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Sequence):
         raise InvalidOption(f"tools must be a list, not {_shown(tools)}")
@@ -211,10 +211,10 @@ def _shown(value: object) -> str:
 
 
 class Sink:
-    """Where grammars put calls: numbers them, gives them ids, applies the policies for unknown tools and malformed calls.
+    """Receives calls from grammars: numbers them, gives them ids, applies the policies for unknown tools and malformed calls.
 
-    `touched` tells the parser that what was consumed so far has come out as part of a call; `open` that one is under way;
-    `reasoning` whether the text around is the model's own.
+    `touched`: the text consumed so far has been passed on as a part of a call. `open`: a call has begun and not ended.
+    `reasoning`: the text around is reasoning.
     """
 
     __slots__ = (
@@ -268,11 +268,11 @@ class Sink:
         self._muted = False
 
     def known(self, name: str) -> bool:
-        """Whether the request offers this tool; true when it did not say what it offers."""
+        """Whether the request offers this tool; true if the tools of the request are not known."""
         return self.schemas is None or name in self.schemas
 
     def offered(self, name: str) -> bool:
-        """Whether this is a tool's name beyond doubt, as it has to be where no marker says that a call begins."""
+        """Whether this is certainly a tool's name. Grammars ask this where no marker says that a call begins."""
         return self._any_tool if self.schemas is None else name in self.schemas
 
     def schema(self, name: str) -> Schema:
@@ -280,7 +280,7 @@ class Sink:
         return {} if self.schemas is None else self.schemas.get(name, {})
 
     def start(self, name: str, given: str = "") -> bool:
-        """Begin a call; false when this is no call after all (there are no tools, or a mere mention inside reasoning)."""
+        """Begin a call. False if this is no call: there are no tools, or reasoning only mentions an unknown name."""
         known = self.known(name)
         if not known and (self.reasoning or not self.schemas):
             return False
@@ -305,13 +305,13 @@ class Sink:
                 self.out.append(CallArguments(self._index, delta))
 
     def cite_begin(self, sources: tuple[str, ...]) -> bool:
-        """Cited words begin here; false when this is no answer."""
+        """A cited part of the answer begins here; false inside reasoning."""
         if not self.reasoning:
             self._cited = (self.spoken, sources)
         return not self.reasoning
 
     def cite_end(self, sources: tuple[str, ...]) -> bool:
-        """Cited words end here; false when none have begun."""
+        """A cited part ends here; false if none has begun."""
         cited, self._cited = self._cited, None
         if cited is None or self.reasoning:
             return False
@@ -321,7 +321,8 @@ class Sink:
         return True
 
     def repair(self) -> bool:
-        """The open call can go on only by a guess about a marker; false when the policy is not to make one."""
+        """Ask whether the open call may be repaired, and mark it as repaired. False if the policy forbids it; raises
+        MalformedCall if the policy is `error`."""
         if self._malformed == "error" and not self._muted:
             raise MalformedCall(self._name, self.out)
         self._repaired = True
@@ -342,33 +343,33 @@ class Sink:
 
 
 class Grammar(Protocol):
-    """A resumable reader of one region of calls, from just after its opening marker."""
+    """Reads one region of calls, from just after its opening marker. It can stop anywhere and go on with more text."""
 
     status: int
-    """`MORE`, `DONE` (the region is over), `FAIL` (this is no call, or no longer one), `SWITCH` (the region was a
-    header, and `Sink.reasoning` now says what the text behind it is), `RESUME` (the region was a mark that is dropped, and
-    what is around it goes on) or `SPILL` (what was read since the last call is text, and the region goes on)."""
+    """`MORE` (the region goes on), `DONE` (it is over), `FAIL` (this is no call, or no longer one), `SWITCH` (it was a
+    header, and `Sink.reasoning` now says whether the text behind it is reasoning), `RESUME` (it was a mark, which is
+    dropped; the text around it goes on) or `SPILL` (what was read since the last call is text; the region goes on)."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Make one transition at `pos`.
 
-        Returns the position reached, or its complement (`~position`) when more input is needed to go on. What a step
-        decides may depend on the text from the region's start to the position reached and on nothing else, or results
-        would depend on how the text was cut. With `final`, no more input will come.
+        Returns the position reached, or its complement (`~position`) if more input is needed. A step may decide only by
+        the text from the region's start to the position reached; otherwise results would depend on how the text was cut.
+        With `final`, no more input will come.
         """
         ...
 
     def finish(self, rest: str) -> None:
-        """The output ended inside an open call; `rest` was held back. Pass on what belongs to the arguments."""
+        """Called when the output ends inside an open call; `rest` was held back. Passes on what belongs to the arguments."""
         ...
 
 
 class CallSpec(Protocol):
-    """How one family's calls are recognised; frozen, shared by every parser of the family.
+    """Says how one family's calls are recognised. Frozen, and shared by all parsers of the family.
 
-    A spec may also have `closers`: markers that close its calls. One that comes late behind a finished call, or that the
-    output's end cuts off, never reaches the reader. Behind one of its `ends` (all of them, where it has no such field) none
-    is waited for.
+    A spec may also have `closers`: markers that close its calls. A closer that comes late behind a finished call, or that
+    is cut off by the end of the output, is not passed on as text. It may also have `ends`, the closers after which no
+    further closer is expected; without the field, these are all closers.
     """
 
     @property
@@ -378,12 +379,12 @@ class CallSpec(Protocol):
 
     @property
     def at_start(self) -> bool:
-        """Whether the markers count only where no text has come before."""
+        """Whether the markers count only before any text."""
         ...
 
     @property
     def headers(self) -> bool:
-        """Whether the markers also open what is no call, and so count even where there are no tools."""
+        """Whether the markers also open regions that are no calls, and so count even if there are no tools."""
         ...
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
@@ -392,7 +393,7 @@ class CallSpec(Protocol):
 
 
 def match(buf: str, pos: int, options: tuple[str, ...], final: bool) -> int:
-    """Which option stands at `pos`: its number, -1 when that cannot be told yet, -2 for none."""
+    """The number of the option that stands at `pos`, -1 if more text is needed to decide, -2 for none."""
     left = len(buf) - pos
     for number, option in enumerate(options):
         if buf.startswith(option, pos):
@@ -403,7 +404,7 @@ def match(buf: str, pos: int, options: tuple[str, ...], final: bool) -> int:
 
 
 def skip_space(buf: str, pos: int) -> int:
-    """The first position from `pos` on that holds no white space."""
+    """The first position from `pos` on without white space."""
     size = len(buf)
     while pos < size and buf[pos] in SPACE:
         pos += 1

@@ -1,4 +1,4 @@
-"""Gemma's channels: what follows `<|channel>` when it is not the name that the template writes.
+"""Gemma's channels: reads the name after `<|channel>` if it is not the one that the template writes.
 
 Decides: what a channel's name is, and whether the channel is reasoning or the answer.
 Above: `table`. Below: `base`.
@@ -17,7 +17,7 @@ _ANSWERS: Final = ("final", "answer", "response")
 
 @dataclass(frozen=True, slots=True)
 class NamedChannels:
-    """`<|channel>name⏎`. Without a name, or with one that is not known, it is a channel of reasoning."""
+    """`<|channel>name⏎`. A channel without a name, or with an unknown one, is reasoning."""
 
     opens: tuple[str, ...]
     at_start: bool = False
@@ -33,7 +33,7 @@ class NamedChannels:
 
 
 class ChannelReader:
-    """Reads a name that a line of its own holds, or none."""
+    """Reads the name, if the rest of the line is one."""
 
     __slots__ = ("_sink", "status")
 

@@ -1,6 +1,6 @@
-"""Citations that a model marks in its answer: clean text, and beside it which words come from which source.
+"""Citations that a model marks in its answer: removes the marks from the text and reports which part has which source.
 
-Decides: where cited words begin and end, counted in characters of the answer, and what the marks say about sources.
+Decides: where a cited part begins and ends, in characters of the answer, and which sources the marks name.
 Above: `formats`. Below: `base`.
 Does not know: what a source is; its name is passed on as the model wrote it.
 """
@@ -21,10 +21,10 @@ _WORD: Final = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class CitationMarks:
-    """The marks around cited words of one family.
+    """The citation marks of one family: `begins` stand before a cited part, `ends` behind it.
 
-    `ends` are the marks behind them, `begins` those before. One that names sources is in `listing`, with the character
-    that begins the list (or none, where it stands in the mark itself) and the one that ends it.
+    `listing` has an entry for each mark that names sources: the mark, the character that begins the list ("" if the list
+    follows the mark directly), and the one that ends it.
     """
 
     begins: tuple[str, ...]
@@ -86,7 +86,7 @@ class CitationReader:
 
 
 def _sources(written: str) -> tuple[str, ...]:
-    """`0,1` names two sources; `0:[1,2]` the results 1 and 2 of call 0; `document_id: 1` one."""
+    """The sources in a list: `0,1` names two, `0:[1,2]` the results 1 and 2 of call 0, `document_id: 1` one."""
     results = _RESULTS.findall(written)
     if results:
         return tuple(f"{call}:{number}" for call, numbers in results for number in _WORD.findall(numbers))

@@ -1,7 +1,7 @@
-"""Turn an argument written as plain text into JSON, as the tool's schema asks.
+"""Turns an argument written as plain text into JSON of the type that the tool's schema asks for.
 
-Decides: which JSON types a schema admits (through `$ref`, `anyOf`, `oneOf`, `allOf`, type lists, `nullable`, `enum` and
-`const`) and what a text becomes under them. Numbers are rewritten as text, never through `float`, so that precision and
+Decides: which JSON types a schema allows (through `$ref`, `anyOf`, `oneOf`, `allOf`, type lists, `nullable`, `enum` and
+`const`) and the JSON for a text under them. Numbers are rewritten as text, never through `float`, so that precision and
 size survive. Results are JSON text.
 Above: the XML-like and Python-like grammars. Below: `literals`, `partial_json`.
 Does not know: where the text came from.
@@ -18,7 +18,7 @@ from smg_parsers.literals import integer, literal_to_json, number, quote
 from smg_parsers.partial_json import JsonScanner, is_json
 
 _UNFOLD_LIMIT: Final = 64
-"""Sub-schemas looked at for one argument: schemas may refer to themselves."""
+"""The most sub-schemas read for one argument: schemas may refer to themselves."""
 
 _ALIASES: Final = {
     "str": "string",
@@ -39,7 +39,7 @@ _STRING_ONLY: Final = frozenset({"string"})
 
 
 def property_schema(schema: Schema, name: str) -> Schema:
-    """The schema of one argument; empty when the tool's schema says nothing about it."""
+    """The schema of one argument; empty if the tool's schema says nothing about it."""
     for part in _unfold(schema, schema):
         properties = part.get("properties")
         found = properties.get(name) if isinstance(properties, Mapping) else None
@@ -50,14 +50,14 @@ def property_schema(schema: Schema, name: str) -> Schema:
 
 
 def property_names(schema: Schema) -> frozenset[str] | None:
-    """The names of a tool's arguments; None when its schema does not list them."""
+    """The names of a tool's arguments; None if its schema does not list them."""
     found = [part.get("properties") for part in _unfold(schema, schema)]
     listed = [properties for properties in found if isinstance(properties, Mapping)]
     return frozenset(name for properties in listed for name in properties) if listed else None
 
 
 def item_schema(schema: Schema, root: Schema) -> Schema:
-    """The schema of a list's items; empty when it is not given."""
+    """The schema of a list's items; empty if there is none."""
     for part in _unfold(schema, root):
         items = part.get("items")
         if isinstance(items, Mapping):
@@ -66,7 +66,7 @@ def item_schema(schema: Schema, root: Schema) -> Schema:
 
 
 def child_schema(schema: Schema, root: Schema, name: str) -> Schema:
-    """The schema of a property of a nested object; empty when it is not given."""
+    """The schema of a property of a nested object; empty if there is none."""
     for part in _unfold(schema, root):
         properties = part.get("properties")
         found = properties.get(name) if isinstance(properties, Mapping) else None
@@ -76,7 +76,7 @@ def child_schema(schema: Schema, root: Schema, name: str) -> Schema:
 
 
 def types_of(schema: Schema, root: Schema) -> frozenset[str]:
-    """The JSON types the schema admits; empty when it does not say."""
+    """The JSON types that the schema allows; empty if it does not say."""
     found: set[str] = set()
     for part in _unfold(schema, root):
         kind = part.get("type")
@@ -97,7 +97,7 @@ def is_text(schema: Schema, root: Schema) -> bool:
 
 
 def coerce(text: str, schema: Schema, root: Schema) -> str:
-    """The JSON that a raw text stands for under a schema; a string, verbatim, where nothing else fits."""
+    """The JSON for a raw text under a schema; the text as a string if no other type fits."""
     types = types_of(schema, root)
     if not types:
         return _infer(text)
@@ -117,7 +117,7 @@ def coerce(text: str, schema: Schema, root: Schema) -> str:
 
 
 def coerce_json(value: str, schema: Schema, root: Schema) -> str:
-    """The same for a value that is already JSON: changed only when the schema admits another type and the value fits."""
+    """The same for a value that is JSON already: it is changed only if the schema allows another type that it fits."""
     types = types_of(schema, root)
     kind = json_type(value)
     if not types or kind in types or (kind == "integer" and "number" in types):
@@ -148,7 +148,7 @@ def json_type(value: str) -> str:
 
 
 def partial(text: str, schema: Schema, root: Schema) -> str:
-    """What to pass on of a value that was cut off: the beginning of what it would have become."""
+    """For a value that was cut off, the beginning of the JSON that it would have become."""
     stripped = text.strip()
     types = types_of(schema, root)
     if stripped[:1] in ("{", "[") and not types <= _STRING_ONLY:
@@ -208,7 +208,7 @@ def _implied(part: Schema) -> Iterator[str]:
 
 
 def _unfold(schema: Schema, root: Schema) -> Iterator[Schema]:
-    """The schema and every sub-schema that may speak for it, nearest first, each once, bounded."""
+    """The schema and the sub-schemas that apply to the same value, nearest first, each once; at most `_UNFOLD_LIMIT`."""
     queue: list[Schema] = [schema]
     seen: set[int] = set()
     while queue and len(seen) < _UNFOLD_LIMIT:
@@ -227,7 +227,7 @@ def _unfold(schema: Schema, root: Schema) -> Iterator[Schema]:
 
 
 def _resolve(reference: object, root: Schema) -> Schema | None:
-    """A reference into the same document (`#/$defs/Place`); others are not followed."""
+    """The schema at a reference into the same document (`#/$defs/Place`); None for other references."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     node: object = root

@@ -1,8 +1,8 @@
-"""How each family writes calls, as data from which a constraint is made.
+"""How each family writes calls: the table from which constraints are made.
 
-Decides nothing: a table. Above: ``constraints``, which turns a row into a structural tag. Below: the standard library. It is
-kept apart from the table that parsers read, because a grammar must say what a model has to write and a parser what it may
-have written.
+Decides: nothing. Above: ``constraints``, which turns a row into a structural tag, and ``transcripts``. Below: the standard
+library. The parsers have a table of their own: a constraint says what a model must write, a parser accepts all that a
+model may write.
 """
 
 from dataclasses import dataclass, replace
@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """How arguments are written. ``open`` and ``close`` stand around one value, ``{key}`` and ``{type}`` are filled in;
-    ``between`` joins values.
+    """How arguments are written. ``open`` and ``close`` stand around one value, with ``{key}``, ``{type}`` and
+    ``{is_string}`` filled in; ``between`` joins values. If ``open`` is None, the arguments are one JSON object.
 
-    ``string`` is how a string is spelled: "raw" as it is, "json" as a JSON string, or the quote that stands on both sides of
-    it. ``words`` are the spellings of true, false and null. An ``open`` of None means that the arguments are one JSON
-    object.
+    ``string`` is how a string is spelled: "raw" unchanged, "json" as a JSON string, "python" as a Python literal, else the
+    quote that stands on both sides of it. ``words`` are the spellings of true, false and null, alternatives joined by
+    ``|``. ``sort``: members are written in alphabetical order. ``nested``: nested values are elements, not JSON.
     """
 
     open: str | None = None
@@ -32,9 +32,9 @@ class Shape:
     """What stands around calls: ``begin`` and ``end`` around each (``{name}`` filled in, ``{n}`` a number), ``outer`` around
     all of them.
 
-    ``trigger`` begins a call in free text; None where nothing marks one. ``think`` is the pair of reasoning markers.
-    ``lead`` may precede forced calls and ``tail`` may follow them. ``single``: the family writes at most one call.
-    ``excludes`` may not stand in free text.
+    ``trigger`` begins a call in free text, None if nothing marks a call; ``between`` joins calls. ``think`` are the
+    reasoning markers. ``lead`` may come before forced calls and ``tail`` after them. ``single``: the family writes at most
+    one call. ``excludes`` may not occur in free text.
     """
 
     begin: str

@@ -1,8 +1,9 @@
-"""What an engine is told so that a model's calls conform: tool_choice, strict schemas and response_format as one constraint.
+"""Makes one constraint of tool_choice, strict schemas or a response_format, for an engine to hold the output to.
 
-Decides: given a family, the kinds of constraint an engine holds to and a request's tools, the structural tag or JSON schema
-to send, or that none is needed. Above: whoever builds an engine's sampling parameters. Below: the standard library. Does not
-know engines, wire types, tokenizers, or how output is parsed back; ``Constraint.reads`` names the family whose parser does.
+Decides: from a family, a request's tools and the kinds of constraint that an engine supports, the structural tag or JSON
+schema to send, or that none is needed. Above: `smg_core`, which builds an engine's sampling parameters. Below:
+`constraint_shapes`, `patterns`, `free_text`. Does not know engines, wire types, tokenizers, or how output is parsed;
+``Constraint.reads`` names the family whose parser reads it.
 
 A family's calls are described by a ``Shape`` (what stands around them) and a ``Body`` (how arguments are written).
 Structural tags follow the format of xgrammar (``{"type": "structural_tag", "format": ...}``), which vLLM, SGLang and
@@ -24,20 +25,20 @@ JsonObject = Mapping[str, object]
 """A JSON schema, or a format of a structural tag."""
 Kind = Literal["json_schema", "regex", "ebnf", "structural_tag"]
 KINDS: frozenset[str] = frozenset({"json_schema", "regex", "ebnf", "structural_tag"})
-"""Every kind there is. vLLM, SGLang and TensorRT-LLM hold to all of them; some engines, MLX for one, to none."""
+"""All kinds. vLLM, SGLang and TensorRT-LLM support all of them; some engines, such as MLX, none."""
 MAX_REF_DEPTH = 16
 MAX_NESTING = 4
-"""How deep objects are laid out member by member in the formats that nest; deeper ones are free text up to their end."""
+"""In formats that nest, objects are spelled out member by member down to this depth; deeper ones are free text."""
 MAX_UNION_DEPTH = 6
 PYTHON_STRING = r"'([^'\\\n]|\\[^\n])*'"
 
 
 class ConstraintError(ValueError):
-    """The tools or the tool_choice cannot be made into a constraint: a tool that is not there, a shape not known."""
+    """The tools, the tool_choice or the response_format are malformed, or name a tool that is not there."""
 
 
 class ConstraintUnsupported(ConstraintError):
-    """The engine or the family has no means to enforce what the request asks for."""
+    """The engine or the family cannot enforce what the request asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class _Tool:
     parameters: JsonObject
     strict: bool
     pattern: str | None = None
-    """What the text of a tool that takes free text matches as a whole."""
+    """For a tool that takes free text, the regular expression that matches the whole text."""
 
 
 def constrain(
@@ -67,12 +68,12 @@ def constrain(
     parallel_tool_calls: bool = True,
     in_reasoning: bool = False,
 ) -> Constraint | None:
-    """The constraint for a request's tools, or None when the model may write what it likes.
+    """The constraint for a request's tools, or None if the output is free.
 
-    ``tools`` and ``tool_choice`` are as in Chat Completions or Responses, custom tools among them; ``kinds`` are those the
-    engine holds its output to (names that are no ``Kind`` are of no interest). ``in_reasoning`` says that the prompt has opened
-    the reasoning block, so that a forced call comes after its end. Raises ConstraintError for a tool_choice that names no
-    tool, ConstraintUnsupported where the engine or the family cannot enforce what is asked.
+    ``tools`` and ``tool_choice`` are as in Chat Completions or Responses, custom tools included; ``kinds`` are those that
+    the engine supports (other names are ignored). ``in_reasoning``: the prompt has opened the reasoning block, so a forced
+    call comes after its end. Raises ConstraintError for malformed tools and for a tool_choice that names no tool,
+    ConstraintUnsupported if the engine or the family cannot enforce what is asked.
     """
     mode, chosen, named = _choose(tools, tool_choice)
     if mode == "none" or not chosen or (mode == "auto" and not any(tool.strict for tool in chosen)):
@@ -91,7 +92,7 @@ def _of_tools(family: str, mode: str, chosen: Sequence[_Tool], *, parallel: bool
 
 
 def _held(made: Constraint, kinds: Collection[str], needed_by: str) -> Constraint:
-    """``made``, if the engine holds to constraints of its kind."""
+    """``made``, if the engine supports its kind. Raises ConstraintUnsupported."""
     if made.kind in kinds:
         return made
     raise ConstraintUnsupported(f"the engine cannot constrain output to a {made.kind}, which {needed_by} needs")
@@ -102,7 +103,8 @@ def constrain_response(
 ) -> Constraint | None:
     """The constraint of a response_format: a schema, any JSON object, a pattern, a grammar or a tag; None for plain text.
 
-    Raises ConstraintUnsupported when its kind is not among ``kinds``, those the engine holds its output to.
+    Raises ConstraintUnsupported if its kind is not among ``kinds``, which the engine supports, ConstraintError if it is
+    malformed.
     """
     kind = (response_format or {}).get("type", "text")
     if response_format is None or kind == "text":
@@ -190,7 +192,8 @@ def _read_tool(tool: object) -> _Tool | None:
 
 
 def _pattern(form: object) -> str | None:
-    """The expression of a custom tool's format; no engine holds a part of its output to a Lark grammar."""
+    """The regular expression of a custom tool's format, None if it has none. A Lark grammar gives None too: no engine can
+    hold a part of its output to one."""
     grammar = form.get("grammar", form) if isinstance(form, Mapping) else None
     if not isinstance(grammar, Mapping) or grammar.get("syntax") != "regex":
         return None
@@ -202,7 +205,7 @@ def _tag(form: JsonObject, family: str) -> Constraint:
 
 
 def _triggered(family: str, shape: Shape | None, tools: Sequence[_Tool], *, parallel: bool) -> JsonObject:
-    """Free text in which every call that is begun must be a conforming one; tools that are not strict take any arguments."""
+    """Free text in which every call must conform; tools that are not strict take any arguments."""
     if shape is None or shape.trigger is None:
         raise ConstraintUnsupported(
             f"nothing marks where a call of the family {family!r} begins, so strict tools need tool_choice 'required'"
@@ -223,7 +226,7 @@ def _triggered(family: str, shape: Shape | None, tools: Sequence[_Tool], *, para
 
 
 def _forced(shape: Shape, tools: Sequence[_Tool], *, parallel: bool, in_reasoning: bool) -> JsonObject:
-    """Reasoning if any, then the calls, then nothing."""
+    """Reasoning (if the family has it), then the calls, and then the end."""
     calls = [_call(shape, tool, free=False) for tool in tools]
     begin, end = shape.outer
     run = _run(shape, calls, one=not parallel or shape.single)
@@ -240,14 +243,14 @@ def _forced(shape: Shape, tools: Sequence[_Tool], *, parallel: bool, in_reasonin
 
 
 def _run(shape: Shape, calls: list[JsonObject], *, one: bool) -> JsonObject:
-    """One call, or one and more with the family's separator."""
+    """One call, or one or more with the family's separator."""
     if one:
         return _either(calls)
     return {"type": "tags_with_separator", "tags": calls, "separator": shape.between, "at_least_one": True}
 
 
 def _call(shape: Shape, tool: _Tool, *, free: bool) -> JsonObject:
-    """One call as a tag: its name is in the beginning, so that tools are told apart there."""
+    """One call as a tag. Its beginning holds the tool's name, so that the beginnings of two tools differ."""
     begin = shape.begin.replace("{name}", tool.name)
     if tool.pattern is not None:
         content = _free_text(shape.body, tool.pattern)
@@ -266,7 +269,7 @@ def _arguments(body: Body, schema: JsonObject) -> JsonObject:
 
 
 def _free_text(body: Body, pattern: str) -> JsonObject:
-    """The one argument of a tool that takes free text, which the expression matches, as the family spells strings."""
+    """The argument of a tool that takes free text: a text that matches the expression, spelled as the family spells strings."""
     if body.open is None:
         return _spelled_text(f'{{"{ARGUMENT}": "', pattern, JSON, '"}')
     begin, end = _around(body, ARGUMENT, "string")
@@ -282,7 +285,8 @@ def _free_text(body: Body, pattern: str) -> JsonObject:
 
 
 def _spelled_text(begin: str, pattern: str, spelling: Spelling, end: str) -> JsonObject:
-    """The end is part of the expression: matchers that read word by word could else take its beginning for more of the text."""
+    """The text between ``begin`` and ``end``. The end is a part of the expression, because a matcher that reads token by
+    token could otherwise take its beginning for more of the text."""
     try:
         text = spelled(pattern, spelling)
     except PatternError as error:
@@ -291,7 +295,7 @@ def _spelled_text(begin: str, pattern: str, spelling: Spelling, end: str) -> Jso
 
 
 def _members(body: Body, schema: object, root: JsonObject, depth: int = 0) -> JsonObject:
-    """The members of an object as the family writes them, in their declared order; only optional ones may be missing."""
+    """The members of an object as the family writes them, in declared order; optional ones may be missing."""
     resolved = _resolve(schema, root)
     properties = _object(resolved.get("properties"))
     if not properties:
@@ -305,7 +309,7 @@ def _members(body: Body, schema: object, root: JsonObject, depth: int = 0) -> Js
 
 
 def _joined(made: Sequence[tuple[bool, JsonObject]], between: str, *, started: bool) -> JsonObject:
-    """Members with a separator between those that are there, and none before the first."""
+    """Members with a separator between any two that are written. ``started``: a member stands before these."""
     if not made:
         return _text("")
     (needed, form), rest = made[0], made[1:]
@@ -318,7 +322,7 @@ def _joined(made: Sequence[tuple[bool, JsonObject]], between: str, *, started: b
 
 
 def _any_members(body: Body) -> JsonObject:
-    """Members of an object whose schema declares none."""
+    """Any members, for an object whose schema declares none."""
     if body.sort or body.nested:
         return {"type": "any_text"}
     begin, _, after = (body.open or "").replace("{is_string}", "true").replace("{type}", "string").partition("{key}")
@@ -335,7 +339,7 @@ def _any_members(body: Body) -> JsonObject:
 
 
 def _member(body: Body, key: str, schema: object, root: JsonObject, depth: int = 0) -> JsonObject:
-    """One member: any of the ways in which its types are written."""
+    """One member, in any spelling of one of its types."""
     kinds = _types(schema, root)
     resolved = _resolve(schema, root)
     words = [value for value in _listed(resolved) if isinstance(value, str)]
@@ -375,7 +379,7 @@ def _spelled(body: Body, key: str, kind: str, schema: object, root: JsonObject, 
 
 
 def _nested(body: Body, key: str, kind: str, schema: object, root: JsonObject, depth: int) -> JsonObject:
-    """An object or an array in a format that lays out its members in its own way at every level."""
+    """An object or an array, in a format that does not write nested values as JSON."""
     begin, end = _around(body, key, kind)
     if body.sort:
         begin, end = (begin + "{", "}" + end) if kind == "object" else (begin + "[", "]" + end)
@@ -400,7 +404,7 @@ def _around(body: Body, key: str, kind: str) -> tuple[str, str]:
 
 
 def _resolve(schema: object, root: JsonObject) -> JsonObject:
-    """The schema that local references lead to; an empty one where they lead nowhere."""
+    """The schema behind local references; an empty one if they lead nowhere."""
     for _ in range(MAX_REF_DEPTH):
         if not isinstance(schema, dict):
             return {}
@@ -446,7 +450,7 @@ _NAMES: dict[type, str] = {
 
 
 def _types(schema: object, root: JsonObject, depth: int = 0) -> set[str]:
-    """The JSON types that a schema allows; empty where it does not say."""
+    """The JSON types that a schema allows; empty if it does not say."""
     resolved = _resolve(schema, root)
     if depth > MAX_UNION_DEPTH:
         return set()
@@ -466,7 +470,7 @@ def _types(schema: object, root: JsonObject, depth: int = 0) -> set[str]:
 
 
 def _with_defs(schema: object, root: JsonObject) -> object:
-    """A part of a schema that still finds the definitions it refers to."""
+    """A part of a schema, with the definitions that it refers to added."""
     if not isinstance(schema, dict):
         return schema
     if '"$ref":"#"' in _dump(schema):
@@ -477,7 +481,7 @@ def _with_defs(schema: object, root: JsonObject) -> object:
 
 
 def _calls_schema(tools: Sequence[_Tool], *, parallel: bool) -> JsonObject:
-    """Calls as a JSON array of names and parameters, for families whose own format no engine can hold to a schema."""
+    """The schema of calls as a JSON array of names and parameters, for families without a shape."""
     definitions: dict[str, object] = {}
     items = []
     for tool in tools:
@@ -504,7 +508,7 @@ def _calls_schema(tools: Sequence[_Tool], *, parallel: bool) -> JsonObject:
 
 
 def _renamed(schema: object, owner: str) -> object:
-    """A copy whose references point into the shared definitions, where each name carries its tool's."""
+    """A copy whose references point into the shared definitions, where names begin with the tool's name."""
     if isinstance(schema, list):
         return [_renamed(part, owner) for part in schema]
     if not isinstance(schema, dict):
@@ -536,7 +540,7 @@ def _between(begin: str, content: JsonObject, end: str) -> JsonObject:
 
 
 def _sequence(parts: Sequence[JsonObject]) -> JsonObject:
-    """The parts in order, nested sequences opened up and empty strings left out."""
+    """The parts in order, with nested sequences flattened and empty strings left out."""
     flat: list[JsonObject] = []
     for part in parts:
         flat.extend(map(_object, _items(part["elements"])) if part["type"] == "sequence" else [part])

@@ -1,7 +1,7 @@
-"""Families as the outside sees them: the table, and how a model finds its row.
+"""The public names about families: the table, and the functions that find a model's family.
 
-Decides: nothing; it gathers what callers ask for by this name: `families.explain(model_id)`, `families.FAMILIES`.
-Above: whoever embeds this package. Below: `table`, `models`.
+Decides: nothing; it lets callers write `families.explain(model_id)` and `families.FAMILIES`.
+Above: `smg_core`, or any program. Below: `table`, `models`.
 Does not know: formats.
 """
 

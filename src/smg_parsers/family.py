@@ -1,4 +1,4 @@
-"""What a row of the table is, and what the parser looks up in it while it reads.
+"""A family: one row of the table, and the marker sets that the parser looks up while it reads.
 
 Decides: the fields of a family and the marker sets that follow from them.
 Above: `table`, `parser`. Below: `markers`, `reasoning`, `citations`, the grammars' specs.
@@ -24,9 +24,10 @@ class Tables:
     """What the parser looks up while it reads, computed once per family.
 
     `sets` holds one marker set per situation: text before anything was written (where a stray end of reasoning is
-    dropped), text, reasoning that has just been entered, reasoning, text right behind a call, text behind a call that has
-    not been closed, and the same where no text came before it. `quiet` is the same without calls, for requests without
-    tools.
+    dropped), text, reasoning that has just begun, reasoning, text right behind a call, text behind a call that has not
+    been closed, and the same if no text came before that call. `quiet` are the same sets without calls, for requests
+    without tools. `roles` says what a marker does to reasoning, `calls` which spec it opens; `closers` are the markers that
+    close calls.
     """
 
     __slots__ = ("calls", "closers", "quiet", "roles", "sets")
@@ -68,13 +69,13 @@ def _sets(
 class Family:
     """One output format.
 
-    `patterns` are words and version numbers of model names, a `*` standing for anything (`model_ids` says how they are
-    compared); of all that fit, the closest version, then the longest decides. `templates` are texts that give the family
-    away in a chat template. `drops` are markers that mean nothing to a reader. `ids` says how calls are numbered when the
-    model does not: `random`, `mistral` (nine letters and digits), `kimi` (`functions.name:index`) or `kimi_k3`
-    (`name:index`). `special`: some markers are special tokens, which the detokenizer must keep (`needs_special_tokens`).
-    `suffixed` tags may carry one suffix per checkpoint. `headed` output begins inside a message header that the prompt
-    has opened. `source` is where the format was read.
+    `patterns` are words and version numbers of model names, where `*` stands for any text (`model_ids` says how they are
+    compared); of the patterns that fit, the one with the closest version wins, then the longest. `templates` are texts that
+    identify the family in a chat template. `drops` are markers to leave out of the text. `ids` says how call ids are made
+    if the model writes none: `random`, `mistral` (nine letters and digits), `kimi` (`functions.name:index`) or `kimi_k3`
+    (`name:index`). `special`: some markers are special tokens, which the detokenizer must keep. `suffixed`: the tags of a
+    checkpoint may have a suffix. `headed`: the output begins inside a message header that the prompt has opened. `source`
+    says where the format was read.
     """
 
     name: str

@@ -1,7 +1,6 @@
-"""Tools that take free text, for models that know only functions: the text travels as the one string argument of a function.
+"""Tools that take free text, for models that know only functions: the text is the one string argument of a function.
 
-Decides: what such a function looks like to a model, and how the text is taken out of its arguments again while they come, cut
-anywhere. Above: `constraints`, and `smg_core`, which offers the tools and reads their calls. Below: `partial_json`.
+Decides: the schema of such a function, and how the text is taken out of its arguments as they arrive. Above: `constraints`, and `smg_core`, which offers the tools and reads their calls. Below: `partial_json`.
 Does not know: models, markers, requests.
 """
 
@@ -28,21 +27,22 @@ _HALF: Final = "\ufffd"
 
 
 def parameters(description: str | None = None) -> dict[str, object]:
-    """The JSON schema of the arguments; `description` says what the text has to be like."""
+    """The JSON schema of the arguments; `description` tells the model which text the tool takes."""
     text = {"type": "string"} if description is None else {"type": "string", "description": description}
     return {"type": "object", "properties": {ARGUMENT: text}, "required": [ARGUMENT], "additionalProperties": False}
 
 
 def wrapped(text: str) -> str:
-    """Arguments that hold `text`, as JSON."""
+    """The arguments for `text`, as JSON."""
     return json.dumps({ARGUMENT: text}, ensure_ascii=False)
 
 
 class FreeTextReader:
-    """Takes the text out of one call's arguments. Feed it the arguments as they come, then `finish`.
+    """Takes the text out of one call's arguments: call `feed` with the arguments as they arrive, then `finish`.
 
-    The text is the argument named `input`, or the arguments themselves where they are one JSON string; what is no string is
-    its JSON. Other arguments behind it are no part of the text. Arguments of any other shape are passed on as they are.
+    The text is the argument named `input`, or the arguments themselves if they are one JSON string. A value that is no
+    string gives its JSON. Other arguments behind `input` are left out. Arguments of any other shape are the text as they
+    are.
     """
 
     __slots__ = ("_digits", "_half", "_held", "_matched", "_scanner", "_state")
@@ -56,7 +56,7 @@ class FreeTextReader:
         self._scanner: JsonScanner | None = None
 
     def feed(self, piece: str) -> str:
-        """The text that `piece` brings."""
+        """The text in the next part of the arguments."""
         out: list[str] = []
         at, size = 0, len(piece)
         while at < size and self._state != _OVER:
@@ -74,13 +74,13 @@ class FreeTextReader:
         return "".join(out)
 
     def finish(self) -> str:
-        """What is left when no more arguments come: half of a character becomes U+FFFD, and a head that is cut is no text."""
+        """The text that is left at the end: half of a character becomes U+FFFD; arguments that end before the text give none."""
         self._state = _OVER
         half, self._half = self._half, 0
         return _HALF if half else ""
 
     def _beginning(self, piece: str, at: int, out: list[str]) -> int:
-        """One character of the head, or of what turns out to be none."""
+        """Read one character of the head (`{"input":`), or find that there is none."""
         char, matched = piece[at], self._matched
         if char in _SPACE and matched in _SPACE_BEFORE:
             self._held.append(char)
@@ -101,7 +101,7 @@ class FreeTextReader:
         return at + 1
 
     def _value(self, piece: str, at: int, out: list[str]) -> int:
-        """A value that is no string, as it is written."""
+        """Pass on a value that is no string, as it is written."""
         scanner = self._scanner or JsonScanner()
         end = scanner.scan(piece, at)
         out.append(piece[at:end])
@@ -126,7 +126,7 @@ class FreeTextReader:
         return end + 1
 
     def _escaped(self, piece: str, at: int, out: list[str]) -> int:
-        """One character of an escape; what is none is text."""
+        """Read one character of an escape; characters that make no escape are text."""
         char = piece[at]
         if self._state == _ESCAPE:
             self._state = _STRING
@@ -146,7 +146,7 @@ class FreeTextReader:
         return at + 1
 
     def _unit(self, code: int, out: list[str]) -> None:
-        """One UTF-16 code unit of an escape."""
+        """Pass on one UTF-16 code unit of an escape."""
         if 0xDC00 <= code < 0xE000 and self._half:
             half, self._half = self._half, 0
             out.append(chr(0x10000 + ((half - 0xD800) << 10) + code - 0xDC00))
@@ -157,7 +157,7 @@ class FreeTextReader:
             self._say(_HALF if 0xDC00 <= code < 0xE000 else chr(code), out)
 
     def _say(self, text: str, out: list[str]) -> None:
-        """Text behind which a half character can no longer be completed."""
+        """Pass on text; a surrogate half before it can no longer be completed."""
         if self._half:
             self._half = 0
             out.append(_HALF)

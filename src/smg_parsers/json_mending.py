@@ -1,9 +1,9 @@
-"""An answer that is to be one JSON object or array, mended as it comes where there is no doubt about what is meant.
+"""Mends an answer that must be one JSON object or array, as it arrives, if its meaning is certain.
 
-Decides: which faults these are (it was cut off; it stands in a code fence; words follow it; control characters are raw in its
-strings), and how much is held back so that a cut can still be closed: at most a member's name, a number or a word. A number
-at a cut is left out with its name, since more digits may have been to come. Text that is mended to nothing that `fits` is passed
-on as it was written, but for a fence. Above: `smg_core`, which checks and sends answers. Below: `partial_json`.
+Decides: which faults are mended (it was cut off; it stands in a code fence; words follow it; its strings hold raw control
+characters), and how much is held back so that a cut can still be closed: at most a member's name, a number or a word. A
+number at a cut is left out with its name, because digits may be missing. If mending gives nothing that `fits`, the text is
+passed on as it was written, without a fence. Above: `smg_core`, which checks and sends answers. Below: `partial_json`.
 Does not know: schemas, requests, why a text ended.
 """
 
@@ -30,14 +30,14 @@ Fits = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """The `rest` of a text, and which `faults` the text had that were mended; none where it was right, or is as it was."""
+    """The `rest` of a text to send, and the `faults` that were mended: none if the text was right, or was not mended."""
 
     rest: str
     faults: tuple[str, ...] = ()
 
 
 class JsonMender:
-    """Passes one text on. Feed it what comes, send what it returns, then `finish`."""
+    """Mends one text: call `feed` with the text as it arrives, send what it returns, then call `finish`."""
 
     __slots__ = ("_faults", "_fenced", "_held", "_in_string", "_place", "_scanner")
 
@@ -45,12 +45,12 @@ class JsonMender:
         self._place = _BEFORE
         self._scanner = JsonScanner()
         self._held: list[str] = []  # what came behind the last place at which the text can be closed
-        self._in_string = False  # whether that place is within a string
+        self._in_string = False  # whether that place is inside a string
         self._fenced = False
         self._faults: dict[str, None] = {}
 
     def feed(self, text: str) -> str:
-        """What can be sent now."""
+        """The text that can be sent now."""
         space = ""
         if self._place == _BEFORE:
             space, text = self._begin(text)
@@ -63,7 +63,7 @@ class JsonMender:
         return space
 
     def finish(self, sent: str, fits: Fits) -> Mended:
-        """The end of the text, of which `sent` is what `feed` has returned so far. `fits` says whether a whole text will do."""
+        """End the text. `sent` is all that `feed` has returned; `fits` says whether a whole text is acceptable."""
         held = "".join(self._held)
         if self._place == _BEHIND:
             return self._end_behind(sent, held, fits)
@@ -74,7 +74,7 @@ class JsonMender:
         return Mended(held)
 
     def as_written(self) -> str:
-        """What is held back, for a text that is to be passed on as it is."""
+        """The text held back, for a caller that sends the text without mending."""
         return "".join(self._held)
 
     def _end_behind(self, sent: str, held: str, fits: Fits) -> Mended:
@@ -91,8 +91,8 @@ class JsonMender:
         return Mended(held)
 
     def _begin(self, text: str) -> tuple[str, str]:
-        """Look for the value's beginning: white space before it, and what is to be read on or sent. What may be the beginning of
-        a fence is held."""
+        """Look for the beginning of the value. Returns the white space before it, and the text to read on or to send. Text
+        that may be the beginning of a fence is held back."""
         held = "".join(self._held) + text
         self._held.clear()
         found = held.lstrip(_SPACE)
@@ -109,35 +109,35 @@ class JsonMender:
         return space, found
 
     def _follow(self, text: str) -> str:
-        """Read on in the value, token by token; hold back what is behind the last place where it can be closed."""
+        """Read on in the value, token by token; hold back the text behind the last place where it can be closed."""
         sent: list[str] = []
         scanner, held = self._scanner, self._held
         at = 0
         for token in _TOKENS.finditer(text):
             if scanner.in_number and token[0][0] in _ENDS_NUMBER:
-                self._let_go(sent, in_string=False)
+                self._release(sent, in_string=False)
             written, end = scanner.take(token[0], 0)
             if scanner.controls:
                 self._faults["control characters are raw in it"] = None
             held.append(written)
             if scanner.closable and not self._half_a_character():
-                self._let_go(sent, in_string=scanner.in_string)
+                self._release(sent, in_string=scanner.in_string)
             at = token.start() + end
             if scanner.done or scanner.bad:
                 return "".join(sent) + self._past(text[at:])
         return "".join(sent)
 
     def _half_a_character(self) -> bool:
-        """Whether what is held ends with an escape to which a second one belongs."""
+        """Whether the text held back ends with the first half of a surrogate pair."""
         return self._held[0] == "\\" and _HALF.search("".join(self._held)) is not None
 
-    def _let_go(self, sent: list[str], *, in_string: bool) -> None:
+    def _release(self, sent: list[str], *, in_string: bool) -> None:
         sent += self._held
         self._held.clear()
         self._in_string = in_string
 
     def _past(self, rest: str) -> str:
-        """The value is over, well or badly; what follows it."""
+        """The value is over, or is no JSON; `rest` follows it. Returns the text to send."""
         if self._scanner.done:
             self._place = _BEHIND
             if rest:

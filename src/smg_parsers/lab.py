@@ -1,11 +1,11 @@
-"""The lab: hold any parser, ours or a third party's, to the law, and show what it does step by step.
+"""The lab: checks any parser against the laws of `laws`, and shows step by step what it returns.
 
     from smg_parsers.lab import examine, write_page
     report = examine("mine", lambda: MyParser(), transcripts, family=MY_FAMILY)
     assert report.passed, report
     write_page([report], path)
 
-Decides: which transcripts, cuts and nasty inputs a parser is shown, and what the verdict is.
+Decides: which transcripts, cuts and hostile inputs a parser gets, and the verdict.
 Above: the command line, the pytest plugin. Below: `laws`, `lab_page`, `parser`.
 Does not know: how a parser works inside.
 """
@@ -25,14 +25,14 @@ from smg_parsers.laws import Breach, Make
 
 LAWS: Final = ("split invariance", "order", "conservation", "linearity")
 CONSERVATION_LIMIT: Final = 400
-"""Longest transcript that is aligned with its output, in characters: the alignment is quadratic."""
+"""Longest transcript that is checked for conservation, in characters: the check takes quadratic time."""
 NASTY_LIMIT: Final = 12
-"""Nasty inputs a parser is shown."""
+"""Most hostile inputs that a parser gets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the law says about one parser: breaches by law, and how many checks there were."""
+    """The result for one parser: the breaches found, the number of checks, and the laws not checked (`skipped`)."""
 
     name: str
     checks: int
@@ -65,10 +65,10 @@ def examine(
     seed: int = 0,
     linear: bool = True,
 ) -> Report:
-    """Hold what `make` makes to the law on these transcripts.
+    """Check the parsers that `make` returns on these transcripts.
 
-    Conservation needs the `family`, whose markers say what may be missing from the output; without one it is not checked.
-    `linear` counts instructions, which takes a second or so for each of up to `NASTY_LIMIT` inputs.
+    Conservation is checked only with a `family`, whose markers may be missing from the output. `linear` checks linearity by
+    counting instructions, which takes about a second for each of up to `NASTY_LIMIT` inputs.
     """
     texts = tuple(transcripts)
     found: list[Breach] = []
@@ -91,7 +91,7 @@ def examine(
 
 
 def _nasty(family: Family | None, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Up to `NASTY_LIMIT` inputs, spread over all there are."""
+    """Up to `NASTY_LIMIT` hostile inputs (prefix, repeated unit), spread evenly over all of them."""
     longest = max(texts, key=len, default="")
     if family is not None:
         every = list(laws.nasty(family, longest))
@@ -102,7 +102,7 @@ def _nasty(family: Family | None, texts: Sequence[str]) -> list[tuple[str, str]]
 
 
 def steps(make: Make, text: str, size: int = 4) -> list[Step]:
-    """What a parser gives out for every `size` characters of a transcript, and at its end."""
+    """The pieces that a parser returns for every `size` characters of a transcript, and at its end."""
     parser = make()
     taken: list[Step] = []
     for at in range(0, len(text), size):
@@ -117,6 +117,6 @@ def _shown(piece: Piece) -> str:
 
 
 def write_page(reports: Sequence[Report], path: Path, shown: Sequence[tuple[str, Sequence[Step]]] = ()) -> None:
-    """One self-contained HTML page: parsers by law, and a step-through of every transcript in `shown`, by its name."""
+    """Write one self-contained HTML page: verdicts by parser and law, and the steps through each transcript in `shown`."""
     rows = [(report.name, [report.verdict(law) for law in LAWS], str(report)) for report in reports]
     path.write_text(page(LAWS, rows, shown), encoding="utf-8", newline="")

@@ -1,8 +1,8 @@
-"""The law a parser of model output is held to, ours or anyone's, as checks that return what they found.
+"""The laws that every parser of model output must keep, as checks that return the breaches found.
 
-Decides: what it means that results do not depend on how the text was cut, that no byte is lost, and that work grows no
-faster than the text. Work is counted (interpreter instructions and characters looked at by string methods), never timed,
-so that a verdict is the same on every machine.
+Decides: what it means that results do not depend on how the text was cut, that pieces come in order, that no character is
+lost, and that the work grows no faster than the text. Work is counted (interpreter instructions, and characters read by
+string methods), not timed, so that a verdict is the same on every machine.
 Above: `lab`, the pytest plugin. Below: `base`, `family`.
 Does not know: any particular family.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
 SLACK: Final = 500
-"""Work that a stretch may cost more because a unit was cut at its end."""
+"""Extra work allowed for a stretch of text, because a unit may be cut at its end."""
 TOLERANCE: Final = 1.15
 """How much more work a stretch of text may cost than the stretch before it: a quadratic parser needs 1.67 times as much."""
 
 
 class Feeds(Protocol):
-    """What is under test: `Parser`, or anything that behaves like it."""
+    """The parser under test: `Parser`, or anything with the same two methods."""
 
     def feed(self, text: str) -> Sequence[Piece]:
         """See `Parser.feed`."""
@@ -47,7 +47,7 @@ Make: TypeAlias = Callable[[], Feeds]
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """One way in which the law was broken: which law, on what text, and what happened."""
+    """One breach: which law, on which text, and what happened."""
 
     law: str
     text: str
@@ -59,7 +59,7 @@ class Breach:
 
 
 def read(make: Make, chunks: Sequence[str]) -> list[Piece]:
-    """What a fresh parser makes of the chunks, adjacent pieces of a kind merged."""
+    """The pieces that a new parser returns for the chunks, joined by `merge`."""
     parser = make()
     pieces: list[Piece] = []
     for chunk in chunks:
@@ -69,7 +69,7 @@ def read(make: Make, chunks: Sequence[str]) -> list[Piece]:
 
 
 def cuts(text: str, random_cuts: int = 20, seed: int = 0) -> Iterator[list[str]]:
-    """Char by char, at every place in two, and at random places; the random ones are the same for the same seed."""
+    """The text cut into characters, cut in two at every place, and cut at random places (the same for the same seed)."""
     yield list(text)
     for at in range(1, len(text)):
         yield [text[:at], text[at:]]
@@ -90,7 +90,7 @@ def split_invariance(make: Make, text: str, random_cuts: int = 20, seed: int = 0
 
 
 def _unnamed(pieces: Sequence[Piece]) -> list[Piece]:
-    """Random ids taken out: they differ from parser to parser."""
+    """The pieces without call ids, which are random."""
     return [CallStart(piece.index, "", piece.name) if isinstance(piece, CallStart) else piece for piece in pieces]
 
 

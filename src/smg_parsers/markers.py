@@ -1,7 +1,7 @@
-"""Find the first marker in a window of text, whatever the text is and however it was cut.
+"""Finds the first marker in text that arrives in pieces.
 
-Decides: where ordinary text ends, and how much of its tail could still become a marker (never more than the longest
-marker less one character). Every character is looked at a bounded number of times.
+Decides: where ordinary text ends, and how much of its end could still become a marker (at most the longest marker less one
+character). Every character is read a bounded number of times.
 Above: the parser. Below: nothing.
 Does not know: what a marker means.
 """
@@ -26,17 +26,17 @@ class MarkerSet:
         self.firsts = "".join(sorted({marker[0] for marker in unique}))
 
     def find(self, buf: str, pos: int, final: bool, places: dict[str, int]) -> tuple[int, str]:
-        """The first marker from `pos` on, as its position and itself.
+        """The first marker from `pos` on: its position and its text.
 
-        `(position, "")` says that everything before `position` is plain text, and that what follows it, if anything,
-        may be the beginning of a marker and must be seen again with more text. `places` remembers where each first
-        character occurs next in this very `buf`; the caller keeps it from call to call, for as long as `buf` lasts.
+        `(position, "")` says that everything before `position` is plain text; text from there on, if any, may be the
+        beginning of a marker and must be passed again with more text. `places` caches where each first character occurs
+        next in `buf`; the caller passes the same dict as long as it passes the same `buf`.
         """
         size = len(buf)
         while pos < size:
             at = size
             for first in self.firsts:
-                # Looking all of them up anew for every marker would make long texts quadratic.
+                # Without `places`, searching again for every marker would make long texts quadratic.
                 place = places.get(first, -1)
                 if place < pos:
                     place = buf.find(first, pos)
@@ -55,7 +55,7 @@ class MarkerSet:
 
     def _at(self, buf: str, at: int, size: int, final: bool) -> str | None:
         if not final:
-            # A longer marker that may still come true wins over a shorter one that already has.
+            # A longer marker that may still be completed wins over a shorter one that is complete.
             tail = buf[at : at + len(self._by_length[0])]
             if at + len(tail) == size and tail in self._prefixes:
                 return ""

@@ -1,7 +1,7 @@
-"""Which family a model belongs to, and why.
+"""Finds the family of a model, and says why.
 
-Decides: from a model id, a chat template or a name, one row of the table; never in silence, and never by guess: what fits
-no row is an error that says so. Third parties' rows come from entry points in the group `smg.parsers`, or `register`.
+Decides: from a model id, a chat template or a name, one row of the table. There is no default: if no row fits, an error says
+so. Others add rows through entry points in the group `smg.parsers`, or with `register`.
 Above: `families`, `parser`, the command line. Below: `table`, `model_ids`.
 Does not know: how output is parsed, or how ids are spelled.
 """
@@ -21,13 +21,13 @@ from smg_parsers.table import FAMILIES, hunyuan_tagged
 
 ENTRY_POINTS: Final = "smg.parsers"
 SHARED_MARKS: Final = frozenset({"<tool_call>", "[TOOL_CALLS]"})
-"""Texts of chat templates that several formats share: they tell a family only where nothing else does."""
+"""Texts of chat templates that several formats share: they decide only if no other text does."""
 _SUFFIX_LIMIT: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What was decided for a model, and on what grounds."""
+    """The family found for a model, and the reason, as a sentence."""
 
     family: Family
     reason: str
@@ -44,7 +44,7 @@ class Explanation:
 
 
 def family(name: str) -> Family:
-    """The row of this name; `UnknownModelFamily` when there is none."""
+    """The row with this name. Raises `UnknownModelFamily`."""
     found = FAMILIES.get(name) or _plugins().get(name)
     if found is None:
         raise UnknownModelFamily(f"no parser family is called {name!r}; there are: {', '.join(sorted(names()))}")
@@ -52,21 +52,20 @@ def family(name: str) -> Family:
 
 
 def names() -> tuple[str, ...]:
-    """All families, those of third parties included."""
+    """The names of all families, added ones included."""
     return (*FAMILIES, *(name for name in _plugins() if name not in FAMILIES))
 
 
 def register(row: Family) -> None:
-    """Add a row, or replace the one of the same name, for this process."""
+    """Add a row, or replace the row of the same name, in this process."""
     FAMILIES[row.name] = row
 
 
 def explain(model_id: str, chat_template: str | None = None) -> Explanation:
-    """Which family reads this model's output, and why.
+    """The family that reads this model's output, and the reason.
 
-    A chat template outranks the id: where it shows calls that the id's family does not write, or reasoning in a family
-    that has none, it decides. The id decides where the template agrees or says nothing. Raises `UnknownModelFamily` when
-    neither says anything.
+    The chat template decides if it shows calls that the id's family does not write, or reasoning that the family does not
+    have. Otherwise the id decides. Raises `UnknownModelFamily` if neither identifies a family.
     """
     by_id = _by_id(model_id)
     by_template = _by_template(chat_template) if chat_template else None
@@ -93,7 +92,7 @@ def _rows() -> tuple[Family, ...]:
 
 def _by_id(model_id: str) -> Explanation | None:
     name = model_ids.name_of(model_id)
-    # A distilled model writes as the one that was taught, which is named first: Qwen3-8B-DeepSeek-V3.2-Distill is a Qwen.
+    # A distilled model writes like the student, which is named first: Qwen3-8B-DeepSeek-V3.2-Distill is a Qwen.
     distilled = model_ids.is_distilled(name)
     best: tuple[tuple[int, ...], model_ids.Match, Family] | None = None
     for row in _rows():
@@ -116,7 +115,7 @@ def _told(found: model_ids.Match, name: str) -> str:
 
 
 def _by_template(chat_template: str) -> Explanation | None:
-    """The row that the template's most telling text gives away: one that no other format shares, and of those the longest."""
+    """The row identified by a text in the template: texts that no other format shares come first, then the longest."""
     best: tuple[tuple[bool, int], str, Family] | None = None
     for row in _rows():
         for mark in row.templates:
@@ -127,7 +126,7 @@ def _by_template(chat_template: str) -> Explanation | None:
 
 
 def _agrees(by_id: Explanation, by_template: Explanation, chat_template: str) -> bool:
-    """Whether the id's row reads what the template shows: its own markers are there, or calls of the same shape."""
+    """Whether the id's row can read what the template shows: the row's own markers are there, or calls of the same kind."""
     row, shown = by_id.family, by_template.family
     if not row.thinking.opens and any(opening in chat_template for opening in shown.thinking.opens):
         return False

@@ -1,8 +1,8 @@
-"""The parser: one output in, cut anywhere; one ordered stream of pieces out.
+"""The parser: reads one output, cut anywhere, and returns one ordered stream of pieces.
 
-Decides: what is text, what is reasoning, where a call may begin, and what becomes of text that only looked like one. At
-any moment at most a marker less one character, a header, or a value whose type cannot be told yet is held back.
-Above: whoever embeds this package. Below: `family`, `models`, the grammars.
+Decides: what is text, what is reasoning, where a call may begin, and what happens to text that only looked like a call. It
+holds back at most a marker less one character, a header, or a value whose type is not yet known.
+Above: `smg_core`, or any program. Below: `family`, `models`, the grammars.
 Does not know: tokens, requests, transports.
 """
 
@@ -42,6 +42,7 @@ HOLD_LIMIT: Final = 8192
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _START, _TEXT, _ENTERED, _REASONING, _AFTER, _OWED, _OWED_EARLY = range(7)
+"""The situations, in the order of `family.Tables.sets`."""
 _OWED_LIMIT: Final = 256
 """How far behind a finished call its closing markers are still looked for, in characters."""
 _FRESH: Final = (_START, _ENTERED, _AFTER)
@@ -74,7 +75,7 @@ def _one_of(option: str, value: str, allowed: object) -> None:
 
 
 class Options(TypedDict, total=False):
-    """What `Parser` may be told about one request; see there."""
+    """The keyword arguments of `Parser`, which describes them."""
 
     tools: Sequence[Mapping[str, object]] | None
     in_reasoning: bool | None
@@ -88,7 +89,7 @@ class Options(TypedDict, total=False):
 
 
 class Parser:
-    """Reads one output of one model. Feed it text as it comes, then `finish`; it is not for a second output."""
+    """Reads one output of one model. Call `feed` with text as it arrives, then `finish`; use a new parser for each output."""
 
     __slots__ = (
         "_before",
@@ -131,14 +132,16 @@ class Parser:
     ) -> None:
         """A parser for one output.
 
-        `tools` are the request's, in OpenAI's form or bare; `None` means they are not known, an empty sequence that there
-        are none, and then nothing is a call. `in_reasoning` says whether the output begins inside reasoning; `None`
-        leaves it to what the family's template usually does. `call_id` makes ids where the model writes none and the
-        family has no rule of its own; `calls_before` counts the conversation's earlier calls, for families whose ids
-        count on. `malformed_calls` says what becomes of a call of which a marker is missing or misspelt: `repair` reads it
-        all the same and marks its end, `text` breaks it off there, `error` raises `MalformedCall`. Where no marker opens a
-        call, only the name of a known tool makes one; `any_tool` lets any name do when the tools are not known.
-        With `keep_calls`, calls are found but passed on as text, verbatim: what is left is reasoning taken apart.
+        `tools` are the request's, in OpenAI's form or bare (see `tool_schemas`); `None` means that they are not known, an
+        empty sequence that there are none, and then nothing is a call. `in_reasoning` says whether the output begins inside
+        reasoning; `None` means what the family's template usually does. `call_id` makes ids if the model writes none and
+        the family has no rule for them; `calls_before` is the number of earlier calls in the conversation, for families
+        that number on. `unknown_tools` is for calls of tools that are not offered: `forward` passes them on, `drop` leaves
+        them out, `error` raises `UnknownTool`. `malformed_calls` is for a call with a missing or misspelt marker: `repair`
+        reads it and marks its `CallEnd`, `text` stops the call there, `error` raises `MalformedCall`. Where no marker opens
+        a call, only the name of a known tool begins one; with `any_tool`, any name does if the tools are not known. With
+        `keep_calls`, calls are passed on as text, unchanged, and only reasoning is separated. `hold_limit` is the longest
+        header that is held back, in characters.
         """
         _one_of("unknown_tools", unknown_tools, UnknownTools)
         _one_of("malformed_calls", malformed_calls, MalformedCalls)
@@ -167,14 +170,14 @@ class Parser:
         self._begin(family.thinking.opens_in_prompt if in_reasoning is None else in_reasoning)
 
     def _begin(self, inside: bool) -> None:
-        """Where the output begins: inside reasoning, in the answer, or in a header that the prompt has opened."""
+        """Set the state at the start: inside reasoning, in the answer, or in a header that the prompt has opened."""
         self._sink.reasoning = inside
         self._thought = inside  # reasoning has begun at least once
         self._fenced = False  # a code fence is open in the answer
         self._spec: CallSpec | None = None  # the calls that were read last,
-        self._owing: tuple[str, ...] = ()  # those of their closing markers that are still to come,
-        self._owed = 0  # and how many characters more one may be late
-        self._last = ""  # the text or reasoning given out last
+        self._owing: tuple[str, ...] = ()  # their closing markers that have not come yet,
+        self._owed = 0  # and within how many more characters one may still come
+        self._last = ""  # the last text or reasoning returned
         self._situation = _START
         self._markers = self._sets[0]
         self._enter(_ENTERED if inside else _START)
@@ -185,16 +188,17 @@ class Parser:
 
     @classmethod
     def for_model(cls, model_id: str, *, chat_template: str | None = None, **options: Unpack[Options]) -> Parser:
-        """A parser for a model id, as `explain` finds it; `UnknownModelFamily` when it finds none."""
+        """A parser of the family that `explain` finds for a model id. Raises `UnknownModelFamily`."""
         return cls(explain(model_id, chat_template).family, **options)
 
     @classmethod
     def for_family(cls, name: str, *, chat_template: str | None = None, **options: Unpack[Options]) -> Parser:
-        """A parser for a family of the table, by name."""
+        """A parser of a family, by its name. Raises `UnknownModelFamily`."""
         return cls(fitted(family_named(name), chat_template), **options)
 
     def feed(self, text: str) -> list[Piece]:
-        """The pieces that `text` completes."""
+        """Read more output; returns the pieces that are now certain. Raises `UnknownTool` and `MalformedCall` if the policies
+        say so."""
         out: list[Piece] = []
         self._sink.out = out
         if self._fast:
@@ -214,7 +218,7 @@ class Parser:
         return out
 
     def finish(self) -> list[Piece]:
-        """The pieces that were held back: the output is over."""
+        """End the output; returns the pieces that were held back."""
         out: list[Piece] = []
         self._sink.out = out
         held, self._held = self._held, ""
@@ -235,12 +239,12 @@ class Parser:
         self._raw.clear()
         return out
 
-    def _told(self) -> bool:
+    def _calls_complete(self) -> bool:
         """Whether this region has had calls, and the last of them is complete."""
         return self._sink.ended and self._sink.count > self._before
 
     def _keep(self, text: str) -> None:
-        """Pass on a part of a call as it is written: it is never reasoning."""
+        """Pass on a part of a call as text, unchanged: it is never reasoning."""
         if text:
             self._sink.out.append(Text(text))
 
@@ -248,7 +252,7 @@ class Parser:
         """Whether the output ends within the closing markers of a call that is complete."""
         if self._grammar is None:
             return bool(held) and self._situation >= _OWED and not self._last.strip() and self._closes(held)
-        return self._told() and self._closes("".join(self._raw) + held)
+        return self._calls_complete() and self._closes("".join(self._raw) + held)
 
     def _closes(self, rest: str) -> bool:
         """Whether the output ends in the closing markers of a finished call, the last of which may be cut off."""
@@ -262,7 +266,7 @@ class Parser:
         return False
 
     def parse(self, text: str) -> list[Piece]:
-        """A whole output at once: `feed` and `finish`, adjacent pieces of a kind merged."""
+        """Read a whole output: `feed` and `finish`, with adjacent pieces of a kind joined (`merge`)."""
         return merge([*self.feed(text), *self.finish()])
 
     def _run(self, buf: str, final: bool) -> None:
@@ -341,7 +345,7 @@ class Parser:
         return at + len(marker)
 
     def _past_gap(self, buf: str, pos: int, final: bool) -> int:
-        """White space behind a call, which belongs to the calls if another one follows; -1 when that is not known yet."""
+        """Read white space behind a call, which is dropped if another call follows. Returns -1 if more text is needed."""
         gap = self._gap or ""
         size = len(buf)
         at = pos
@@ -356,7 +360,7 @@ class Parser:
             self._gap = None
 
     def _quoted(self, marker: str) -> bool:
-        """Whether an opening marker of reasoning is only spoken of: in code or quotes, or within a line of the answer."""
+        """Whether an opening marker of reasoning is only quoted: in code or quotation marks, or within a line of the answer."""
         if (
             self._situation not in (_TEXT, _OWED)
             or self.family.tables.roles[marker] != OPEN
@@ -371,7 +375,7 @@ class Parser:
         sink = self._sink
         opens = self.family.tables.roles[marker] == OPEN
         if opens or sink.reasoning:
-            # A marker that is merely dropped ends reasoning only if it is one of those that do.
+            # Of the dropped markers, only `breaks` end reasoning, not `drops`.
             if not opens and marker in self.family.drops:
                 return
             sink.reasoning = opens
@@ -379,7 +383,7 @@ class Parser:
             self._enter(_ENTERED if opens else _START)
 
     def _inside(self, buf: str, pos: int, final: bool) -> int:
-        """A region of calls: its grammar reads on, and what it turns out not to want is text after all."""
+        """Let the grammar read on in a region of calls; text that proves to be no call is passed on as text."""
         sink = self._sink
         grammar = self._grammar
         if grammar is None:
@@ -415,10 +419,11 @@ class Parser:
         return at
 
     def _give_up(self, buf: str, pos: int, at: int) -> int:
-        """No call, or no longer one: what was read since the last call is text, and reading goes on at `at`."""
+        """Leave a region that is no call, or no longer one: what was read since the last call is text. Reading goes on at
+        `at`."""
         behind = "".join(self._raw)
         text = behind + buf[pos:at]
-        if self._told():
+        if self._calls_complete():
             self._last = ""
             self._enter(self._behind_a_call(behind))
         self._grammar = None
@@ -427,7 +432,7 @@ class Parser:
         return at
 
     def _behind_a_call(self, behind: str) -> int:
-        """The situation after a region of calls, of which `behind` came after the last call's arguments."""
+        """The situation after a region of calls; `behind` is what came after the last call's arguments."""
         if self._sink.reasoning:
             return _REASONING
         closers = getattr(self._spec, "closers", ())

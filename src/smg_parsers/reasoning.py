@@ -1,6 +1,6 @@
-"""Where the model's own thoughts begin and end.
+"""The markers of reasoning.
 
-Decides: the markers of reasoning, and from a rendered prompt whether it already opened a block of it.
+Decides: what a family says about its reasoning, and whether a rendered prompt has already opened a block of it.
 Above: `table`, `parser`. Below: nothing.
 Does not know: models or calls.
 """
@@ -32,16 +32,16 @@ TURNS: Final = (
     "<|hy_Assistant|>",
     '<|open|>message role="assistant"<|sep|>',
 )
-"""How prompts begin the assistant's turn. What users wrote before it says nothing about reasoning."""
+"""Texts that begin the assistant's turn in prompts. Text before the last one does not count: users wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
     """The markers of one family's reasoning.
 
-    `breaks` end it as well as `closes` do, and are dropped wherever they stand. `opens_in_prompt` is what the usual chat
-    template does, for callers who do not have the rendered prompt. Where reasoning is `interleaved`, an opening marker
-    counts anywhere in the answer; it is a special token, which an answer does not quote.
+    `breaks` end reasoning like `closes`, and are dropped everywhere. `opens_in_prompt`: the usual chat template opens
+    reasoning in the prompt (for callers who do not have the rendered prompt). `interleaved`: an opening marker counts
+    anywhere in the answer, because it is a special token, which an answer does not quote.
     """
 
     opens: tuple[str, ...] = ()
