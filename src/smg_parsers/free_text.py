@@ -1,6 +1,7 @@
 """Tools that take free text, for models that know only functions: the text is the one string argument of a function.
 
-Decides: the schema of such a function, and how the text is taken out of its arguments as they arrive. Above: `constraints`, and `smg_core`, which offers the tools and reads their calls. Below: `partial_json`.
+Decides: the schema of such a function, and how the text is taken out of its arguments as they arrive. Above: `constraints`,
+and `smg_core`, which offers the tools and reads their calls. Below: `partial_json`.
 Does not know: models, markers, requests.
 """
 

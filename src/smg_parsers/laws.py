@@ -16,13 +16,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Final, Protocol, SupportsIndex, TypeAlias
+from typing import Final, Protocol, SupportsIndex, TypeAlias
 
 from smg_parsers.base import CallArguments, CallEnd, CallStart, Piece, Reasoning, Text, merge
 from smg_parsers.family import Family
-
-if TYPE_CHECKING:
-    from _typeshed import TraceFunction
 
 SLACK: Final = 500
 """Extra work allowed for a stretch of text, because a unit may be cut at its end."""
@@ -43,6 +40,12 @@ class Feeds(Protocol):
 
 
 Make: TypeAlias = Callable[[], Feeds]
+
+
+class _Trace(Protocol):
+    """A function for `sys.settrace`; it returns the one for the frame."""
+
+    def __call__(self, frame: FrameType, event: str, arg: object, /) -> _Trace: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +273,7 @@ def work(make: Make, chunks: Sequence[str]) -> int:
     """Interpreter instructions spent on the chunks, plus the characters that string methods may have looked at."""
     executed = 0
 
-    def trace(frame: FrameType, event: str, arg: object) -> TraceFunction:
+    def trace(frame: FrameType, event: str, arg: object) -> _Trace:
         nonlocal executed
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
