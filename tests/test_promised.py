@@ -2,7 +2,11 @@
 
 The vocabulary was given once what the coming APIs need. A field that nothing reads must have a row here, and a field that is
 read must have none: the table only shrinks. Whoever connects a field deletes its row, and takes it off `AT_LANDING`.
+The same holds for the functions and classes of the core that nothing in it uses.
 """
+
+import ast
+from pathlib import Path
 
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
@@ -66,6 +70,19 @@ BY_HAND: dict[str, str] = {
 """Unread too, but their names are so frequent that reads of other fields pass for reads of them: nothing tells when one is
 connected but the eye."""
 
+UNUSED: dict[str, str] = {
+    "responses": "errors.Conflict protocols.error_texts.in_stream_text sse.write_event",
+    "auth": "errors.AuthenticationFailed errors.QuotaExceeded",
+    "embeddings": "request.PoolRequest",
+    "users": """
+        config.load_config pytest_plugin.smg_clock pytest_plugin.smg_simulator
+        testing.MemoryObserver testing.counting_ids testing.tool_call
+    """,
+}
+"""Public functions and classes that nothing in src uses; "users" are those of the package, who import them."""
+
+CORE = Path(__file__).parent.parent / "src" / "smg_core"
+
 
 def rows(table: dict[str, str]) -> list[str]:
     return [row for rows in table.values() for row in rows.split()]
@@ -100,6 +117,34 @@ def test_every_row_is_a_field_and_stands_there_once():
 
 def test_the_table_only_shrinks():
     assert len(rows(PROMISED) + rows(BY_HAND)) <= AT_LANDING
+
+
+def unused(core: Path) -> set[str]:
+    """Public functions and classes at the top of the modules in `core` whose name no code in it reads or imports."""
+    found, read = {}, set()
+    for path in core.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        module = ".".join(path.relative_to(core).with_suffix("").parts)
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and "_pb" not in path.parts:
+                found[f"{module}.{node.name}"] = node.name
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                read.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                read.add(node.attr)
+            elif isinstance(node, ast.ImportFrom) and path.name != "__init__.py":
+                read.update(alias.name for alias in node.names)
+    return {where for where, name in found.items() if name not in read and not name.startswith("_")}
+
+
+def test_every_function_and_class_is_used_or_promised():
+    assert sorted(unused(CORE)) == sorted(rows(UNUSED)), "use it, delete it, or say who will; what is used has no row"
+
+
+def test_a_function_that_nothing_uses_is_found(tmp_path):
+    (tmp_path / "module.py").write_text("def used(): ...\ndef unused(): ...\nclass Idle: ...\nused()\n")
+    assert unused(tmp_path) == {"module.unused", "module.Idle"}
 
 
 # ------------------------------------------------------------------------------------------- what counts as being read

@@ -1,8 +1,9 @@
 """The command line: `smg-gateway serve | simulate | faults | demo | config` (edge).
 
-Decides how text becomes a call: which flags a command has (all settings of `config`, generated), which file and environment
-are read, what an operator is told when a setting is wrong, and the exit status (0 done, 1 failed, 2 wrongly asked). What a
-command does is elsewhere, and is imported when that command is run. Does not know what any setting means.
+Decides which flags a command has (one for each setting of `config`, generated), which file and environment are read,
+what is printed when a setting is wrong, and the exit status (0 done, 1 failed, 2 wrong usage, 130 interrupted). What a
+command does is in other modules, which are imported when it is run. Does not know what any setting means. Above:
+nothing. Below: config, settings.
 """
 
 import argparse
@@ -10,8 +11,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from smg_core.config import Config, Resolved, describe, render, resolve
 from smg_core.settings import ConfigError, Setting, closest, nearest
@@ -21,29 +24,32 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-WRONGLY_ASKED = 2
-EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server"}
-"""Packages that a command needs and a bare installation lacks, with the extra that brings each."""
+WRONG_USAGE = 2
+PACKAGE_EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server"}
+"""Packages that are not installed by default, with the extra of the distribution that installs each."""
 FILES = ("tokenizer.chat_template", "workers.tls_ca", "workers.tls_cert", "workers.tls_key")
 FOLDERS = ("tokenizer.path",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command with `arguments` (default: the process's). Returns the exit status."""
     try:
         args = _parse(list(sys.argv[1:] if arguments is None else arguments))
         status: int = args.run(args)
     except ConfigError as error:
         for problem in error.problems:
             print(f"smg-gateway: {problem}", file=sys.stderr)
-        return WRONGLY_ASKED
+        return WRONG_USAGE
     except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
+        if error.name not in PACKAGE_EXTRAS:
             raise
-        print(f"smg-gateway: this needs {error.name}: pip install 'smg-sdk[{EXTRAS[error.name]}]'", file=sys.stderr)
+        print(
+            f"smg-gateway: this needs {error.name}: pip install 'smg-sdk[{PACKAGE_EXTRAS[error.name]}]'",
+            file=sys.stderr,
+        )
         return 1
     except BrokenPipeError:
-        # whoever read our output has seen enough; what Python would still flush has nowhere to go
+        # the reader of our output has closed it; without this, Python would fail when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -61,7 +67,7 @@ def _serve(args: argparse.Namespace) -> int:
             "no engine to send requests to: give --worker grpc://host:port, or start a simulated one with "
             "`smg-gateway simulate`"
         )
-    _check_places(config)
+    _check_paths(config)
     from smg_core.server.config_check import check
     from smg_core.server.serve import serve
 
@@ -132,7 +138,7 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _resolve(args: argparse.Namespace) -> Resolved:
-    """The configuration of a command: its flags, the process's environment, and the file that one of them names."""
+    """The configuration from a command's flags, the environment, and the file that `--config` or SMG_CONFIG names."""
     given = vars(args)
     overrides = {setting.path: given[setting.path] for setting in describe() if setting.path in given}
     name = given.get("file") or os.environ.get("SMG_CONFIG")
@@ -148,8 +154,8 @@ def _resolve(args: argparse.Namespace) -> Resolved:
     return resolved
 
 
-def _check_places(config: Config) -> None:
-    """Files and folders that settings name must be there: better said now than when the first engine joins."""
+def _check_paths(config: Config) -> None:
+    """Raise ConfigError when a setting names a file or folder that does not exist, before the first engine joins."""
     problems = [
         f"{path}: there is no {what} {place}"
         for paths, what, there in ((FILES, "file", Path.is_file), (FOLDERS, "folder", Path.is_dir))
@@ -164,7 +170,7 @@ def _check_places(config: Config) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse that answers a mistyped flag with the nearest one."""
+    """A parser that raises ConfigError in place of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message} (see `{self.prog} --help`)")
@@ -196,8 +202,8 @@ def _refuse(unknown: str, command: argparse.ArgumentParser) -> NoReturn:
 
 
 def _nearest_flag(unknown: str, flags: Sequence[str]) -> str:
-    """A question after the flag of `flags` that was meant: a setting by its full name, else the nearest of the same section,
-    else the nearest of all. A flag of one letter is none of ours, and near to nothing."""
+    """The end of an error message that suggests one of `flags`: the nearest setting of the same section, else the nearest of all.
+    Empty for a flag with a single dash."""
     name = unknown.partition("=")[0]
     if not name.startswith("--"):
         return ""
@@ -299,20 +305,28 @@ def _fault(text: str) -> tuple[str, float]:
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
-    """A flag for every setting. Values stay text: `config` reads them, so a flag's mistakes read like a file's."""
+    """Add a flag for every setting. Values stay text: `config` reads them, so that its errors are the same as for a file."""
     parser.add_argument("--config", dest="file", metavar="FILE", help="settings as YAML, JSON or TOML (or SMG_CONFIG)")
-    groups: dict[str, Any] = {}
-    for setting in describe():
-        section = setting.path.partition(".")[0]
-        if section not in groups:
-            groups[section] = parser.add_argument_group(section)
-        options: dict[str, Any] = {"dest": setting.path, "default": argparse.SUPPRESS, "help": _help(setting)}
-        if setting.kind == "boolean":
-            options["action"] = argparse.BooleanOptionalAction
-        else:
-            options["metavar"] = "{" + ",".join(setting.choices) + "}" if setting.choices else setting.kind.upper()
-            options["action"] = "append" if setting.repeated else "store"
-        groups[section].add_argument(setting.flag, **options)
+    for section, settings in groupby(describe(), key=attrgetter("section")):
+        group = parser.add_argument_group(section)
+        for setting in settings:
+            if setting.kind == "boolean":
+                group.add_argument(
+                    setting.flag,
+                    action=argparse.BooleanOptionalAction,
+                    dest=setting.path,
+                    default=argparse.SUPPRESS,
+                    help=_help(setting),
+                )
+            else:
+                group.add_argument(
+                    setting.flag,
+                    action="append" if setting.repeated else "store",
+                    dest=setting.path,
+                    default=argparse.SUPPRESS,
+                    metavar="{" + ",".join(setting.choices) + "}" if setting.choices else setting.kind.upper(),
+                    help=_help(setting),
+                )
 
 
 def _help(setting: Setting) -> str:

@@ -1,7 +1,7 @@
-"""Time, randomness and ids, as things that are handed in.
+"""Time, randomness and ids as constructor arguments.
 
-Decides nothing. Rooms take a `Clock` and an `IdSource` in their constructors, so a test can stand still in time and name
-every id. Above it: everything. It knows the standard library only.
+Decides nothing. Classes take a `Clock` and an `IdSource`, so that a test can stop time and foresee every id. Above:
+everything. Below: the standard library.
 """
 
 import os
@@ -14,14 +14,14 @@ __all__ = ["CallLater", "Clock", "Handle", "IdSource", "SystemClock", "random_id
 
 
 class Clock(Protocol):
-    """What a room may know of time."""
+    """The two clocks of a machine."""
 
     def monotonic(self) -> float:
         """Seconds that never go back; for measuring and for deadlines."""
         ...
 
     def time(self) -> float:
-        """Seconds since the Unix epoch; for stamps that people read."""
+        """Seconds since the Unix epoch; for time stamps."""
         ...
 
 
@@ -38,26 +38,26 @@ class SystemClock:
 
 
 class Handle(Protocol):
-    """A call that is to come."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Take it back; harmless once it has been made."""
+        """Cancel the call. Does nothing once the call was made."""
         ...
 
 
 CallLater = Callable[[float, Callable[[], None]], Handle]
-"""`call_later(seconds, callback)`: call `callback` when so many seconds have passed. The event loop's own, outside of tests."""
+"""`call_later(seconds, callback)` calls `callback` after that time. Outside of tests it is the event loop's."""
 
 
 IdSource = Callable[[str], str]
-"""Takes a prefix ("chatcmpl-"), returns it with something unique behind it."""
+"""Takes a prefix ("chatcmpl-") and returns it with a unique suffix."""
 
 
 def random_ids() -> IdSource:
     """Ids unique across processes and machines: 64 random bits of this source, then a counter.
 
-    One draw of randomness a source and none an id: a process that mints a million ids a second asks the kernel once.
-    The source notices a fork and draws again, so two children never share a prefix.
+    The kernel is asked for randomness once for each source, not for each id. After a fork the child draws new bits, so two
+    processes never share them.
     """
     pid, stem, count = 0, "", 0
 

@@ -1,7 +1,7 @@
-"""`smg-gateway demo`: an engine without a model, a gateway before it, one answer streamed to the terminal (edge).
+"""`smg-gateway demo`: starts a simulated engine and a gateway, and streams one answer to the terminal (edge).
 
-Everything is real but the model: the engine speaks gRPC, the gateway HTTP, and the client below is a plain one that reads
-server-sent events. Decides only what is printed.
+Only the model is simulated: the engine is called over gRPC, the gateway over HTTP, by a plain client that reads server-sent
+events. Above: cli. Below: server.gateway.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx
 import uvicorn
@@ -71,7 +70,7 @@ async def _served(gateway: Gateway, port: int) -> AsyncIterator[tuple["asyncio.T
 
 
 async def _stream(client: httpx.AsyncClient, model: str, prompt: str) -> None:
-    """Ask, and print each piece of the answer as it comes."""
+    """Ask, and print each piece of the answer when it arrives."""
     asked = {
         "model": model,
         "messages": [{"role": "user", "content": prompt}],
@@ -79,7 +78,7 @@ async def _stream(client: httpx.AsyncClient, model: str, prompt: str) -> None:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    usage: dict[str, Any] = {}
+    usage: dict[str, int] = {}
     async with client.stream("POST", "/chat/completions", json=asked) as response:
         if response.is_error:
             await response.aread()

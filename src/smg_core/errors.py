@@ -1,4 +1,4 @@
-"""Every error a caller can meet, each knowing how it is answered on the wire.
+"""Every error that a client can get, with its HTTP status and its name in each public API.
 
     SmgError                        root; never raised itself
     +-- InvalidRequest         400  the request is wrong; sending it again changes nothing
@@ -14,14 +14,14 @@
     |   +-- ModelNotFound           no worker serves the model
     +-- MethodNotAllowed       405
     +-- RequestTimeout         408  the client sent its request too slowly
-    +-- Conflict               409  what is stored is not in a state for this
+    +-- Conflict               409  the object's state does not allow this
     +-- PayloadTooLarge        413
-    +-- UnsupportedMedia       415  a body of a kind or encoding that is not read here
-    +-- FormatViolated         422  the answer is not of the format that was asked for
+    +-- UnsupportedMedia       415  the body's content type or encoding is not supported
+    +-- FormatViolated         422  the answer breaks the format that was asked for
     +-- HeadersTooLarge        431
     +-- RateLimited            429  may carry retry_after
-    +-- QuotaExceeded          429  the tenant has used up what it may; waiting does not help
-    +-- ClientGone             499  the client hung up; nobody reads the answer
+    +-- QuotaExceeded          429  the tenant's quota is used up; waiting does not help
+    +-- ClientGone             499  the client closed its connection; nobody reads the answer
     +-- InternalError          500  a fault of the gateway
     +-- NotImplementedHere     501  a part of the API that this gateway does not serve
     +-- WorkerError            502  something about the engine
@@ -30,16 +30,16 @@
     |   +-- EngineFailed       500  the engine failed while it worked on the request
     |   +-- EngineGarbled      502  the engine broke its own protocol
     |   +-- EngineTimeout      504  no answer within the deadline
-    |       +-- EngineStalled       nothing said for too long: another worker may do it
-    +-- DeadlineExceeded   504  the time of the whole request is up, whoever took it
+    |       +-- EngineStalled       no output for too long: another worker may do it
+    +-- DeadlineExceeded       504  the time of the whole request is up; no worker is at fault
     +-- Overloaded             503  the gateway itself is full, draining, or has no worker
         +-- NoWorker                no healthy worker for the model
         +-- Draining                this replica is shutting down
 
-What is decided here: the HTTP status, the name each public API has for the failure, and whether another worker may be
-tried before the first byte has gone out. What is not: how an envelope looks and how an API words a failure (protocols),
-which gRPC status becomes which class (engines), when to retry (pipeline). Messages are written for the client: they never
-name an internal address.
+Decides the HTTP status, the name that each public API has for the failure, and whether another worker may be tried before
+the first byte has gone out. Not decided here: the API's error envelope and wording (protocols), which gRPC status becomes
+which class (engines), when to retry (pipeline). Messages are written for the client: they never name an internal address.
+Above: everything. Below: nothing.
 """
 
 from typing import ClassVar, Literal
@@ -87,16 +87,16 @@ class SmgError(Exception):
     """Root of the tree.
 
     `message` is safe to show to the client. `detail` is for the operator (addresses, engine text) and is never sent.
-    `param` is the path of what is at fault in `request.GenerationRequest` ("messages[3].parts[1]", "sampling.top_k",
-    "template_arguments.x"), or None; only a decoder's own errors have their API's path. A message that quotes its param does so
-    as '<param>', in single quotes: whoever writes the error for the client (protocols.errors) puts the API's path in both places.
-    `code` is the machine-readable code of the envelope: it overrides the class's where one failure has several documented ones
+    `param` is the path of the faulty field in `request.GenerationRequest` ("messages[3].parts[1]", "sampling.top_k",
+    "template_arguments.x"), or None; only errors of a decoder have the path of their API's body. A message that quotes its param
+    writes it as '<param>', in single quotes, so that protocols.errors can replace it by the API's path.
+    `code` is the machine-readable code of the envelope. It overrides the class's when one failure has several documented codes
     ("previous_response_not_found", "conversation_locked", "unsupported_value", ...). `retry_after` is in seconds. `should_retry`
-    tells client libraries whether to send the request again, where the status alone would mislead them (None: it would not).
+    tells client libraries whether to send the request again when they could not tell from the status (None: they can).
 
-    Of the class: `openai_code` is Chat's code; `responses_code` is the Responses API's where it differs, and `in_stream_code`
-    its code once the stream has begun, when no HTTP status can be given any more. `anthropic_status` is the HTTP status that
-    Messages has for the failure where it is not `status`.
+    Of the class: `openai_code` is Chat's code; `responses_code` is the Responses API's if it differs, and `in_stream_code` its
+    code after the stream has begun, when no HTTP status can be sent any more. `anthropic_status` is the HTTP status of the
+    failure in Messages if it is not `status`. `another_worker_may_do`: the pipeline may try another worker.
     """
 
     status: ClassVar[int] = 500
@@ -134,7 +134,7 @@ class SmgError(Exception):
 
 
 class InvalidRequest(SmgError):
-    """The request is wrong as it stands."""
+    """The request is wrong; sending it again changes nothing."""
 
     status = 400
     openai_type = "invalid_request_error"
@@ -159,9 +159,9 @@ class UnsupportedParameter(InvalidRequest):
 class PromptTooLong(InvalidRequest):
     """Prompt and requested output do not fit the model's context. All counts are tokens.
 
-    Two cases, which clients must be able to tell apart: the prompt alone leaves no room for an answer (`prompt_alone`; a
-    client may shorten its history), or it does, but not for `requested` tokens (a client may ask for fewer). `message` is
-    in OpenAI's words; each API has its own for the same numbers.
+    Clients must be able to tell two cases apart: the prompt alone leaves no room for an answer (`prompt_alone`; a client may
+    shorten its history), or the prompt and `requested` tokens together are too long (a client may ask for fewer). `message` is
+    OpenAI's text; other APIs write their own from the same numbers.
     """
 
     openai_code = "context_length_exceeded"
@@ -176,7 +176,7 @@ class PromptTooLong(InvalidRequest):
         param: str = "messages",
         at_least: bool = False,
     ) -> None:
-        """`at_least`: the prompt was not tokenised, since its length alone says that it has `prompt_tokens` or more."""
+        """`at_least`: the prompt was not tokenized; its number of characters shows that it has `prompt_tokens` or more."""
         least = "at least " if at_least else ""
         super().__init__(
             f"This model's maximum context length is {context_length} tokens. However, you requested {least}"
@@ -199,12 +199,12 @@ class TemplateFailed(InvalidRequest):
 
 
 class EngineRejected(InvalidRequest):
-    """The engine said INVALID_ARGUMENT, OUT_OF_RANGE or the like; another worker would say the same."""
+    """The engine called the request invalid (gRPC INVALID_ARGUMENT, OUT_OF_RANGE); another worker would too."""
 
 
 class SealBroken(InvalidRequest):
-    """Reasoning or other content that was sealed here once, or claims to have been, and cannot be opened. Raised where the
-    deployment wants that; else such content is left out."""
+    """Sealed reasoning or other sealed content in the request cannot be decrypted; `reason` says why. Raised if the deployment
+    wants that; otherwise such content is left out."""
 
     openai_code = "invalid_encrypted_content"
 
@@ -226,7 +226,7 @@ class AuthenticationFailed(SmgError):
 
 
 class PermissionDenied(SmgError):
-    """Known caller, not allowed."""
+    """The caller is known and may not do this."""
 
     status = 403
     openai_type = "invalid_request_error"
@@ -271,7 +271,7 @@ class RequestTimeout(SmgError):
 
 
 class Conflict(SmgError):
-    """The object is there, and not in a state for this: a conversation in which another turn runs, a batch that has ended."""
+    """The object's state does not allow this: another turn runs in the conversation, the batch has ended."""
 
     status = 409
     openai_type = "invalid_request_error"
@@ -290,7 +290,7 @@ class PayloadTooLarge(SmgError):
 
 
 class UnsupportedMedia(SmgError):
-    """The body's content type or encoding is not one that is read here."""
+    """The body's content type or encoding is not supported."""
 
     status = 415
     openai_type = "invalid_request_error"
@@ -319,7 +319,7 @@ class RateLimited(SmgError):
 
 
 class QuotaExceeded(SmgError):
-    """What the tenant may use in all is used up: unlike with `RateLimited`, waiting does not help."""
+    """The tenant's quota is used up: unlike `RateLimited`, waiting does not help."""
 
     status = 429
     openai_type = "insufficient_quota"
@@ -339,7 +339,7 @@ class ClientGone(SmgError):
 
 
 class InternalError(SmgError):
-    """A fault of the gateway; the message tells the client nothing about it."""
+    """A fault of the gateway. The message has no details."""
 
 
 class NotImplementedHere(SmgError):
@@ -351,13 +351,13 @@ class NotImplementedHere(SmgError):
 
 
 class WorkerError(SmgError):
-    """Something about the engine rather than the request."""
+    """The engine is at fault, not the request."""
 
     status = 502
 
 
 class WorkerGone(WorkerError):
-    """Refused, reset, lost or closing: the world broke the connection."""
+    """The connection to the engine was refused, reset or lost, or is closing."""
 
     status = 503
     anthropic_type = "overloaded_error"
@@ -384,12 +384,12 @@ class EngineFailed(WorkerError):
 
 
 class EngineGarbled(WorkerError):
-    """The engine sent what its protocol does not allow."""
+    """The engine sent something that its protocol does not allow."""
 
 
 class FormatViolated(SmgError):
-    """The answer is not of the format that was asked for, and the deployment wants that to be an error. Its status is one that
-    client libraries do not retry by themselves, since asking again costs as much again."""
+    """The answer breaks the format that was asked for, and the deployment wants that to be an error. Client libraries do not
+    retry this status, since another try would cost as much again."""
 
     status = 422
     openai_type = "invalid_request_error"
@@ -398,7 +398,7 @@ class FormatViolated(SmgError):
 
 
 class EngineTimeout(WorkerError):
-    """The deadline passed."""
+    """The engine did not answer within its time limit."""
 
     status = 504
     anthropic_type = "timeout_error"
@@ -406,13 +406,13 @@ class EngineTimeout(WorkerError):
 
 
 class EngineStalled(EngineTimeout):
-    """The engine said nothing for longer than it may: another one may be better off."""
+    """The engine sent no output for too long; another one may be faster."""
 
     another_worker_may_do = True
 
 
 class DeadlineExceeded(SmgError):
-    """The request as a whole took longer than it may. No worker is at fault, and asking again would cost as much again."""
+    """The time of the whole request is up. No worker is at fault, and another try would cost as much again."""
 
     status = 504
     anthropic_type = "timeout_error"
@@ -437,4 +437,4 @@ class NoWorker(Overloaded):
 
 
 class Draining(Overloaded):
-    """This replica is finishing what it has and takes nothing new."""
+    """This process is shutting down: it finishes its requests and takes no new ones."""

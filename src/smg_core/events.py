@@ -1,4 +1,4 @@
-"""The second waist: what every engine's output becomes, and what every API's answer is made of.
+"""The second waist: the events that every engine's output becomes and that every API's answer is encoded from.
 
 A response is an ordered stream of events:
 
@@ -13,18 +13,18 @@ A response is an ordered stream of events:
 
 - `Started` comes first, and once. Only a response that failed or was cancelled before any engine took it has none.
 - Every event between `Started` and `Usage` belongs to one choice (`index`, from 0). Choices interleave freely; the blocks of
-  one choice never do: a block is closed before anything else of its choice comes. Whoever makes events holds back the calls
-  that a model writes at the same time.
+  one choice never do: a block is closed before anything else of its choice comes. When a model writes several calls at the
+  same time, the maker of the events holds the later ones back.
 - `call` numbers the calls of a choice from 0, without gaps, in the order in which they start. Where several turns make one
   response, the numbers run on.
 - A block that is cut off is closed all the same (a call with `valid` False), then the choice has its `Finished` with `cut`.
   After its `Finished` a choice has nothing more.
-- `Usage` comes once, as the last but one; the end comes once, as the last, and nothing follows.
-- Before `Done` every choice has its `Finished`, and there is at least one. `Failed` and `Cancelled` may come at any time, in
-  place of what is missing: blocks may then be open and choices without `Finished`. `Usage` comes before them too.
+- `Usage` comes once, as the second last event; the end comes once, as the last.
+- Before `Done` every choice has its `Finished`, and there is at least one. `Failed` and `Cancelled` may come at any
+  time: blocks may then be open and choices without `Finished`. `Usage` comes before them too.
 
-tests/core/event_grammar.py checks a stream for all of this. Above: protocols encode these; an API passes over the events it
-has no word for. Below: pipeline.output makes them. They know no API and no engine.
+tests/core/event_grammar.py checks a stream for all of this. Above: protocols encode the events; an API skips those that it
+cannot express. Made by: pipeline.output, pipeline.answer, and engines.openai. They know no API and no engine.
 
 They are msgspec structs, not attrs classes: one is made for every token, at a fifth of the cost.
 """
@@ -77,13 +77,13 @@ FinishReason = Literal[
     "malformed_call",
 ]
 """Why a choice ended. "length": at the client's bound on tokens; "context": the model's context is full; "refusal": the model
-declined; "pause": a hosted tool's loop stops here and can be gone on with; "malformed_call": a call's arguments are not JSON;
-"abort": somebody stopped it; "error": the engine gave up on it."""
+declined; "pause": a hosted tool's loop stops here and can be continued; "malformed_call": a call's arguments are not JSON;
+"abort": it was aborted; "error": the engine gave up on it."""
 
 
 class Started(Struct, frozen=True):
-    """An engine has taken the request. `cached_tokens` is the part of the prompt it need not compute, None while that is not
-    known; `model` is the name of the model that answers."""
+    """An engine has taken the request. `cached_tokens` is the part of the prompt that it does not have to compute, None
+    while that is not known; `model` is the name of the model that answers."""
 
     prompt_tokens: int
     cached_tokens: int | None
@@ -108,7 +108,7 @@ class TokenLogprob(Struct, frozen=True):
 
 
 class TextDelta(Struct, frozen=True):
-    """More visible text. `logprobs` covers the tokens whose text this is, in order."""
+    """More visible text. `logprobs` has the tokens of this text, in order."""
 
     index: int
     text: str
@@ -129,8 +129,8 @@ class RefusalDelta(Struct, frozen=True):
 
 
 class Annotation(Struct, frozen=True):
-    """Where words of the open text come from. `start` and `end` are positions in that text, in characters; `kind` says what
-    the source is ("url", "file", ...), `source` which (an address, a file's id), `title` its name, `quote` its words."""
+    """The source of a part of the open text. `start` and `end` are positions in that text, in characters; `kind` is the kind of
+    source ("url", "file", ...), `source` its address or file id, `title` its name, `quote` the quoted words."""
 
     index: int
     kind: str
@@ -177,9 +177,9 @@ class ToolCallDelta(Struct, frozen=True):
 
 
 class ToolCallEnd(Struct, frozen=True):
-    """Nothing more of this call. `valid` False: the arguments are not the JSON that they should be, or were cut off.
-    `repaired`: they are, but the model left out or misspelt a marker, and where one of the values ends was told by what
-    follows it; whoever runs calls by itself may refuse such a one."""
+    """The call is complete. `valid` False: the arguments are not valid JSON, or were cut off. `repaired`: they are valid, but the
+    model left out or misspelt a marker, so the end of a value was inferred from the text after it; software that runs calls
+    without asking anyone may refuse such a call."""
 
     index: int
     call: int
@@ -188,8 +188,8 @@ class ToolCallEnd(Struct, frozen=True):
 
 
 class HostedStart(Struct, frozen=True):
-    """The server side begins to run a tool. `kind` is the tool's wire type ("web_search", "mcp", ...), `payload` what is known
-    of the call, as JSON text."""
+    """The server begins to run a tool. `kind` is the tool's wire type ("web_search", "mcp", ...), `payload` the call as far as
+    it is known, as JSON text."""
 
     index: int
     id: str
@@ -206,7 +206,7 @@ class HostedProgress(Struct, frozen=True):
 
 
 class HostedEnd(Struct, frozen=True):
-    """The open hosted call is over. `payload` is its result, or what went wrong where `failed`, as JSON text."""
+    """The open hosted call is over. `payload` is its result as JSON text, or the error if it `failed`."""
 
     index: int
     payload: bytes = b""
@@ -222,9 +222,9 @@ class OpaqueBlock(Struct, frozen=True):
 
 
 class Finished(Struct, frozen=True):
-    """A choice is complete. `matched` is the stop string or token id that ended it, if one did; `cut` says that its last block
-    is not whole; `violation` says why its text is not of the format that was asked for, if it is not, or what was wrong with it
-    where it was `mended`."""
+    """A choice is complete. `matched` is the stop string or token id that ended it, if one did; `cut`: its last block is
+    incomplete. `violation` says how its text breaks the format that was asked for, None if it does not; with `mended`, the text
+    was repaired and is valid now."""
 
     index: int
     reason: FinishReason
@@ -238,7 +238,7 @@ class Usage(Struct, frozen=True):
     """Token counts of the whole response.
 
     Parts of `prompt_tokens`: `cached_tokens`, which the engine had in its cache; `cache_write_tokens`, which it put there;
-    `hosted_prompt_tokens`, the prompts of the turns that the results of hosted tools led to; `image_tokens`, `audio_tokens`
+    `hosted_prompt_tokens`, the prompts of the turns after results of hosted tools; `image_tokens`, `audio_tokens`
     and `video_tokens`, which stand for media. Part of `completion_tokens`: `reasoning_tokens`. `rounds` is how many turns the
     response took. The usage of several turns is their sum, from `NO_USAGE` on.
     """
@@ -263,7 +263,7 @@ class Usage(Struct, frozen=True):
 
 
 NO_USAGE = Usage(0, 0, rounds=0)
-"""What a response without any turn has used."""
+"""The usage of a response without any turn."""
 
 
 class Done(Struct, frozen=True):
@@ -277,7 +277,7 @@ class Failed(Struct, frozen=True):
 
 
 class Cancelled(Struct, frozen=True):
-    """The response ends here because somebody asked for that; nothing follows. `reason` says who, for the log."""
+    """The response ends here because it was cancelled; nothing follows. `reason` says by whom, for the log."""
 
     reason: str
 

@@ -1,8 +1,8 @@
-"""The moments a gateway reports, and who listens.
+"""The moments that a gateway reports, as frozen records, and the role of an observer that receives them.
 
-Rooms report frozen records to an `Observer`; metrics, traces and logs are observers that `server.runtime` wires in. A room
-never imports a metrics library, and a record is made per request or per turn, never per token. Observers must not raise
-and must not wait; what takes time belongs in a queue of their own.
+Logs and metrics are observers: `server.inference` adds `FailureLog` to the one that the gateway was made with
+(`server.serve`: `AccessLog`). No room imports a metrics library. A record is made per request or per turn, never per token.
+Observers must not raise and must not wait; one with slow work needs a queue of its own.
 """
 
 from typing import Protocol
@@ -40,7 +40,7 @@ class RequestStarted(Struct, frozen=True):
 
 
 class Rendered(Struct, frozen=True):
-    """The prompt's text is written."""
+    """The chat template was rendered: the prompt's text is known."""
 
     request_id: str
     at: float
@@ -55,8 +55,8 @@ class MediaLoaded(Struct, frozen=True):
 
 
 class EncodeDone(Struct, frozen=True):
-    """The prompt is token ids. `cached_characters` of `characters` came from the tokenizer cache; `seconds` is the time since it
-    was rendered; `prompt_tokens` counts the tokens that stand for media too. Reported once these are known."""
+    """The prompt was tokenized. `cached_characters` of `characters` came from the tokenizer cache; `seconds` is the time since it
+    was rendered; `prompt_tokens` includes the tokens that stand for media. Reported once these are known."""
 
     request_id: str
     characters: int
@@ -77,7 +77,7 @@ class WorkerPicked(Struct, frozen=True):
 
 
 class FirstToken(Struct, frozen=True):
-    """The first output has come, `seconds` after the request started. Reported once, of the first attempt that brought some."""
+    """The first output came, `seconds` after the request started. Reported once per request, whatever the number of attempts."""
 
     request_id: str
     worker: str
@@ -86,7 +86,7 @@ class FirstToken(Struct, frozen=True):
 
 
 class Retrying(Struct, frozen=True):
-    """A worker failed before the first byte; another is tried after `delay` seconds."""
+    """A worker failed before the first byte went to the client; another one is tried after `delay` seconds."""
 
     request_id: str
     worker: str
@@ -95,10 +95,10 @@ class Retrying(Struct, frozen=True):
 
 
 class AttemptEnded(Struct, frozen=True):
-    """One call of one worker's engine is over, well or not. `outcome` is "ok", "abandoned" (the client left, or the gateway shuts
-    down) or the error's class name, `detail` what the engine said of it, for the operator alone; `finish` says why its choices
-    ended, in the order in which they did; `first_seconds` is the time from its start to the first output, None when there was
-    none. `client_id` is the client's own name for the request, "" where it gave none."""
+    """One call of a worker's engine ended, successfully or not. `outcome` is "ok", "abandoned" (the client left, or the gateway
+    shuts down) or the error's class name; `detail` is the engine's own text, which only the operator may see; `finish` has the
+    reason of each choice, in the order in which they ended; `first_seconds` is the time from the call's start to its first
+    output, None without output. `client_id` is the client's own name for the request, "" when it gave none."""
 
     request_id: str
     worker: str
@@ -114,8 +114,8 @@ class AttemptEnded(Struct, frozen=True):
 
 
 class FormatBroken(Struct, frozen=True):
-    """The text of choice `index` is not of the format that was asked for; `violation` says why. Or it was not, and is after it
-    was `mended`. Reported when the call of the engine is over, of streams and whole answers alike."""
+    """The text of choice `index` breaks the format that was asked for; `violation` says how. With `mended`, the text was repaired
+    and is valid now. Reported when the engine's call is over, for streams and whole answers alike."""
 
     request_id: str
     worker: str
@@ -125,11 +125,11 @@ class FormatBroken(Struct, frozen=True):
 
 
 class RequestFinished(Struct, frozen=True):
-    """The response ended. `outcome` is "ok", "client_gone", the error's class name, or "error" for a
-    fault of the gateway that nobody had foreseen; counts are tokens. `worker` is the one that
-    served it last ("" when none was chosen), `attempts` how many engine calls it took, `first_seconds` the time to the first
-    output, None when there was none, `finish` why the choices ended, in the order in which they did, `violations` how many
-    choices broke their format, those that were mended included."""
+    """The response ended. `outcome` is "ok", "client_gone", the error's class name, or "error" for an unexpected exception in the
+    gateway; token counts are those of the whole response. `worker` is the last one that was called ("" when none was),
+    `attempts` the number of engine calls, `first_seconds` the time to the first output (None without output), `finish` the
+    reason of each choice, in the order in which they ended, `violations` the number of choices that broke their format,
+    mended ones included."""
 
     request_id: str
     api: str
@@ -150,9 +150,9 @@ class RequestFinished(Struct, frozen=True):
 
 
 class ExchangeEnded(Struct, frozen=True):
-    """An HTTP request was answered, or given up, on whatever route, or refused before it had one. `peer` is the other end of its
-    connection, `sent` the bytes of the answer's body, `outcome` as in RequestFinished, `finished` that moment where the request
-    was one to a model. `method`, `path` and `client_id` are the client's words: whoever writes them escapes them."""
+    """An HTTP request on any route, known or not, was answered or given up. `peer` is the client's address, `sent` the bytes of
+    the answer's body, `outcome` as in RequestFinished, `finished` that moment when the request was one to a model. `method`,
+    `path` and `client_id` are text from the client: an observer that writes them must escape them."""
 
     peer: str
     method: str
@@ -192,15 +192,15 @@ Moment = (
 
 
 class Observer(Protocol):
-    """Someone who wants to know."""
+    """Receives every moment of a gateway."""
 
     def report(self, moment: Moment) -> None:
-        """Take note of a moment; return at once, never raise."""
+        """Called once for each moment; must return at once and never raise."""
         ...
 
 
 class SilentObserver:
-    """Listens to nothing; the default."""
+    """Ignores every moment; the default."""
 
     __slots__ = ()
 

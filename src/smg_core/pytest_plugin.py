@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures that hand out the stand-ins of smg_core.testing. Imports nothing until one is used.
+"""The pytest plugin: fixtures made of smg_core.testing, which is imported when one is used.
 
 - `smg_simulator`: makes engines; `async with smg_simulator("Hello") as engine:` in an async test (any async plugin),
   `with smg_simulator.in_thread("Hello") as engine:` in one without an event loop
@@ -7,26 +7,27 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import pytest
 
 if TYPE_CHECKING:
-    from smg_core.testing import FakeClock, Reply, ScriptedEngine
+    from smg_core.testing import EngineSettings, FakeClock, Reply, ScriptedEngine
+
 
 __all__ = ["EngineFactory", "smg_clock", "smg_simulator"]
 
 
 class EngineFactory:
-    """Makes engines that say what they are told; the arguments are ScriptedEngine's."""
+    """Makes engines with scripted answers; the arguments are ScriptedEngine's."""
 
-    def __call__(self, *says: "str | Sequence[str] | Reply", **settings: Any) -> "ScriptedEngine":
+    def __call__(self, *says: "str | Sequence[str] | Reply", **settings: "Unpack[EngineSettings]") -> "ScriptedEngine":
         from smg_core.testing import ScriptedEngine
 
         return ScriptedEngine(*says, **settings)
 
     def in_thread(
-        self, *says: "str | Sequence[str] | Reply", **settings: Any
+        self, *says: "str | Sequence[str] | Reply", **settings: "Unpack[EngineSettings]"
     ) -> "AbstractContextManager[ScriptedEngine]":
         """The same engine, running in a thread of its own."""
         from smg_core.testing import in_thread
@@ -36,13 +37,13 @@ class EngineFactory:
 
 @pytest.fixture
 def smg_simulator() -> EngineFactory:
-    """Makes embedded engines."""
+    """A factory of engines with scripted answers."""
     return EngineFactory()
 
 
 @pytest.fixture
 def smg_clock() -> "FakeClock":
-    """A clock that stands still until it is told."""
+    """A clock that moves only by `advance`."""
     from smg_core.testing import FakeClock
 
     return FakeClock()

@@ -1,27 +1,29 @@
-"""The first waist: what every public API's request becomes.
+"""The first waist: the one record that every public API's request is decoded into.
 
 Chat Completions, Responses, Messages, Gemini, Interactions, Realtime and Completions are all decoded into one
-`GenerationRequest`; everything behind the decoders works on that alone. Embeddings, rerank, score and classify are decoded
-into one `PoolRequest`. A record says what the client asked for, in the field's own terms, and nothing about how it will be
-done: no token ids, no worker, no template text.
+`GenerationRequest`; everything behind the decoders works on that record alone. Embeddings, rerank, score and classify are decoded
+into one `PoolRequest`. A record says what the client asked for and nothing about how it will be done: no token ids of a
+rendered prompt, no worker, no template text.
 
-Rules for whoever decodes into it:
+Rules for decoders:
 - None means "the client did not say": the model's or engine's default applies. A default is never filled in here.
-- A field that an API has and this record does not goes into `extra` under its wire name, so that it can be passed on or
-  refused by name. It is never dropped.
-- Reasoning that this gateway sealed becomes `Reasoning` with its `seal`, so that it can be opened and rendered. Blocks that
-  only others can open become `Opaque` and keep their bytes.
-- `cache` on a part or a tool marks a prompt-cache breakpoint behind it, as the API wrote it. It is for routing and usage and
+- A field that has no place in the record goes into `extra` under its wire name, so that it can be passed on or refused by
+  name. It is never dropped.
+- Reasoning that this gateway sealed (encrypted) becomes `Reasoning` with its `seal`, so that it can be decrypted and rendered.
+  Blocks that only another provider can decrypt become `Opaque` and keep their bytes.
+- `cache` on a part or a tool marks a prompt-cache breakpoint after it, as the API wrote it. It serves routing and usage and
   never changes the rendered prompt.
-- Some fields wait for an API that is not written yet; the table in tests/test_promised.py names it.
+- A field that nothing reads yet belongs to an API that is not written yet; tests/test_promised.py names it.
 
-Below it: nothing. Above it: protocols make it, pipeline reads it.
+Above: protocols make it, pipeline and engines read it. Below: `json_types`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
+
+from smg_core.json_types import Json
 
 __all__ = [
     "Audio",
@@ -95,7 +97,7 @@ class MediaSource(Struct, frozen=True):
             raise ValueError("a media source has exactly one of url, data, file_id and text")
 
     def __repr__(self) -> str:
-        """Without the bytes themselves, which are long and not for a log."""
+        """Shows the length of `data` in place of the bytes, which are long and must not get into a log."""
         given = {name: getattr(self, name) for name in self.__struct_fields__}
         if self.data is not None:
             given["data"] = f"<{len(self.data)} bytes>"
@@ -106,7 +108,7 @@ class Text(Struct, frozen=True):
     """Plain text."""
 
     text: str
-    cache: Mapping[str, Any] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class Image(Struct, frozen=True):
@@ -114,7 +116,7 @@ class Image(Struct, frozen=True):
 
     source: MediaSource
     detail: Literal["auto", "low", "high", "original"] = "auto"
-    cache: Mapping[str, Any] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class Audio(Struct, frozen=True):
@@ -122,14 +124,14 @@ class Audio(Struct, frozen=True):
 
     source: MediaSource
     format: str | None = None
-    cache: Mapping[str, Any] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class Video(Struct, frozen=True):
-    """Moving pictures."""
+    """A video."""
 
     source: MediaSource
-    cache: Mapping[str, Any] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class File(Struct, frozen=True):
@@ -138,18 +140,18 @@ class File(Struct, frozen=True):
 
     source: MediaSource
     filename: str | None = None
-    cache: Mapping[str, Any] | None = None
+    cache: Mapping[str, Json] | None = None
     title: str | None = None
     context: str | None = None
     citations: bool = False
 
 
 class Reasoning(Struct, frozen=True):
-    """What the model thought in an earlier turn.
+    """The model's reasoning of an earlier turn.
 
     `seal` is the gateway's own sealed form of it (Responses' encrypted_content, a signature of Messages, Gemini's
-    thoughtSignature), as the client sent it back. It is opened before the prompt is rendered; until then `text` is what the
-    client sent in the clear, which may be "". `visible` False: the client was not shown the text, so it is not shown again.
+    thoughtSignature), as the client sent it back. It is decrypted before the prompt is rendered; until then `text` is the
+    plain text that the client sent, which may be "". `visible` False: the client was not shown the text and must not be.
     `id` is the item's id and `summary` the parts of its summary (Responses, Interactions).
     """
 
@@ -158,12 +160,12 @@ class Reasoning(Struct, frozen=True):
     summary: tuple[str, ...] = ()
     seal: bytes | None = None
     visible: bool = True
-    cache: Mapping[str, Any] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class Opaque(Struct, frozen=True):
-    """A block whose bytes must survive the round trip, and which this gateway cannot open: another's signed thinking block
-    or encrypted reasoning, a provider's item.
+    """A block that this gateway cannot read and returns byte for byte: a provider's signed thinking block, its encrypted
+    reasoning, or another item of its own.
 
     `kind` is the wire type ("thinking", "redacted_thinking", "reasoning"); `payload` is the block's JSON as received.
     """
@@ -173,15 +175,15 @@ class Opaque(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """The model declined, in an earlier turn."""
+    """The text with which the model declined in an earlier turn."""
 
     text: str
-    cache: Mapping[str, Any] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class ToolCall(Struct, frozen=True):
-    """A call the model made in an earlier turn; `arguments` is the JSON text exactly as it was, or free text where
-    `custom` says that the tool is one that takes that.
+    """A call that the model made in an earlier turn. `arguments` is its JSON text, unchanged; for a `custom` tool it is free
+    text.
 
     `namespace` is the group the tool belongs to (Responses). `kind` is "function" for the client's own tools, custom ones
     included, or the wire type of a built-in tool ("tool_search", "shell", ...). `item_id` is the id of the item that held
@@ -195,13 +197,13 @@ class ToolCall(Struct, frozen=True):
     namespace: str | None = None
     kind: str = "function"
     item_id: str | None = None
-    cache: Mapping[str, Any] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 class ToolResult(Struct, frozen=True):
     """What a call returned; `content` may hold text and media.
 
-    `call_id` is never empty: where an API lets the client leave it out (Gemini), the decoder finds the call. `name` is the
+    `call_id` is never empty: when an API lets the client leave it out (Gemini), the decoder finds the call. `name` is the
     tool's name, where the client repeats it; `kind` as on `ToolCall`; `value` is the result as a JSON object, where the
     API sends one (Gemini, Interactions), and `content` then has the same as text.
     """
@@ -211,16 +213,16 @@ class ToolResult(Struct, frozen=True):
     is_error: bool = False
     name: str | None = None
     kind: str = "function"
-    value: Mapping[str, object] | None = None
-    cache: Mapping[str, Any] | None = None
+    value: Mapping[str, Json] | None = None
+    cache: Mapping[str, Json] | None = None
 
 
 Part = Text | Image | Audio | Video | File | Reasoning | Opaque | Refusal | ToolCall | ToolResult
 
 
 class Message(Struct, frozen=True):
-    """One turn. `content_is_text` remembers that the client wrote one plain string, which some templates tell apart
-    from a list with one text part.
+    """One turn. `content_is_text`: the client wrote one plain string, which some templates treat differently from a list
+    with one text part.
 
     `id`, `status` and `phase` are the item's own, for the APIs whose clients send items back (Responses): `phase` tells an
     assistant's running commentary from its final answer. `tools` are tools that the model may call from this turn on.
@@ -245,7 +247,7 @@ class Message(Struct, frozen=True):
 
 
 class ToolKey(Struct, frozen=True):
-    """What tells one tool from every other of a request. `kind` is "function", "custom", or the wire type of a hosted tool;
+    """Identifies one tool of a request. `kind` is "function", "custom", or the wire type of a hosted tool;
     `namespace` is the tool's group (for a tool of an MCP server: the server's label)."""
 
     name: str
@@ -256,19 +258,19 @@ class ToolKey(Struct, frozen=True):
 class FunctionTool(Struct, frozen=True):
     """A function the client will run. `parameters` is a JSON Schema object.
 
-    `strict`: True asks for arguments that conform to the schema, False for no such thing, None means the client did not say
-    (Responses then holds the model to the schema where it can; other APIs do not). `namespace` is the tool's group.
+    `strict`: True asks for arguments that conform to the schema, False does not, None means the client did not say (Responses
+    then holds the model to the schema where it can; other APIs do not). `namespace` is the tool's group.
     `deferred`: not offered to the model until a tool search finds it. `examples` are arguments of sample calls (Messages).
     """
 
     name: str
     description: str | None = None
-    parameters: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Json] | None = None
     strict: bool | None = None
     namespace: str | None = None
     deferred: bool = False
-    examples: tuple[Mapping[str, object], ...] = ()
-    cache: Mapping[str, Any] | None = None
+    examples: tuple[Mapping[str, Json], ...] = ()
+    cache: Mapping[str, Json] | None = None
 
     @property
     def key(self) -> ToolKey:
@@ -285,7 +287,7 @@ class CustomTool(Struct, frozen=True):
     grammar: str | None = None
     namespace: str | None = None
     deferred: bool = False
-    cache: Mapping[str, Any] | None = None
+    cache: Mapping[str, Json] | None = None
 
     @property
     def key(self) -> ToolKey:
@@ -293,14 +295,14 @@ class CustomTool(Struct, frozen=True):
 
 
 class HostedTool(Struct, frozen=True):
-    """A tool that the server side runs: web_search, file_search, code_interpreter, mcp, computer, and what comes next.
+    """A tool that the server runs: web_search, file_search, code_interpreter, mcp, computer and others.
 
     `kind` is the wire type; `config` is the rest of the tool's JSON object.
     """
 
     kind: str
-    config: Mapping[str, Any] = {}
-    cache: Mapping[str, Any] | None = None
+    config: Mapping[str, Json] = {}
+    cache: Mapping[str, Json] | None = None
 
 
 Tool = FunctionTool | CustomTool | HostedTool
@@ -335,7 +337,7 @@ class JsonFormat(Struct, frozen=True):
 class SchemaFormat(Struct, frozen=True):
     """JSON that conforms to `schema`; `strict` makes the gateway hold the engine to it."""
 
-    schema: Mapping[str, Any]
+    schema: Mapping[str, Json]
     name: str = "response"
     description: str | None = None
     strict: bool = True
@@ -374,13 +376,13 @@ ResponseFormat = (
 
 
 class Sampling(Struct, frozen=True):
-    """How to draw tokens. None: not said. Units: `max_tokens` and `min_tokens` are tokens of output per choice.
+    """How tokens are sampled. None: the client did not say. Units: `max_tokens` and `min_tokens` are tokens of output per choice.
 
     `logprobs` is how many alternatives to report per position (0: the sampled token alone); None reports nothing.
     `stop` strings are not part of the output unless `include_stop`.
 
     Of Completions: `best_of` samples that many choices and answers with the likeliest `n`; `echo` puts the prompt before the
-    text; `suffix` is what is to follow the text, for models that fill in the middle; `truncate_prompt` keeps that many of the
+    text; `suffix` is the text after the completion, for models that fill in the middle; `truncate_prompt` keeps that many of the
     prompt's last tokens (-1: as many as the model takes) instead of refusing a longer one.
     """
 
@@ -410,13 +412,13 @@ class Sampling(Struct, frozen=True):
 
 
 class ReasoningSettings(Struct, frozen=True):
-    """How much to think, and what of it the client gets.
+    """How much the model reasons, and how much of that the client gets.
 
     `effort` is the API's own word ("none", "minimal", "low", ...). `budget_tokens` is a ceiling in tokens, -1 for "as many as
     the model likes". `enabled` is an explicit switch; `adaptive` leaves it to the model whether to think (Messages);
     `between_tools` has it think after tool results only (Messages). `visible` is what the client is shown: nothing, the text,
     a summary, or the sealed form alone; None: the API's default. `keep` says which earlier reasoning stays in the prompt:
-    all, that of the current turn, or that of the last so many turns; None: as the template has it.
+    all, that of the current turn, or that of the last N turns; None: the template decides.
     """
 
     effort: str | None = None
@@ -429,8 +431,8 @@ class ReasoningSettings(Struct, frozen=True):
 
 
 class HistoryRef(Struct, frozen=True):
-    """What to load before and save after: a previous response or interaction, or a conversation. `store` None means that the
-    client did not say: each API has its own default."""
+    """The stored history that the request continues (a previous response or interaction, or a conversation), and whether to
+    `store` the answer. None means that the client did not say: each API has its own default."""
 
     previous_id: str | None = None
     conversation_id: str | None = None
@@ -438,16 +440,16 @@ class HistoryRef(Struct, frozen=True):
 
 
 class ClearReasoning(Struct, frozen=True):
-    """Leave the reasoning of all but the last `keep` assistant turns out of the prompt (Messages' clear_thinking)."""
+    """Remove the reasoning of all but the last `keep` assistant turns from the prompt (Messages' clear_thinking)."""
 
     keep: int
 
 
 class ClearToolUses(Struct, frozen=True):
-    """Put one line in place of the oldest tool results once the prompt is long (Messages' clear_tool_uses).
+    """Replace the oldest tool results by one line each when the prompt is long (Messages' clear_tool_uses).
 
     It happens when the prompt has more than `over_tokens` tokens or `over_uses` tool uses (None: no such bound). The last
-    `keep` stay, as do those of the tools named in `exclude`; unless at least `at_least_tokens` would be freed, nothing is
+    `keep` stay, as do those of the tools named in `exclude`; if fewer than `at_least_tokens` would be freed, nothing is
     changed. `inputs` clears the arguments of the calls too.
     """
 
@@ -463,16 +465,16 @@ ContextEdit = ClearReasoning | ClearToolUses
 
 
 class CompactRequest(Struct, frozen=True):
-    """Have the model sum up the conversation, and go on from the summary (Responses, Messages). `over_tokens` None: now, in
-    place of a turn; a number: before the turn, when the prompt has more tokens than that. `instructions` say how."""
+    """Have the model summarize the conversation and continue from the summary (Responses, Messages). `over_tokens` None: now,
+    instead of a turn; a number: before the turn, if the prompt has more tokens. `instructions` are for the summary."""
 
     over_tokens: int | None = None
     instructions: str | None = None
 
 
 class Origin(Struct, frozen=True):
-    """Which API the request came through, where an answer or a rule depends on it: `version` and `betas` of Messages' headers
-    (anthropic-version, anthropic-beta), `revision` of Interactions' wire format."""
+    """The API that the request came through: `version` and `betas` of Messages' headers (anthropic-version, anthropic-beta),
+    `revision` of Interactions' wire format."""
 
     api: str
     version: str | None = None
@@ -496,11 +498,12 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     request headers a room may route by.
 
     How the request is run: `background` goes on when the client leaves; `generate` False fills the engine's prefix cache and
-    answers nothing; `deadline_s` is how many seconds the client will wait, `session_key` what requests of one session share,
-    for routing; `caller` and `origin` say who asks and through which API. What becomes of the history: `truncation` "auto"
-    drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten it in other ways. What the
-    answer has: `include` names optional parts of it (Responses), `verbosity` is how wordy it is to be, `max_tool_calls` bounds
-    the calls of hosted tools. `size` is how many bytes the request came in (0: not known): how long work on it may take."""
+    answers nothing; `deadline_s` is how many seconds the client will wait; `session_key` is equal in all requests of one
+    session, for routing; `caller` and `origin` say who asks and through which API. What is done to the history: `truncation`
+    "auto" drops the oldest turns of a prompt that is too long, `context_edits` and `compact` shorten it in other ways. What the
+    answer has: `include` names optional parts of it (Responses), `verbosity` is how long it should be, `max_tool_calls` bounds
+    the calls of hosted tools. `size` is the size of the body in bytes (0: not known), from which the pipeline estimates whether
+    work on the request is short enough for the event loop."""
 
     id: str
     model: str
@@ -514,8 +517,8 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     stream: bool = False
     history: HistoryRef = HistoryRef()
     template: str | None = None
-    template_arguments: Mapping[str, Any] = {}
-    documents: tuple[Mapping[str, Any], ...] = ()
+    template_arguments: Mapping[str, Json] = {}
+    documents: tuple[Mapping[str, Json], ...] = ()
     add_generation_prompt: bool = True
     continue_final_message: bool = False
     user: str | None = None
@@ -524,7 +527,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     priority: int = 0
     service_tier: str | None = None
     metadata: Mapping[str, str] = {}
-    extra: Mapping[str, Any] = {}
+    extra: Mapping[str, Json] = {}
     headers: Mapping[str, str] = {}
     background: bool = False
     include: frozenset[str] = frozenset()
@@ -541,7 +544,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     size: int = 0
 
     def __eq__(self, other: object) -> bool:
-        """Whether both ask for the same; how many bytes that took is no matter."""
+        """Whether both ask for the same. `size` is not compared."""
         if not isinstance(other, GenerationRequest):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "size")
@@ -556,8 +559,8 @@ PoolInput = str | Sequence[int] | tuple[Part, ...]
 class PoolRequest(Struct, frozen=True):
     """One request for pooled work: vectors or scores instead of text (embeddings, rerank, score, classify).
 
-    `kind` says what is wanted: a vector of each of `inputs` ("embed"), the labels' probabilities of each ("classify"), or one
-    number for each of `pairs` ("score"; "rerank": the first of each pair is the query, the second a document). Results come in
+    `kind`: "embed" asks for a vector of each of `inputs`, "classify" for the labels' probabilities of each, "score" and
+    "rerank" for one number for each of `pairs` (rerank: the first of a pair is the query, the second a document). Results come in
     the order of the inputs. `dimensions` shortens the vectors. `truncate` keeps that many tokens of an input (-1: as many as
     the model takes), from `truncate_side`; None refuses an input that is too long. `activation` False asks for raw scores.
     """
@@ -575,7 +578,7 @@ class PoolRequest(Struct, frozen=True):
     user: str | None = None
     cache_salt: str | None = None
     priority: int = 0
-    extra: Mapping[str, Any] = {}
+    extra: Mapping[str, Json] = {}
     headers: Mapping[str, str] = {}
     origin: Origin | None = None
     caller: Caller = Caller()

@@ -2,8 +2,8 @@
 
 Decides how a stream is cut into events, as the HTML standard has it: lines end in LF, CR or CRLF, also where a CRLF is split
 between two reads; a leading byte order mark is skipped; comments are skipped; `data` lines are joined by LF; an event
-without data is none; an event that the end of the stream cuts short is dropped. An event over its bound is an error, found before
-it is held. Above: protocols write such streams, and engines that speak HTTP send them. Below: errors. It knows no API's payloads.
+without data, or cut short by the end of the stream, is dropped. An event over its size limit is an error, raised before it is
+held in memory. Above: engines that speak HTTP send such streams. Below: errors. It knows no API's payloads.
 """
 
 import re
@@ -30,7 +30,7 @@ class ServerSentEvent:
 
 
 class SseReader:
-    """Reads one stream. `max_event_bytes` bounds what is held of an event that is not complete, and an event's size."""
+    """Reads one stream. `max_event_bytes` bounds the size of an event, complete or not."""
 
     def __init__(self, *, max_event_bytes: int = _MAX_EVENT_BYTES) -> None:
         self._limit = max_event_bytes
@@ -44,7 +44,7 @@ class SseReader:
         self._retry: int | None = None
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """The events that `chunk` completes. Raises `EngineGarbled` where one is over its bound."""
+        """The events that `chunk` completes. Raises `EngineGarbled` when one is too large."""
         if not chunk:
             return []
         if self._after_cr and chunk.startswith(b"\n"):
@@ -99,8 +99,8 @@ class SseReader:
 
 
 def write_event(data: bytes, event: str | None = None, event_id: str | None = None) -> bytes:
-    """The frame of one event. `data` may hold line ends, each of which starts a new data line; `event` and `event_id`
-    may not. Raises `ValueError` where they do."""
+    """The frame of one event. Each line of `data` becomes a data line. Raises `ValueError` when `event` or `event_id` holds a
+    line end."""
     lines: list[bytes] = []
     for name, value in ((b"event", event), (b"id", event_id)):
         if value is None:

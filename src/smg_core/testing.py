@@ -1,7 +1,7 @@
-"""Stand-ins for tests of what is built on this package (edge): an engine that says what it is told, a clock that stands still.
+"""For the tests of users (edge): an engine with scripted answers, a clock that moves when told, ids that can be foreseen.
 
-Nothing here is a mock: `ScriptedEngine` is the embedded engine on a real port, speaking real gRPC. Above: tests, and the pytest
-plugin that hands these out as fixtures. docs/simulator.md shows how they are used.
+Nothing here is a mock: `ScriptedEngine` is the embedded engine on a real port, with real gRPC. Above: tests, and `pytest_plugin`,
+which offers these as fixtures. Below: simulator. docs/simulator.md shows how they are used.
 
     async with ScriptedEngine(["Hel", "lo"]) as engine:
         gateway = Gateway(workers=[engine.target])
@@ -14,18 +14,29 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypedDict, TypeVar
 
 import attrs
 
 from smg_core.clock import IdSource
 from smg_core.hooks import Moment
+from smg_core.json_types import Json
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.simulator.server import SimulatedEngine, Timer
 
-__all__ = ["FakeClock", "Fault", "MemoryObserver", "Reply", "ScriptedEngine", "counting_ids", "in_thread", "tool_call"]
+__all__ = [
+    "EngineSettings",
+    "FakeClock",
+    "Fault",
+    "MemoryObserver",
+    "Reply",
+    "ScriptedEngine",
+    "counting_ids",
+    "in_thread",
+    "tool_call",
+]
 
 M = TypeVar("M")
 E = TypeVar("E", bound=SimulatedEngine)
@@ -33,7 +44,7 @@ E = TypeVar("E", bound=SimulatedEngine)
 
 @attrs.define(order=True)
 class _Alarm:
-    """A call that is to come; `cancel` takes it back."""
+    """A scheduled call; `cancel` removes its callback."""
 
     moment: float
     number: int
@@ -44,7 +55,8 @@ class _Alarm:
 
 
 class FakeClock:
-    """Time that moves only when it is told to. Serves wherever a `Clock` is taken, and as a SimulatedEngine's timer."""
+    """A clock that moves only by `advance`. It is a `Clock`, and a SimulatedEngine takes it as its timer. `now` is its monotonic
+    time at the start, `epoch` the same moment in seconds since the Unix epoch."""
 
     def __init__(self, now: float = 1000.0, epoch: float = 1_700_000_000.0) -> None:
         self._now = now
@@ -60,17 +72,17 @@ class FakeClock:
 
     @property
     def next_alarm(self) -> float | None:
-        """When somebody next wants to be woken, in monotonic seconds."""
+        """The monotonic time of the next scheduled call, None without one."""
         return min((alarm.moment for alarm in self._alarms if alarm.callback is not None), default=None)
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> _Alarm:
-        """Call `callback` when the clock is moved to `moment` or past it."""
+        """Schedule `callback` for when the clock reaches `moment`, in monotonic seconds."""
         alarm = _Alarm(moment, next(self._numbers), callback)
         heapq.heappush(self._alarms, alarm)
         return alarm
 
     def advance(self, seconds: float) -> None:
-        """Let time pass. Whoever wanted to be woken in between is, in order, each at its own moment."""
+        """Move the clock on. The calls scheduled for this time are made in order, each at its own moment."""
         end = self._now + seconds
         while self._alarms and self._alarms[0].moment <= end:
             alarm = heapq.heappop(self._alarms)
@@ -81,13 +93,13 @@ class FakeClock:
 
 
 def counting_ids(start: int = 1) -> IdSource:
-    """Ids that can be foreseen: "chatcmpl-1", "chatcmpl-2"; one count for all prefixes."""
+    """Ids that a test can foresee: "chatcmpl-1", "chatcmpl-2", ... All prefixes share one counter."""
     numbers = itertools.count(start)
     return lambda prefix: f"{prefix}{next(numbers)}"
 
 
 class MemoryObserver:
-    """Keeps the moments a gateway reports, the last `limit` of them."""
+    """An observer that keeps the last `limit` moments."""
 
     def __init__(self, limit: int = 10_000) -> None:
         self.moments: deque[Moment] = deque(maxlen=limit)
@@ -96,23 +108,32 @@ class MemoryObserver:
         self.moments.append(moment)
 
     def of(self, kind: type[M]) -> list[M]:
-        """Those of one kind, oldest first."""
+        """The kept moments of one class, oldest first."""
         return [moment for moment in self.moments if isinstance(moment, kind)]
 
 
 def tool_call(
-    name: str, arguments: Mapping[str, Any] | None = None, *, text: str = "", reasoning: str | None = None
+    name: str, arguments: Mapping[str, Json] | None = None, *, text: str = "", reasoning: str | None = None
 ) -> Reply:
-    """A reply that calls one tool, after some text or reasoning."""
+    """A reply that calls one tool, after `text` and `reasoning` if given."""
     return Reply(text=text, reasoning=reasoning, tool_calls=((name, dict(arguments or {})),))
 
 
-class ScriptedEngine(SimulatedEngine):
-    """An engine that says exactly what it is told.
+class EngineSettings(TypedDict, total=False):
+    """The keyword arguments of `ScriptedEngine`."""
 
-    Each of `says` answers one request, in turn, and the last one all that follow: a string, the pieces of one (each is sent as
-    a message of its own), or a `Reply`. `faults` happen to the requests in turn; None spares one. What else can be set is in
-    `config`, whose own replies and rules are replaced.
+    faults: Sequence[Fault | None]
+    config: SimulatorConfig | None
+    listen: str
+    timer: Timer | None
+
+
+class ScriptedEngine(SimulatedEngine):
+    """An engine with scripted answers.
+
+    Each of `says` answers one request, in order; the last one answers all further requests. It is a string, a sequence of pieces
+    (each is sent as one message), or a `Reply`. `faults` are applied to the requests in order; None means no fault. `config` has
+    everything else; its own replies and rules are replaced.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""A run of token ids that does not change, with room for the packed varints that were made of it once.
+"""An immutable sequence of token ids, which can keep its packed varints once they were made.
 
-A prompt seen before costs no re-encoding: the tokenizer cache keeps `TokenIds`, and `engines.wire.varints_of` keeps in it the
+A prompt seen before is not encoded again: the tokenizer cache keeps `TokenIds`, and `engines.wire.varints_of` keeps in it the
 packed varints that every protobuf dialect sends. Decides nothing; knows the standard library only. Level 0: the tokenizer
 makes these, the engines send them, and neither room knows the other.
 """
@@ -15,8 +15,8 @@ __all__ = ["TokenIds"]
 class TokenIds(Sequence[int]):
     """Immutable token ids, 4 bytes each.
 
-    `packed_varints` is the payload of a protobuf field `repeated uint32` that holds them, None until somebody asked for it.
-    `engines.wire.varints_of` alone sets it; ask there.
+    `packed_varints` is the payload of a protobuf field `repeated uint32` that holds them, None until it is made. Read it with
+    `engines.wire.varints_of`, which makes it.
     """
 
     __slots__ = ("_ids", "packed_varints")
@@ -65,7 +65,7 @@ class TokenIds(Sequence[int]):
 
     @property
     def nbytes(self) -> int:
-        """Memory held: the ids and, where they were made, the varints."""
+        """Bytes of memory of the ids and of the varints, if these were made."""
         return len(self._ids) * self._ids.itemsize + len(self.packed_varints or b"")
 
     def tolist(self) -> list[int]:

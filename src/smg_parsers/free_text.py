@@ -27,7 +27,7 @@ _BEGINNING, _STRING, _ESCAPE, _HEX, _VALUE, _AS_WRITTEN, _OVER = range(7)
 _HALF: Final = "\ufffd"
 
 
-def parameters(description: str | None = None) -> dict[str, object]:
+def parameters(description: str | None = None) -> dict[str, str | bool | list[str] | dict[str, dict[str, str]]]:
     """The JSON schema of the arguments; `description` tells the model which text the tool takes."""
     text = {"type": "string"} if description is None else {"type": "string", "description": description}
     return {"type": "object", "properties": {ARGUMENT: text}, "required": [ARGUMENT], "additionalProperties": False}

@@ -1,13 +1,13 @@
-"""What every dialect's decoder does alike: neighbours become one output, and what an engine may not send is called garbled.
+"""What the decoders of all dialects share: joining outputs, parsing messages, and the errors for what an engine may not send.
 
-Pure. Above: the codecs. Knows our records and the shape of a protobuf message, and no dialect.
+Pure. Above: the codecs. Knows our records and protobuf's framing, but no dialect.
 """
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from smg_core.engines.base import EngineOutput
 from smg_core.errors import EngineGarbled
@@ -23,10 +23,12 @@ __all__ = [
     "unknown_choice",
 ]
 
+M = TypeVar("M", bound=Message)
+
 
 def all_short(messages: Sequence[bytes], tag: int) -> bool:
-    """Whether each message is one whole field with this tag and a length of one byte, so that laying them end to end changes
-    no boundary. Protobuf then merges them, and merging joins repeated fields."""
+    """Whether each message is exactly one field with this tag and a one-byte length. Such messages can be concatenated and
+    parsed at once: protobuf merges them, and merging joins repeated fields."""
     for message in messages:  # noqa: SIM110 - a generator costs half as much again, and this runs for every token
         if message[0] != tag or message[1] != len(message) - 2:
             return False
@@ -34,7 +36,7 @@ def all_short(messages: Sequence[bytes], tag: int) -> bool:
 
 
 def join(outputs: list[EngineOutput], new: list[EngineOutput]) -> list[EngineOutput]:
-    """`outputs` with `new` behind them; neighbours of one choice become one output."""
+    """Append `new` to `outputs`; adjacent outputs of one choice become one. Changes and returns `outputs`, or returns `new`."""
     if not outputs:
         return new
     for output in new:
@@ -55,16 +57,16 @@ def join(outputs: list[EngineOutput], new: list[EngineOutput]) -> list[EngineOut
     return outputs
 
 
-def parse(kind: Any, message: bytes) -> Any:
-    """`message` as a protobuf message of class `kind`. Raises EngineGarbled."""
+def parse(kind: type[M], message: bytes) -> M:
+    """Parse `message` as a protobuf message of class `kind`. Raises EngineGarbled."""
     try:
         return kind.FromString(message)
     except DecodeError as error:
         raise garbled(error) from error
 
 
-def json_object(text: str) -> dict[str, Any]:
-    """An object in JSON text; empty when there is none. Raises EngineGarbled."""
+def json_object(text: str) -> dict[str, object]:
+    """Parse default sampling parameters, an object in JSON; {} for an empty text. Raises EngineGarbled."""
     if not text:
         return {}
     try:
@@ -77,20 +79,20 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def garbled(error: Exception) -> EngineGarbled:
-    """A message that cannot be read."""
+    """The error for a message that cannot be parsed."""
     return EngineGarbled("The engine sent a message that its protocol does not allow.", detail=str(error))
 
 
 def empty_response() -> EngineGarbled:
-    """A message that says nothing."""
+    """The error for a message with neither tokens nor an end."""
     return EngineGarbled("The engine sent an answer that is neither tokens nor an end.")
 
 
 def unknown_choice(index: int) -> EngineGarbled:
-    """A choice that was not asked for."""
+    """The error for a choice that was not asked for."""
     return EngineGarbled(f"The engine answered for choice {index}, which was not asked for.")
 
 
 def after_the_end(index: int) -> EngineGarbled:
-    """More of a choice that is complete."""
+    """The error for more output of a finished choice."""
     return EngineGarbled(f"The engine sent more for choice {index} after its end.")

@@ -12,7 +12,7 @@ after the last of them. All are plain calls on the event loop's thread and must 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 import attrs
 from msgspec import Struct
@@ -129,7 +129,7 @@ class ModelInfo:
     context_length: int = 0
     vocab_size: int = 0
     eos_token_ids: tuple[int, ...] = ()
-    default_sampling: Mapping[str, Any] = attrs.field(factory=dict)
+    default_sampling: Mapping[str, object] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -301,8 +301,8 @@ class IdsEngine(Engine, Protocol):
         timeout: float | None = None,
         connect_timeout: float | None = None,
     ) -> Call:
-        """Start one generation. `timeout` in seconds covers the whole call, `connect_timeout` getting a connection for it (None:
-        as the client was made). Raises what kept the request from being sent, in which case nothing is pushed."""
+        """Start one generation. `timeout` in seconds covers the whole call, `connect_timeout` getting a connection for it
+        (None: as the client was made). Raises what kept the request from being sent, in which case nothing is pushed."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""An engine that takes token ids: one codec on one transport (edge).
+"""`EngineClient`: an engine that takes token ids, made of one codec and one transport (edge).
 
-Waits for the network and decides nothing: what a message means is the codec's, how bytes travel the transport's. Above: the
-pipeline's driver streams through it, the monitor probes with it; both know it as `IdsEngine` and `Engine`.
+Waits for the network. What a message means is decided by the codec, how bytes travel by the transport. Above:
+pipeline.streaming generates through it, workers.monitor probes it; they know it as `IdsEngine` and `Engine`.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ T = TypeVar("T")
 _DEFAULTS = EnginesConfig()
 
 _UNSLICED = 16
-"""Tokens of one output that need no slices, whatever is told of each."""
+"""An output with at most this many tokens is never sliced, whatever its logprobs."""
 
 
 class EngineClient:
-    """`IdsEngine` over gRPC. `limits.question_timeout_s` bounds every call but Generate and the tokenizer's."""
+    """`IdsEngine` over gRPC. `limits.question_timeout_s` bounds every call except Generate and the tokenizer's."""
 
     def __init__(self, codec: Codec, transport: Transport, limits: EnginesConfig = _DEFAULTS) -> None:
         self.codec = codec
@@ -49,7 +49,7 @@ class EngineClient:
         self._limits = limits
 
     async def describe(self) -> tuple[ModelInfo, EngineFacts]:
-        """Its model and what it can be asked, from its own words where the dialect has them, else from the dialect's table."""
+        """The engine's model and facts. Facts that the dialect has no call for are those of the dialect's table."""
         info, facts = await self._ask(self.codec.model), self.codec.facts
         if self.codec.describes is not None:
             try:
@@ -70,7 +70,7 @@ class EngineClient:
         timeout: float | None = None,
         connect_timeout: float | None = None,
     ) -> Call:
-        """Start one generation; what its messages mean goes to `sink`."""
+        """Start one generation; its outputs are pushed into `sink`."""
         reader = Reader(self.codec.decoder(request), sink)
         message = self.codec.generate(request)
         started = await self.transport.start(
@@ -81,11 +81,12 @@ class EngineClient:
             timeout=timeout,
             connect_timeout=connect_timeout,
         )
-        reader.reads_from(started)
+        reader.attach(started)
         return reader
 
     async def abort(self, request_id: str) -> None:
-        """Tell the engine to forget a request, beside resetting its stream; an engine that is gone has forgotten it."""
+        """Tell the engine to drop a request, in addition to resetting its stream. Errors are ignored: an engine that is gone
+        has dropped it."""
         call = self.codec.abort(request_id)
         if call is None:
             return
@@ -95,11 +96,11 @@ class EngineClient:
             return
 
     async def health(self, timeout: float | None = None) -> bool:
-        """The engine's own verdict on itself."""
+        """Whether the engine says that it is healthy."""
         return await self._ask(self.codec.health, timeout)
 
     async def loads(self) -> Loads | None:
-        """Its load now; None when the dialect cannot ask, or the engine does not say."""
+        """Its present load; None when the dialect or the engine has no such call."""
         if self.codec.loads is None:
             return None
         try:
@@ -119,12 +120,12 @@ class EngineClient:
         return await self._ask(call, timeout)
 
     async def tokenizer(self) -> tuple[bytes, str] | None:
-        """The tokenizer's files as a zip archive of at most `limits.tokenizer_bytes`, and its sha256 as hex; None when the
-        dialect has no such call. The digest is checked."""
+        """The tokenizer's files as a zip archive of at most `limits.tokenizer_bytes`, and its sha256 as hex, which was
+        checked; None when the dialect has no such call."""
         pieces = self.codec.tokenizer
         if pieces is None:
             return None
-        gather = _Gather(pieces, self._limits.tokenizer_bytes)
+        gather = _ArchiveReceiver(pieces, self._limits.tokenizer_bytes)
         call = await self.transport.start(pieces.path, pieces.message, gather, timeout=self._limits.tokenizer_timeout_s)
         try:
             archive, digest = await gather.done
@@ -135,6 +136,7 @@ class EngineClient:
         return archive, digest
 
     async def close(self) -> None:
+        """Close the transport."""
         await self.transport.close()
 
     async def _ask(self, call: Unary[T], timeout: float | None = None) -> T:
@@ -143,7 +145,7 @@ class EngineClient:
 
 
 class Reader:
-    """One Generate call between transport and sink: decodes what is pushed, and is the `Call` that the sink's owner holds.
+    """One Generate call: the `Receiver` of the transport, the writer to the sink, and the `Call` that the sink's owner holds.
 
     A message that cannot be read, and a failure the engine sends in band, close the sink with that error and cancel the call;
     what the engine still sends is not passed on. More than a slice of tokens is passed on slice by slice, others having their
@@ -162,8 +164,8 @@ class Reader:
         self._end: tuple[SmgError | None] | None = None  # how the call ended, until the sink is told
         self._paused = False
 
-    def reads_from(self, call: Call) -> None:
-        """The transport's own call; a transport may push before it has returned it."""
+    def attach(self, call: Call) -> None:
+        """Take the transport's call, once `start` has returned it; messages may have been pushed before."""
         if self._over:
             call.cancel()
         else:
@@ -189,15 +191,15 @@ class Reader:
             self._sink.outputs(outputs)
         else:
             self._slices = slices(outputs)
-            self._pass_on()
+            self._push_next()
 
-    def _pass_on(self) -> None:
-        """The next slice, and what waits behind the last one."""
+    def _push_next(self) -> None:
+        """Push the next slice; after the last one, read the messages that came meanwhile."""
         if self._over or self._paused or self._slices is None:
             return
         group = next(self._slices, None)
         if group is not None:
-            asyncio.get_running_loop().call_soon(self._pass_on)
+            asyncio.get_running_loop().call_soon(self._push_next)
             self._sink.outputs(group)
             return
         self._slices = None
@@ -234,11 +236,11 @@ class Reader:
         if self._call is not None:
             self._call.resume()
         if self._slices is not None:
-            asyncio.get_running_loop().call_soon(self._pass_on)
+            asyncio.get_running_loop().call_soon(self._push_next)
 
 
-class _Gather:
-    """Collects the chunks of an archive."""
+class _ArchiveReceiver:
+    """Collects the chunks of a tokenizer's archive; `done` is the archive and its sha256, or the error."""
 
     def __init__(self, pieces: Unary[tuple[bytes, str]], limit: int) -> None:
         self.done: asyncio.Future[tuple[bytes, str]] = asyncio.get_running_loop().create_future()

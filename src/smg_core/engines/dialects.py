@@ -1,8 +1,7 @@
-"""The engine dialects: one row each, loaded when it is first asked for.
+"""The table of engine dialects, each loaded when it is first used.
 
-A row has factories, so that naming a dialect imports no protobuf and no numpy. Third parties add theirs through the entry point
-group `smg.engines`, whose objects are rows (`Dialect`) too. Pure: trying the dialects on an engine is done by whoever lets
-workers join.
+A row has factories, so that naming a dialect imports no protobuf and no numpy. An installed package can add a row (`Dialect`)
+through the entry point group `smg.engines`. Pure. Above: server.reaching, which tries the dialects on an engine.
 """
 
 from collections.abc import Callable
@@ -20,15 +19,14 @@ AUTO = "auto"
 
 @attrs.frozen
 class Dialect:
-    """One row. `codec` makes what puts requests and reads answers; `packing` what packs media, None where the dialect carries
-    none."""
+    """One row: `codec` makes the dialect's `Codec`, `packing` its `MediaPacking` (None: the dialect carries no media)."""
 
     codec: Callable[[], Codec]
     packing: Callable[[], MediaPacking] | None = None
 
 
 class UnknownDialect(LookupError):
-    """No dialect of that name, built in or installed; the message names those there are."""
+    """No dialect has that name; the message lists those that exist."""
 
 
 def _vllm() -> Codec:
@@ -63,8 +61,8 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def names() -> tuple[str, ...]:
-    """Every dialect there is, in the order in which an engine of unknown dialect is asked: built-in ones, then installed ones
-    by the alphabet."""
+    """The names of all dialects, in the order in which an engine of unknown dialect is asked: the built-in ones, then the
+    installed ones by name."""
     return (*DIALECTS, *sorted(set(_installed()) - set(DIALECTS)))
 
 

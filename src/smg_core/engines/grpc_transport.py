@@ -10,7 +10,6 @@ grpcio decides itself when to reconnect: after a refusal it fails calls at once 
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import grpc
 import grpc.aio
@@ -24,6 +23,8 @@ from smg_core.errors import EngineFailed, EngineGarbled, InternalError, SmgError
 
 __all__ = ["GrpcioTransport"]
 
+ChannelOption = tuple[str, str | int]
+
 _CLOSED = "The connection to the engine was closed."
 
 _DEFAULTS = EnginesConfig()
@@ -34,7 +35,7 @@ class _Call:
 
     __slots__ = ("_call", "_done", "_ended", "_receiver", "_resumed", "_task", "_transport")
 
-    def __init__(self, call: Any, receiver: Receiver, transport: "GrpcioTransport") -> None:
+    def __init__(self, call: grpc.aio.UnaryStreamCall, receiver: Receiver, transport: "GrpcioTransport") -> None:
         self._call = call
         self._receiver = receiver
         self._transport = transport
@@ -110,7 +111,7 @@ class GrpcioTransport:
         self._options = _options(self.target, limits, connect_timeout)
         self._limits = limits
         self._channel: grpc.aio.Channel | None = None
-        self._methods: dict[str, Any] = {}
+        self._methods: dict[str, grpc.aio.UnaryStreamMultiCallable] = {}
         self._calls: set[_Call] = set()
         self._closed = False
 
@@ -181,7 +182,7 @@ class GrpcioTransport:
     def _connected(self) -> bool:
         return self._channel is not None and self._channel.get_state() is grpc.ChannelConnectivity.READY
 
-    async def _method(self, path: str, metadata: Sequence[tuple[str, str]]) -> Any:
+    async def _method(self, path: str, metadata: Sequence[tuple[str, str]]) -> grpc.aio.UnaryStreamMultiCallable:
         if self._closed:
             raise WorkerGone(_CLOSED, detail=f"{self.target}: closed by us")
         if metadata:
@@ -204,13 +205,16 @@ class GrpcioTransport:
         return method
 
 
-def _channel(target: Target, credentials: Any, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
+def _channel(
+    target: Target, credentials: grpc.ChannelCredentials | None, options: Sequence[ChannelOption]
+) -> grpc.aio.Channel:
     if credentials is None:
         return grpc.aio.insecure_channel(target.address, options=options)
     return grpc.aio.secure_channel(target.address, credentials, options=options)
 
 
-def _credentials(tls: Tls) -> Any:
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    """Reads certificate files, so it blocks."""
     return grpc.ssl_channel_credentials(_bytes(tls.ca), _bytes(tls.key), _bytes(tls.cert))
 
 
@@ -218,9 +222,9 @@ def _bytes(material: bytes | Path | None) -> bytes | None:
     return material.read_bytes() if isinstance(material, Path) else material
 
 
-def _options(target: Target, limits: EnginesConfig, connect_timeout: float) -> list[tuple[str, Any]]:
+def _options(target: Target, limits: EnginesConfig, connect_timeout: float) -> list[ChannelOption]:
     # Not grpc.minimal_stack: it is faster, and leaves the bound on message sizes out.
-    options: list[tuple[str, Any]] = [
+    options: list[ChannelOption] = [
         ("grpc.enable_http_proxy", 0),
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.max_receive_message_length", limits.message_bytes),
@@ -236,7 +240,7 @@ def _options(target: Target, limits: EnginesConfig, connect_timeout: float) -> l
     return options
 
 
-def _number(code: Any) -> int:
+def _number(code: grpc.StatusCode | int) -> int:
     """A grpc.StatusCode, or the bare number grpcio gives for one it does not know."""
     return int(code.value[0]) if isinstance(code, grpc.StatusCode) else int(code)
 

@@ -1,7 +1,7 @@
-"""Cuts what an engine brought at once into slices that are quickly read.
+"""Cuts the outputs of one read into slices, so that reading a long answer does not block other requests.
 
-An engine that is not asked for a stream sends a choice in one message, however long it is; reading that in one go would keep all
-others waiting. Pure. Above: engines.client, which pushes a slice at a time.
+An engine that was not asked for a stream sends a whole choice in one message. Pure. Above: engines.client, which pushes one
+slice at a time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,11 @@ from smg_core.engines.base import EngineOutput
 __all__ = ["SLICE", "slices"]
 
 SLICE = 512
-"""Tokens that are read in one go, alternatives counted as halves: some milliseconds."""
+"""Tokens that are read in one go; an alternative of a token counts as half a token. Takes some milliseconds."""
 
 
 def slices(outputs: Sequence[EngineOutput], most: int = SLICE) -> Iterator[list[EngineOutput]]:
-    """`outputs` in their order, in groups that cost at most `most`; a token alone may cost more."""
+    """`outputs` in order, in groups that cost at most `most` each; a single token may cost more."""
     group: list[EngineOutput] = []
     left = most
     for output in outputs:
@@ -32,25 +32,29 @@ def slices(outputs: Sequence[EngineOutput], most: int = SLICE) -> Iterator[list[
 
 
 def _parts(output: EngineOutput, most: int) -> Iterator[tuple[EngineOutput, int]]:
-    """An output in parts of at most `most`, with what each costs: what is said of the choice before its tokens is in the first,
-    and what is said of it as a whole in the last."""
-    a_token = _cost_of_a_token(output)
-    size = max(1, most // a_token)
+    """Parts of an output that cost at most `most` each, with their costs. The first has the prompt's logprobs, the last the
+    finish reason and the final counts."""
+    token_cost = _token_cost(output)
+    size = max(1, most // token_cost)
     count = len(output.ids)
     if count <= size:
-        yield output, max(1, count * a_token)
+        yield output, max(1, count * token_cost)
         return
-    said = output.prompt_logprobs
+    prompt_logprobs = output.prompt_logprobs
     for start in range(0, count, size):
         end = start + size
-        shares = {"ids": output.ids[start:end], "logprobs": output.logprobs[start:end], "prompt_logprobs": said}
-        said = ()
+        shares = {
+            "ids": output.ids[start:end],
+            "logprobs": output.logprobs[start:end],
+            "prompt_logprobs": prompt_logprobs,
+        }
+        prompt_logprobs = ()
         if end >= count:
-            yield replace(output, **shares), a_token * (count - start)
+            yield replace(output, **shares), token_cost * (count - start)
         else:
             part = EngineOutput(output.index, prompt_tokens=output.prompt_tokens, cached_tokens=output.cached_tokens)
-            yield replace(part, **shares), a_token * size
+            yield replace(part, **shares), token_cost * size
 
 
-def _cost_of_a_token(output: EngineOutput) -> int:
+def _token_cost(output: EngineOutput) -> int:
     return 1 + len(output.logprobs[0].top) // 2 if output.logprobs else 1

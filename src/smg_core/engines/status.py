@@ -1,9 +1,8 @@
-"""What an engine's refusal means: gRPC statuses, HTTP statuses and HTTP/2 reset codes become our errors.
+"""Maps gRPC statuses, HTTP statuses and HTTP/2 reset codes of engines to our errors.
 
-Decides, in three tables, which class of `smg_core.errors` each becomes and what the client is told. The engine's own text
-may hold addresses, paths and stack traces, so it goes into `detail`, which only the operator sees; the exceptions are
-rejections (INVALID_ARGUMENT and its like), whose text is what the client needs to mend the request. Pure. Above: the
-transports. Source of the mappings: the gRPC project's statuscodes.md, http-grpc-status-mapping.md, PROTOCOL-HTTP2.md.
+Decides, in three tables, the class of `smg_core.errors` and the message for the client. The engine's own text may hold
+addresses, paths and stack traces, so it goes into `detail`, which only the operator sees. Pure. Above: the transports. Source
+of the mappings: the gRPC project's statuscodes.md, http-grpc-status-mapping.md, PROTOCOL-HTTP2.md.
 """
 
 from urllib.parse import unquote

@@ -1,13 +1,12 @@
-"""Where an engine listens and how it is to be trusted, read from one URL.
+"""What a worker's URL means: which kind of engine it names, its address, and the TLS settings.
 
-Decides what a worker URL means: which door of the engine it leads to, and for gRPC host, port, socket path, and the TLS material
-that goes with it. Pure: no name is resolved and no file is opened here. Above it: the transports, the worker registry,
-configuration. It knows no protocol beyond its name in the URL.
+Decides which door of the engine it leads to (`door`), and for gRPC host, port, socket path and TLS material. Pure: resolves no
+name and opens no file. Above: the transports, the worker registry, configuration.
 
     grpc://host:port            gRPC, plain HTTP/2       door "ids"
     grpcs://host:port           gRPC over TLS            door "ids"
     unix:///run/engine.sock     gRPC over a unix socket  door "ids"
-    http://host:port            an HTTP server           door "chat"; read by its own client, not by `Target`
+    http://host:port            an HTTP server           door "chat"; read by `openai.address`, not by `Target`
     https://host                an HTTP server over TLS  door "chat"
     http+unix:///run/http.sock  an HTTP server           door "chat"
 """
@@ -28,9 +27,9 @@ _PEM_MARK = "-----BEGIN"
 
 
 def door(url: str) -> Literal["ids", "chat"]:
-    """Which door of an engine a worker URL means: "ids" is gRPC, "chat" an HTTP server that speaks a chat API.
+    """The door of an engine that a worker URL names: "ids" is gRPC, "chat" an HTTP server with a chat API.
 
-    Raises ValueError for a scheme that is none of ours.
+    Raises ValueError for an unknown scheme.
     """
     scheme, mark, _ = url.partition("://")
     scheme = scheme.lower()
@@ -55,11 +54,11 @@ def _shown(value: "bytes | Path | None") -> str:
 
 @attrs.frozen
 class Tls:
-    """What a TLS connection is checked against and answers with.
+    """TLS settings of a connection to an engine.
 
-    `ca`: certificates that may sign the engine's (None: the system's). `cert` and `key`: the client's own, both or
-    neither. Each is a path or PEM bytes. `server_name` is expected in the engine's certificate instead of the host.
-    `insecure_skip_verify` accepts any certificate: encryption without knowing with whom.
+    `ca`: certificates of authorities that are trusted (None: the system's). `cert` and `key`: the client's own, both or
+    neither. Each is a path or PEM bytes. `server_name` must be in the engine's certificate instead of the host.
+    `insecure_skip_verify` accepts any certificate: the connection is encrypted, but the engine's identity is not checked.
     """
 
     ca: bytes | Path | None = attrs.field(default=None, converter=_material, repr=_shown)
@@ -125,7 +124,7 @@ class Target:
 
 
 def _named(url: str) -> str:
-    """How a message names a URL that nobody has looked for a password in yet."""
+    """A URL for an error message; one that may hold a password is not shown."""
     return "a worker URL with a user name or password" if "@" in url else f"worker URL {url!r}"
 
 

@@ -1,6 +1,6 @@
-"""Protobuf messages that hold tensors, framed so that the tensors are copied once.
+"""Protobuf messages with tensors in them, framed so that each tensor is copied only once.
 
-Above: the modules that put media into one dialect each. Below: `wire`. Knows no dialect.
+Above: the media modules of the dialects. Below: `wire`. Knows no dialect.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,15 @@ _LENGTH_DELIMITED = 2
 
 @attrs.frozen(eq=False)
 class MediaMessage:
-    """A serialized message in pieces; joined they are it. Tensors' pieces borrow the tensors' memory, so the only copy is the
-    one that joins the whole request."""
+    """A serialized message in pieces, in order. The pieces of tensors are views of their memory; it is copied when the
+    pieces of the whole request are joined."""
 
     pieces: tuple[Piece, ...] = attrs.field(repr=False)
     size: int
 
     @classmethod
     def of(cls, pieces: Sequence[Piece]) -> "MediaMessage":
+        """The message made of `pieces`."""
         return cls(tuple(pieces), sum(map(len, pieces)))
 
     def tagged(self, field: int) -> list[Piece]:
@@ -38,5 +39,5 @@ class MediaMessage:
 
 
 def head(field: int, size: int) -> bytes:
-    """What stands before `size` bytes of a length-delimited field."""
+    """The tag and length before a length-delimited field of `size` bytes."""
     return varint(field << 3 | _LENGTH_DELIMITED) + varint(size)

@@ -1,8 +1,8 @@
-"""What goes onto a protobuf wire: framing by hand for the one field that is worth it, and the ranges that numbers have there.
+"""Protobuf framing by hand for the one field where it pays, token ids, and checks of the ranges of numbers.
 
-A prompt's ids are packed once and sent by every dialect; upb does the packing, since it is forty times as fast as Python. A
-number that its field cannot hold is refused by name: `param` is its path in request.py ("sampling.top_k"). Pure. Above: the
-codecs. Knows varints and tags, and no message.
+A prompt's ids are packed once and used by every dialect; upb does the packing, forty times as fast as Python. A number that its
+field cannot hold is refused: `param` is its path in request.py ("sampling.top_k"). Pure. Above: the codecs. Knows varints and
+tags, but no message.
 """
 
 import math
@@ -35,9 +35,9 @@ def tagged(field: int, payload: bytes) -> bytes:
 
 
 def varints_of(ids: TokenIds) -> bytes:
-    """The packed varints of `ids`, without tag and length: the payload that is the same in every protobuf dialect.
+    """The packed varints of `ids`, without tag and length: the same payload in every dialect.
 
-    Made at most once for a prompt and kept with it, so that one the tokenizer cache knows is not packed again.
+    Made once and kept in `ids.packed_varints`, so that a prompt from the tokenizer cache is not packed again.
     """
     made = ids.packed_varints
     if made is None:
@@ -56,36 +56,36 @@ def _packed(ids: list[int]) -> bytes:
 
 
 def float32(param: str, value: float) -> float:
-    """`value`, if a float field can hold it. Raises InvalidRequest naming `param`, as do all below."""
+    """Return `value` if a float field can hold it. Raises InvalidRequest naming `param`, as do all functions below."""
     if not math.isfinite(value) or abs(value) > _LARGEST_FLOAT32:
         raise InvalidRequest(f"{_last(param)} must be a finite number.", param=param)
     return value
 
 
 def nonzero(param: str, value: float) -> float:
-    """`value`, if the wire does not take it for "not set". Raises UnsupportedParameter."""
+    """Return `value` unless the field would round it to 0, which means "not set". Raises UnsupportedParameter."""
     if abs(value) < _SMALLEST_FLOAT32:
-        told = f"{_last(param)}={value} cannot be asked of this engine; it must be above 0."
-        raise UnsupportedParameter(told, param=param)
+        message = f"{_last(param)}={value} cannot be asked of this engine; it must be above 0."
+        raise UnsupportedParameter(message, param=param)
     return float32(param, value)
 
 
 def uint32(param: str, value: int) -> int:
-    """`value`, if an unsigned 32-bit field can hold it."""
+    """Return `value` if an unsigned 32-bit field can hold it."""
     if not 0 <= value < _UINT32_END:
         raise InvalidRequest(f"{_last(param)} must be between 0 and {_UINT32_END - 1}, got {value}.", param=param)
     return value
 
 
 def positive(param: str, value: int) -> int:
-    """`value`, if it is at least 1."""
+    """Return `value` if it is at least 1."""
     if value < 1:
         raise InvalidRequest(f"{_last(param)} must be at least 1, got {value}.", param=param)
     return uint32(param, value)
 
 
 def int32(param: str, value: int) -> int:
-    """`value`, if a signed 32-bit field can hold it."""
+    """Return `value` if a signed 32-bit field can hold it."""
     if value not in _INT32:
         range_ = f"between {_INT32.start} and {_INT32.stop - 1}"
         raise UnsupportedParameter(f"{_last(param)} must be {range_} for this engine, got {value}.", param=param)

@@ -1,1 +1,7 @@
-"""What can be seen from outside: observers that turn reported moments into logs, metrics and traces."""
+"""Observers, which write the moments of `hooks` to the log, and the format of log lines. Exports nothing; import from
+the modules.
+
+- `logs` (edge): configures logging; the access log
+- `failures`: the log of engine failures
+- `repeats`: how often the same line may be logged
+"""

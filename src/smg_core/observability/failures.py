@@ -1,8 +1,7 @@
-"""Says in the log what engines fail with.
+"""The log of engine failures: an observer that every gateway has.
 
-An observer that every gateway has. An engine's own words are for the operator: they are written here and go nowhere else. The
-same failure of the same worker is written once a minute, with how often it came; the access log has each request. Above:
-server.runtime. Below: hooks.
+An engine's own error text is for the operator: it is written here and sent to nobody. The same failure of the same worker is
+logged once a minute, with the number of repetitions; the access log has every request. Above: server.inference. Below: hooks.
 """
 
 import logging
@@ -16,13 +15,13 @@ __all__ = ["FailureLog"]
 
 log = logging.getLogger("smg.failures")
 
-FINE = frozenset({"ok", "abandoned"})
+NOT_FAILED = frozenset({"ok", "abandoned"})
 _DEFAULTS = ObservabilityConfig()
-LONGEST = 2000  # characters of an engine's words
+LONGEST_DETAIL = 2000  # characters of an engine's text
 
 
 class FailureLog:
-    """Writes one line for each engine call that failed, and for each request that failed with a detail before it had one."""
+    """Logs each engine call that failed, and each request that failed with a `detail` before any engine was called."""
 
     __slots__ = ("_clock", "_repeats")
 
@@ -32,7 +31,7 @@ class FailureLog:
 
     def report(self, moment: Moment) -> None:
         if isinstance(moment, AttemptEnded):
-            if moment.outcome not in FINE:
+            if moment.outcome not in NOT_FAILED:
                 self._write(moment.worker, moment.outcome, moment.detail, moment.request_id, moment.client_id)
         elif isinstance(moment, RequestFinished) and moment.detail and not moment.attempts and moment.status >= 500:
             self._write("", moment.outcome, moment.detail, moment.request_id, moment.client_id)
@@ -43,7 +42,7 @@ class FailureLog:
             return
         log.warning(
             "%s: worker=%s request=%s client_request=%s repeated=%d detail=%s",
-            *(outcome, worker or "none", request_id, client_id or "none", again, detail[:LONGEST] or "none"),
+            *(outcome, worker or "none", request_id, client_id or "none", again, detail[:LONGEST_DETAIL] or "none"),
             extra={
                 "fields": {
                     "outcome": outcome,
@@ -51,7 +50,7 @@ class FailureLog:
                     "request_id": request_id,
                     "client_request_id": client_id,
                     "repeated": again,
-                    "detail": detail[:LONGEST],
+                    "detail": detail[:LONGEST_DETAIL],
                 }
             },
         )

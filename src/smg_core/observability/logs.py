@@ -1,7 +1,7 @@
-"""Log lines for people or machines, and the access log (edge: it configures logging).
+"""Log lines as text or JSON, and the access log (edge: it configures logging).
 
-A library does not own logging: nothing here runs unless the reference app, or a user, calls it. Lines never hold prompts,
-answers or headers. What a client sent is never a line's beginning or end: control characters are written as escapes.
+The library never configures logging by itself: `smg-gateway serve`, or a user, calls `configure`. Lines never hold prompts,
+answers or headers. Text from a client cannot start a new line: control characters are escaped.
 """
 
 import logging
@@ -18,19 +18,19 @@ __all__ = ["AccessLog", "configure"]
 
 log = logging.getLogger("smg.access")
 
-LONGEST = 256  # characters of one word of a client's
+LONGEST_WORD = 256  # characters of one text from a client
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 _ONE_WORD = re.compile(r"[!#-<>-~]+")  # printable ASCII but space, quote and equals sign
 
 
 def _plain(text: str) -> str:
-    """`text` on one line: control characters, and what changes the direction of a line, as escapes."""
+    """`text` with control characters, and those that change the direction of writing, as escapes."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class _TextFormatter(logging.Formatter):
-    """One line, and below it the trace of an exception."""
+    """One line for each record, and the traceback of an exception below it."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
         record.message = _plain(record.message)
@@ -38,7 +38,7 @@ class _TextFormatter(logging.Formatter):
 
 
 class _JsonFormatter(logging.Formatter):
-    """One JSON object a line. A record's `fields` are members of it; then there is no message to take apart."""
+    """One JSON object per line. A record with `fields` has these as members, in place of the message."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -81,7 +81,7 @@ class AccessLog:
 
 
 def _fields(ended: ExchangeEnded) -> dict[str, object]:
-    """What there is to say of one request, in the order in which it is written."""
+    """The fields of one line, in order."""
     fields: dict[str, object] = {
         "peer": ended.peer,
         "method": _cut(ended.method),
@@ -110,11 +110,11 @@ def _fields(ended: ExchangeEnded) -> dict[str, object]:
 
 
 def _cut(text: str) -> str:
-    """As much of a client's words as a line has room for."""
-    return text[:LONGEST].encode("utf-8", "replace").decode()
+    """At most `LONGEST_WORD` characters of a text from a client."""
+    return text[:LONGEST_WORD].encode("utf-8", "replace").decode()
 
 
 def _word(value: object) -> str:
-    """A value between `=` and a space: quoted where it would not be one word."""
+    """A value as it stands after `=`: quoted if it is not one word."""
     text = "-" if value is None or value == "" else str(value)
     return text if _ONE_WORD.fullmatch(text) else _plain(msgspec.json.encode(text).decode())

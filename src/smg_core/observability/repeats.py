@@ -1,6 +1,6 @@
-"""What comes again and again is told once a while, with how often.
+"""Limits how often the same thing is logged, and counts the repetitions in between.
 
-Pure: the time is an argument. Above: whoever logs failures.
+Pure: the time is an argument. Above: the failure log. Below: nothing.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ __all__ = ["Repeats"]
 
 
 class Repeats:
-    """Remembers what was told within the last `window` seconds, of at most `most` things; the oldest are forgotten first."""
+    """Remembers at most `most` things that were logged within the last `window` seconds; the oldest are dropped first."""
 
     def __init__(self, window: float, most: int) -> None:
         self._window = window
@@ -18,7 +18,8 @@ class Repeats:
         self._seen: OrderedDict[Hashable, tuple[float, int]] = OrderedDict()
 
     def note(self, what: Hashable, now: float) -> int | None:
-        """None when `what` was told a short while ago and only counts; else how often that was so since it was told."""
+        """None when `what` was logged within the window and is only counted. Else it must be logged now: the number of
+        repetitions since it was last logged."""
         told, again = self._seen.get(what, (now - self._window, 0))
         if now - told < self._window:
             self._seen[what] = told, again + 1

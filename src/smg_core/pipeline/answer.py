@@ -21,11 +21,11 @@ bytes the engine's stream is paused until the client has caught up.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from smg_core.errors import SmgError
 from smg_core.events import NO_USAGE, Cancelled, Done, Event, Failed, Finished, Started, Usage
-from smg_core.pipeline.attempt import Attempt
+from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
 
 __all__ = ["Answer", "StreamedAnswer", "WholeAnswer", "Write", "WriteNow"]
@@ -38,7 +38,7 @@ WriteNow = Callable[[bytes], bool]
 
 
 async def _nowhere(data: bytes, last: bool) -> None:
-    """Where an answer that was released writes."""
+    """The `write` of an answer after `release`: does nothing."""
 
 
 class Answer:
@@ -64,14 +64,14 @@ class Answer:
         self._calls = 0
         self._model = model
         self._write = write
-        self._attempt: Attempt[Any] | None = None
+        self._attempt: AnyAttempt | None = None
         self._spent: Usage | None = None
         self._started = False
         self._waiter: asyncio.Future[None] | None = None
 
     def release(self) -> None:
-        """Let go of the client and of the attempt, at the very end: what a large request took is then free at once, and not when
-        circles of objects are next looked for."""
+        """Drop the references to client and attempt, once the request is over: the memory of a large request is then free at
+        once, without waiting for the garbage collector to find reference cycles."""
         self._write = _nowhere
         self._attempt = None
 
@@ -98,7 +98,7 @@ class Answer:
 
     # -------------------------------------------------------------------------------------- driven by the request
 
-    def begin(self, attempt: Attempt[Any]) -> None:
+    def begin(self, attempt: AnyAttempt) -> None:
         """`attempt` is the one to bring events from now on. What an earlier one that failed has brought is dropped while that is
         possible; it stays where `attempt` goes on with the same reader, and where the client has seen some of it."""
         if self.state not in ("open", "committed"):
@@ -111,8 +111,8 @@ class Answer:
             return
         self._settle(before)
 
-    def _settle(self, attempt: Attempt[Any]) -> None:
-        """The turn that `attempt` was of is part of the response."""
+    def _settle(self, attempt: AnyAttempt) -> None:
+        """Make the turn of `attempt` a part of the response: count its calls and tokens, close its open blocks."""
         if attempt.state == "failed" and (events := attempt.reader.cut()):
             self._keep(events)
         self._calls = attempt.reader.next_call
@@ -120,18 +120,18 @@ class Answer:
         self._spent = usage if self._spent is None else self._spent + usage
 
     def _rewind(self) -> None:
-        """Drop what the turn under way has brought."""
+        """Drop the events of the turn under way."""
         raise AssertionError("a subclass rewinds")
 
     def _keep(self, events: Sequence[Event]) -> None:
         raise AssertionError("a subclass encodes events")
 
-    async def carry(self, attempt: Attempt[Any]) -> None:
-        """Return when `attempt` is over, having written what it brought as far as that is to leave at once."""
+    async def carry(self, attempt: AnyAttempt) -> None:
+        """Wait until `attempt` is over; a streamed answer writes its events meanwhile."""
         raise AssertionError("a subclass carries")
 
     async def flush(self) -> None:
-        """Write what waits and will not be taken back, before something that takes time."""
+        """Write what is buffered and can no longer be dropped. The driver calls it before each step that may take time."""
 
     async def finish(self, finishes: Sequence[Finished] = ()) -> None:
         """End the response, complete. `finishes` are the ends of choices that have not passed through `take`."""
@@ -226,7 +226,7 @@ class StreamedAnswer(Answer):
         self._buffer: list[bytes] = [self._encoder.start()]
         self.unwritten = 0
 
-    def _settle(self, attempt: Attempt[Any]) -> None:
+    def _settle(self, attempt: AnyAttempt) -> None:
         super()._settle(attempt)
         self._earlier += self._current
         self._current = []
@@ -246,7 +246,7 @@ class StreamedAnswer(Answer):
             self._buffer.append(data)
             self.unwritten += len(data)
 
-    async def carry(self, attempt: Attempt[Any]) -> None:
+    async def carry(self, attempt: AnyAttempt) -> None:
         while not attempt.over:
             if self.unwritten:
                 await self._write_out(last=False)
@@ -328,7 +328,7 @@ class WholeAnswer(Answer):
     def content_type(self) -> str:
         return self._encoder.content_type
 
-    def _settle(self, attempt: Attempt[Any]) -> None:
+    def _settle(self, attempt: AnyAttempt) -> None:
         super()._settle(attempt)
         self._settled, self._settled_started = self._encoder.fork(), self._started
 
@@ -339,7 +339,7 @@ class WholeAnswer(Answer):
     def _keep(self, events: Sequence[Event]) -> None:
         self._encoder.add(events)
 
-    async def carry(self, attempt: Attempt[Any]) -> None:
+    async def carry(self, attempt: AnyAttempt) -> None:
         while not attempt.over:
             await self._wait()
 

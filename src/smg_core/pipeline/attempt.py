@@ -20,15 +20,14 @@ engine call. Below: the readers. Knows no wire and no API.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Never, Protocol, TypeVar
 
 from smg_core.engines.base import Call
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Finished, Usage
 
-__all__ = ["Attempt", "Reader", "Receiver"]
+__all__ = ["AnyAttempt", "AnyReader", "Attempt", "Reader", "Receiver"]
 
-Item = TypeVar("Item")
 Pushed = TypeVar("Pushed", contravariant=True)
 
 
@@ -85,7 +84,7 @@ class Receiver(Protocol):
         ...
 
 
-class Attempt(Generic[Item]):
+class Attempt(Generic[Pushed]):
     """`on_first` is called once, when the first events come. `tells_stops` says that the engine was given all that ends the
     turn, so that it ends by itself where we end it. `pushes` counts what the engine has brought, `paused`
     says that it is held back. `on_end` is called when somebody ends it (`end`); it is set while the call is being started, which
@@ -108,7 +107,7 @@ class Attempt(Generic[Item]):
 
     def __init__(
         self,
-        reader: Reader[Item],
+        reader: Reader[Pushed],
         receiver: Receiver,
         *,
         on_first: Callable[[], None] | None = None,
@@ -129,7 +128,7 @@ class Attempt(Generic[Item]):
 
     # ---------------------------------------------------------------------------------------- pushed by the engine
 
-    def outputs(self, outputs: Sequence[Item]) -> None:
+    def outputs(self, outputs: Sequence[Pushed]) -> None:
         """What one read of the engine's stream brought."""
         if self.state != "running":
             return
@@ -216,3 +215,10 @@ class Attempt(Generic[Item]):
             return False
         call.cancel()
         return self.state != "complete" or not self._tells_stops
+
+
+AnyReader = Reader[Never]
+"""A reader, whatever it is fed with."""
+
+AnyAttempt = Attempt[Never]
+"""An attempt, whatever its engine brings: outputs of token ids, or events."""

@@ -5,12 +5,12 @@ the same request with functions of one string. How the text is taken out of the 
 Pure. Above: prepare, reading, fit. Below: the vocabulary.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import JsonObject
 from smg_core.request import (
     CustomTool,
     FunctionTool,
@@ -59,20 +59,24 @@ def _check_pattern(tool: CustomTool, place: int) -> None:
         raise InvalidRequest(f"Invalid 'tools[{place}].grammar': {error}.", param=f"tools[{place}].grammar") from error
 
 
-def described(tool: FunctionTool | CustomTool) -> dict[str, Any]:
+def described(tool: FunctionTool | CustomTool) -> JsonObject:
     """The tool in Chat Completions' words, which parsers and constraints read."""
     if isinstance(tool, FunctionTool):
-        function = {"name": tool.name, "parameters": tool.parameters or {}, "strict": tool.strict is True}
+        function: JsonObject = {"name": tool.name, "parameters": tool.parameters or {}, "strict": tool.strict is True}
         return {"type": "function", "function": function}
-    grammar = {"syntax": tool.syntax, "definition": tool.grammar}
-    form = {} if tool.grammar is None else {"format": {"type": "grammar", "grammar": grammar}}
-    return {"type": "custom", "custom": {"name": tool.name, **form}}
+    custom: JsonObject = {"name": tool.name}
+    if tool.grammar is not None:
+        grammar: JsonObject = {"syntax": tool.syntax, "definition": tool.grammar}
+        custom["format"] = {"type": "grammar", "grammar": grammar}
+    return {"type": "custom", "custom": custom}
 
 
-def without_format(described: dict[str, Any]) -> dict[str, Any]:
+def without_format(described: JsonObject) -> JsonObject:
     """A tool as it is described, without what its free text is to be like."""
-    custom = described.get("custom", {})
-    return described if "format" not in custom else {"type": "custom", "custom": {"name": custom["name"]}}
+    custom = described.get("custom")
+    if not isinstance(custom, Mapping) or "format" not in custom:
+        return described
+    return {"type": "custom", "custom": {"name": custom["name"]}}
 
 
 def as_functions(request: GenerationRequest) -> GenerationRequest:

@@ -16,7 +16,7 @@ import attrs
 from smg_core.clock import CallLater, Clock, Handle, SystemClock
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.pipeline.answer import Answer
-from smg_core.pipeline.steps import Finish, Flow, Step
+from smg_core.pipeline.steps import Finish, Flow, Step, Wait
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 
@@ -37,7 +37,7 @@ def loop_call_later(seconds: float, callback: Callable[[], None]) -> Handle:
 @attrs.define(eq=False)
 class Run:
     """One request under way, as performers see it. `trace` has what happened so far, `timeouts` how long each part may take.
-    `interrupted` says why the task was cancelled, None when it is not known here: then the cancellation goes its way. `calls`
+    `interrupted` says why the task was cancelled, None when that is not known here: then CancelledError is raised on. `calls`
     counts the calls of engines."""
 
     answer: Answer
@@ -56,7 +56,7 @@ async def finish(step: Finish, run: Run) -> None:
     await run.answer.finish(step.turn.finishes if step.turn.held else ())
 
 
-async def wait(step: Any, run: Run) -> None:
+async def wait(step: Wait, run: Run) -> None:
     """The performer of `Wait`."""
     await asyncio.sleep(step.seconds)
 
@@ -89,7 +89,7 @@ class Driver:
 
     def __init__(
         self,
-        performers: Mapping[type[Step[Any]], Performer],
+        performers: Mapping[type[Step[object]], Performer],
         *,
         clock: Clock | None = None,
         call_later: CallLater = loop_call_later,
@@ -147,7 +147,7 @@ def _reason(run: Run, deadline: _Deadline | None) -> SmgError | None:
 
 
 def _take_back_cancellation() -> None:
-    """The task goes on: it is not to be thought cancelled by the time-outs it waits in."""
+    """Undo the task's cancellation, since it goes on: time-outs around it would else take it for cancelled."""
     task = asyncio.current_task()
     if task is not None:
         task.uncancel()

@@ -11,22 +11,23 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from smg_core.tokenizer.base import GivenUp
 
 __all__ = ["FairExecutor", "GivenUp"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 _SETTLED_S = 1.0
 
 
-class _Work(Generic[T]):
+class _Work(Generic[T_co]):
     """A piece of work, and who waits for it."""
 
     __slots__ = ("abandoned", "call", "caller", "done", "large")
 
-    def __init__(self, call: Callable[[GivenUp], T], caller: str, large: bool, done: "asyncio.Future[T]") -> None:
+    def __init__(self, call: Callable[[GivenUp], T_co], caller: str, large: bool, done: "asyncio.Future[T_co]") -> None:
         self.call = call
         self.caller = caller
         self.large = large
@@ -36,7 +37,7 @@ class _Work(Generic[T]):
     def given_up(self) -> bool:
         return self.abandoned
 
-    def run(self) -> T:
+    def run(self) -> T_co:
         """In a thread."""
         return self.call(self.given_up)
 
@@ -45,16 +46,16 @@ class _Lane:
     """What waits, by caller; the caller whose turn is next stands first."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[str, deque[_Work[Any]]] = OrderedDict()
+        self._waiting: OrderedDict[str, deque[_Work[object]]] = OrderedDict()
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def add(self, work: _Work[Any]) -> None:
+    def add(self, work: _Work[object]) -> None:
         self._waiting.setdefault(work.caller, deque()).append(work)
 
-    def take(self) -> _Work[Any] | None:
-        """The next piece; its caller goes to the end of the queue."""
+    def take(self) -> _Work[object] | None:
+        """Remove and return the next piece; its caller goes to the end of the queue."""
         if not self._waiting:
             return None
         caller, pieces = self._waiting.popitem(last=False)
@@ -63,7 +64,7 @@ class _Lane:
             self._waiting[caller] = pieces
         return work
 
-    def remove(self, work: _Work[Any]) -> None:
+    def remove(self, work: _Work[object]) -> None:
         """Forget a piece that nobody waits for, if it is still here."""
         pieces = self._waiting.get(work.caller)
         if pieces is not None and work in pieces:
@@ -94,7 +95,8 @@ class FairExecutor:
         return sum(map(len, self._lanes.values()))
 
     async def run(self, call: Callable[[GivenUp], T], *, size: int, caller: str = "") -> T:
-        """What `call` returns, or raises, in a thread. Who is cancelled here gives the work up."""
+        """What `call` returns, or raises, in a thread. Cancelling this call gives the work up:
+        it is never begun, or told by `given_up`."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         work = _Work(call, caller, size > self._large, done)
         self._lanes[work.large].add(work)
@@ -106,7 +108,7 @@ class FairExecutor:
             self._lanes[work.large].remove(work)
             raise
         finally:
-            # An error's traceback holds this frame: what the work needed must not live on in a circle of the two.
+            # An error's traceback holds this frame: without this, the work's data would live on in a reference cycle.
             del done, work, call
 
     def close(self) -> None:
@@ -127,7 +129,7 @@ class FairExecutor:
             future = self._pool.submit(work.run)
             future.add_done_callback(lambda ended, work=work, loop=loop: _tell(loop, self._ended, work, ended))  # type: ignore[misc]
 
-    def _next(self) -> _Work[Any] | None:
+    def _next(self) -> _Work[object] | None:
         """Large work first while none is under way, so that it gets its turn; then small work; then more large work while it
         leaves a thread free."""
         small, large = self._lanes[False], self._lanes[True]
@@ -137,7 +139,7 @@ class FairExecutor:
             return work
         return large.take() if self._running[True] < self._threads - 1 else None
 
-    def _ended(self, work: _Work[Any], ended: "Future[Any]") -> None:
+    def _ended(self, work: _Work[object], ended: "Future[object]") -> None:
         """On the event loop: a thread is free."""
         self._running[work.large] -= 1
         if not work.done.done() and not ended.cancelled():
@@ -164,7 +166,7 @@ class FairExecutor:
             self._pool.submit(call)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: Any) -> None:
+def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: object) -> None:
     """Call on the event loop, which may be closed by the time that a thread ends."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(call, *arguments)

@@ -9,7 +9,6 @@ refuses is no candidate (pipeline.selecting). Below: reading, formats. Knows no 
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -148,7 +147,7 @@ def _has_custom(request: GenerationRequest) -> bool:
 def _sampling(prompted: Prompted, facts: EngineFacts) -> tuple[Sampling, int]:
     """The sampling as the engine is told it, and how many choices each of the engine's stands for."""
     asked, defaults = prompted.request.sampling, prompted.model.default_sampling
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     context = facts.context_length or prompted.model.context_length
     if asked.max_tokens is None and context:
         changes["max_tokens"] = context - len(prompted.ids)

@@ -5,13 +5,14 @@ that is not one is the client's error, before any worker is asked. An answer who
 checked.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import NoReturn, Protocol
 
 import msgspec
 
 from smg_core.engines.base import Constraint
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import Json
 from smg_core.pipeline.schema_work import over_steps
 from smg_core.request import (
     ChoiceFormat,
@@ -34,6 +35,21 @@ _MOST_STEPS = 20_000
 """Steps of holding an answer to its schema, on the event loop: some ten milliseconds. What would take more is not checked."""
 _QUICKLY_CHECKED = 1 << 20
 """A schema without references looks at each value once with each of its parts: below this product there are few of both."""
+
+
+class Fault(Protocol):
+    """One place where a value breaks its schema."""
+
+    @property
+    def message(self) -> str: ...
+
+
+class Validator(Protocol):
+    """A compiled JSON schema."""
+
+    def iter_errors(self, value: Json, /) -> Iterator[Fault]:
+        """What is wrong with `value`; nothing where it conforms."""
+        ...
 
 
 def light(asked: ResponseFormat) -> bool:
@@ -85,16 +101,17 @@ def output_check(asked: ResponseFormat) -> Callable[[str], str | None] | None:
     return None
 
 
-def compiled(schema: Mapping[str, Any], of: str, param: str) -> Any:
+def compiled(schema: Mapping[str, Json], of: str, param: str) -> Validator:
     """A validator for a schema of the client's. Raises InvalidRequest naming `of` and `param` when it is no schema."""
     import jsonschema_rs  # 3 MiB that a gateway without structured output does not need
 
     try:
-        return jsonschema_rs.validator_for(
+        validator: Validator = jsonschema_rs.validator_for(
             dict(schema), retriever=_refuse_reference, pattern_options=jsonschema_rs.RegexOptions()
         )
     except ValueError as error:
         raise InvalidRequest(f"Invalid schema for {of}: {str(error).partition(chr(10))[0]}", param=param) from error
+    return validator
 
 
 def _conforms_to(asked: SchemaFormat) -> Callable[[str], str | None]:
@@ -115,7 +132,7 @@ def _conforms_to(asked: SchemaFormat) -> Callable[[str], str | None]:
     return check
 
 
-def _refuse_reference(uri: str) -> Any:
+def _refuse_reference(uri: str) -> NoReturn:
     raise ValueError(f"the schema refers to {uri}, and nothing is fetched for a schema")
 
 

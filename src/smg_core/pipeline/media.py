@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from smg_core.engines.base import EngineFacts, Pixels
+from smg_core.engines.base import EngineFacts, Pixels, RequestMedia
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Audio, File, Image, MediaSource, Message, Part, ToolResult, Video
 from smg_core.tokens import TokenIds
@@ -62,7 +62,7 @@ class Loan(Protocol):
     """Tensors that one worker's engine can read where they lie. `inputs` takes their place in `EngineRequest.multimodal`."""
 
     @property
-    def inputs(self) -> Any: ...
+    def inputs(self) -> RequestMedia: ...
 
     def release(self) -> None:
         """The call is over, however it ended. May be called again."""
@@ -90,11 +90,11 @@ class MediaService(Protocol):
         """Expand the prompt's placeholders for `loaded`."""
         ...
 
-    async def pack(self, features: Any, facts: EngineFacts) -> Any:
+    async def pack(self, features: Any, facts: EngineFacts) -> RequestMedia:
         """`features` as engines of these facts take them: what goes into `EngineRequest.multimodal`."""
         ...
 
-    async def lend(self, inputs: Any, facts: EngineFacts) -> Loan | None:
+    async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> Loan | None:
         """`inputs` for an engine that sees the shared memory of this host; None where they are to be sent as they are."""
         ...
 
@@ -162,7 +162,7 @@ def refuse_mixture(items: Sequence[MediaItem], together: frozenset[str]) -> None
         )
 
 
-def suggests_media(config: Mapping[str, Any], files: Sequence[str]) -> bool:
+def suggests_media(config: Mapping[str, object], files: Sequence[str]) -> bool:
     """Whether a model's config.json and the names of its folder's files let one expect that it takes media. Cheap, so that a
     text model costs nothing; whether it really does is the service's question."""
     return not _FILES.isdisjoint(files) or any(word in key for key in config for word in _SECTIONS)

@@ -6,11 +6,9 @@ is noticed at half its bound more at the latest. Pure: what calls back later is 
 watches each call. Below: attempt.
 """
 
-from typing import Any
-
 from smg_core.clock import CallLater
 from smg_core.errors import EngineStalled
-from smg_core.pipeline.attempt import Attempt
+from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.pipeline.timeouts import Timeouts
 
 __all__ = ["Watch"]
@@ -22,14 +20,14 @@ class Watch:
 
     __slots__ = ("_attempt", "_between", "_call_later", "_first", "_handle", "_idle", "_look", "_seen")
 
-    def __init__(self, attempt: Attempt[Any], timeouts: Timeouts, call_later: CallLater) -> None:
+    def __init__(self, attempt: AnyAttempt, timeouts: Timeouts, call_later: CallLater) -> None:
         self._attempt = attempt
         self._first, self._between = timeouts.first_token, timeouts.token
         self._call_later = call_later
         self._seen = 0
         self._idle = 0.0
         self._look = self._next()
-        self._handle = None if self._look is None else call_later(self._look, self._looks)
+        self._handle = None if self._look is None else call_later(self._look, self._check)
 
     def _next(self) -> float | None:
         """Seconds until the next look. A first token may come, and then stay alone, long before its own bound."""
@@ -39,7 +37,7 @@ class Watch:
         left = self._first - self._idle
         return left if half is None else min(left, half)
 
-    def _looks(self) -> None:
+    def _check(self) -> None:
         attempt = self._attempt
         if attempt.over or self._look is None:
             return
@@ -56,7 +54,7 @@ class Watch:
             return
         self._look = self._next()
         if self._look is not None:
-            self._handle = self._call_later(self._look, self._looks)
+            self._handle = self._call_later(self._look, self._check)
 
     def stop(self) -> None:
         """Look no more."""

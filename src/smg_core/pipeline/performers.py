@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -33,7 +32,7 @@ class Performers:
     clock: Clock
     call_later: CallLater
 
-    def rows(self) -> dict[type[Step[Any]], Performer]:
+    def rows(self) -> dict[type[Step[object]], Performer]:
         """Kind of step to performer."""
         return {
             Prepare: self.preparing,

@@ -88,7 +88,7 @@ def refuse_long_prompt(prompt: Prompt, request: GenerationRequest, model: Served
 def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
     """The prompt's text, or the ids where the client sent ids. Raises TemplateFailed and InvalidRequest."""
     if request.prompt is not None:
-        return Prompt((request.prompt,)) if isinstance(request.prompt, str) else _own_ids(request.prompt, model)
+        return Prompt((request.prompt,)) if isinstance(request.prompt, str) else _checked_ids(request.prompt, model)
     if model.template is None:
         raise InvalidRequest(f"The model '{model.name}' has no chat template.", param="messages")
     return model.template.render(
@@ -106,7 +106,7 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
 
 def offered(request: GenerationRequest) -> Sequence[Tool]:
     """The tools that the model is told of: none where it may call none, and only those it may call where it may call any of
-    some. What must be called is the affair of a constraint, and the prompt stays as it is."""
+    some. A choice that must be kept does not change the prompt: the engine's constraint keeps it."""
     choice = request.tool_choice
     if choice.mode == "auto" and choice.names:
         return [tool for tool in request.tools if not isinstance(tool, HostedTool) and tool.key in choice.names]
@@ -194,7 +194,7 @@ def _refuse_large_answer(request: GenerationRequest, model: ServedModel, length:
     )
 
 
-def _own_ids(prompt: Sequence[int], model: ServedModel) -> TokenIds:
+def _checked_ids(prompt: Sequence[int], model: ServedModel) -> TokenIds:
     size = model.vocab_size
     if any(not 0 <= each < size for each in prompt):
         raise InvalidRequest(f"Token ids must be between 0 and {size - 1}.", param="prompt")

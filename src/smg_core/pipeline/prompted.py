@@ -5,11 +5,11 @@ engine's facts, so that a retry on a like worker makes nothing anew. Above: step
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from smg_core.engines.base import EngineFacts
+from smg_core.engines.base import EngineFacts, RequestMedia
 from smg_core.errors import SmgError
 from smg_core.pipeline.media import MediaItem, PlacedMedia
 from smg_core.pipeline.served import ServedModel
@@ -38,7 +38,7 @@ class Prompted(Struct, frozen=True, eq=False):
     items: tuple[MediaItem, ...] = ()
     media: PlacedMedia | None = None
     fits: "list[tuple[EngineFacts, Fit | SmgError]]" = []
-    packed: dict[EngineFacts, Any] = {}
+    packed: dict[EngineFacts, RequestMedia] = {}
 
     @property
     def media_keys(self) -> Sequence[int] | None:

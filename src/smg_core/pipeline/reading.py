@@ -6,12 +6,12 @@ tools) becomes the engine's constraint, or is refused by name where the engine h
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import attrs
 
 from smg_core.engines.base import Constraint, EngineFacts
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.custom_tools import described, without_format
 from smg_core.pipeline.formats import compiled
 from smg_core.pipeline.output import OutputParser
@@ -95,11 +95,11 @@ def _family(request: GenerationRequest, model: ServedModel) -> Family | None:
 
 
 def _constraint(
-    request: GenerationRequest, family: Family, tools: list[dict[str, Any]], thinking: bool, facts: EngineFacts
+    request: GenerationRequest, family: Family, tools: list[JsonObject], thinking: bool, facts: EngineFacts
 ) -> tuple[Constraint | None, Family]:
     """The constraint that the tools ask for, and the family that reads what comes of it."""
     try:
-        found = _held(request, family, tools, thinking, facts)
+        found = _tool_constraint(request, family, tools, thinking, facts)
     except ConstraintUnsupported as error:
         raise UnsupportedParameter(f"{error}.", param="tool_choice") from error
     except ConstraintError as error:
@@ -113,14 +113,14 @@ def _constraint(
     return Constraint(found.kind, found.value), family if found.reads == family.name else family_named(found.reads)
 
 
-def _held(
-    request: GenerationRequest, family: Family, tools: list[dict[str, Any]], thinking: bool, facts: EngineFacts
+def _tool_constraint(
+    request: GenerationRequest, family: Family, tools: list[JsonObject], thinking: bool, facts: EngineFacts
 ) -> ToolConstraint | None:
     """The constraint with the grammars of custom tools, or without where the engine has no means for those: their text is free
     then, and the model was told what it is to be."""
     choice = request.tool_choice
 
-    def constrained(offered: list[dict[str, Any]]) -> ToolConstraint | None:
+    def constrained(offered: list[JsonObject]) -> ToolConstraint | None:
         return constrain(
             family.name,
             offered,
@@ -139,11 +139,11 @@ def _held(
         return constrained(free)
 
 
-def _choice(choice: ToolChoice) -> str | Mapping[str, Any]:
+def _choice(choice: ToolChoice) -> str | Mapping[str, Json]:
     """The choice in Chat Completions' words, which `constrain` reads."""
     if not choice.names:
         return choice.mode
     if choice.mode == "required" and len(choice.names) == 1:
         return {"type": "function", "function": {"name": choice.names[0].name}}
-    allowed = [{"type": "function", "function": {"name": key.name}} for key in choice.names]
+    allowed: list[Json] = [{"type": "function", "function": {"name": key.name}} for key in choice.names]
     return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": allowed}}

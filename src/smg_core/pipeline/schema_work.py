@@ -7,7 +7,8 @@ judging anything. Pure. Above: formats. Below: nothing.
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any
+
+from smg_core.json_types import Json
 
 __all__ = ["over_steps"]
 
@@ -17,10 +18,10 @@ _OF_MEMBERS = ("additionalProperties", "unevaluatedProperties")
 _OF_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems")
 
 
-def over_steps(schema: Mapping[str, Any], value: Any, most: int) -> bool:
+def over_steps(schema: Mapping[str, Json], value: Json, most: int) -> bool:
     """Whether holding `value` to `schema` takes more than `most` steps, each one look at one value by one part of the schema."""
     left = most
-    waiting: list[tuple[Any, Any]] = [(schema, value)]
+    waiting: list[tuple[Json, Json]] = [(schema, value)]
     while waiting:
         part, found = waiting.pop()
         left -= 1
@@ -37,7 +38,7 @@ def over_steps(schema: Mapping[str, Any], value: Any, most: int) -> bool:
     return False
 
 
-def _beside(root: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[Any]:
+def _beside(root: Mapping[str, Json], part: Mapping[str, Json]) -> Iterator[Json]:
     """The schemas that look at the same value."""
     for name in ("$ref", "$dynamicRef", "$recursiveRef"):
         target = part.get(name)
@@ -55,7 +56,7 @@ def _beside(root: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[Any]:
         yield from dependent.values()
 
 
-def _below(part: Mapping[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
+def _below(part: Mapping[str, Json], value: Json) -> Iterator[tuple[Json, Json]]:
     """The schemas that look at what is inside of the value, each with that."""
     if isinstance(value, dict):
         named = part.get("properties")
@@ -78,11 +79,11 @@ def _below(part: Mapping[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
                 yield each, item
 
 
-def _resolved(root: Mapping[str, Any], reference: str) -> Any:
+def _resolved(root: Mapping[str, Json], reference: str) -> Json:
     """What a reference inside of the schema means; the whole schema for one that is not a path, which is no less work."""
     if not reference.startswith("#/"):
         return root
-    found: Any = root
+    found: Json = root
     for step in reference[2:].split("/"):
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, Mapping):

@@ -17,7 +17,7 @@ from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
 from smg_core.routing import Pick, Policies, RoutingContext
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Role, Worker
+from smg_core.workers.worker import Worker, WorkerRole
 
 __all__ = ["Selecting", "able"]
 
@@ -42,7 +42,7 @@ class Selecting:
             return Placement((self._one(step, step.roles[0], trace),))
         return Placement(tuple([self._one(step, role, trace) for role in step.roles]))
 
-    def _one(self, step: Select, role: Role, trace: Trace) -> Chosen:
+    def _one(self, step: Select, role: WorkerRole, trace: Trace) -> Chosen:
         prompted = step.prompted
         request = prompted.request
         candidates = self._registry.candidates(request.model, step.exclude, role)
@@ -84,7 +84,7 @@ class Selecting:
         if prompted.model.tokenizer is not None and any(each.facts.door == "ids" for each in candidates):
             raise NoWorker(f"The model '{prompted.model.name}' was replaced meanwhile.", retry_after=1.0)
 
-    def _refuse_for_now(self, prompted: Prompted, role: Role) -> None:
+    def _refuse_for_now(self, prompted: Prompted, role: WorkerRole) -> None:
         """Raise NoWorker where a worker that cannot be reached now could do what those that are ready cannot."""
         model = prompted.request.model
         away = [each for each in self._registry.of(model) if each.role == role and each.state == "unreachable"]

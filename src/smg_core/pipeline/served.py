@@ -5,7 +5,6 @@ between them: what an engine can do travels with the worker (`engines.base.Engin
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -34,7 +33,7 @@ class ServedModel:
     context_length: int = 0
     vocab_size: int = 0
     parser: Family | None = None
-    default_sampling: Mapping[str, Any] = attrs.field(factory=dict)
+    default_sampling: Mapping[str, object] = attrs.field(factory=dict)
     protect_control: bool = True
     encode_inline: int = 4_000
     created: int = 0

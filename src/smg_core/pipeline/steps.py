@@ -13,14 +13,15 @@ from msgspec import Struct
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
-from smg_core.workers.worker import Role, Worker
+from smg_core.workers.worker import Worker, WorkerRole
 
 __all__ = ["Chosen", "Finish", "Flow", "Placement", "Prepare", "Select", "Step", "Stream", "Wait", "ask"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
-class Step(Struct, Generic[T], frozen=True):
+class Step(Struct, Generic[T_co], frozen=True):
     """Something to be done, whose outcome is a `T`."""
 
 
@@ -28,7 +29,7 @@ class Chosen(Struct, frozen=True):
     """A worker, the role it was chosen for, and the data-parallel rank that its engine is to use (None: the engine's choice)."""
 
     worker: Worker
-    role: Role = "regular"
+    role: WorkerRole = "regular"
     rank: int | None = None
 
 
@@ -60,7 +61,7 @@ class Select(Step[Placement], frozen=True):
     prompted: Prompted
     exclude: frozenset[str] = frozenset()
     attempt: int = 1
-    roles: tuple[Role, ...] = ("regular",)
+    roles: tuple[WorkerRole, ...] = ("regular",)
 
 
 class Stream(Step[Turn], frozen=True):
@@ -94,7 +95,7 @@ class Wait(Step[None], frozen=True):
     seconds: float
 
 
-Flow = Generator[Step[Any], Any, T]
+Flow = Generator[Step[object], Any, T]
 
 
 def ask(step: Step[T]) -> Generator[Step[T], T, T]:

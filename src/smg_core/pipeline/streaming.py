@@ -11,11 +11,11 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from smg_core.clock import CallLater, Clock
-from smg_core.engines.base import Call, ChatEngine, Engine, EngineOutput, EngineRequest, IdsEngine
+from smg_core.engines.base import Call, ChatEngine, Engine, EngineOutput, EngineRequest, IdsEngine, RequestMedia
 from smg_core.errors import EngineStalled, EngineTimeout, InternalError, SmgError, WorkerGone
 from smg_core.events import Event, Finished
 from smg_core.hooks import AttemptEnded, FirstToken, FormatBroken
-from smg_core.pipeline.attempt import Attempt, Reader, Receiver
+from smg_core.pipeline.attempt import AnyAttempt, AnyReader, Attempt, Receiver
 from smg_core.pipeline.chat_reader import ChatReader
 from smg_core.pipeline.driver import Run, loop_call_later
 from smg_core.pipeline.fit import FitForChat, FitForIds, fitted
@@ -46,7 +46,7 @@ class Streaming:
         self._clock = clock
         self._on_outcome = on_outcome
         self._call_later = call_later
-        self._running: dict[str, set[Attempt[Any]]] = {}
+        self._running: dict[str, set[AnyAttempt]] = {}
         self._aborts: set[asyncio.Task[None]] = set()
 
     async def __call__(self, step: Stream, run: Run) -> Turn:
@@ -68,7 +68,7 @@ class Streaming:
             if not running:
                 self._running.pop(worker.name, None)
             worker.board.add(worker.row, -1)
-            call.give_back()
+            call.release_loan()
             if attempt.release():
                 self._tell(call.engine, call.id)
             self._report(call, attempt, run)
@@ -88,7 +88,7 @@ class Streaming:
         self._aborts.add(task)
         task.add_done_callback(self._aborts.discard)
 
-    def _report(self, call: "_Call", attempt: Attempt[Any], run: Run) -> None:
+    def _report(self, call: "_Call", attempt: AnyAttempt, run: Run) -> None:
         step, now = call.step, self._clock.monotonic()
         worker, seconds = step.chosen.worker, now - call.began
         outcome, detail = "ok" if attempt.state == "complete" else "abandoned", ""
@@ -137,7 +137,7 @@ class _Call:
         self.transcript = self._transcript()
         told_stops = step.chosen.worker.facts.stop_strings
         receiver: Receiver = without_finishes(run.answer) if not step.ends else run.answer
-        receiver = _Kept(self.transcript, receiver) if self.transcript is not None else receiver
+        receiver = _Recording(self.transcript, receiver) if self.transcript is not None else receiver
 
         def on_first() -> None:
             now = clock.monotonic()
@@ -190,7 +190,7 @@ class _Call:
         if isinstance(fit, FitForChat):
             chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
             return await chat.chat(replace(fit.request, id=self.id), self.attempt, connect_timeout=connect_timeout)
-        if self.step.continues is not None and _left(fit.request, self.attempt.reader) == 0:
+        if self.step.continues is not None and _tokens_left(fit.request, self.attempt.reader) == 0:
             # The engine was lost between its last token and saying so: there is nothing to ask another one for.
             self.attempt.outputs([EngineOutput(ids=(), finish="length")])
             return None
@@ -199,7 +199,7 @@ class _Call:
 
     async def _request(self, fit: FitForIds) -> EngineRequest:
         step, request = self.step, fit.request
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         if self.id != request.id:
             changes["id"] = self.id
         if step.chosen.rank is not None:
@@ -207,12 +207,12 @@ class _Call:
         if step.kv_transfer is not None:
             changes["kv_transfer"] = step.kv_transfer
         if step.continues is not None and step.continues.reader is not None:
-            changes |= _what_is_left(request, step.continues.reader.kept_ids)
+            changes |= _remaining_request(request, step.continues.reader.kept_ids)
         if step.prompted.media is not None:
             changes["multimodal"] = await self._media(step.prompted)
         return replace(request, **changes) if changes else request
 
-    async def _media(self, prompted: Prompted) -> Any:
+    async def _media(self, prompted: Prompted) -> RequestMedia | None:
         service, facts = prompted.model.media, self.step.chosen.worker.facts
         if service is None or prompted.media is None:
             return None
@@ -222,13 +222,13 @@ class _Call:
         self._loan = await service.lend(inputs, facts)
         return inputs if self._loan is None else self._loan.inputs
 
-    def give_back(self) -> None:
+    def release_loan(self) -> None:
         """Release what was lent to the engine."""
         if self._loan is not None:
             self._loan.release()
 
     def turn(self) -> Turn:
-        """How it ended."""
+        """What the call came to, once it is over."""
         attempt, reader = self.attempt, self.attempt.reader
         resumable = isinstance(reader, OutputProcessor) and reader.resumable
         return Turn(
@@ -244,16 +244,16 @@ class _Call:
         )
 
 
-def _left(request: EngineRequest, reader: Reader[Any]) -> int | None:
+def _tokens_left(request: EngineRequest, reader: AnyReader) -> int | None:
     """How many tokens may follow those that `reader` has; None where there is no bound."""
     most = request.sampling.max_tokens
     return None if most is None else max(0, most - len(reader.kept_ids))
 
 
-def _what_is_left(request: EngineRequest, ids: Sequence[int]) -> dict[str, Any]:
+def _remaining_request(request: EngineRequest, ids: Sequence[int]) -> dict[str, object]:
     """Changes to a request for an engine that is to go on behind `ids`."""
     sampling, done = request.sampling, len(ids)
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     if sampling.max_tokens is not None:
         changes["max_tokens"] = sampling.max_tokens - done
     if sampling.min_tokens:
@@ -263,11 +263,12 @@ def _what_is_left(request: EngineRequest, ids: Sequence[int]) -> dict[str, Any]:
 
 
 def without_finishes(receiver: Receiver) -> Receiver:
-    """`receiver`, which is not passed the ends of a turn's choices: another turn is to follow in the same response."""
-    return _Held(receiver)
+    """A receiver that passes events on to `receiver` but for the `Finished` of each choice, since another turn of the same
+    response is to follow."""
+    return _WithoutFinishes(receiver)
 
 
-class _Held:
+class _WithoutFinishes:
     """Passes a turn's events on without the ends of its choices."""
 
     def __init__(self, receiver: Receiver) -> None:
@@ -277,8 +278,8 @@ class _Held:
         self._receiver.take([event for event in events if not isinstance(event, Finished)], over)
 
 
-class _Kept:
-    """Passes a turn's events on and keeps what they say."""
+class _Recording:
+    """Passes a turn's events on, and adds them to a transcript."""
 
     def __init__(self, transcript: Transcript, receiver: Receiver) -> None:
         self._transcript = transcript

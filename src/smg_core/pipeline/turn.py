@@ -6,7 +6,6 @@ flows. Below: the events.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
 from msgspec import Struct
@@ -22,7 +21,7 @@ from smg_core.events import (
     ToolCallStart,
     Usage,
 )
-from smg_core.pipeline.attempt import Reader
+from smg_core.pipeline.attempt import AnyReader
 
 __all__ = ["CalledTool", "Transcript", "Turn", "TurnOutput"]
 
@@ -62,7 +61,7 @@ class Turn(Struct, frozen=True):
     outputs: Mapping[int, TurnOutput] | None = None
     kv_transfer: str | None = None
     held: bool = False
-    reader: Reader[Any] | None = None
+    reader: AnyReader | None = None
     transcript: "Transcript | None" = None
 
     @property
@@ -73,7 +72,7 @@ class Turn(Struct, frozen=True):
         return self.outputs.get(0, TurnOutput())
 
 
-class _Said:
+class _Choice:
     """One choice of a transcript."""
 
     __slots__ = ("calls", "reasoning", "text")
@@ -98,7 +97,7 @@ class Transcript:
     """Keeps what a turn says: deltas in, whole texts and calls out."""
 
     def __init__(self) -> None:
-        self._choices: dict[int, _Said] = {}
+        self._choices: dict[int, _Choice] = {}
 
     def add(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -115,9 +114,9 @@ class Transcript:
                     start, arguments, _ = self._of(event.index).calls[event.call]
                     self._of(event.index).calls[event.call] = (start, arguments, event.valid)
 
-    def _of(self, index: int) -> _Said:
-        return self._choices.setdefault(index, _Said())
+    def _of(self, index: int) -> _Choice:
+        return self._choices.setdefault(index, _Choice())
 
     def outputs(self) -> dict[int, TurnOutput]:
         """What each choice has said so far, by its index."""
-        return {index: said.whole() for index, said in self._choices.items()}
+        return {index: choice.whole() for index, choice in self._choices.items()}

@@ -1,8 +1,8 @@
-"""What one public API is to the rest of the house: a decoder of bodies and an encoder of events.
+"""The roles that a public API's modules fill: a decoder of bodies and two encoders of events. And the limits of a request.
 
-Roles only. An API module (chat, messages, ...) provides a `decode` function, a `StreamEncoder` for server-sent
-events and a `WholeEncoder` for one JSON body; the server drives them and knows nothing of their wire. They are pure: the
-time stamp and ids they write are arguments. They know no engine and no worker.
+An API (chat, messages, ...) has a `decode` function, a `StreamEncoder` for server-sent events and a `WholeEncoder` for one JSON
+body; the server calls them and does not know what they read and write. They are pure: the time stamp and the ids that they
+write are arguments. Above: the API modules and the server. Below: request, events, compat.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from smg_core.request import Caller, GenerationRequest
 __all__ = ["Decoded", "ErrorEncoder", "Incoming", "Locate", "StreamEncoder", "WholeEncoder"]
 
 Locate = Callable[[str], str]
-"""From a path into `GenerationRequest` ("messages[3].parts[1]") to the field of an API's own request that it was read from."""
+"""From a path in `GenerationRequest` ("messages[3].parts[1]") to the field of the API's body that it was read from."""
 
 _NO_VALUES: Mapping[str, str] = MappingProxyType({})
 _NO_QUERY: Mapping[str, tuple[str, ...]] = MappingProxyType({})
@@ -30,12 +30,12 @@ _DEFAULT_LIMITS = LimitsConfig()
 
 
 class Incoming(Struct, frozen=True):
-    """One request as its decoder gets it.
+    """One HTTP request as a decoder gets it.
 
-    `path_values` are the values that the path has for the names in its route's pattern, `query` the values of each name in
-    the query, in order; header names are lower-cased. `request_id` becomes the id of what is generated. `compat` says which
-    fields of other servers' APIs are passed over. What a request has over `limits` is a 400 (413 for the body) that names the
-    parameter and the bound.
+    `path_values` are the values in the path for the names in its route's pattern, `query` the values of each name in the
+    query, in order; header names are lower-cased. `request_id` becomes the id of the `GenerationRequest`. `compat` says
+    which unknown fields are ignored. A request over one of `limits` is refused with a 400
+    (413 for the body) that names the parameter and the bound.
     """
 
     body: bytes
@@ -49,23 +49,23 @@ class Incoming(Struct, frozen=True):
 
 
 class Decoded(Protocol):
-    """What every API's decoder makes of a request, at least; its encoders get all of it."""
+    """The result of every API's decoder; an API may add fields for its encoders."""
 
     @property
     def generation(self) -> GenerationRequest: ...
 
     def locate(self, path: str) -> str:
-        """The field of this API's request that `path` into `generation` was read from. See `Locate`."""
+        """The field of the body that `path` in `generation` was read from. See `Locate`."""
         ...
 
 
 class StreamEncoder(Protocol):
-    """Events to the bytes of a streamed answer; one per response. `content_type` is that of its head."""
+    """Encodes events as a streamed answer; one object per response. `content_type` goes into the response's head."""
 
     content_type: str
 
     def start(self) -> bytes:
-        """What goes out before the first event; may be empty."""
+        """The bytes before the first event; may be empty."""
         ...
 
     def encode(self, events: Sequence[Event]) -> bytes:
@@ -75,7 +75,7 @@ class StreamEncoder(Protocol):
 
 
 class WholeEncoder(Protocol):
-    """Events to one body; one per response. `content_type` is that of its head."""
+    """Encodes events as one body; one object per response. `content_type` goes into the response's head."""
 
     content_type: str
 
@@ -88,11 +88,12 @@ class WholeEncoder(Protocol):
         ...
 
     def fork(self) -> "WholeEncoder":
-        """Another that has taken in the same, and from here on goes its own way."""
+        """An independent copy with the same events so far."""
         ...
 
 
 class ErrorEncoder(Protocol):
-    """An error to the API's envelope. `locate` is for errors from behind the decoder, whose paths are in our words."""
+    """Encodes an error in the API's envelope. `locate` is given for errors from behind the decoder: their `param` is a path
+    in `GenerationRequest`."""
 
     def __call__(self, error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes: ...

@@ -1,22 +1,22 @@
 """A Chat Completions request: bytes in, one `ChatRequest` out, or one error that names the parameter at fault.
 
-Decides what every documented parameter and every engine extra means in the house's own terms, and which of them are
+Decides what every documented parameter, and every field that engines add, becomes in a `GenerationRequest`, and which are
 refused because nothing behind this API can honour them (`audio`, `prediction`, `web_search_options`, ...). Nothing is
 dropped: a field is in the `GenerationRequest`, in the `ChatRequest` for the encoders, or the request is refused.
 
-Above: the server. Below: the wire types, their readers and the vocabulary. It knows no model, engine or template; what a
-model cannot do is found out behind it.
+Above: the server. Below: the wire types and their readers, request. It knows no model, engine or template; the pipeline checks
+what a model can do.
 """
 
 from collections.abc import Mapping
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import Json
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat_messages import read_messages
 from smg_core.protocols.chat_paths import chat_field
@@ -28,26 +28,30 @@ from smg_core.request import GenerationRequest, Origin, ReasoningSettings, Sampl
 
 __all__ = ["ChatRequest", "decode_chat"]
 
-_BODIES = WireDecoder(ChatBody, SUPPORTED_VALUES, shaped=("messages",))
+_DECODER = WireDecoder(ChatBody, SUPPORTED_VALUES, shaped=("messages",))
 _USUAL_NAMES: Mapping[str, str] = MappingProxyType({})
 _NEW_NAMES: Mapping[str, str] = MappingProxyType({"sampling.max_tokens": "max_completion_tokens"})
-_NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
-_PLAIN_REASONING = ReasoningSettings()
+_NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
+_DEFAULT_REASONING = ReasoningSettings()
 _ORIGIN = Origin("chat")
 _SMALLEST_TOP_P = 1e-6
-_NEVER = ("audio", "moderation", "prediction", "web_search_options", "prompt_logprobs")
-_ONLY: tuple[tuple[str, object], ...] = (
+_UNSUPPORTED = ("audio", "moderation", "prediction", "web_search_options", "prompt_logprobs")
+_SUPPORTED_AT_ONE_VALUE: tuple[tuple[str, object], ...] = (
     ("store", False),
     ("priority", 0),
     ("modalities", ["text"]),
     ("separate_reasoning", True),
     ("stream_reasoning", True),
 )
-_refusable = attrgetter(
-    *_NEVER, *(name for name, _ in _ONLY), "chat_template", "prompt_cache_options", "stream_options"
+_read_refusable = attrgetter(
+    *_UNSUPPORTED,
+    *(name for name, _ in _SUPPORTED_AT_ONE_VALUE),
+    "chat_template",
+    "prompt_cache_options",
+    "stream_options",
 )
-_NOTHING_REFUSABLE = _refusable(ChatBody(model="", messages=[]))
-_TEMPLATE_OWNS = frozenset(
+_NOTHING_REFUSABLE = _read_refusable(ChatBody(model="", messages=[]))
+_RESERVED_ARGUMENTS = frozenset(
     {
         "messages",
         "tools",
@@ -68,11 +72,12 @@ _TEMPLATE_OWNS = frozenset(
 
 
 class ChatRequest(Struct, frozen=True):
-    """One decoded request: what to generate, and what only the writer of the answer needs to know.
+    """One decoded request: what to generate, and what only the encoders of the answer need.
 
-    `include_usage` puts a usage chunk at the end of a stream. `obfuscate` pads stream chunks so that their size says
-    little about their text. `legacy_functions` answers in the `function_call` form of old. `include_reasoning` False keeps the
-    model's reasoning from the client. `written` says by which name the client wrote what has several: our path to its field.
+    `include_usage` puts a usage chunk at the end of a stream. `obfuscate` pads stream chunks so that their sizes
+    reveal little about the text. `legacy_functions` answers with the older `function_call`. `include_reasoning` False hides the
+    model's reasoning from the client. `written` maps a path in `GenerationRequest` to the field that the client used, where
+    the API has several names for it.
     """
 
     generation: GenerationRequest
@@ -83,18 +88,18 @@ class ChatRequest(Struct, frozen=True):
     written: Mapping[str, str] = _USUAL_NAMES
 
     def locate(self, path: str) -> str:
-        """The field of the client's body that `path` into `generation` was read from."""
+        """The field of the body that `path` in `generation` was read from."""
         return chat_field(path, self.generation, self.written, legacy=self.legacy_functions)
 
 
 def decode_chat(incoming: Incoming) -> ChatRequest:
-    """The request in the body of `incoming`.
+    """Decode the body of `incoming`, with its id, headers and caller.
 
-    Its id becomes the generation's id, its headers and its caller travel with it. Raises `PayloadTooLarge`, `InvalidJson`,
-    `UnsupportedParameter` or `InvalidRequest`, whose param is a field of the body.
+    Raises `PayloadTooLarge`, `InvalidJson`,
+    `UnsupportedParameter` or `InvalidRequest`; their param is a field of the body.
     """
     limits = incoming.limits
-    wire = _BODIES.decode(incoming.body, limits, incoming.compat)
+    wire = _DECODER.decode(incoming.body, limits, incoming.compat)
     _refuse_unsupported(wire)
     if len(wire.messages) > limits.messages:
         raise too_many("messages", len(wire.messages), limits.messages, "messages")
@@ -144,13 +149,13 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
 
 
 def _refuse_unsupported(wire: ChatBody) -> None:
-    """Refuse what has a meaning that nothing here can give it."""
-    if _refusable(wire) == _NOTHING_REFUSABLE:
+    """Refuse parameters that nothing behind this API can honour."""
+    if _read_refusable(wire) == _NOTHING_REFUSABLE:
         return
-    for name in _NEVER:
+    for name in _UNSUPPORTED:
         if getattr(wire, name) is not None:
             raise _unsupported(name)
-    for name, plain in _ONLY:
+    for name, plain in _SUPPORTED_AT_ONE_VALUE:
         if getattr(wire, name) not in (None, plain):
             raise _unsupported(name, f" with anything but {msgspec.json.encode(plain).decode()}")
     if wire.chat_template is not None:
@@ -239,7 +244,7 @@ def _stop(stop: str | list[str], limits: LimitsConfig) -> tuple[str, ...]:
 
 
 def _logprobs(wire: ChatBody, limits: LimitsConfig) -> int | None:
-    """How many alternatives to report: None for no report at all."""
+    """How many alternatives to report for each token; None: no log probabilities."""
     top = wire.top_logprobs
     if not wire.logprobs:
         if top:
@@ -264,7 +269,7 @@ def _reasoning(wire: ChatBody) -> ReasoningSettings:
     if budget is None:
         budget = wire.thinking_budget if wire.thinking_token_budget is None else wire.thinking_token_budget
     if wire.reasoning_effort is None and enabled is None and budget is None:
-        return _PLAIN_REASONING
+        return _DEFAULT_REASONING
     return ReasoningSettings(effort=wire.reasoning_effort, budget_tokens=budget, enabled=enabled)
 
 
@@ -279,23 +284,23 @@ def _add_generation_prompt(wire: ChatBody, continues: bool) -> bool:
     return False
 
 
-def _template_arguments(wire: ChatBody, limits: LimitsConfig) -> Mapping[str, Any]:
+def _template_arguments(wire: ChatBody, limits: LimitsConfig) -> Mapping[str, Json]:
     arguments = wire.chat_template_kwargs
     if arguments:
         if len(arguments) > limits.template_arguments:
             raise too_many("chat_template_kwargs", len(arguments), limits.template_arguments, "entries")
         for name in arguments:
-            if name in _TEMPLATE_OWNS:
+            if name in _RESERVED_ARGUMENTS:
                 at = f"chat_template_kwargs.{name}"
                 raise InvalidRequest(f"Invalid '{at}': it is not the client's to set.", param=at, code="invalid_value")
         check_depth([arguments], limits.json_depth, "chat_template_kwargs")
     if wire.verbosity is not None:
-        # There is no such knob in an engine: it reaches the models whose template has one.
+        # Engines have no such setting; some models' templates have.
         return {"verbosity": wire.verbosity, **(arguments or {})}
-    return arguments or _NO_FIELDS
+    return arguments or _NO_ARGUMENTS
 
 
-def _documents(wire: ChatBody, limits: LimitsConfig) -> tuple[Mapping[str, Any], ...]:
+def _documents(wire: ChatBody, limits: LimitsConfig) -> tuple[Mapping[str, Json], ...]:
     documents = wire.documents or []
     if len(documents) > limits.documents:
         raise too_many("documents", len(documents), limits.documents, "documents")

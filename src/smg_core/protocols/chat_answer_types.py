@@ -1,7 +1,7 @@
-"""What Chat Completions answers, as types: for `/openapi.json`, and for tests that hold real answers to it.
+"""The answers of Chat Completions as msgspec types, for `/openapi.json` and for the tests that validate real answers.
 
-The encoders write bytes and know nothing of these; what they write must be readable as these, with no field left over.
-"""
+The encoders write bytes and do not use these types; their output must decode as them, with no field left over. Above:
+the server's descriptions of routes. Below: chat_types."""
 
 from typing import Literal
 
@@ -11,11 +11,11 @@ from smg_core.protocols.chat_types import CustomCall
 
 __all__ = ["ChatCompletion", "ChatCompletionChunk", "ErrorBody"]
 
-FinishReason = Literal["stop", "length", "tool_calls", "function_call", "content_filter"]
+AnswerFinishReason = Literal["stop", "length", "tool_calls", "function_call", "content_filter"]
 
 
 class _Answer(Struct, forbid_unknown_fields=True):
-    """Nothing is written that is not listed."""
+    """Base of the types: other fields are refused."""
 
 
 class CalledFunction(_Answer):
@@ -35,7 +35,7 @@ class AnswerToolCall(_Answer):
 
 
 class AnswerOpaqueBlock(_Answer):
-    """A part of the answer that goes back to the model byte for byte; `index` numbers the blocks of a choice in a stream."""
+    """A part of the answer that the client returns byte for byte; `index` numbers the blocks of a choice in a stream."""
 
     type: str
     data: str
@@ -43,7 +43,7 @@ class AnswerOpaqueBlock(_Answer):
 
 
 class AnswerMessage(_Answer):
-    """The message of one choice. `reasoning_content` is what the model thought, where the model shows it."""
+    """The message of one choice. `reasoning_content` is the model's reasoning, if it is shown."""
 
     role: Literal["assistant"]
     content: str | None
@@ -54,25 +54,25 @@ class AnswerMessage(_Answer):
     opaque_blocks: list[AnswerOpaqueBlock] | UnsetType = UNSET
 
 
-class TopLogprob(_Answer):
-    """One alternative of a token; `bytes` are its UTF-8, None where it is none."""
+class AnswerTopLogprob(_Answer):
+    """One alternative of a token; `bytes` are its UTF-8 bytes."""
 
     token: str
     logprob: float
     bytes: list[int] | None
 
 
-class TokenLogprob(TopLogprob):
+class AnswerTokenLogprob(AnswerTopLogprob):
     """One token of the answer, with its likeliest alternatives."""
 
-    top_logprobs: list[TopLogprob]
+    top_logprobs: list[AnswerTopLogprob]
 
 
 class ChoiceLogprobs(_Answer):
     """Log probabilities of the tokens of one choice."""
 
-    content: list[TokenLogprob] | None
-    refusal: list[TokenLogprob] | None
+    content: list[AnswerTokenLogprob] | None
+    refusal: list[AnswerTokenLogprob] | None
 
 
 class AnswerChoice(_Answer):
@@ -80,19 +80,19 @@ class AnswerChoice(_Answer):
 
     index: int
     message: AnswerMessage
-    finish_reason: FinishReason | None
+    finish_reason: AnswerFinishReason | None
     logprobs: ChoiceLogprobs | None
     stop_reason: str | int | UnsetType | None = UNSET
 
 
 class PromptTokensDetails(_Answer):
-    """Of the prompt's tokens, those that the engine had in its cache."""
+    """How many of the prompt's tokens the engine had in its cache."""
 
     cached_tokens: int
 
 
 class CompletionTokensDetails(_Answer):
-    """Of the tokens of all choices, those of reasoning."""
+    """How many tokens of all choices are reasoning."""
 
     reasoning_tokens: int
 
@@ -121,7 +121,7 @@ class ChatCompletion(_Answer):
     metadata: dict[str, str] | UnsetType = UNSET
 
 
-class ToolCallDelta(_Answer):
+class ChunkToolCall(_Answer):
     """A piece of the call of that index; the first piece has its id, type and name."""
 
     index: int
@@ -138,7 +138,7 @@ class Delta(_Answer):
     content: str | UnsetType | None = UNSET
     refusal: str | UnsetType | None = UNSET
     reasoning_content: str | UnsetType = UNSET
-    tool_calls: list[ToolCallDelta] | UnsetType = UNSET
+    tool_calls: list[ChunkToolCall] | UnsetType = UNSET
     function_call: dict[str, str] | UnsetType = UNSET
     opaque_blocks: list[AnswerOpaqueBlock] | UnsetType = UNSET
 
@@ -149,7 +149,7 @@ class ChunkChoice(_Answer):
     index: int
     delta: Delta
     logprobs: ChoiceLogprobs | None
-    finish_reason: FinishReason | None
+    finish_reason: AnswerFinishReason | None
     stop_reason: str | int | UnsetType | None = UNSET
 
 

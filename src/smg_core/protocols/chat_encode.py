@@ -1,20 +1,19 @@
-"""The answer to a Chat Completions request: events in, server-sent events or one JSON object out.
+"""Encodes the answer to a Chat Completions request: from events to server-sent events or one JSON object.
 
-Decides how each event looks on the wire. What repeats in every chunk (id, model, time, keys) is encoded once per response,
-so a text delta costs one string encoding and one join. Every chunk is what a plain JSON encoder would write for the same
-object, except that three characters that some line readers take for a line break are written as escapes.
+What repeats in every chunk (id, model, time, keys) is encoded once per response, so a text delta costs one string encoding and
+one join. Every chunk is what a plain JSON encoder would write for the same object, except for the escapes of `json_text`.
 
-Choices of this wire that the API leaves open:
+What the API leaves open is decided so:
 
 - The first chunk of a choice carries its role and an empty content. Those of all choices go out in order with the first event,
-  since clients append choices as they come, and not before it: the first byte commits the response.
-- Reasoning is `reasoning_content`, in deltas and in messages, unless another name is asked for. Blocks that must travel byte
-  for byte are `opaque_blocks`: objects with `type` and `data`, where `data` is the block's text, and in deltas `index`.
+  since clients append choices as they come; not earlier, since the first byte commits the response.
+- Reasoning is `reasoning_content`, in deltas and in messages, unless the server sets another name. Blocks that must be returned
+  byte for byte are `opaque_blocks`: objects with `type` and `data`, where `data` is the block's text, and in deltas `index`.
 - A stream that fails ends with one event `{"error": {...}}` and no `[DONE]`; one that is cancelled just ends.
-- What the API has no word for is passed over: where blocks begin and end, what hosted tools do, annotations, namespaces.
-- `stop_reason` says which stop string or token ended a choice, where one did.
+- What the API cannot express is left out: begin and end of blocks, events of hosted tools, annotations, namespaces.
+- `stop_reason` is the stop string or token id that ended a choice, if one did.
 
-Above: the server. Below: events, the request's record, the error envelope. It knows no engine.
+Pure. Above: the server. Below: events, chat, errors, json_text. It knows no engine.
 """
 
 import base64
@@ -51,6 +50,7 @@ from smg_core.events import (
     ToolCallStart,
     Usage,
 )
+from smg_core.json_types import JsonObject
 from smg_core.protocols.chat import ChatRequest
 from smg_core.protocols.errors import openai_error
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
@@ -59,13 +59,13 @@ __all__ = ["ChatStreamEncoder", "ChatWholeEncoder"]
 
 _DONE = b"data: [DONE]\n\n"
 _LEAST_LOGPROB = -9999.0
-"""What the API writes where a probability is zero: JSON has no minus infinity."""
+"""What the API writes for a probability of zero, since JSON has no minus infinity."""
 _OBFUSCATION_BLOCK = 32
 
 
 @attrs.frozen
 class _Head:
-    """The part of every chunk or body that does not change."""
+    """The fields that are the same in every chunk of a response."""
 
     response_id: str
     created: int
@@ -73,13 +73,13 @@ class _Head:
     service_tier: str | None
     system_fingerprint: str | None
 
-    def fields(self, kind: str) -> dict[str, Any]:
-        """The leading fields of an object of the given kind."""
+    def fields(self, kind: str) -> JsonObject:
+        """The first fields of a chunk or body; `kind` is its `object`."""
         return {"id": self.response_id, "object": kind, "created": self.created, "model": self.model}
 
-    def trailing(self) -> dict[str, Any]:
+    def trailing(self) -> JsonObject:
         """The optional fields that follow the choices."""
-        found: dict[str, Any] = {}
+        found: JsonObject = {}
         if self.service_tier is not None:
             found["service_tier"] = self.service_tier
         if self.system_fingerprint is not None:
@@ -88,7 +88,7 @@ class _Head:
 
 
 def _head(request: ChatRequest, created: int, response_id: str, system_fingerprint: str | None) -> _Head:
-    # The tier that served the request, which the API reports where the client asked for one: there is only one here.
+    # The API reports the tier that served the request if the client asked for one; there is only one here.
     tier = None if request.generation.service_tier is None else "default"
     return _Head(response_id, created, request.generation.model, tier, system_fingerprint)
 
@@ -123,19 +123,19 @@ class ChatStreamEncoder:
         self._plain = not request.obfuscate
         self._custom_calls: set[tuple[int, int]] = set()
         self._opaque_count: dict[int, int] = {}
-        self._over = False
+        self._ended = False
 
     def start(self) -> bytes:
-        """Nothing: the first event brings the first chunk, so that until then the response is not committed."""
+        """Nothing: the response stays uncommitted until the first event."""
         return b""
 
     def encode(self, events: Sequence[Event]) -> bytes:
         """The frames of `events`, in order; nothing after a `Done`, `Failed` or `Cancelled`."""
-        if self._over:
+        if self._ended:
             return b""
         if len(events) == 1 and type(event := events[0]) is TextDelta and self._plain and not event.logprobs:
             prefix = self._text_prefix.get(event.index)
-            if prefix is not None:  # one more token of a stream under way
+            if prefix is not None:  # the fast path: one more token
                 return prefix + encode_text(event.text) + self._text_suffix if event.text else b""
         frames: list[bytes] = []
         for event in events:
@@ -146,7 +146,7 @@ class ChatStreamEncoder:
                 frames += (prefix, encode_text(event.text), self._text_suffix)
             else:
                 _STREAM_WRITERS[type(event)](self, event, frames)
-                if self._over:
+                if self._ended:
                     break
         return b"".join(frames)
 
@@ -175,7 +175,7 @@ class ChatStreamEncoder:
         )
 
     def _padded(self, delta: bytes) -> bytes:
-        """The end of a chunk; where the client asked for it, with filler up to the next multiple of a block."""
+        """The end of a chunk; with `obfuscate`, padded to a multiple of `_OBFUSCATION_BLOCK`."""
         if self._plain:
             return self._close
         filler = b"x" * (-len(delta) % _OBFUSCATION_BLOCK)
@@ -223,8 +223,8 @@ class ChatStreamEncoder:
             call = b'"tool_calls":[{"index":%d,"function":{"arguments":%b}}]' % (event.call, text)
             self._chunk(event.index, call, frames)
 
-    def _nothing(self, event: Event, frames: list[bytes]) -> None:
-        """The wire has no word for it."""
+    def _skip(self, event: Event, frames: list[bytes]) -> None:
+        """For events that this API cannot express."""
 
     def _opaque(self, event: OpaqueBlock, frames: list[bytes]) -> None:
         order = self._opaque_count.get(event.index, 0)
@@ -245,31 +245,31 @@ class ChatStreamEncoder:
             frames += (self._open, self._usage_close, b',"usage":', encode_object(_usage_object(event)), b"}\n\n")
 
     def _done(self, event: Done, frames: list[bytes]) -> None:
-        self._over = True
+        self._ended = True
         frames.append(_DONE)
 
     def _failed(self, event: Failed, frames: list[bytes]) -> None:
-        self._over = True
+        self._ended = True
         frames += (b"data: ", openai_error(event.error, locate=self._request.locate), b"\n\n")
 
     def _cancelled(self, event: Cancelled, frames: list[bytes]) -> None:
-        self._over = True
+        self._ended = True
 
 
 _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None]] = {
-    Started: ChatStreamEncoder._nothing,
+    Started: ChatStreamEncoder._skip,
     TextDelta: ChatStreamEncoder._text,
-    TextEnd: ChatStreamEncoder._nothing,
+    TextEnd: ChatStreamEncoder._skip,
     RefusalDelta: ChatStreamEncoder._refusal,
-    Annotation: ChatStreamEncoder._nothing,
+    Annotation: ChatStreamEncoder._skip,
     ReasoningDelta: ChatStreamEncoder._reasoning,
-    ReasoningEnd: ChatStreamEncoder._nothing,
+    ReasoningEnd: ChatStreamEncoder._skip,
     ToolCallStart: ChatStreamEncoder._call_start,
     ToolCallDelta: ChatStreamEncoder._call_delta,
-    ToolCallEnd: ChatStreamEncoder._nothing,
-    HostedStart: ChatStreamEncoder._nothing,
-    HostedProgress: ChatStreamEncoder._nothing,
-    HostedEnd: ChatStreamEncoder._nothing,
+    ToolCallEnd: ChatStreamEncoder._skip,
+    HostedStart: ChatStreamEncoder._skip,
+    HostedProgress: ChatStreamEncoder._skip,
+    HostedEnd: ChatStreamEncoder._skip,
     OpaqueBlock: ChatStreamEncoder._opaque,
     Finished: ChatStreamEncoder._finished,
     Usage: ChatStreamEncoder._usage,
@@ -283,11 +283,11 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
 
 
 _OF_THE_RESPONSE = frozenset({Usage, Done, Failed, Cancelled})
-_PASSED_OVER = frozenset({Started, TextEnd})
+_SKIPPED = frozenset({Started, TextEnd})
 
 
 class _Choice:
-    """What has been said of one choice so far."""
+    """The events of one choice so far, by kind."""
 
     __slots__ = ("calls", "finished", "logprobs", "opaque", "reasoning", "refusal", "text")
 
@@ -301,7 +301,7 @@ class _Choice:
         self.finished: Finished | None = None
 
     def fork(self) -> "_Choice":
-        """Another of which the same has been said."""
+        """An independent copy."""
         other = _Choice()
         other.text, other.refusal, other.reasoning = self.text.copy(), self.refusal.copy(), self.reasoning.copy()
         other.logprobs, other.opaque, other.finished = self.logprobs.copy(), self.opaque.copy(), self.finished
@@ -309,7 +309,7 @@ class _Choice:
         return other
 
     def add(self, event: Event) -> None:
-        """Take in one event of this choice other than text; what the API has no word for is passed over."""
+        """Take in one event of this choice other than text; events that this API cannot express are ignored."""
         match event:
             case ReasoningDelta():
                 self.reasoning.append(event.text)
@@ -345,11 +345,11 @@ class ChatWholeEncoder:
         self._choices: dict[int, _Choice] = {index: _Choice() for index in range(request.generation.sampling.n)}
         self._usage: Usage | None = None
         self._error: SmgError | None = None
-        self._over = False
+        self._ended = False
 
     def add(self, events: Sequence[Event]) -> None:
         """Take in events; those after a `Done`, `Failed` or `Cancelled` are ignored."""
-        if self._over:
+        if self._ended:
             return
         for event in events:
             if type(event) is TextDelta:
@@ -358,29 +358,29 @@ class ChatWholeEncoder:
                 if event.logprobs:
                     choice.logprobs.append(_logprobs_list(event.logprobs))
             elif type(event) in _OF_THE_RESPONSE:
-                self._note(event)
-                if self._over:
+                self._add_to_response(event)
+                if self._ended:
                     return
-            elif type(event) not in _PASSED_OVER:
+            elif type(event) not in _SKIPPED:
                 self._choices[event.index].add(event)  # type: ignore[union-attr]  # all others are of a choice
 
     def fork(self) -> "ChatWholeEncoder":
-        """Another that has taken in the same, and from here on goes its own way."""
+        """An independent copy with the same events so far."""
         other = copy.copy(self)
         other._choices = {index: choice.fork() for index, choice in self._choices.items()}
         return other
 
-    def _note(self, event: Event) -> None:
-        """Take in what is said of the whole response."""
+    def _add_to_response(self, event: Event) -> None:
+        """Take in an event of the whole response."""
         match event:
             case Usage():
                 self._usage = event
             case Failed():
-                self._over, self._error = True, event.error
+                self._ended, self._error = True, event.error
             case Cancelled():
-                self._over, self._error = True, ClientGone("The request was cancelled.")
+                self._ended, self._error = True, ClientGone("The request was cancelled.")
             case Done():
-                self._over = True
+                self._ended = True
 
     def body(self) -> bytes:
         """The `chat.completion` object. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
@@ -395,9 +395,9 @@ class ChatWholeEncoder:
             found["metadata"] = self._request.generation.metadata
         return encode_body(found)
 
-    def _choice(self, index: int, choice: _Choice) -> dict[str, Any]:
+    def _choice(self, index: int, choice: _Choice) -> JsonObject:
         wants_logprobs = self._request.generation.sampling.logprobs is not None
-        found: dict[str, Any] = {
+        found: JsonObject = {
             "index": index,
             "message": self._message(choice),
             "logprobs": msgspec.Raw(_logprobs_of(choice.logprobs)) if wants_logprobs else None,
@@ -407,11 +407,11 @@ class ChatWholeEncoder:
             found["stop_reason"] = choice.finished.matched
         return found
 
-    def _message(self, choice: _Choice) -> dict[str, Any]:
+    def _message(self, choice: _Choice) -> JsonObject:
         text = "".join(choice.text)
         refusal = "".join(choice.refusal) or None
         reasoning = "".join(choice.reasoning) if self._request.include_reasoning else ""
-        message: dict[str, Any] = {
+        message: JsonObject = {
             "role": "assistant",
             "content": text if text.strip() or not (choice.calls or reasoning or refusal) else None,
             "refusal": refusal,
@@ -427,7 +427,7 @@ class ChatWholeEncoder:
             message["tool_calls"] = [self._call(*call) for call in choice.calls.values()]
         return message
 
-    def _call(self, call: ToolCallStart, arguments: list[str]) -> dict[str, Any]:
+    def _call(self, call: ToolCallStart, arguments: list[str]) -> JsonObject:
         text = "".join(arguments)
         if call.custom:
             return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": text}}
@@ -443,7 +443,7 @@ _FINISH: dict[FinishReason, str] = {
     "pause": "stop",
     "malformed_call": "tool_calls",
 }
-"""Reasons that have another name here, or none of their own; the others are written as they are."""
+"""Reasons that have another name in this API; the others are written as they are."""
 
 
 def _finish_reason(event: Finished, request: ChatRequest) -> str:
@@ -451,7 +451,7 @@ def _finish_reason(event: Finished, request: ChatRequest) -> str:
     return "function_call" if reason == "tool_calls" and request.legacy_functions else reason
 
 
-def _usage_object(usage: Usage) -> dict[str, Any]:
+def _usage_object(usage: Usage) -> JsonObject:
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
@@ -474,7 +474,7 @@ def _logprobs_json(logprobs: Sequence[TokenLogprob]) -> bytes:
 
 
 def _logprobs_of(lists: Sequence[bytes]) -> bytes:
-    """The object that says the logprobs of a text, from what `_logprobs_list` made of its parts."""
+    """The `logprobs` object of a text from the results of `_logprobs_list` for its parts."""
     return b'{"content":[%b],"refusal":null}' % b",".join(lists)
 
 

@@ -1,12 +1,12 @@
-"""The messages of a Chat Completions request as the house's own `Message` records.
+"""The messages of a Chat Completions request as `Message` records.
 
-Decides which content parts each role may hold, how legacy function calls become tool calls, and how media is referred to:
-inline data stays a `data:` URL, so that decoding it is left to whoever loads the media, off the event loop. Strict where
-an engine or a template would break (a null turn of the user, an image in a system prompt); lenient where other servers
-are: an assistant's turn may be empty, and a tool result may answer a call that is not in the history.
+Decides which content parts each role may hold and how legacy function calls become tool calls. Inline media stays a `data:` URL:
+the pipeline decodes it, off the event loop. What would break an engine or a template is refused (a user's message that is null,
+an image in a system prompt). What other servers accept is accepted: an assistant's message may be empty, and a tool result may
+answer a call that is not in the history. JSON texts in strings (arguments of calls, opaque blocks) are bounded here, before
+anything parses them.
 
-Above: chat. Below: the wire types and the vocabulary. JSON texts in strings (calls' arguments, opaque blocks) are bounded here,
-before anything parses them.
+Pure. Above: chat. Below: the wire types, json_bounds, request.
 """
 
 import base64
@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import JsonObject
 from smg_core.protocols import chat_types as wire
 from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.settings import LimitsConfig
@@ -107,7 +108,7 @@ def _assistant(message: wire.AssistantMessage, position: int, nested: NestedJson
     return Message("assistant", tuple(parts), message.name, is_text)
 
 
-def _opaque(block: wire.OpaqueWire, position: int, order: int, nested: NestedJson) -> Opaque:
+def _opaque(block: wire.OpaqueBlockWire, position: int, order: int, nested: NestedJson) -> Opaque:
     at = f"messages[{position}].opaque_blocks[{order}].data"
     if block.encoding is None:
         payload = block.data.encode()
@@ -150,7 +151,7 @@ def _function(message: wire.FunctionMessage, _: int, __: NestedJson) -> Message:
 
 
 def _legacy_id(name: str) -> str:
-    """Legacy calls have no ids: a call and its result meet through the function's name, which is all that they share."""
+    """The id of a legacy call, which has none on the wire: a call and its result share only the function's name."""
     return f"call_{name}"
 
 
@@ -181,7 +182,7 @@ def _parts(content: list[wire.PartWire], role: Role, position: int) -> tuple[Par
     return tuple(parts)
 
 
-def _cache(part: wire.TextPart | wire.ImagePart | wire.InputAudioPart | wire.FilePart) -> dict[str, Any] | None:
+def _cache(part: wire.TextPart | wire.ImagePart | wire.InputAudioPart | wire.FilePart) -> JsonObject | None:
     mark = part.prompt_cache_breakpoint or part.cache_control
     return None if mark is None else {k: v for k, v in msgspec.structs.asdict(mark).items() if v is not None}
 

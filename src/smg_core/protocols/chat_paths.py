@@ -1,8 +1,7 @@
-"""From a path in our words to the field of a Chat Completions request.
+"""From a path in `GenerationRequest` to the field of a Chat Completions body.
 
-Errors from behind the decoders name what is wrong as a path into `GenerationRequest` (`messages[3].parts[1]`); a client knows
-only what it wrote. Decides which field of its body each path means. Pure. Above: chat, whose requests carry it. Below: the
-vocabulary.
+Errors from behind the decoder name a faulty field as a path in `GenerationRequest` (`messages[3].parts[1]`). A client knows only
+its own body, so each path is translated to the field that it was read from. Pure. Above: chat. Below: request.
 """
 
 import re
@@ -28,15 +27,15 @@ _FIELDS: Mapping[str, str] = {
     "template": "chat_template",
     "tool_choice.parallel": "parallel_tool_calls",
 }
-"""Fields that Chat Completions calls by another name than we do."""
+"""Paths whose fields have another name in Chat Completions."""
 _IN_MESSAGE = re.compile(r"messages\[(\d+)\]\.parts(?:\[(\d+)\](?:\.content(?:\[(\d+)\])?)?)?.*")
 _IN_TOOL = re.compile(r"tools\[(\d+)\]\.(\w+)(.*)")
 _ONE_FIELD = ("response_format", "tool_choice")
 
 
 def chat_field(path: str, request: GenerationRequest, written: Mapping[str, str], *, legacy: bool = False) -> str:
-    """The field that `path` into `request` means. `written` says by which name the client wrote a path that has several;
-    `legacy` says that its tools were `functions`."""
+    """The field of the body that `path` in `request` was read from. `written` is `ChatRequest.written`; `legacy` says that the
+    tools were written as `functions`."""
     known = written.get(path) or _FIELDS.get(path)
     if known is not None:
         return known
@@ -67,8 +66,8 @@ def _in_message(path: str, messages: Sequence[Message]) -> str:
 
 
 def _in_turn(parts: Sequence[Part], order: int) -> str:
-    """The field of a turn that `parts[order]` was read from. In an assistant's turn, its reasoning and its opaque blocks come
-    before its content and its calls behind it, each from a field of its own."""
+    """The field of a message that `parts[order]` was read from. In an assistant's message, reasoning and opaque blocks
+    come before the content and tool calls after it; each kind has a field of its own."""
     part, before = parts[order], parts[:order]
     blocks = sum(isinstance(each, Opaque) for each in before)
     if isinstance(part, ToolCall):

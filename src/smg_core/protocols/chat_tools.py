@@ -1,14 +1,13 @@
-"""Tools, the choice among them, and constraints on the answer, of a Chat Completions request.
+"""The tools, the tool choice and the response format of a Chat Completions request.
 
-Decides how today's `tools` and the older `functions`, and OpenAI's `response_format` and the engines' own constraint
-fields, become one set of records; two constraints at once are refused. Above: chat. Below: the wire types and the vocabulary.
+`tools` and the older `functions` become the same records, and so do OpenAI's `response_format` and the engines' own constraint
+fields; two constraints at once are refused. Pure. Above: chat. Below: the wire types, json_bounds, request.
 """
-
-from typing import Any
 
 import msgspec
 
 from smg_core.errors import InvalidRequest
+from smg_core.json_types import JsonObject
 from smg_core.protocols import chat_types as wire
 from smg_core.protocols.decoding import brief, check_depth, too_many
 from smg_core.protocols.json_bounds import NestedJson
@@ -57,7 +56,8 @@ def read_tools(body: wire.ChatBody, limits: LimitsConfig, size: int) -> tuple[To
 
 
 def _check_size(asked: object, limits: LimitsConfig, param: str, size: int) -> None:
-    """Refuse schemas, or a text that an answer is held to, of more bytes than are taken; in a body of `size` bytes."""
+    """Refuse schemas, or another constraint, of more than `schema_bytes` bytes. `size` is the body's; a small body is
+    not measured."""
     if size <= limits.schema_bytes:
         return
     found = len(asked.encode()) if isinstance(asked, str) else len(msgspec.json.encode(asked))
@@ -69,7 +69,7 @@ def _check_size(asked: object, limits: LimitsConfig, param: str, size: int) -> N
         )
 
 
-def _tool(tool: wire.FunctionToolWire | wire.CustomToolWire | wire.FunctionWire) -> FunctionTool | CustomTool:
+def _tool(tool: wire.FunctionToolWire | wire.CustomToolWire | wire.FunctionDefinition) -> FunctionTool | CustomTool:
     if isinstance(tool, wire.CustomToolWire):
         custom = tool.custom
         if isinstance(custom.format, wire.CustomGrammarFormat):
@@ -103,29 +103,29 @@ def read_tool_choice(body: wire.ChatBody, tools: tuple[Tool, ...]) -> ToolChoice
                 "'tool_choice' allows no tool; use 'none' for that.", param="tool_choice.allowed_tools.tools"
             )
         keys = tuple(
-            _named(one, tools, f"tool_choice.allowed_tools.tools[{order}]") for order, one in enumerate(allowed.tools)
+            _chosen(one, tools, f"tool_choice.allowed_tools.tools[{order}]") for order, one in enumerate(allowed.tools)
         )
         return ToolChoice(allowed.mode, keys, parallel)
-    return ToolChoice("required", (_named(choice, tools, "tool_choice"),), parallel)
+    return ToolChoice("required", (_chosen(choice, tools, "tool_choice"),), parallel)
 
 
 def _legacy_choice(body: wire.ChatBody, tools: tuple[Tool, ...]) -> ToolChoice:
-    """The old wire has room for one call, so calls are never parallel."""
+    """The choice of a body with `functions`. Its answer has one call at most, so calls are never parallel."""
     if body.tool_choice is not None:
         raise InvalidRequest("'tool_choice' is only allowed when 'tools' are specified.", param="tool_choice")
     choice = body.function_call
     if isinstance(choice, wire.FunctionName):
-        return ToolChoice("required", (_known(choice.name, tools, FunctionTool, "function_call.name"),), False)
+        return ToolChoice("required", (_key_of(choice.name, tools, FunctionTool, "function_call.name"),), False)
     return ToolChoice(choice or "auto", (), False)
 
 
-def _named(choice: wire.FunctionChoice | wire.CustomChoice, tools: tuple[Tool, ...], at: str) -> ToolKey:
+def _chosen(choice: wire.FunctionChoice | wire.CustomChoice, tools: tuple[Tool, ...], at: str) -> ToolKey:
     if isinstance(choice, wire.FunctionChoice):
-        return _known(choice.function.name, tools, FunctionTool, f"{at}.function.name")
-    return _known(choice.custom.name, tools, CustomTool, f"{at}.custom.name")
+        return _key_of(choice.function.name, tools, FunctionTool, f"{at}.function.name")
+    return _key_of(choice.custom.name, tools, CustomTool, f"{at}.custom.name")
 
 
-def _known(name: str, tools: tuple[Tool, ...], kind: type[FunctionTool] | type[CustomTool], at: str) -> ToolKey:
+def _key_of(name: str, tools: tuple[Tool, ...], kind: type[FunctionTool] | type[CustomTool], at: str) -> ToolKey:
     for tool in tools:
         if isinstance(tool, kind) and tool.name == name:
             return tool.key
@@ -143,7 +143,7 @@ def read_response_format(body: wire.ChatBody, limits: LimitsConfig, size: int) -
     if not found:
         return _TEXT
     for param, asked in found:
-        _check_size(_held_to(asked), limits, _FULL_NAMES.get(param, param), size)
+        _check_size(_compiled_part(asked), limits, _FULL_NAMES.get(param, param), size)
     if len(found) > 1:
         names = ", ".join(f"'{name}'" for name, _ in found)
         raise InvalidRequest(f"Only one constraint can be put on the answer, but got {names}.", param=found[1][0])
@@ -153,8 +153,8 @@ def read_response_format(body: wire.ChatBody, limits: LimitsConfig, size: int) -
 _FULL_NAMES = {"response_format": "response_format.json_schema.schema"}
 
 
-def _held_to(asked: ResponseFormat) -> object:
-    """What an engine has to compile for a format."""
+def _compiled_part(asked: ResponseFormat) -> object:
+    """The part of a format that an engine has to compile."""
     match asked:
         case SchemaFormat():
             return asked.schema
@@ -171,7 +171,7 @@ def _held_to(asked: ResponseFormat) -> object:
 
 
 def _unconstrained(body: wire.ChatBody) -> bool:
-    """The common case, found without building anything."""
+    """Whether the body has no constraint, as most have; checked without building anything."""
     return (
         body.response_format is None
         and body.structured_outputs is None
@@ -253,18 +253,22 @@ def _from_structured_outputs(wanted: wire.StructuredOutputs, limits: LimitsConfi
     return found
 
 
-def _schema(value: dict[str, Any] | str, at: str, limits: LimitsConfig) -> ResponseFormat:
-    schema: Any = value
-    if isinstance(value, str):
-        NestedJson(limits).check(value, at)
-        try:
-            schema = msgspec.json.decode(value)
-        except (msgspec.DecodeError, RecursionError):
-            schema = None
-        if type(schema) is not dict:
-            raise InvalidRequest(f"Invalid '{at}': the text is not a JSON object.", param=at, code="invalid_value")
+def _schema(value: JsonObject | str, at: str, limits: LimitsConfig) -> ResponseFormat:
+    schema = _object_in(value, at, limits) if isinstance(value, str) else value
     check_depth([schema], limits.json_depth, at)
     return SchemaFormat(schema)
+
+
+def _object_in(text: str, at: str, limits: LimitsConfig) -> JsonObject:
+    """The JSON object that `text` is. Raises `InvalidRequest` where it is something else, or over a bound."""
+    NestedJson(limits).check(text, at)
+    try:
+        found: object = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        found = None
+    if type(found) is not dict:
+        raise InvalidRequest(f"Invalid '{at}': the text is not a JSON object.", param=at, code="invalid_value")
+    return found
 
 
 def _choices(choices: list[str], at: str, limits: LimitsConfig) -> ResponseFormat:

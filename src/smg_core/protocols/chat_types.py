@@ -1,15 +1,17 @@
-"""The JSON of a Chat Completions request, field by field, as msgspec reads it.
+"""The body of a Chat Completions request as msgspec types.
 
-Wire types only: names, types and fixed ranges, from OpenAI's API reference and from what vLLM and SGLang add to it. What a
-field means, and which values are refused because nothing here can honour them, is decided in `chat`. Bounds that a
-deployment sets are not here either. Every Struct refuses fields that it does not have.
+Names, types and fixed ranges only, from OpenAI's API reference and from what vLLM and SGLang add to it. `chat` decides what a
+field means and which values are refused because nothing here can honour them; bounds that a deployment sets are checked there
+too. Every Struct refuses fields that it does not have.
 
-None stands for both "absent" and null, which the API treats alike.
+None means absent or null, which the API treats alike. Above: chat and its readers. Below: msgspec.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+
+from smg_core.json_types import Json, JsonObject
 
 __all__ = [
     "SUPPORTED_VALUES",
@@ -22,10 +24,10 @@ __all__ = [
     "DeveloperMessage",
     "FilePart",
     "FunctionChoice",
+    "FunctionDefinition",
     "FunctionMessage",
     "FunctionName",
     "FunctionToolWire",
-    "FunctionWire",
     "ImagePart",
     "InputAudioPart",
     "JsonObjectFormat",
@@ -61,21 +63,21 @@ Label = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
 class _Wire(Struct, forbid_unknown_fields=True, gc=False):
-    """Rules that all wire types share."""
+    """Base of the types without a tag."""
 
 
 # ------------------------------------------------------------------------------------------------------ content parts
 
 
 class CacheBreakpoint(_Wire):
-    """Everything up to here is worth caching."""
+    """A prompt-cache breakpoint after the part."""
 
     mode: Literal["explicit"]
     ttl: Literal["30m", "12h"] | None = None
 
 
 class CacheControl(_Wire):
-    """An extra: Anthropic's mark for the same, which many agents write whatever the API."""
+    """Anthropic's form of the same, which many agents write in every API."""
 
     type: Literal["ephemeral"]
     ttl: Literal["5m", "1h"] | None = None
@@ -107,13 +109,13 @@ class MediaUrl(_Wire):
 
 
 class VideoUrlPart(_Part, tag="video_url"):
-    """An engine extra: video by URL."""
+    """Added by engines: video by URL."""
 
     video_url: MediaUrl
 
 
 class AudioUrlPart(_Part, tag="audio_url"):
-    """An engine extra: sound by URL."""
+    """Added by engines: sound by URL."""
 
     audio_url: MediaUrl
 
@@ -146,7 +148,7 @@ class RefusalPart(_Part, tag="refusal"):
 
 
 class ThinkingPart(_Part, tag="thinking"):
-    """An engine extra: reasoning among the content of an assistant's turn."""
+    """Added by engines: reasoning in the content of an assistant's message."""
 
     thinking: str
 
@@ -178,7 +180,7 @@ class UserMessage(_Message, tag="user"):
 
 
 class LegacyCall(_Wire):
-    """`function_call` of an assistant's turn, from before there were tools."""
+    """`function_call` of an assistant's message, from before there were tools."""
 
     name: Name
     arguments: str
@@ -190,7 +192,7 @@ class CustomCall(_Wire):
 
 
 class ToolCallWire(_Wire):
-    """A call of an earlier turn. `index` is what clients keep that glue stream deltas together."""
+    """A call of an earlier turn. `index` is left over in clients that join the deltas of a stream."""
 
     id: Label
     type: Literal["function", "custom"] = "function"
@@ -203,9 +205,9 @@ class AudioReference(_Wire):
     id: str
 
 
-class OpaqueWire(_Wire):
-    """A block that travels byte for byte; `data` is its text, or base64 where `encoding` says so. `index` is what clients
-    keep that glue stream deltas together."""
+class OpaqueBlockWire(_Wire):
+    """A block that is returned byte for byte; `data` is its text, or base64 if `encoding` says so. `index` is left
+    over in clients that join the deltas of a stream."""
 
     type: Label
     data: str
@@ -222,8 +224,8 @@ class AssistantMessage(_Message, tag="assistant"):
     audio: AudioReference | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    opaque_blocks: list[OpaqueWire] | None = None
-    annotations: list[Any] | None = None
+    opaque_blocks: list[OpaqueBlockWire] | None = None
+    annotations: list[Json] | None = None
 
 
 class ToolMessage(_Message, tag="tool"):
@@ -243,10 +245,10 @@ MessageWire = SystemMessage | DeveloperMessage | UserMessage | AssistantMessage 
 # -------------------------------------------------------------------------------------------------------------- tools
 
 
-class FunctionWire(_Wire):
+class FunctionDefinition(_Wire):
     name: Name
     description: str | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: JsonObject | None = None
     strict: bool | None = None
 
 
@@ -255,30 +257,30 @@ class _Tool(Struct, forbid_unknown_fields=True, gc=False, tag_field="type"):
 
 
 class FunctionToolWire(_Tool, tag="function"):
-    function: FunctionWire
+    function: FunctionDefinition
 
 
 class PlainFormat(Struct, forbid_unknown_fields=True, gc=False, tag_field="type", tag="text"):
     """Free text."""
 
 
-class Grammar(_Wire):
+class GrammarDefinition(_Wire):
     definition: str
     syntax: Literal["lark", "regex"]
 
 
 class CustomGrammarFormat(Struct, forbid_unknown_fields=True, gc=False, tag_field="type", tag="grammar"):
-    grammar: Grammar
+    grammar: GrammarDefinition
 
 
-class CustomWire(_Wire):
+class CustomDefinition(_Wire):
     name: Name
     description: str | None = None
     format: PlainFormat | CustomGrammarFormat | None = None
 
 
 class CustomToolWire(_Tool, tag="custom"):
-    custom: CustomWire
+    custom: CustomDefinition
 
 
 class FunctionName(_Wire):
@@ -324,7 +326,7 @@ class JsonObjectFormat(_Format, tag="json_object"):
 class JsonSchema(_Wire):
     name: Annotated[str, Meta(min_length=1, max_length=64)]
     description: str | None = None
-    schema: dict[str, Any] | None = None
+    schema: JsonObject | None = None
     strict: bool | None = None
 
 
@@ -333,11 +335,11 @@ class JsonSchemaFormat(_Format, tag="json_schema"):
 
 
 class StructuralTagWire(_Format, tag="structural_tag"):
-    """An engine extra: xgrammar's structural tags, in its older (`structures`) or newer (`format`) form."""
+    """Added by engines: xgrammar's structural tags, in its older (`structures`) or newer (`format`) form."""
 
-    structures: list[dict[str, Any]] | None = None
+    structures: list[JsonObject] | None = None
     triggers: list[str] | None = None
-    format: dict[str, Any] | None = None
+    format: JsonObject | None = None
 
 
 ResponseFormatWire = TextResponseFormat | JsonObjectFormat | JsonSchemaFormat | StructuralTagWire
@@ -346,7 +348,7 @@ ResponseFormatWire = TextResponseFormat | JsonObjectFormat | JsonSchemaFormat | 
 class StructuredOutputs(_Wire):
     """vLLM's constraint object; exactly one of its fields is set."""
 
-    json: dict[str, Any] | str | None = None
+    json: JsonObject | str | None = None
     regex: str | None = None
     choice: list[str] | None = None
     grammar: str | None = None
@@ -368,32 +370,32 @@ class CacheOptions(_Wire):
     ttl: Literal["30m"] | None = None
 
 
-class Thinking(_Wire):
-    """An engine extra (DeepSeek, GLM): the switch for reasoning."""
+class ThinkingSwitch(_Wire):
+    """Added by DeepSeek and GLM: the switch for reasoning."""
 
     type: Literal["enabled", "disabled"]
     budget_tokens: Count | None = None
 
 
 class ChatBody(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
-    """The whole request: OpenAI's parameters first, then the extras of engines."""
+    """The whole body: OpenAI's parameters first, then the fields that engines add."""
 
     model: Annotated[str, Meta(min_length=1, max_length=512)]
     messages: Annotated[list[MessageWire], Meta(min_length=1)]
-    audio: dict[str, Any] | None = None
+    audio: JsonObject | None = None
     frequency_penalty: Penalty | None = None
     function_call: Literal["none", "auto"] | FunctionName | None = None
-    functions: list[FunctionWire] | None = None
+    functions: list[FunctionDefinition] | None = None
     logit_bias: dict[TokenId, Bias] | None = None
     logprobs: bool | None = None
     max_completion_tokens: Positive | None = None
     max_tokens: Positive | None = None
     metadata: dict[str, str] | None = None
     modalities: list[Literal["text", "audio"]] | None = None
-    moderation: dict[str, Any] | None = None
+    moderation: JsonObject | None = None
     n: Positive | None = None
     parallel_tool_calls: bool | None = None
-    prediction: dict[str, Any] | None = None
+    prediction: JsonObject | None = None
     presence_penalty: Penalty | None = None
     prompt_cache_key: Label | None = None
     prompt_cache_options: CacheOptions | None = None
@@ -414,19 +416,19 @@ class ChatBody(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
     top_p: Fraction | None = None
     user: Annotated[str, Meta(max_length=512)] | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
-    web_search_options: dict[str, Any] | None = None
+    web_search_options: JsonObject | None = None
     # vLLM, SGLang and the model vendors' own servers
     add_generation_prompt: bool | None = None
     cache_salt: Label | None = None
     chat_template: str | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template_kwargs: JsonObject | None = None
     continue_final_message: bool | None = None
-    documents: list[dict[str, Any]] | None = None
+    documents: list[JsonObject] | None = None
     ebnf: str | None = None
     enable_thinking: bool | None = None
     guided_choice: list[str] | None = None
     guided_grammar: str | None = None
-    guided_json: dict[str, Any] | str | None = None
+    guided_json: JsonObject | str | None = None
     guided_regex: str | None = None
     ignore_eos: bool | None = None
     include_reasoning: bool | None = None
@@ -443,7 +445,7 @@ class ChatBody(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
     stop_token_ids: list[TokenId] | None = None
     stream_reasoning: bool | None = None
     structured_outputs: StructuredOutputs | None = None
-    thinking: Thinking | None = None
+    thinking: ThinkingSwitch | None = None
     thinking_budget: Count | None = None
     thinking_token_budget: Count | None = None
     top_k: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None = None

@@ -1,21 +1,19 @@
-"""A request body to a typed wire object, or to one error that says where the body is wrong.
+"""Reads a request body into a typed wire object, or raises one error that says where the body is wrong.
 
-Decides how every JSON API of the house reads bytes: one pass of msgspec that parses and validates, its complaints put
-into words a client can act on, with the field's path ("messages[2].content[0].type") as `param`. Policies that hold for
-every API:
+Every JSON API reads its bodies here: msgspec parses and validates in one pass, and its errors are reworded for clients, with the
+field's path ("messages[2].content[0].type") as `param`. Rules for every API:
 
-- A field that the wire type does not have is refused by name unless it is null, or the deployment is lenient (`compat`).
-- A key given twice: the last one counts, at every level, as in the JSON parsers of the SDKs. The body is read once and only
-  the result of that reading travels on, so no second reader can see the first one.
+- A field that the wire type does not have is refused by name unless it is null or `compat` allows it.
+- Of a key given twice the last one counts, at every level, as in the JSON parsers of the SDKs. Only the decoded object is passed
+  on, so no second parser can decide differently.
 - Invalid UTF-8, unpaired surrogate escapes, NaN, Infinity and numbers that do not fit are refused.
 
-How many values a body holds is bounded before it is parsed. Above: chat and its siblings. Below: errors, json_bounds,
-compat. It knows no
-API's fields.
+The number of values in a body is checked before it is parsed. Above: chat, parse. Below: errors, json_bounds, compat. It knows
+no API's fields.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -26,7 +24,7 @@ from smg_core.protocols.settings import LimitsConfig
 
 __all__ = ["WireDecoder", "brief", "check_depth", "too_many"]
 
-Wire = TypeVar("Wire", bound=msgspec.Struct)
+Body = TypeVar("Body", bound=msgspec.Struct)
 
 _ARTICLES = {
     "int": "an integer",
@@ -40,7 +38,7 @@ _ARTICLES = {
 
 
 def brief(text: str, limit: int = 80) -> str:
-    """`text` cut to `limit` characters: what a client wrote is quoted in errors, but never at length."""
+    """`text` cut to `limit` characters, for quoting a client's text in an error."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
@@ -54,8 +52,8 @@ def too_many(param: str, count: int, limit: int, noun: str) -> InvalidRequest:
 
 
 def check_depth(values: Iterable[object], limit: int, param: str) -> None:
-    """Refuse free-form JSON values of which one is nested more than `limit` levels deep."""
-    level: list[Any] = [value for value in values if type(value) is dict or type(value) is list]
+    """Refuse free-form JSON values if one is nested more than `limit` levels deep."""
+    level = [value for value in values if type(value) is dict or type(value) is list]
     for _ in range(limit):
         if not level:
             return
@@ -69,32 +67,32 @@ def check_depth(values: Iterable[object], limit: int, param: str) -> None:
         raise InvalidRequest(f"Invalid '{param}': nested more than {limit} levels deep.", param=param)
 
 
-class WireDecoder(Generic[Wire]):
+class WireDecoder(Generic[Body]):
     """Reads bodies of one wire type, a Struct with `forbid_unknown_fields`, as are the Structs inside it.
 
-    `supported` maps a path without indexes ("messages[].role") to the values to name when another is met. `shaped` names
-    the fields without free-form values in them: there, as among the fields of the body itself, a null means that the
-    field is absent, even one that the type does not have. Clients whose messages are all of one class send such nulls.
+    `supported` maps a path without indexes ("messages[].role") to the values that an error about it lists. `shaped` names
+    the fields that hold no free-form values: in them, as in the body itself, a null field counts as absent, even one that
+    the type does not have. Clients that use one class for all messages send such nulls.
     """
 
     __slots__ = ("_read", "_shaped", "_supported", "_type")
 
     def __init__(
-        self, wire_type: type[Wire], supported: Mapping[str, tuple[str, ...]], shaped: tuple[str, ...] = ()
+        self, wire_type: type[Body], supported: Mapping[str, tuple[str, ...]], shaped: tuple[str, ...] = ()
     ) -> None:
         self._type = wire_type
         self._read = msgspec.json.Decoder(wire_type).decode
         self._supported = supported
         self._shaped = shaped
 
-    def decode(self, body: bytes, limits: LimitsConfig, compat: Compat = STRICT) -> Wire:
-        """The body as the wire type; `compat` says which unknown fields are passed over. Raises `PayloadTooLarge`,
-        `InvalidJson`, `UnsupportedParameter` or `InvalidRequest`."""
-        wire = self._at_once(body, limits)
-        return self._slowly(body, limits, compat) if wire is None else wire
+    def decode(self, body: bytes, limits: LimitsConfig, compat: Compat = STRICT) -> Body:
+        """The body as the wire type; `compat` says which unknown fields are ignored. Raises `PayloadTooLarge`, `InvalidJson`,
+        `UnsupportedParameter` or `InvalidRequest`."""
+        wire = self._decode_strictly(body, limits)
+        return self._decode_leniently(body, limits, compat) if wire is None else wire
 
-    def _at_once(self, body: bytes, limits: LimitsConfig) -> Wire | None:
-        """The common case, in one pass; None where all that stands against it is an unknown field."""
+    def _decode_strictly(self, body: bytes, limits: LimitsConfig) -> Body | None:
+        """Decode in one pass, as most bodies can be; None when it fails at an unknown field."""
         if len(body) > limits.largest_body:
             raise PayloadTooLarge(f"The request body is {len(body)} bytes; at most {limits.largest_body} are taken.")
         if over_values(body, limits.json_values):
@@ -111,10 +109,10 @@ class WireDecoder(Generic[Wire]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error, limits) from None
 
-    def _slowly(self, body: bytes, limits: LimitsConfig, compat: Compat) -> Wire:
-        """The wire type of a body with fields that the type does not have, some of which may be passed over."""
+    def _decode_leniently(self, body: bytes, limits: LimitsConfig, compat: Compat) -> Body:
+        """Decode a body with unknown fields: remove those that may be ignored, then convert."""
         try:
-            plain: Any = msgspec.json.decode(body)
+            plain: object = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error, limits) from None
         _drop_nulls(plain, self._shaped)
@@ -126,7 +124,7 @@ class WireDecoder(Generic[Wire]):
 
     def _explain(self, text: str) -> InvalidRequest:
         complaint, path = _split(text)
-        param = _shown(path)
+        param = _without_unknown_indexes(path)
         if (name := _unknown_field(complaint)) is not None:
             where = _join(param, name)
             say = (
@@ -141,14 +139,14 @@ class WireDecoder(Generic[Wire]):
                 f"Missing required parameter: '{where}'.", param=where, code="missing_required_parameter"
             )
         if not path and complaint.startswith("Expected `object`"):
-            return InvalidJson(f"The request body must be a JSON object, but it is {_got(complaint)}.")
+            return InvalidJson(f"The request body must be a JSON object, but it is {_got_kind(complaint)}.")
         if complaint.startswith(("Invalid value", "Invalid enum value")):
             return self._wrong_value(complaint, param)
         if complaint.startswith("Expected ") and ", got " in complaint:
             kinds = [kind for kind in _quoted(complaint).split(" | ") if kind != "null"]
             wanted = " or ".join(_ARTICLES.get(kind, kind) for kind in kinds)
             return InvalidRequest(
-                f"Invalid type for '{param}': expected {wanted}, but got {_got(complaint)} instead.",
+                f"Invalid type for '{param}': expected {wanted}, but got {_got_kind(complaint)} instead.",
                 param=param,
                 code="invalid_type",
             )
@@ -175,7 +173,7 @@ def _split(text: str) -> tuple[str, str]:
     return complaint, place[start + 1 : place.rfind("`")].removeprefix(".") if start >= 0 else ""
 
 
-def _shown(path: str) -> str:
+def _without_unknown_indexes(path: str) -> str:
     return path.replace("[...]", "")
 
 
@@ -188,7 +186,7 @@ def _quoted(complaint: str) -> str:
     return complaint[start : complaint.rfind("`") if ", got " not in complaint else complaint.find("`", start)]
 
 
-def _got(complaint: str) -> str:
+def _got_kind(complaint: str) -> str:
     kind = complaint.rpartition(", got `")[2].rstrip("`")
     return _ARTICLES.get(kind, kind)
 
@@ -218,11 +216,11 @@ def _without_indexes(param: str) -> str:
     return "".join(kept)
 
 
-def _drop_nulls(plain: Any, shaped: tuple[str, ...]) -> None:
+def _drop_nulls(plain: object, shaped: tuple[str, ...]) -> None:
     """Remove null fields of `plain` itself, and at any depth of its fields `shaped`."""
     if type(plain) is not dict:
         return
-    left: list[Any] = [plain.get(name) for name in shaped]
+    left: list[object] = [plain.get(name) for name in shaped]
     for name in [name for name, value in plain.items() if value is None]:
         del plain[name]
     while left:

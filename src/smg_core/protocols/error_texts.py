@@ -1,7 +1,7 @@
-"""What an error says to the client, where an API has words of its own for it.
+"""The messages of errors for which an API has its own text.
 
-Clients read some of these texts: Claude Code shortens its history when it meets Messages' words for a prompt that is too
-long, and asks for fewer tokens at those for an answer that would not fit; Codex takes the pause before its next try from
+Clients parse some of these texts: Claude Code shortens its history when it reads Messages' text for a prompt that is too long,
+and asks for fewer tokens when it reads the one for an answer that would not fit; Codex reads its pause before the next try from
 "try again in 2s". For every other error the text is its `message`. Pure. Above: the envelopes in `errors`, the encoders of
 streams. Below: the tree of errors.
 """
@@ -14,7 +14,7 @@ __all__ = ["anthropic_text", "gemini_text", "in_stream_text"]
 
 
 def anthropic_text(error: SmgError) -> str:
-    """In the words of Messages."""
+    """The message in Messages."""
     if isinstance(error, PromptTooLong):
         return _anthropic_overflow(error)
     if isinstance(error, SealBroken):
@@ -33,7 +33,7 @@ def _anthropic_overflow(error: PromptTooLong) -> str:
 
 
 def gemini_text(error: SmgError) -> str:
-    """In the words of generateContent and Interactions."""
+    """The message in generateContent and Interactions."""
     if not isinstance(error, PromptTooLong):
         return error.message
     if error.prompt_alone:
@@ -48,7 +48,7 @@ def gemini_text(error: SmgError) -> str:
 
 
 def in_stream_text(error: SmgError) -> str:
-    """What Responses says once its stream has begun: no header can name the pause before the next try any more."""
+    """The message in Responses after its stream has begun, when no header can carry `retry_after` any more."""
     if isinstance(error, RateLimited) and error.retry_after is not None:
         return f"{error.message} Please try again in {max(1, math.ceil(error.retry_after))}s."
     return error.message

@@ -1,24 +1,24 @@
-"""What happened to one request, for its sender to read: the prompt as rendered, its ids, the caches, the worker, the time.
+"""The record of what happened to one request: its rendered prompt, token ids, cache hits, worker and times.
 
-Decides two forms of the same record: a JSON body with everything, and one header value that is ASCII and bounded, so that it
-fits where proxies look at it. The record is filled elsewhere; nothing here measures. An explanation shows the client its
-own prompt and the worker's name, never an address. Above: the server and the notebook. Below: nothing.
+`Gateway.explain` returns it, and the server sends it as the header `x-smg-explain`: ASCII and bounded, so that proxies let it
+through. The server fills the record. It shows the client its own prompt and the worker's name, never an address. Pure. Above: the
+server. Below: json_text, cards.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
 
 from smg_core.cards import card
+from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_object, without_surrogates
 
-__all__ = ["Explanation", "Phase", "explanation_body", "explanation_header"]
+__all__ = ["Explanation", "Phase", "explanation_header"]
 
 
 @attrs.frozen
 class Phase:
-    """One part of the work; `seconds` it took, by the monotonic clock."""
+    """One part of the work and its duration in seconds, by the monotonic clock."""
 
     name: str
     seconds: float
@@ -26,13 +26,13 @@ class Phase:
 
 @attrs.frozen(repr=False)
 class Explanation:
-    """One request, explained. Counts are tokens but for `prompt_characters` and `cached_characters`.
+    """What happened to one request. Counts are tokens, except `prompt_characters` and `cached_characters`.
 
     `prompt` is the rendered text, None for a request that came as ids; `token_ids` what the engine was sent;
-    `cached_characters` how much of the prompt the tokenizer cache knew; `cached_tokens` how many the engine did not
-    prefill anew; `attempts` the names of the workers tried, the last one being the one that served; `phases` in order.
-    `notes` holds what rooms add: the policy's reasons, the parser's name. None is a number that is not known (yet): it is left
-    out of what is written.
+    `cached_characters` how much of the prompt was in the tokenizer cache; `cached_tokens` how many tokens the engine had in
+    its cache; `attempts` the names of the workers that were called, in order, the last one served the request; `phases` in
+    order. `notes` holds further facts by name, for example the dialect. A number that is None is not known (yet) and is left
+    out of the header.
     """
 
     request_id: str
@@ -50,39 +50,29 @@ class Explanation:
     notes: Mapping[str, str] = attrs.field(factory=dict)
 
     def __repr__(self) -> str:
-        found = _short(self)
+        found = _summary(self)
         told = [f"{name}={found[name]!r}" for name in ("model", "worker", "policy", "prompt_tokens", "total_ms")]
         return f"<Explanation {' '.join(told)}>"
 
     def _repr_html_(self) -> str:
-        """The record in a notebook."""
-        found = {name: value for name, value in _short(self).items() if name != "phases_ms"}
+        """A card for a notebook."""
+        found = {name: value for name, value in _summary(self).items() if name != "phases_ms"}
         phases = [(f"{phase.name} (ms)", round(phase.seconds * 1000, 3)) for phase in self.phases]
         texts = [("prompt", self.prompt or ""), ("token ids", " ".join(map(str, self.token_ids)))]
         return card("Explanation", [*found.items(), *phases, *self.notes.items(), *texts])
 
 
-def explanation_body(explanation: Explanation) -> bytes:
-    """Everything, as one JSON object; times are milliseconds."""
-    found = _short(explanation)
-    found["attempts"] = list(explanation.attempts)
-    found["notes"] = dict(explanation.notes)
-    found["prompt"] = explanation.prompt
-    found["token_ids"] = list(explanation.token_ids)
-    return encode_object(found)
-
-
 def explanation_header(explanation: Explanation, limit: int = 2048) -> str:
-    """The same without prompt, ids, attempts and notes, as JSON of at most `limit` ASCII characters.
+    """The record without prompt, ids, attempts and notes, as JSON of at most `limit` ASCII characters.
 
-    Where it does not fit, phases are left out first, then all that is not a number, and `truncated` says so. Raises
-    `ValueError` for a limit that not even the numbers fit in (under 256).
+    If it does not fit, first the phases are left out, then everything that is not a number, and `truncated` is true. Raises
+    `ValueError` for a limit under 256, which may be too small for the numbers.
     """
     if limit < 256:
         raise ValueError("a header explanation needs at least 256 characters")
-    full = _short(explanation)
+    full = _summary(explanation)
     bare = {name: value for name, value in full.items() if name != "phases_ms"}
-    numbers = {name: value for name, value in full.items() if isinstance(value, int | float)}
+    numbers: JsonObject = {name: value for name, value in full.items() if isinstance(value, int | float)}
     text = ""
     for found in (full, {**bare, "truncated": True}, {**numbers, "truncated": True}):
         text = _ascii(found)
@@ -91,7 +81,7 @@ def explanation_header(explanation: Explanation, limit: int = 2048) -> str:
     return text
 
 
-def _short(explanation: Explanation) -> dict[str, Any]:
+def _summary(explanation: Explanation) -> JsonObject:
     found = {
         "request_id": explanation.request_id,
         "model": explanation.model,
@@ -110,7 +100,7 @@ def _short(explanation: Explanation) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None or name not in unknown}
 
 
-def _ascii(value: dict[str, Any]) -> str:
+def _ascii(value: JsonObject) -> str:
     """Compact JSON with every character beyond ASCII, and DEL, as an escape; others are escaped by JSON already."""
     text = encode_object(value).decode()
     if text.isascii():

@@ -1,8 +1,8 @@
-"""How much JSON a text holds, found before anything is built from it.
+"""Bounds on the number of values and on the nesting of a JSON text, checked before it is parsed.
 
-Decides whether a body, or a JSON text inside a string of a body, is over a bound on its number of values or on its nesting. It
-reads bytes in pieces, makes no object for a value, and stops at the bound, so that the work is small whatever the text says. What
-is no JSON may be counted wrongly behind its first fault: a parser stops there. Pure. Above: decoding and the readers of each API.
+The text is a body, or a string in a body that holds JSON. It is read in pieces, no object is made for a value, and the check
+stops at the bound, so that the work is small for any text. In a text that is not JSON, counts may be wrong after the first
+fault, where a parser stops anyway. Pure. Above: decoding and the readers of each API. Below: base.
 """
 
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from smg_core.protocols.settings import LimitsConfig
 __all__ = ["NestedJson", "nests_deeper", "over_values"]
 
 _PIECE = 1 << 18
-"""Bytes that are looked at in one go: about a millisecond's work, after which other threads may run."""
+"""Bytes in one piece: about a millisecond's work, after which other threads may run."""
 
 
 def over_values(data: bytes, most: int) -> bool:
     """Whether the JSON text `data` holds more than `most` values; a member of an object counts once."""
     if len(data) <= 2 * most:  # a value and what comes before it are two bytes at least
         return False
-    if _fewer_starts(data, most):
+    if _cannot_exceed(data, most):
         return False
     count = 1
     for outside in _outside_strings(data, b'",[{'):
@@ -30,8 +30,8 @@ def over_values(data: bytes, most: int) -> bool:
     return False
 
 
-def _fewer_starts(data: bytes, most: int) -> bool:
-    """Whether even with those inside of strings there are too few commas and brackets for more than `most` values."""
+def _cannot_exceed(data: bytes, most: int) -> bool:
+    """Whether there are too few commas and brackets for more than `most` values, even when those in strings are counted."""
     count = 1
     for start in range(0, len(data), _PIECE):
         count += sum(data.count(each, start, start + _PIECE) for each in (b",", b"[", b"{"))
@@ -54,7 +54,7 @@ def nests_deeper(data: bytes, limit: int) -> bool:
 
 
 def _outside_strings(data: bytes, kept: bytes) -> Iterator[bytes]:
-    """Those bytes of `data` that stand outside of its strings and are among `kept`, piece by piece."""
+    """The bytes of `data` outside of its strings that are in `kept`, piece by piece."""
     dropped = bytes(set(range(256)) - set(kept) - {0x5C})
     inside = escaped = False
     for start in range(0, len(data), _PIECE):
@@ -67,8 +67,8 @@ def _outside_strings(data: bytes, kept: bytes) -> Iterator[bytes]:
 
 
 class NestedJson:
-    """Bounds on the JSON texts inside the strings of one request, together: as many values as its body may have, and no text
-    nested deeper than a body may be."""
+    """Bounds on the JSON texts in the strings of one request: all together have as many values as a body may have, and each
+    is nested no deeper than a body may be."""
 
     __slots__ = ("_depth", "_left", "_most")
 

@@ -1,12 +1,9 @@
-"""Text and objects as JSON bytes that cannot break a stream.
+"""Encodes text and objects as JSON that is safe in a stream of lines.
 
-Decides what happens to text that JSON or a line-based reader has trouble with: a lone surrogate becomes U+FFFD (UTF-8
-cannot carry it), and U+0085, U+2028 and U+2029 are written as escapes, because readers that split lines as Python's
-`splitlines` does would cut a server-sent event there. All else is what any compact JSON encoder writes. Above: the
-encoders. Below: msgspec.
+A lone surrogate becomes U+FFFD, since UTF-8 has no encoding for it. U+0085, U+2028 and U+2029 are escaped, because readers that
+split lines as Python's `splitlines` does would cut a server-sent event there. Everything else is what any compact JSON encoder
+writes. Pure. Above: the encoders. Below: msgspec.
 """
-
-from typing import Any
 
 import msgspec
 
@@ -27,18 +24,18 @@ def encode_text(text: str) -> bytes:
     return _safe(encoded)
 
 
-def encode_object(value: Any) -> bytes:
-    """A value made of dicts, lists, strings, numbers, booleans and None as compact JSON in UTF-8, fit for a line of a stream."""
+def encode_object(value: object) -> bytes:
+    """A value made of dicts, lists, strings, numbers, booleans and None as compact JSON in UTF-8, safe in a stream of lines."""
     return _safe(encode_body(value))
 
 
-def encode_body(value: Any) -> bytes:
-    """The same for a body that is one JSON text, which nobody cuts into lines: it is not searched for line breaks, which takes
-    longer than all else where it is large."""
+def encode_body(value: object) -> bytes:
+    """The same for a whole body, which nobody reads by lines: it is not searched for line breaks, which would take most of the
+    time for a large one."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return _encode(_clean(value))
+        return _encode(_repaired(value))
 
 
 def without_surrogates(text: str) -> str:
@@ -54,11 +51,11 @@ def _safe(encoded: bytes) -> bytes:
     return encoded
 
 
-def _clean(value: Any) -> Any:
+def _repaired(value: object) -> object:
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, dict):
-        return {without_surrogates(name): _clean(inner) for name, inner in value.items()}
+        return {without_surrogates(name): _repaired(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(inner) for inner in value]
+        return [_repaired(inner) for inner in value]
     return value

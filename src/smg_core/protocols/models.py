@@ -1,14 +1,14 @@
-"""The models API: what is served, as a list and one by one.
+"""The models API: the list of served models, and a single one.
 
 Decides the shape of a model object: OpenAI's fields, and `max_model_len` and `root` as vLLM adds them where they are known.
-Above: the server. Below: nothing. It does not know where models come from.
+Pure. Above: the server. Below: json_text.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import attrs
 
+from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_object
 
 __all__ = ["ModelCard", "model_body", "models_body"]
@@ -16,8 +16,8 @@ __all__ = ["ModelCard", "model_body", "models_body"]
 
 @attrs.frozen
 class ModelCard:
-    """One model. `created` is seconds since the epoch; `max_model_len` the context in tokens; `root` the model that an
-    alias or adapter stands on."""
+    """One model. `created` is seconds since the epoch; `max_model_len` the context in tokens; `root` the base model
+    of an alias or adapter."""
 
     id: str
     created: int
@@ -36,8 +36,8 @@ def models_body(cards: Iterable[ModelCard]) -> bytes:
     return encode_object({"object": "list", "data": [_model_object(card) for card in cards]})
 
 
-def _model_object(card: ModelCard) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _model_object(card: ModelCard) -> JsonObject:
+    found: JsonObject = {
         "id": card.id,
         "object": "model",
         "created": card.created,

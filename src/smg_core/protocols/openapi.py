@@ -1,17 +1,17 @@
-"""The document at `/openapi.json`: OpenAPI 3.1, made of the types that requests are decoded as.
+"""The document at `/openapi.json`: OpenAPI 3.1, generated from the types that requests are decoded into.
 
-Schemas come from msgspec, so a field that the decoder takes is in the document, with its bounds, and no other. Pure. Above: the
+msgspec writes the schemas, so the document has exactly the fields that the decoders accept, with their bounds. Pure. Above: the
 server, which has the routes. Below: `operation`. Source: the OpenAPI Specification 3.1.1.
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import attrs
 import msgspec
 
-from smg_core.protocols.operation import Answer, Operation
+from smg_core.json_types import JsonObject
+from smg_core.protocols.operation import Operation, OperationResponse
 
 __all__ = ["Described", "document"]
 
@@ -21,23 +21,23 @@ _REFERENCES = "#/components/schemas/{name}"
 
 @attrs.frozen
 class Described:
-    """One route: its method, its pattern as the route table has it, and what it takes and gives."""
+    """One route: its method, its pattern in the route table, and its description."""
 
     method: str
     pattern: str
     about: Operation
 
 
-def document(routes: Iterable[Described], *, version: str, error: Any) -> dict[str, Any]:
-    """The whole document as JSON values. `version` is the gateway's; `error` the type of the body of every refusal."""
+def document(routes: Iterable[Described], *, version: str, error: object) -> JsonObject:
+    """The whole document as JSON values. `version` is the gateway's; `error` the type of the body of every error response."""
     found = list(routes)
     types = [error]
     for route in found:
         types += [route.about.body] if route.about.body is not None else []
-        types += [answer.body for answer in route.about.answers if answer.body is not None]
+        types += [response.body for response in route.about.responses if response.body is not None]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCES)
     by_type = dict(zip(map(id, types), schemas, strict=True))
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, JsonObject] = {}
     for route in found:
         paths.setdefault(_VALUE.sub(r"{\1}", route.pattern), {})[route.method.lower()] = _operation(
             route, by_type, error
@@ -54,15 +54,15 @@ def document(routes: Iterable[Described], *, version: str, error: Any) -> dict[s
     }
 
 
-def _operation(route: Described, schemas: Mapping[int, Any], error: Any) -> dict[str, Any]:
+def _operation(route: Described, schemas: Mapping[int, JsonObject], error: object) -> JsonObject:
     about = route.about
-    answers = {str(answer.status): _answer(answers, schemas) for answer, answers in _by_status(about.answers)}
-    refusal = Answer(0, "The request was refused, or failed: the API's own error.", error)
-    made: dict[str, Any] = {
+    responses = {str(first.status): _response(responses, schemas) for first, responses in _by_status(about.responses)}
+    refusal = OperationResponse(0, "The request was refused, or failed: the API's own error.", error)
+    made: JsonObject = {
         "operationId": about.name,
         "summary": about.summary,
         "tags": [about.tag],
-        "responses": {**answers, "default": _answer([refusal], schemas)},
+        "responses": {**responses, "default": _response([refusal], schemas)},
     }
     names = _VALUE.findall(route.pattern)
     if names:
@@ -70,25 +70,25 @@ def _operation(route: Described, schemas: Mapping[int, Any], error: Any) -> dict
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
         ]
     if about.body is not None:
-        content: dict[str, Any] = {"schema": schemas[id(about.body)]}
+        content: JsonObject = {"schema": schemas[id(about.body)]}
         if about.examples:
             content["examples"] = {name: {"value": value} for name, value in about.examples.items()}
         made["requestBody"] = {"required": True, "content": {"application/json": content}}
     return made
 
 
-def _by_status(answers: Iterable[Answer]) -> list[tuple[Answer, list[Answer]]]:
-    """The first answer of each status, with all that have it: one status may have a body of several media types."""
-    found: dict[int, list[Answer]] = {}
-    for answer in answers:
-        found.setdefault(answer.status, []).append(answer)
+def _by_status(responses: Iterable[OperationResponse]) -> list[tuple[OperationResponse, list[OperationResponse]]]:
+    """The responses grouped by status, each group with its first one: one status may have bodies of several media types."""
+    found: dict[int, list[OperationResponse]] = {}
+    for response in responses:
+        found.setdefault(response.status, []).append(response)
     return [(same[0], same) for same in found.values()]
 
 
-def _answer(answers: list[Answer], schemas: Mapping[int, Any]) -> dict[str, Any]:
+def _response(responses: list[OperationResponse], schemas: Mapping[int, JsonObject]) -> JsonObject:
     content = {
-        answer.media_type: {"schema": schemas[id(answer.body)]} if answer.body is not None else {}
-        for answer in answers
-        if answer.body is not None or answer.media_type != "application/json"
+        response.media_type: {"schema": schemas[id(response.body)]} if response.body is not None else {}
+        for response in responses
+        if response.body is not None or response.media_type != "application/json"
     }
-    return {"description": answers[0].meaning, **({"content": content} if content else {})}
+    return {"description": responses[0].meaning, **({"content": content} if content else {})}

@@ -1,35 +1,35 @@
-"""What a route takes and gives, for its description in `/openapi.json`.
+"""Descriptions of routes for `/openapi.json`: one record for each route, beside the route table.
 
-A record that stands beside the route; the document is made of them by `protocols.openapi`. Pure.
+Pure. Above: the server, which writes the records, and `openapi`, which makes the document. Below: nothing.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
-__all__ = ["Answer", "Operation"]
+from smg_core.json_types import Json
+
+__all__ = ["Operation", "OperationResponse"]
 
 
 @attrs.frozen
-class Answer:
-    """One answer: its status, what it means, and its body as a msgspec type (None: no JSON). `media_type` is that of the body."""
+class OperationResponse:
+    """One possible response: its status, its meaning, and its body as a msgspec type (None: no JSON) with its media type."""
 
     status: int
     meaning: str
-    body: Any = None
+    body: object = None
     media_type: str = "application/json"
 
 
 @attrs.frozen
 class Operation:
     """One route's description. `name` is the operation's id, unique over all routes; `body` the msgspec type that requests are
-    decoded as (None: no body); `examples` are bodies by name, each of which is answered well; `refused` whether requests can be
-    refused as wrong."""
+    decoded into (None: no body); `examples` are valid bodies by name."""
 
     name: str
     summary: str
     tag: str
-    body: Any = None
-    answers: tuple[Answer, ...] = ()
-    examples: Mapping[str, Any] = attrs.field(factory=dict)
+    body: object = None
+    responses: tuple[OperationResponse, ...] = ()
+    examples: Mapping[str, Json] = attrs.field(factory=dict)

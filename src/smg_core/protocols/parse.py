@@ -1,17 +1,17 @@
-"""`/parse/reasoning` and `/parse/function_call`: read a text that a model wrote, without generating anything.
+"""`/parse/reasoning` and `/parse/function_call`: parse a text that a model wrote, without generating anything.
 
-Decides the wire of the two, and which parser reads: the family named, else that of the model named. Both answers hold what
-the other kind of piece would be, so nothing of the text is lost. A text is bounded before it is read, and read in pieces, between
-which the work can be given up. Pure. Above: the server, which says what its models are read as, and runs this off its event
-loop. Below: smg_parsers.
+Decides the bodies of the two, and which parser is used: that of the family named in the request, else that of the model named.
+Each answer holds the whole text (reasoning, calls, the rest), so nothing is lost. The text's length is checked first; it is
+parsed in pieces, and the work can be stopped between two. Pure. Above: the server, which knows its models' families and runs
+this off its event loop. Below: smg_parsers.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import msgspec
 
 from smg_core.errors import ClientGone, InvalidRequest
+from smg_core.json_types import JsonObject
 from smg_core.protocols.decoding import WireDecoder, check_depth, too_many
 from smg_core.protocols.json_text import encode_object
 from smg_core.protocols.settings import LimitsConfig
@@ -21,12 +21,12 @@ from smg_parsers.models import family as family_named
 __all__ = ["FamilyOf", "ParseBody", "parse_function_call", "parse_reasoning"]
 
 FamilyOf = Callable[[str], Family | None]
-"""The family a served model is read as, None for a name that is no served model."""
+"""The parser family of a served model; None for a name that is no served model."""
 
 
 class _Function(msgspec.Struct):
     name: str
-    parameters: dict[str, Any] | None = None
+    parameters: JsonObject | None = None
     description: str | None = None
     strict: bool | None = None
 
@@ -48,11 +48,11 @@ class ParseBody(msgspec.Struct, forbid_unknown_fields=True):
     in_reasoning: bool | None = None
 
 
-_BODIES = WireDecoder(ParseBody, {})
+_DECODER = WireDecoder(ParseBody, {})
 
 
-_SLICE = 4096
-"""Characters that are read in one go: some tens of milliseconds at most."""
+_SLICE_CHARACTERS = 4096
+"""Characters that are parsed at once: some tens of milliseconds at most."""
 
 
 def _never() -> bool:
@@ -62,39 +62,41 @@ def _never() -> bool:
 def parse_function_call(
     body: bytes, limits: LimitsConfig, family_of: FamilyOf, given_up: Callable[[], bool] = _never
 ) -> bytes:
-    """`{"remaining_text", "reasoning_text", "tool_calls", "family", "success"}`. Raises InvalidRequest, and ClientGone when
-    `given_up` says that nobody waits any more."""
+    """`{"remaining_text", "reasoning_text", "tool_calls", "family", "success"}`. Raises InvalidRequest, and ClientGone
+    when `given_up`, which is called between two pieces, says that the client has left."""
     wire = _wire(body, limits)
     family, tools = _family(wire, family_of), _tools(wire, limits)
-    # Who asks for the calls of a text and names no tools wants all of them.
-    parser = Parser(family, tools=tools, any_tool=tools is None, in_reasoning=_begins_inside(wire, family))
-    found = _read(parser, wire.text, given_up)
+    # A request for calls that names no tools wants all of them.
+    parser = Parser(family, tools=tools, any_tool=tools is None, in_reasoning=_begins_in_reasoning(wire, family))
+    found = _parse(parser, wire.text, given_up)
     return _answer(family, {"remaining_text": "".join(found.text), "tool_calls": found.calls()}, found)
 
 
 def parse_reasoning(
     body: bytes, limits: LimitsConfig, family_of: FamilyOf, given_up: Callable[[], bool] = _never
 ) -> bytes:
-    """`{"normal_text", "reasoning_text", "family", "success"}`; calls stay in the text, also those that come before the end of
-    the reasoning, so that `/parse/function_call` finds them there. Raises as `parse_function_call`."""
+    """`{"normal_text", "reasoning_text", "family", "success"}`; calls stay in the text, even those before the end of the
+    reasoning, so that `/parse/function_call` finds them there. Raises as `parse_function_call`."""
     wire = _wire(body, limits)
     family = _family(wire, family_of)
     parser = Parser(family, tools=_tools(wire, limits), in_reasoning=wire.in_reasoning, keep_calls=True)
-    found = _read(parser, wire.text, given_up)
+    found = _parse(parser, wire.text, given_up)
     return _answer(family, {"normal_text": "".join(found.text)}, found)
 
 
-def _tools(wire: ParseBody, limits: LimitsConfig) -> list[dict[str, Any]] | None:
-    """The tools in the parser's form; None where the request names none."""
+def _tools(wire: ParseBody, limits: LimitsConfig) -> list[JsonObject] | None:
+    """The tools in the parser's form; None when the request names none."""
     if len(wire.tools) > limits.tools:
         raise too_many("tools", len(wire.tools), limits.tools, "tools")
-    tools = [{"name": tool.function.name, "parameters": tool.function.parameters or {}} for tool in wire.tools]
+    tools: list[JsonObject] = [
+        {"name": tool.function.name, "parameters": tool.function.parameters or {}} for tool in wire.tools
+    ]
     return tools or None
 
 
-def _begins_inside(wire: ParseBody, family: Family) -> bool:
-    """Whether a text that is to have its calls found begins inside reasoning. Where the request does not say: only if it shows
-    where that reasoning ends, since reasoning has mostly been taken from such a text already."""
+def _begins_in_reasoning(wire: ParseBody, family: Family) -> bool:
+    """Whether a text to find calls in begins inside reasoning. When the request does not say: only if the text has the
+    end of that reasoning, since clients have mostly removed reasoning before."""
     thinking = family.thinking
     if wire.in_reasoning is not None or not thinking.opens_in_prompt:
         return bool(wire.in_reasoning)
@@ -103,8 +105,8 @@ def _begins_inside(wire: ParseBody, family: Family) -> bool:
 
 
 def _wire(body: bytes, limits: LimitsConfig) -> ParseBody:
-    """The body, whose text is not too long and whose schemas are not too deep."""
-    wire = _BODIES.decode(body, limits)
+    """Decode the body. Raises InvalidRequest when its text is too long or a schema is too deep."""
+    wire = _DECODER.decode(body, limits)
     if len(wire.text) > limits.parse_characters:
         raise InvalidRequest(
             f"Invalid 'text': string too long. Expected at most {limits.parse_characters} characters, but got "
@@ -117,8 +119,8 @@ def _wire(body: bytes, limits: LimitsConfig) -> ParseBody:
 
 
 class _Found:
-    """What a text consists of, as strings and nothing else: a passing object for each of a hundred thousand pieces would have the
-    garbage collector, during whose passes no thread of the process runs, look at all of them again and again."""
+    """The parts of a text, kept as strings only: with an object for each of a hundred thousand pieces, the garbage collector,
+    which stops all threads, would walk over all of them again and again."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
@@ -128,7 +130,7 @@ class _Found:
         self._arguments: list[str] = []  # of the call that is open
 
     def add(self, pieces: Iterable[Piece]) -> None:
-        """More of the text. Pieces that say nothing of the answer are left out."""
+        """Take in more pieces. Pieces that are not part of the answer are ignored."""
         for piece in pieces:
             match piece:
                 case Text():
@@ -142,7 +144,7 @@ class _Found:
                     self._arguments.append(piece.delta)
 
     def calls(self) -> msgspec.Raw:
-        """The list of the calls as the answer has them, in their order. One ends before the next begins."""
+        """The calls as a JSON list, in order. A call ends when the next one begins."""
         self._close()
         return msgspec.Raw(b"[%b]" % b",".join(self._calls))
 
@@ -154,12 +156,12 @@ class _Found:
             self._arguments.clear()
 
 
-def _read(parser: Parser, text: str, given_up: Callable[[], bool]) -> _Found:
+def _parse(parser: Parser, text: str, given_up: Callable[[], bool]) -> _Found:
     found = _Found()
-    for start in range(0, len(text), _SLICE):
+    for start in range(0, len(text), _SLICE_CHARACTERS):
         if given_up():
             raise ClientGone("The client left before its text was read.")
-        found.add(parser.feed(text[start : start + _SLICE]))
+        found.add(parser.feed(text[start : start + _SLICE_CHARACTERS]))
     found.add(parser.finish())
     return found
 
@@ -176,5 +178,5 @@ def _family(wire: ParseBody, family_of: FamilyOf) -> Family:
     raise InvalidRequest("Name a parser family with 'parser', or a model with 'model'.", param="parser")
 
 
-def _answer(family: Family, fields: Mapping[str, Any], found: _Found) -> bytes:
+def _answer(family: Family, fields: Mapping[str, object], found: _Found) -> bytes:
     return encode_object({**fields, "reasoning_text": "".join(found.thought), "family": family.name, "success": True})

@@ -1,7 +1,13 @@
-"""Which worker takes a request.
+"""Routing policies, which choose the worker of a request.
 
-A policy is one small object: look at the candidates, name one. `POLICIES` maps names to factories; third parties add
-theirs through the entry point group `smg.policies` or hand an object to `Gateway(policy=...)`.
+A policy is an object with `pick(candidates, context)`. `POLICIES` maps names to factories; other packages add theirs through the
+entry point group `smg.policies`, or a user passes an object as `Gateway(policy=...)`.
+
+- `base`: what a policy gets and returns
+- `simple`: policies that look at the number of requests only
+- `policies`: the policy objects in use, one for each model and role
+
+Exports everything that a policy's author needs.
 """
 
 from smg_core.routing.base import (

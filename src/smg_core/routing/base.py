@@ -1,11 +1,11 @@
-"""What a routing policy is given, and what it answers.
+"""What a routing policy gets, and what it returns.
 
-Prompts are compared by `RoutingContext.prefix_keys`, never by token ids alone: all pictures have the same ids.
+Prompts are compared by `RoutingContext.prefix_keys`, never by token ids alone, since all pictures have the same ids.
 
-A policy decides among candidates that were found able: they serve the model in one role, are ready, can do what is asked, and
-were not tried before for this request. There is one policy for each model and role. It must not wait, must not keep the
-records it is shown, and may keep state of its own as long as that is bounded; what it learns beside the requests it is told
-as an `Observing`. Above: the pipeline's Select step. It knows no worker address and no engine.
+The candidates that a policy chooses from serve the model in one role, are ready, can do what the request asks for, and were not
+tried before for this request. There is one policy for each model and role. It must not wait and must not keep the records that
+it gets. It may keep bounded state of its own; one that derives from `Observing` is told what happens to workers. Above: the
+pipeline's Select step. Below: tokens. It knows no worker address and no engine.
 """
 
 from array import array
@@ -35,23 +35,23 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class UnknownPolicy(LookupError):
-    """No policy of that name, built in or installed."""
+    """There is no policy of that name, built in or installed."""
 
 
 class Candidate(Protocol):
-    """A worker as a policy may see it."""
+    """A worker as a policy sees it."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def in_flight(self) -> int:
-        """Requests this gateway, in all its processes, has with the worker now."""
+        """Requests that the gateway, in all its processes, has at the worker now."""
         ...
 
     @property
     def queued(self) -> int:
-        """Requests the engine last said to be waiting; 0 when it does not say."""
+        """Requests that wait in the engine, by its last report; 0 when it does not report it."""
         ...
 
     @property
@@ -59,9 +59,9 @@ class Candidate(Protocol):
 
 
 class RoutingContext(Struct, frozen=True):
-    """What is known of the request. `input_ids` is the whole prompt; `headers` are lower-cased; `media_keys` is what
-    `prefix_keys` are in a prompt with media, None for one of text. `cache_key` is the client's wish to be kept together with
-    requests of the same key; prompts with different salts share no cache."""
+    """The request to route. `input_ids` is the whole prompt; names in `headers` are lower-cased; `media_keys` are the
+    `prefix_keys` of a prompt with media, None for a prompt of text. A client gives the same `cache_key` to requests
+    that should go to one worker; prompts with different `cache_salt` share no cache."""
 
     request_id: str
     model: str
@@ -73,14 +73,15 @@ class RoutingContext(Struct, frozen=True):
 
     @property
     def prefix_keys(self) -> Sequence[int]:
-        """One unsigned number per token, by which prompts are to be compared: two requests have the same keys up to where an
-        engine could use the same cache. A token of text is its id; one that stands for part of a medium is a word of that
-        medium's hash, at least 2**63."""
+        """One unsigned number per token, to compare prompts: two requests have the same keys as far as an engine could
+        use the same cache. The key of a text token is its id; that of a token that stands for media is a word of the
+        media's hash, at least 2**63."""
         return self.input_ids.buffer if self.media_keys is None else self.media_keys
 
     def prefix_hashes(self, block: int, most: int | None = None) -> list[int]:
-        """A 64-bit hash for each full block of `block` tokens, over all keys up to its end and the salt: two requests share a
-        prefix of as many blocks as their hashes begin alike. At most `most` blocks."""
+        """A 64-bit hash for each full block of `block` tokens, at most `most`. A hash covers the salt and all keys up
+        to the end of its block, so two requests share a prefix of as many blocks as the number of equal hashes at the
+        start."""
         keys = self.prefix_keys
         count = len(keys) // block if most is None else min(most, len(keys) // block)
         packed = memoryview(array("Q", keys[: count * block])).cast("B")
@@ -92,25 +93,25 @@ class RoutingContext(Struct, frozen=True):
 
 
 class Pick(Struct, frozen=True):
-    """What a policy chose: one of the candidates, and the data-parallel rank that its engine is to use (None: the engine's own
-    choice)."""
+    """A policy's choice: one of the candidates, and the data-parallel rank that its engine must use (None: the engine
+    chooses)."""
 
     worker: Candidate
     rank: int | None = None
 
 
 class Policy(Protocol):
-    """Chooses one of several workers."""
+    """Chooses one of several workers. Made once for each model and role."""
 
     name: str
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
-        """One of `candidates`, which is never empty. Same order on every call for the same set of workers."""
+        """Choose one of `candidates`, which is never empty and has the same order on every call for the same set of workers."""
         ...
 
 
 class RequestEnded(Struct, frozen=True):
-    """One call of a worker is over. `failed` says that it was the worker's fault; `seconds` it took in all."""
+    """One call of a worker is over. `failed`: by the worker's fault; `seconds`: its whole duration."""
 
     worker: str
     failed: bool
@@ -118,25 +119,24 @@ class RequestEnded(Struct, frozen=True):
 
 
 class Observing:
-    """Base of a policy that keeps state about workers: it is told what happens to them, beside being asked to pick. Each method
+    """Base class of a policy that keeps state about workers: these methods are called when something happens to a worker. Each
     does nothing until a policy overrides it; none may wait or raise."""
 
     def worker_left(self, worker: str) -> None:
-        """The worker was removed, or serves this model no longer: forget it."""
+        """The worker was removed, or no longer serves this model: drop its state."""
 
     def request_ended(self, ended: RequestEnded) -> None:
-        """A call of a worker of this model is over, well or not."""
+        """A call of a worker of this model is over, successful or not."""
 
     def blocks_stored(self, worker: str, rank: int, hashes: Sequence[int], parent: int | None) -> None:
-        """The engine now has KV blocks of these hashes in its cache, in order, behind the block `parent` (None: from the
-        start)."""
+        """The engine's cache now has KV blocks of these hashes, in order, after the block `parent` (None: from the start)."""
 
     def blocks_removed(self, worker: str, rank: int, hashes: Sequence[int] | None) -> None:
         """The engine has dropped these blocks from its cache; None means all."""
 
 
 def make_policy(name: str, builtin: Mapping[str, Callable[[], Policy]]) -> Policy:
-    """The policy called `name`, built-in names first. Raises UnknownPolicy, naming what there is."""
+    """A new policy by name; built-in names come first. Raises UnknownPolicy, whose message lists the names."""
     if name in builtin:
         return builtin[name]()
     installed = {entry.name: entry for entry in entry_points(group="smg.policies")}

@@ -1,8 +1,8 @@
-"""The policies in use: one for each model and role, made when it is first needed, gone when its model is.
+"""The policies in use: one for each model and role, made on first use and dropped when no worker serves the model any more.
 
-A policy keeps state about the workers it chooses among, so two models must not share one. News about workers (`Observing`)
-goes to the policies that they concern. Pure. Above: the pipeline's Select step asks, onboarding and the monitor tell. Below:
-base.
+Two models must not share a policy, since it keeps state about its workers. What happens to a worker is passed on to those
+policies of its models that are `Observing`. Pure. Above: the pipeline's Select step asks for policies; server.runtime and
+server.onboarding report. Below: base.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,21 +13,21 @@ __all__ = ["Policies"]
 
 
 class Policies:
-    """`make` gives a new policy each time it is called."""
+    """All policies by model and role. `make` returns a new policy on each call."""
 
     def __init__(self, make: Callable[[], Policy]) -> None:
         self._make = make
         self._policies: dict[tuple[str, str], Policy] = {}
-        self._told: dict[tuple[str, str], Observing] = {}  # those of them that want to be told of workers
+        self._observers: dict[tuple[str, str], Observing] = {}  # those of `_policies` that are `Observing`
 
     def check(self) -> None:
-        """Raise UnknownPolicy now, rather than with the first request."""
+        """Make one policy as a trial, at the start of the gateway. Raises UnknownPolicy."""
         self._make()
 
     @property
     def observing(self) -> bool:
-        """Whether any of them wants to be told of workers."""
-        return bool(self._told)
+        """Whether any policy is `Observing`."""
+        return bool(self._observers)
 
     def of(self, model: str, role: str) -> Policy:
         """The policy that chooses among the workers of `model` in `role`."""
@@ -35,44 +35,44 @@ class Policies:
         if policy is None:
             policy = self._policies[model, role] = self._make()
             if isinstance(policy, Observing):
-                self._told[model, role] = policy
+                self._observers[model, role] = policy
         return policy
 
     def forget(self, model: str) -> None:
-        """Nobody serves `model` any more."""
+        """Drop the policies of `model`, which no worker serves any more."""
         for key in [key for key in self._policies if key[0] == model]:
             del self._policies[key]
-            self._told.pop(key, None)
+            self._observers.pop(key, None)
 
     def worker_left(self, worker: str, models: Iterable[str]) -> None:
-        """`worker` was removed, or serves `models` no longer."""
-        for policy in self._observing(models):
+        """`worker` was removed, or no longer serves `models`."""
+        for policy in self._observers_of(models):
             policy.worker_left(worker)
 
     def request_ended(self, ended: RequestEnded, models: Iterable[str]) -> None:
         """A call of a worker that serves `models` is over."""
-        for policy in self._observing(models):
+        for policy in self._observers_of(models):
             policy.request_ended(ended)
 
     def blocks_stored(
         self, worker: str, rank: int, hashes: Sequence[int], parent: int | None, models: Iterable[str]
     ) -> None:
         """The engine of a worker that serves `models` has stored KV blocks (`Observing.blocks_stored`)."""
-        for policy in self._observing(models):
+        for policy in self._observers_of(models):
             policy.blocks_stored(worker, rank, hashes, parent)
 
     def blocks_removed(self, worker: str, rank: int, hashes: Sequence[int] | None, models: Iterable[str]) -> None:
         """The engine of a worker that serves `models` has dropped KV blocks (`Observing.blocks_removed`)."""
-        for policy in self._observing(models):
+        for policy in self._observers_of(models):
             policy.blocks_removed(worker, rank, hashes)
 
-    def _observing(self, models: Iterable[str]) -> Iterator[Observing]:
-        """The policies of `models` that want to be told, each once."""
-        if not self._told:
+    def _observers_of(self, models: Iterable[str]) -> Iterator[Observing]:
+        """The `Observing` policies of `models`, each once."""
+        if not self._observers:
             return
         wanted = set(models)
         seen: set[int] = set()
-        for (model, _), policy in self._told.items():
+        for (model, _), policy in self._observers.items():
             if model in wanted and id(policy) not in seen:
                 seen.add(id(policy))
                 yield policy

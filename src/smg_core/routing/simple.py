@@ -1,7 +1,7 @@
-"""Policies that look at nothing but the list and the number of requests in flight.
+"""Policies that look only at the list of candidates and at their numbers of requests.
 
-Pure: the random ones take their generator as an argument. Ties go to the earlier candidate, except in `LeastRequests`,
-which starts its search one further each time, so that an idle fleet is filled evenly rather than from the front.
+Pure: the random ones take their generator as an argument. Of equal candidates the earlier one is chosen, except in
+`LeastRequests`, which starts its search one place further each time, so that requests spread over an idle fleet.
 """
 
 import random
@@ -38,7 +38,7 @@ class Random:
 
 
 class LeastRequests:
-    """The worker with the fewest requests in flight and waiting, for its weight."""
+    """The worker with the fewest requests in flight and waiting, divided by its weight."""
 
     name = "least_requests"
 
@@ -52,8 +52,8 @@ class LeastRequests:
 
 
 class PowerOfTwo:
-    """The less busy of two workers drawn at random: nearly as even as `LeastRequests`, without herding when several
-    gateways look at the same stale numbers."""
+    """The less busy of two random workers: nearly as even as `LeastRequests`. When several gateways see the same old numbers,
+    they do not all choose the same worker."""
 
     name = "power_of_two"
 

@@ -6,12 +6,12 @@ setting that could never work does not begin. Below: the tables of policies, dia
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from smg_core.config import Config, ConfigError, MediaConfig
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
 from smg_core.engines.openai.address import ChatAddress
 from smg_core.engines.target import Target, door
+from smg_core.json_types import Json
 from smg_core.routing import UnknownPolicy, policy
 from smg_parsers import UnknownModelFamily
 from smg_parsers.models import family
@@ -28,7 +28,7 @@ def check(config: Config) -> None:
         raise ConfigError(*problems)
 
 
-def processor_kwargs(media: MediaConfig) -> Mapping[str, Mapping[str, Any]]:
+def processor_kwargs(media: MediaConfig) -> Mapping[str, Mapping[str, Json]]:
     """`media.processor_kwargs`, read: by model, the keyword arguments that its engines give their processor. Raises `ValueError`
     where it is no JSON object of objects."""
     found = json.loads(media.processor_kwargs or "{}")

@@ -4,14 +4,15 @@ One `Operation` a route, beside the table of routes and by hand only in its word
 the decoders read. Above: the modules with the routes. Below: the protocols' types.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 import msgspec
 
+from smg_core.json_types import Json, JsonObject
 from smg_core.protocols.chat_answer_types import ChatCompletion, ChatCompletionChunk
 from smg_core.protocols.chat_types import ChatBody
-from smg_core.protocols.operation import Answer, Operation
+from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.protocols.parse import ParseBody
 
 __all__ = [
@@ -57,7 +58,7 @@ class ModelList(msgspec.Struct):
     data: list[ModelObject]
 
 
-_TOOL: dict[str, Any] = {
+_TOOL: JsonObject = {
     "type": "function",
     "function": {
         "name": "get_weather",
@@ -65,14 +66,14 @@ _TOOL: dict[str, Any] = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     },
 }
-_SCHEMA = {
+_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
     "required": ["name", "age"],
 }
 
 
-def _hello(**more: Any) -> dict[str, Any]:
+def _hello(**more: Json) -> JsonObject:
     return {"model": "MODEL", "messages": [{"role": "user", "content": "Hello"}], **more}
 
 
@@ -82,8 +83,8 @@ CHAT = Operation(
     "chat",
     ChatBody,
     (
-        Answer(200, "The answer; as a stream where `stream` is true.", ChatCompletion),
-        Answer(200, "The answer; as a stream where `stream` is true.", ChatCompletionChunk, _STREAM),
+        OperationResponse(200, "The answer; as a stream where `stream` is true.", ChatCompletion),
+        OperationResponse(200, "The answer; as a stream where `stream` is true.", ChatCompletionChunk, _STREAM),
     ),
     {
         "whole": _hello(),
@@ -101,31 +102,33 @@ CHAT = Operation(
     },
 )
 MODELS = Operation(
-    "listModels", "All models that are served.", "models", None, (Answer(200, "The models.", ModelList),)
+    "listModels", "All models that are served.", "models", None, (OperationResponse(200, "The models.", ModelList),)
 )
 MODEL = Operation(
-    "retrieveModel", "One model that is served.", "models", None, (Answer(200, "The model.", ModelObject),)
+    "retrieveModel", "One model that is served.", "models", None, (OperationResponse(200, "The model.", ModelObject),)
 )
 HEALTH = Operation(
-    "health", "Whether a worker is ready; 503 while none is.", "health", None, (Answer(200, "It is.", Well),)
+    "health", "Whether a worker is ready; 503 while none is.", "health", None, (OperationResponse(200, "It is.", Well),)
 )
 READINESS = attrs.evolve(HEALTH, name="readiness")
-LIVENESS = Operation("liveness", "Whether the process answers.", "health", None, (Answer(200, "It does.", Well),))
+LIVENESS = Operation(
+    "liveness", "Whether the process answers.", "health", None, (OperationResponse(200, "It does.", Well),)
+)
 FRONT_PAGE = Operation(
     "frontPage",
     "A page with what is served and a request to try.",
     "about",
     None,
-    (Answer(200, "The page.", None, _HTML),),
+    (OperationResponse(200, "The page.", None, _HTML),),
 )
-OPENAPI = Operation("openapi", "This document.", "about", None, (Answer(200, "The document.", dict[str, Any]),))
-DOCS = Operation("docs", "This document as a page.", "about", None, (Answer(200, "The page.", None, _HTML),))
+OPENAPI = Operation("openapi", "This document.", "about", None, (OperationResponse(200, "The document.", JsonObject),))
+DOCS = Operation("docs", "This document as a page.", "about", None, (OperationResponse(200, "The page.", None, _HTML),))
 PARSE_CALLS = Operation(
     "parseFunctionCall",
     "Read a text that a model wrote: its tool calls.",
     "parse",
     ParseBody,
-    (Answer(200, "What was read.", dict[str, Any]),),
+    (OperationResponse(200, "What was read.", JsonObject),),
     {"hermes": {"text": '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "parser": "hermes"}},
 )
 PARSE_REASONING = Operation(
@@ -133,6 +136,6 @@ PARSE_REASONING = Operation(
     "Read a text that a model wrote: its reasoning.",
     "parse",
     ParseBody,
-    (Answer(200, "What was read.", dict[str, Any]),),
+    (OperationResponse(200, "What was read.", JsonObject),),
     {"qwen3": {"text": "<think>Hm.</think>Hello.", "parser": "qwen3"}},
 )

@@ -9,6 +9,9 @@ from smg_core.server.front_page import STYLE
 
 __all__ = ["docs_page"]
 
+_Object = Mapping[str, Any]
+"""An object of a document that `protocols.openapi` has made: which members it has is known."""
+
 _TABLE = (
     "table{border-collapse:collapse;width:100%}"
     "td,th{text-align:left;vertical-align:top;padding:.2rem .6rem;border-top:1px solid #8884}"
@@ -23,7 +26,7 @@ _BOUNDS = {
 }
 
 
-def docs_page(document: Mapping[str, Any]) -> bytes:
+def docs_page(document: _Object) -> bytes:
     """The page for a document made by `protocols.openapi`."""
     schemas = document["components"]["schemas"]
     operations = "".join(
@@ -39,7 +42,7 @@ def docs_page(document: Mapping[str, Any]) -> bytes:
     return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>".encode()
 
 
-def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
+def _operation(method: str, path: str, operation: _Object) -> str:
     parts = [f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(operation['summary'])}</p>"]
     content = operation.get("requestBody", {}).get("content", {}).get("application/json")
     if content is not None:
@@ -57,7 +60,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
     return "".join(parts)
 
 
-def _type(name: str, schema: Mapping[str, Any]) -> str:
+def _type(name: str, schema: _Object) -> str:
     told = f"<p>{escape(schema['description'])}</p>" if "description" in schema else ""
     required, optional = schema.get("required", ()), " <small>optional</small>"
     rows = "".join(
@@ -67,7 +70,7 @@ def _type(name: str, schema: Mapping[str, Any]) -> str:
     return f"<h3 id='{escape(name)}'><code>{escape(name)}</code></h3>{told}<table>{rows}</table>"
 
 
-def _shape(schema: Mapping[str, Any]) -> str:
+def _shape(schema: _Object) -> str:
     """A schema in a few words, with links to the types that it names."""
     if "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])
@@ -85,7 +88,7 @@ def _shape(schema: Mapping[str, Any]) -> str:
     return ", ".join([kind, *_bounds(schema)])
 
 
-def _bounds(schema: Mapping[str, Any]) -> Iterator[str]:
+def _bounds(schema: _Object) -> Iterator[str]:
     for key, words in _BOUNDS.items():
         if key in schema:
             yield escape(words.format(schema[key]))

@@ -17,11 +17,26 @@ from smg_core.hooks import RequestFinished
 from smg_core.request import Caller
 from smg_core.server.bodies import Held
 
-__all__ = ["DISCONNECT", "DirectSend", "Disconnect", "Exchange", "Header", "Receive", "Scope", "Send", "write_now_of"]
+__all__ = [
+    "DISCONNECT",
+    "AsgiApp",
+    "AsgiMessage",
+    "DirectSend",
+    "Disconnect",
+    "Exchange",
+    "Header",
+    "Receive",
+    "Scope",
+    "Send",
+    "WriteNow",
+    "write_now_of",
+]
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 WriteNow = Callable[[bytes], bool]
 Header = tuple[bytes, bytes]
 
@@ -113,7 +128,7 @@ class DirectSend:
         self._send = send
         self.write_now = write_now
 
-    def __call__(self, message: MutableMapping[str, Any]) -> Awaitable[None]:
+    def __call__(self, message: AsgiMessage) -> Awaitable[None]:
         return self._send(message)
 
 
@@ -183,8 +198,8 @@ class Exchange:
         self.gone = False
         self._asked = False
         self._more = True  # of the body is to come
-        self._task: asyncio.Task[Any] | None = None
-        self._listener: asyncio.Future[Any] | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._listener: asyncio.Future[None] | None = None
 
     @property
     def name(self) -> str:
@@ -276,7 +291,7 @@ class Exchange:
             yield message.get("body", b"")
 
     def watch(self) -> None:
-        """From here on, a client that leaves cancels the current task; `left` then says that this was why. To be called
+        """From here on, a client that leaves cancels the current task; `gone` then says that this was why. To be called
         once the body has been read."""
         self._task = asyncio.current_task()
         disconnect: Disconnect | None = self.scope.get(DISCONNECT)
@@ -293,7 +308,7 @@ class Exchange:
             disconnect.write_seconds = seconds
 
     def unwatch(self) -> None:
-        """The exchange is over; whoever leaves now leaves in peace."""
+        """The exchange is over: a client that leaves from now on cancels nothing."""
         self._task = None
         if self._listener is not None:
             self._listener.cancel()

@@ -6,7 +6,7 @@ manager, as an ASGI app, or as an HTTP client that calls that app in process. De
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
@@ -18,10 +18,10 @@ from smg_core.server.apis import CHAT
 from smg_core.server.app import App
 from smg_core.server.explain import rehearsal
 from smg_core.server.inprocess import async_client, sync_client
-from smg_core.server.runtime import Runtime
+from smg_core.server.runtime import Runtime, RuntimeArguments
 
 if TYPE_CHECKING:
-    from smg_core.server.launched import LaunchedGateway
+    from smg_core.server.launched import LaunchArguments, LaunchedGateway
     from smg_core.server.simulated import SimulatedGateway
     from smg_core.simulator.engine import SimulatorConfig
 
@@ -37,7 +37,7 @@ class Gateway(Runtime):
 
     @staticmethod
     def simulated(
-        simulator: "SimulatorConfig | None" = None, *, engines: int = 1, **arguments: Any
+        simulator: "SimulatorConfig | None" = None, *, engines: int = 1, **arguments: Unpack[RuntimeArguments]
     ) -> "SimulatedGateway":
         """A gateway in front of embedded engines: no GPU and no port, but real gRPC over a Unix socket.
 
@@ -49,7 +49,9 @@ class Gateway(Runtime):
         return SimulatedGateway([simulator or SimulatorConfig()] * engines, **arguments)
 
     @staticmethod
-    def launch(command: str | Sequence[str], *, model: str = "", **arguments: Any) -> "LaunchedGateway":
+    def launch(
+        command: str | Sequence[str], *, model: str = "", **arguments: "Unpack[LaunchArguments]"
+    ) -> "LaunchedGateway":
         """A gateway that starts its engine, waits for it and stops it:
 
             async with Gateway.launch("vllm", model="Qwen/Qwen3-8B") as gateway: ...
@@ -63,12 +65,12 @@ class Gateway(Runtime):
         """The gateway as an ASGI application."""
         return App(self)
 
-    def http_client(self, sdk: ModuleType | None = None, **arguments: Any) -> Any:
+    def http_client(self, sdk: ModuleType | None = None, **arguments: object) -> Any:
         """An async HTTP client that calls this gateway in process, of the kind the official SDKs take: of `sdk` (a module
         such as `openai`), else of whichever of httpx2 and httpx an imported SDK uses. `arguments` are its constructor's."""
         return async_client(self.asgi(), sdk, **arguments)
 
-    def sync_http_client(self, sdk: ModuleType | None = None, **arguments: Any) -> Any:
+    def sync_http_client(self, sdk: ModuleType | None = None, **arguments: object) -> Any:
         """A synchronous client likewise, to be used from threads other than the one the gateway was started on."""
         return sync_client(self.asgi(), self._loop, sdk, **arguments)
 
@@ -84,7 +86,7 @@ class Gateway(Runtime):
         head = ("worker", "state", "serves", "in flight", "why")
         return card(repr(self)[1:-1], [worker.row_of_card() for worker in self.registry], head)
 
-    async def explain(self, body: Mapping[str, Any] | bytes) -> Explanation:
+    async def explain(self, body: Mapping[str, object] | bytes) -> Explanation:
         """What would be done with this Chat Completions request, without doing it: rendered prompt, ids, cache, worker,
         timings."""
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)

@@ -19,6 +19,7 @@ app's `send` is a `DirectSend`, but for clients of HTTP/1.0. Depends on uvicorn'
 
 import asyncio
 import re
+from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote
@@ -39,7 +40,17 @@ from smg_core.hooks import ExchangeEnded, Observer, SilentObserver
 from smg_core.protocols.base import ErrorEncoder
 from smg_core.protocols.errors import error_headers
 from smg_core.server.envelopes import envelope_of
-from smg_core.server.exchange import DISCONNECT, DirectSend, Disconnect, Scope, WriteNow
+from smg_core.server.exchange import (
+    DISCONNECT,
+    AsgiApp,
+    AsgiMessage,
+    DirectSend,
+    Disconnect,
+    Receive,
+    Scope,
+    Send,
+    WriteNow,
+)
 
 __all__ = ["BoundedHttpProtocol", "protocol_class"]
 
@@ -219,7 +230,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
         plain = cycle.scope["http_version"] == "1.0"
-        super()._start_asgi_task(cycle, _unsized(cycle, app) if plain else _direct(self._writer(cycle), app))
+        wrapped: Any = _unsized(cycle, app) if plain else _direct(self._writer(cycle), app)
+        super()._start_asgi_task(cycle, wrapped)
 
     def _writer(self, cycle: RequestResponseCycle) -> WriteNow:
         """Writes a piece of a chunked response whose head is out, as `cycle.send` would frame it, while the socket takes
@@ -350,22 +362,22 @@ def _framing_fault(version: str, headers: list[tuple[bytes, bytes]]) -> SmgError
     return None
 
 
-def _direct(write_now: WriteNow, app: Any) -> Any:
+def _direct(write_now: WriteNow, app: AsgiApp) -> AsgiApp:
     """`app` with a `send` that has `write_now` too."""
 
-    def answer(scope: Any, receive: Any, send: Any) -> Any:
+    def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         return app(scope, receive, DirectSend(send, write_now))
 
     return answer
 
 
-def _unsized(cycle: RequestResponseCycle, app: Any) -> Any:
+def _unsized(cycle: RequestResponseCycle, app: AsgiApp) -> AsgiApp:
     """`app` for a client of HTTP/1.0, which knows no chunks: a body of unknown length ends with the connection."""
 
-    async def answer(scope: Any, receive: Any, send: Any) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         sized = True
 
-        async def send_plain(message: Any) -> None:
+        async def send_plain(message: AsgiMessage) -> None:
             nonlocal sized
             if message["type"] == "http.response.start":
                 sized = any(name.lower() == b"content-length" for name, _ in message["headers"])

@@ -9,13 +9,13 @@ client reaches from another thread.
 import asyncio
 import importlib
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Container, ItemsView, Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from smg_core.errors import InvalidRequest
 from smg_core.server.envelopes import envelope_of
-from smg_core.server.exchange import DISCONNECT, Disconnect, Receive, Scope, Send
+from smg_core.server.exchange import DISCONNECT, AsgiApp, AsgiMessage, Disconnect, Receive, Scope, Send
 
 __all__ = ["async_client", "sync_client"]
 
@@ -26,13 +26,49 @@ OWN_THREAD = (
 BUFFERED = 64  # messages the app may be ahead of its reader before `send` waits
 
 
-def async_client(app: Any, sdk: ModuleType | None = None, **arguments: Any) -> Any:
+class _Url(Protocol):
+    """The URL of a request, in httpx and in httpx2."""
+
+    scheme: str
+    host: str
+    port: int | None
+    path: str
+    raw_path: bytes
+    query: bytes
+    params: Container[str]
+
+
+class _Headers(Protocol):
+    raw: Sequence[tuple[bytes, bytes]]
+
+    def items(self) -> ItemsView[str, str]: ...
+
+
+class _Request(Protocol):
+    """A request of httpx or httpx2, as far as a transport looks at it."""
+
+    method: str
+    url: _Url
+    headers: _Headers
+
+
+class _SyncRequest(_Request, Protocol):
+    def read(self) -> bytes: ...
+
+
+class _AsyncRequest(_Request, Protocol):
+    async def aread(self) -> bytes: ...
+
+
+def async_client(app: AsgiApp, sdk: ModuleType | None = None, **arguments: object) -> Any:
     """An AsyncClient of httpx or httpx2, whichever `sdk` (or an SDK already imported) is built on, over `app`."""
     module = _http_module(sdk)
     return module.AsyncClient(transport=_async_transport(module, app), **{"timeout": None, **arguments})
 
 
-def sync_client(app: Any, loop: asyncio.AbstractEventLoop, sdk: ModuleType | None = None, **arguments: Any) -> Any:
+def sync_client(
+    app: AsgiApp, loop: asyncio.AbstractEventLoop, sdk: ModuleType | None = None, **arguments: object
+) -> Any:
     """A Client likewise, for threads other than the one that runs `loop`, on which `app` lives."""
     module = _http_module(sdk)
     return module.Client(transport=_sync_transport(module, app, loop), **{"timeout": None, **arguments})
@@ -49,7 +85,7 @@ def _http_module(sdk: ModuleType | None) -> ModuleType:
     return importlib.import_module("httpx2" if "httpx2" in sys.modules else "httpx")
 
 
-def _async_transport(module: ModuleType, app: Any) -> Any:
+def _async_transport(module: ModuleType, app: AsgiApp) -> object:
     """An async transport of `module` (httpx or httpx2) whose requests `app` answers."""
 
     class Body(module.AsyncByteStream):  # type: ignore[name-defined, misc]
@@ -64,7 +100,7 @@ def _async_transport(module: ModuleType, app: Any) -> Any:
             await self._call.close()
 
     class InProcessTransport(module.AsyncBaseTransport):  # type: ignore[name-defined, misc]
-        async def handle_async_request(self, request: Any) -> Any:
+        async def handle_async_request(self, request: _AsyncRequest) -> object:
             call = _Call(app, _scope(request), await request.aread())
             status, headers = await call.head()
             return module.Response(status, headers=headers, stream=Body(call), request=request)
@@ -72,7 +108,7 @@ def _async_transport(module: ModuleType, app: Any) -> Any:
     return InProcessTransport()
 
 
-def _sync_transport(module: ModuleType, app: Any, loop: asyncio.AbstractEventLoop) -> Any:
+def _sync_transport(module: ModuleType, app: AsgiApp, loop: asyncio.AbstractEventLoop) -> object:
     """A synchronous one; each wait is handed to `loop`."""
 
     class Body(module.SyncByteStream):  # type: ignore[name-defined, misc]
@@ -86,12 +122,12 @@ def _sync_transport(module: ModuleType, app: Any, loop: asyncio.AbstractEventLoo
         def close(self) -> None:
             asyncio.run_coroutine_threadsafe(self._call.close(), loop).result()
 
-    async def begin(request: Any, body: bytes) -> tuple["_Call", int, list[tuple[bytes, bytes]]]:
+    async def begin(request: _Request, body: bytes) -> tuple["_Call", int, list[tuple[bytes, bytes]]]:
         call = _Call(app, _scope(request), body)
         return call, *await call.head()
 
     class InProcessTransport(module.BaseTransport):  # type: ignore[name-defined, misc]
-        def handle_request(self, request: Any) -> Any:
+        def handle_request(self, request: _SyncRequest) -> object:
             if _runs_here(loop):
                 return _misused(module, request)
             call, status, headers = asyncio.run_coroutine_threadsafe(begin(request, request.read()), loop).result()
@@ -108,7 +144,7 @@ def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
         return False
 
 
-def _misused(module: ModuleType, request: Any) -> Any:
+def _misused(module: ModuleType, request: _Request) -> object:
     """The answer to a synchronous request from the gateway's own thread. It is an answer, not an exception, so that an SDK
     raises it at once with these words instead of trying again."""
     headers = {name.lower(): value for name, value in request.headers.items()}
@@ -117,7 +153,7 @@ def _misused(module: ModuleType, request: Any) -> Any:
     return module.Response(400, headers={"content-type": "application/json"}, content=answer, request=request)
 
 
-def _scope(request: Any) -> Scope:
+def _scope(request: _Request) -> Scope:
     path = request.url.path
     return {
         "type": "http",
@@ -139,7 +175,7 @@ def _scope(request: Any) -> Scope:
 class _Call:
     """One request to the app, running as a task."""
 
-    def __init__(self, app: Any, scope: Scope, body: bytes) -> None:
+    def __init__(self, app: AsgiApp, scope: Scope, body: bytes) -> None:
         self._scope = scope
         self._body: bytes | None = body
         self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(BUFFERED)
@@ -147,7 +183,7 @@ class _Call:
         self._over = asyncio.Event()
         receive: Receive = self._receive
         send: Send = self._send
-        self._task = asyncio.create_task(app(scope, receive, send))
+        self._task = asyncio.ensure_future(app(scope, receive, send))
         self._task.add_done_callback(self._finished)
 
     async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
@@ -177,14 +213,14 @@ class _Call:
         self._scope[DISCONNECT].happened()
         await asyncio.wait([self._task])
 
-    async def _receive(self) -> dict[str, Any]:
+    async def _receive(self) -> AsgiMessage:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
         await self._over.wait()
         return {"type": "http.disconnect"}
 
-    async def _send(self, message: Any) -> None:
+    async def _send(self, message: AsgiMessage) -> None:
         if self._over.is_set():
             return
         if message["type"] == "http.response.start":

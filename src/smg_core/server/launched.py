@@ -15,13 +15,14 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Self, TextIO, Unpack
 
 from smg_core.errors import WorkerGone
 from smg_core.server.gateway import Gateway
+from smg_core.server.runtime import RuntimeArguments
 from smg_core.workers.worker import WorkerSpec
 
-__all__ = ["COMMANDS", "LaunchedGateway"]
+__all__ = ["COMMANDS", "LaunchArguments", "LaunchedGateway"]
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "vllm": (
@@ -42,6 +43,16 @@ LAST_LINES = 20  # of what the engine has written, for the error when it does no
 LINE = 100  # characters of a line of the engine's that the progress shows
 
 
+class LaunchArguments(RuntimeArguments, total=False):
+    """The keyword arguments of `LaunchedGateway` beside `model`."""
+
+    options: Sequence[str]
+    environment: dict[str, str] | None
+    timeout_s: float
+    grace_s: float
+    progress: TextIO | None
+
+
 class LaunchedGateway(Gateway):
     """`command` is a name of `COMMANDS`, or the words of a command line, in which {port}, {model} and {python} are replaced.
 
@@ -60,7 +71,7 @@ class LaunchedGateway(Gateway):
         timeout_s: float = 600.0,
         grace_s: float = 15.0,
         progress: TextIO | None = sys.stderr,
-        **arguments: Any,
+        **arguments: Unpack[RuntimeArguments],
     ) -> None:
         super().__init__(**arguments)
         self._command = _words(command, model)

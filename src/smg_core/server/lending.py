@@ -8,7 +8,6 @@ import asyncio
 import logging
 import secrets
 from concurrent.futures import Executor
-from typing import Any
 
 import attrs
 
@@ -29,7 +28,7 @@ class Lent:
 
     inputs: RequestMedia
     memory: SharedMemory
-    taken: tuple[tuple[SharedTensor, Any], ...]
+    taken: tuple[tuple[SharedTensor, WireTensor], ...]
 
     def write(self) -> None:
         """Fill the places; in any thread."""
@@ -83,8 +82,8 @@ def shared_memory(pool: Executor, max_bytes: int) -> Lender | None:
 
 def _loan(inputs: RequestMedia, memory: SharedMemory) -> Lent | None:
     """Places for as many tensors as there is room for; None when there is none for any."""
-    tensors = inputs.lendable
-    places = [memory.take(WireTensor(each.data, tuple(each.shape), each.dtype)) for each in tensors]
+    tensors = [WireTensor(each.data, tuple(each.shape), each.dtype) for each in inputs.lendable]
+    places = [memory.take(each) for each in tensors]
     taken = tuple((place, tensor) for place, tensor in zip(places, tensors, strict=True) if place is not None)
     return Lent(inputs.lent(places), memory, taken) if taken else None
 

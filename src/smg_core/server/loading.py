@@ -175,7 +175,7 @@ class ModelLoader:
             name=name,
             primary=name,
             tokenizer=bundle.tokenizer,
-            template=bundle.template if media is None else _placing(bundle, media.texts, self._clock),
+            template=bundle.template if media is None else _with_media_texts(bundle, media.texts, self._clock),
             parser=self._family(name, info, bundle),
             protect_control=self._config.tokenizer.protect_control,
             encode_inline=_encode_inline(bundle.tokenizer, self._clock),
@@ -268,7 +268,7 @@ def _with_template(bundle: TokenizerBundle, file: Path, clock: Clock) -> Tokeniz
     return attrs.evolve(bundle, template=template)
 
 
-def _placing(bundle: TokenizerBundle, texts: Mapping[str, str], clock: Clock) -> ChatTemplate | None:
+def _with_media_texts(bundle: TokenizerBundle, texts: Mapping[str, str], clock: Clock) -> ChatTemplate | None:
     """The model's template, told what to write for each kind of media where it takes a message's content as one string."""
     own = bundle.template
     if own is None:

@@ -12,13 +12,14 @@ import os
 import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 
 from smg_core.config import MediaConfig
 from smg_core.engines.base import Pixels
 from smg_core.errors import InternalError
+from smg_core.json_types import Json
 from smg_core.server.config_check import processor_kwargs
 from smg_core.server.lending import shared_memory
 from smg_core.server.model_media import ModelMedia
@@ -77,7 +78,9 @@ class GatewayMedia:
         self._features = FeatureCache(config.cache_bytes - files)
         self._digests = DigestMemory(files)
 
-    def service(self, name: str, folder: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> "ModelMedia | None":
+    def service(
+        self, name: str, folder: Path, config: Mapping[str, object], tokenizer: Tokenizer
+    ) -> "ModelMedia | None":
         """The service of the model whose files lie in `folder`; None, with a line in the log, where it takes no media. Reads
         files and takes milliseconds: not on an event loop."""
         files = ModelFiles(
@@ -180,7 +183,7 @@ def _fetch_limits(config: MediaConfig) -> FetchLimits:
     )
 
 
-def _object(file: Path) -> Mapping[str, Any]:
+def _object(file: Path) -> Mapping[str, Json]:
     """The JSON object in `file`; empty where there is none."""
     try:
         found = json.loads(file.read_text(encoding="utf-8-sig"))

@@ -115,7 +115,7 @@ class ModelMedia:
             room = await self._decoders.reserve(copies * sum(cost.tensors for cost in costs), tenant)
         try:
             made = [loader.item(each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
-            ready = await together([self._told(each, item) for each, item in zip(made, items, strict=True)])
+            ready = await together([self._naming(each, item) for each, item in zip(made, items, strict=True)])
             loaded = _Loaded(tuple(media), tuple(ready), pixels)
         except BaseException:
             room.release()
@@ -127,7 +127,7 @@ class ModelMedia:
     async def _costs(
         self, loader: MediaLoader, media: Sequence[Media], items: Sequence[MediaItem], tenant: str
     ) -> list[Cost]:
-        work = [self._told(loader.cost(each, tenant=tenant), item) for each, item in zip(media, items, strict=True)]
+        work = [self._naming(loader.cost(each, tenant=tenant), item) for each, item in zip(media, items, strict=True)]
         return await together(work)
 
     def _wanted(self, pixels: Pixels) -> Pixels:
@@ -146,7 +146,7 @@ class ModelMedia:
         """The items' files, counted while they come; a URL that is named twice is fetched once."""
         count = self._fetcher.count()
         first = {item.source.url: item for item in reversed(items) if item.source.data is None}
-        work = [self._told(self._fetcher.fetch(url or "", tenant=tenant, count=count), first[url]) for url in first]
+        work = [self._naming(self._fetcher.fetch(url or "", tenant=tenant, count=count), first[url]) for url in first]
         for item in items:
             if item.source.data is not None:
                 self._count(item, item.source.data, count)
@@ -171,7 +171,7 @@ class ModelMedia:
         return Media(data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several)
 
     @staticmethod
-    async def _told(work: Awaitable[T], item: MediaItem) -> T:
+    async def _naming(work: Awaitable[T], item: MediaItem) -> T:
         """`work`'s result, its errors being those of `item`."""
         with of_the_request(item.param, item.format):
             return await work

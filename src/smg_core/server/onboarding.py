@@ -9,7 +9,7 @@ parsers.
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import attrs
@@ -107,7 +107,7 @@ class Onboarding:
         one of the two workers: then their tokenizers are (`_made`). What an engine served that cannot be reached holds no name:
         a fleet that goes and comes back with another model would keep itself out for ever."""
         for name in names:
-            for each in self._fellows(name, worker):
+            for each in self._reachable_others(name, worker):
                 another = each.models[0] != names[0]
                 if not another and facts.door == each.facts.door == "ids" and each.info is not None:
                     another = each.info.model != info.model and not (worker.spec.model or each.spec.model)
@@ -121,7 +121,7 @@ class Onboarding:
         """The workers beside `worker` that answer to `name`, whatever their state."""
         return [each for each in self._registry.of(name) if each is not worker]
 
-    def _fellows(self, name: str, worker: Worker) -> list[Worker]:
+    def _reachable_others(self, name: str, worker: Worker) -> list[Worker]:
         """Those of the others whose engines are there."""
         return [each for each in self._others(name, worker) if each.state != "unreachable"]
 
@@ -174,14 +174,20 @@ class Onboarding:
         sizes = [info.vocab_size for info in infos]
         if model.tokenizer is not None:
             sizes.append(model.tokenizer.vocab_size)
-        changes: dict[str, Any] = {
-            "context_length": max(contexts) if contexts and all(contexts) else 0,
-            "vocab_size": min(filter(None, sizes), default=0),
-            "default_sampling": next((info.default_sampling for info in infos if info.default_sampling), {}),
-        }
-        if any(getattr(model, key) != value for key, value in changes.items()):
+        agreed = attrs.evolve(
+            model,
+            context_length=max(contexts) if contexts and all(contexts) else 0,
+            vocab_size=min(filter(None, sizes), default=0),
+            default_sampling=next((info.default_sampling for info in infos if info.default_sampling), {}),
+        )
+        if agreed != model:
             for each in [each for each, other in self._models.items() if other.primary == name]:
-                self._models[each] = attrs.evolve(self._models[each], **changes)
+                self._models[each] = attrs.evolve(
+                    self._models[each],
+                    context_length=agreed.context_length,
+                    vocab_size=agreed.vocab_size,
+                    default_sampling=agreed.default_sampling,
+                )
 
     def _say_text_only(self, name: str, worker: Worker) -> None:
         model = self._models[name]
@@ -195,7 +201,11 @@ class Onboarding:
     ) -> "_Made | None":
         """The model as it is to be served from now on; None where what is there serves. Raises WorkerGone for a tokenizer other
         than that of the other workers of the model."""
-        known, others, fellows = self._models.get(name), self._others(name, worker), self._fellows(name, worker)
+        known, others, fellows = (
+            self._models.get(name),
+            self._others(name, worker),
+            self._reachable_others(name, worker),
+        )
         speaks_chat = facts.door == "chat" and not self._loader.has_folder
         if known is not None and others:
             joins_its_like = name not in worker.models and known.root == info.model

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Self, TypedDict
 
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
@@ -30,7 +30,22 @@ from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 
-__all__ = ["Runtime"]
+__all__ = ["Runtime", "RuntimeArguments"]
+
+
+class RuntimeArguments(TypedDict, total=False):
+    """The keyword arguments of `Runtime`, for the constructors and functions that pass them on."""
+
+    workers: Sequence[str | WorkerSpec]
+    policy: str | Policy | Callable[[], Policy] | None
+    tokenizer: str | Path | None
+    config: Config | None
+    observer: Observer | None
+    clock: Clock | None
+    ids: IdSource | None
+    rng: random.Random | None
+    board: Board | None
+    call_later: CallLater | None
 
 
 class Runtime:
@@ -181,7 +196,7 @@ class Runtime:
         async with asyncio.timeout(timeout):
             await self.monitor.ready()
 
-    def __await__(self) -> Generator[Any, None, Self]:
+    def __await__(self) -> Generator[object, None, Self]:
         """`gateway = await Gateway(...)`, for a notebook: started, with a worker ready; `await gateway.stop()` ends it."""
         return self.__aenter__().__await__()
 

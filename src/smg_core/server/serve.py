@@ -20,7 +20,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
-from typing import Any
 
 import uvicorn
 
@@ -47,7 +46,7 @@ CANNOT_START = 3  # exit status of a process that would only fail again
 class SharedBoard:
     """Requests in flight by worker, summed over all processes; each writes only its own column, so nothing is locked."""
 
-    def __init__(self, cells: Any, processes: int, column: int) -> None:
+    def __init__(self, cells: "ctypes.Array[ctypes.c_int32]", processes: int, column: int) -> None:
         self._cells = cells
         self._processes = processes
         self._column = column
@@ -381,7 +380,9 @@ class _Supervisor:
                 os.kill(child.pid, signal.SIGTERM)
 
 
-def _child(config: Config, listener: socket.socket, cells: Any, processes: int, column: int) -> None:
+def _child(
+    config: Config, listener: socket.socket, cells: "ctypes.Array[ctypes.c_int32]", processes: int, column: int
+) -> None:
     """Entry of a spawned process."""
     configure(config.observability.log_level, config.observability.log_format)
     raise SystemExit(_run(config, listener, SharedBoard(cells, processes, column), patience=config.server.first_wait_s))

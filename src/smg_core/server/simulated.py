@@ -6,9 +6,10 @@ watched and stop when it stops.
 
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from smg_core.server.gateway import Gateway
+from smg_core.server.runtime import RuntimeArguments
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec
@@ -20,7 +21,9 @@ class SimulatedGateway(Gateway):
     """`simulators` has the configuration of each engine, or an engine to be started; the other arguments are `Gateway`'s. Workers
     of the configuration are ignored."""
 
-    def __init__(self, simulators: list[SimulatorConfig | SimulatedEngine], **arguments: Any) -> None:
+    def __init__(
+        self, simulators: list[SimulatorConfig | SimulatedEngine], **arguments: Unpack[RuntimeArguments]
+    ) -> None:
         super().__init__(**arguments)
         self._simulators = simulators
         self._engines: list[SimulatedEngine] = []

@@ -1,4 +1,15 @@
-"""An engine without a model, over real gRPC: for notebooks, tests and measurements.
+"""An engine without a model, over real gRPC: for notebooks, tests and measurements. Exports nothing here; import the modules.
 
-engine (what is said)  clockwork (when)  faults (what goes wrong)  dialects, neutral_face (how it is put)  ~server
+server            `SimulatedEngine`: the gRPC server, the only module that waits, besides `remote` and `shared_memory` (edge)
+engine            `SimulatorConfig`, and `Engine`: what is refused, and the tokens of every answer
+replies, prose    scripted replies, rules and tool calls; sentences
+shapes            text that satisfies a constraint: JSON schema here, the others in `expressions` and `structural_tags`
+vocabulary        the tokenizer and the numbers of the model's folder (`model` is the shipped one)
+prefix_cache      the blocks of prompts it has seen; `kv_feed` numbers their changes for subscribers
+clockwork         when tokens are due, and how many requests run at once
+faults            what goes wrong, and for which request; `control` and `remote` set it from another process
+server_codec      the role of a dialect; `vllm_codec` and `neutral_codec` are the two
+choice_messages   the messages of one choice
+media             checks of media; `neutral_media` and `tensor_names` for one dialect each, `shared_memory` reads tensors (edge)
+refusal           `Refused`, what all modules raise for a request that is not taken
 """

@@ -1,4 +1,5 @@
-"""`python -m smg_core.simulator`: the embedded engine alone, on a port. `smg-gateway simulate` is the same with every option."""
+"""`python -m smg_core.simulator`: the embedded engine alone, on a port. `smg-gateway simulate` is the same with every
+option."""
 
 import argparse
 import asyncio

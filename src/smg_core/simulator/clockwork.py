@@ -1,8 +1,8 @@
 """When the embedded engine's tokens are due: prefill, decode steps, and how many requests run at once.
 
-Decides times and turns; pure given a clock. Above: simulator.server, which waits. Knows no tokens, only how many there are.
-The model is that of continuous batching: prompts are computed one after another, then every running request gets a token a
-step, and the steps of all of them fall together.
+Decides times and order; pure given a clock. Above: simulator.server, which waits. Knows counts of tokens, not tokens.
+It models continuous batching: prompts are computed one after another; then every running request gets a token at each step, and
+all requests share the same steps.
 """
 
 from collections import deque
@@ -17,11 +17,11 @@ __all__ = ["Clockwork", "Ticket", "Timing"]
 
 @attrs.frozen
 class Timing:
-    """How fast the engine is. None means "at once". Rates are tokens a second.
+    """How fast the engine is. Rates are tokens per second; None means "at once".
 
-    `prefill_rate` is shared by all prompts; `decode_rate` is of one request that runs alone. Each further running request
-    makes a step longer by the share `slowdown`. `batch` requests run at once, `queue` more may wait. `tokens_per_step` ids
-    come in one message, as with speculative decoding. `overhead` seconds pass before any prefill.
+    `prefill_rate` is shared by all prompts; `decode_rate` is that of one request that runs alone. Each further running request
+    lengthens a step by the share `slowdown`. `batch` requests run at once, `queue` more may wait. `tokens_per_step` ids come in
+    one message, as with speculative decoding. `overhead` seconds are added before the first token.
     """
 
     prefill_rate: float | None = None
@@ -42,16 +42,17 @@ class Timing:
 
 @attrs.define(eq=False)
 class Ticket:
-    """One request's place. `due` is when its next tokens are ready, in monotonic seconds."""
+    """One request, running or waiting. `uncached` prompt tokens are to be computed; `due` is when its next tokens are ready, in
+    monotonic seconds."""
 
     uncached: int
-    arrived: float
     due: float = 0.0
     running: bool = False
 
 
 class Clockwork:
-    """The turns of one engine."""
+    """The schedule of one engine: which requests run, and when each gets its next tokens. The server calls `arrive` and
+    `leave` for every request, `advance` after every step."""
 
     def __init__(self, timing: Timing, clock: Clock) -> None:
         self.timing = timing
@@ -73,13 +74,14 @@ class Clockwork:
         return len(self._waiting)
 
     def check_room(self) -> None:
-        """Raise Refused when one more request would have no place to wait."""
+        """Raise Refused when the batch and the queue are full."""
         if self._running >= self.timing.batch and len(self._waiting) >= self.timing.queue:
             raise Refused("the queue is full", "RESOURCE_EXHAUSTED")
 
     def arrive(self, uncached: int) -> Ticket:
-        """A request whose prompt has `uncached` tokens to compute; it runs at once if there is room (`Ticket.running`)."""
-        ticket = Ticket(uncached, self._clock.monotonic())
+        """Add a request with `uncached` prompt tokens to compute. It runs at once if the batch has room (`Ticket.running`),
+        else it waits."""
+        ticket = Ticket(uncached)
         if self._running < self.timing.batch:
             self._start(ticket)
         else:
@@ -87,7 +89,7 @@ class Clockwork:
         return ticket
 
     def leave(self, ticket: Ticket) -> Ticket | None:
-        """A request is over. The waiting one that takes its place, if any."""
+        """Remove a request; returns the waiting one that runs in its place, if any."""
         if not ticket.running:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
@@ -101,18 +103,18 @@ class Clockwork:
         return following
 
     def advance(self, ticket: Ticket) -> None:
-        """The tokens that were due have been sent; set when the next ones are."""
+        """Set when the next tokens are due; called when those that were due have been sent."""
         ticket.due += self._step()
 
-    def note(self, tokens: int) -> None:
+    def count(self, tokens: int) -> None:
         """Count generated tokens, for `throughput`."""
-        self._roll()
+        self._start_new_second()
         self._this_second += tokens
 
     @property
     def throughput(self) -> float:
         """Tokens generated in the last full second."""
-        self._roll()
+        self._start_new_second()
         return float(self._last_second)
 
     def _start(self, ticket: Ticket) -> None:
@@ -124,7 +126,7 @@ class Clockwork:
         else:
             ready = max(now, self._prefill_free) + ticket.uncached / self.timing.prefill_rate
             self._prefill_free = ready
-        ticket.due = self._on_the_beat(ready + self.timing.overhead)
+        ticket.due = self._next_step_boundary(ready + self.timing.overhead)
 
     def _step(self) -> float:
         if self.timing.decode_rate is None:
@@ -132,7 +134,7 @@ class Clockwork:
         alone = self.timing.tokens_per_step / self.timing.decode_rate
         return alone * (1 + self.timing.slowdown * max(0, self._running - 1))
 
-    def _on_the_beat(self, moment: float) -> float:
+    def _next_step_boundary(self, moment: float) -> float:
         """The first step boundary at or after `moment`."""
         if self.timing.decode_rate is None:
             return moment
@@ -141,7 +143,7 @@ class Clockwork:
         whole = int(passed)
         return moment if passed - whole < 1e-9 else self._epoch + (whole + 1) * beat
 
-    def _roll(self) -> None:
+    def _start_new_second(self) -> None:
         second = int(self._clock.monotonic() - self._epoch)
         if second != self._second:
             self._last_second = self._this_second if second == self._second + 1 else 0

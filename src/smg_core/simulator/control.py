@@ -1,15 +1,17 @@
-"""The embedded engine's own door: its faults, set while it runs (`smg.simulator.v1.Control`).
+"""The service `smg.simulator.v1.Control`, which sets the faults of a running engine. Gateways do not call it.
 
-Turns messages into a plan of faults and back. Pure: `simulator.server` answers the calls. A gateway never makes them.
+Turns its messages into faults and back; pure. Above: simulator.server answers the calls, simulator.remote makes them.
 """
 
 from collections.abc import Mapping
 from typing import cast
 
+from google.protobuf.message import DecodeError
+
 from smg_core.simulator._pb import control_pb2 as pb
 from smg_core.simulator.faults import Fault, FaultKind, Faults
 
-__all__ = ["SERVICE", "apply_faults", "fault_plan", "faults_request"]
+__all__ = ["SERVICE", "apply_faults", "fault_plan", "faults_request", "parse_request"]
 
 SERVICE = "smg.simulator.v1.Control"
 
@@ -17,7 +19,8 @@ SERVICE = "smg.simulator.v1.Control"
 def faults_request(
     *script: Fault | None, rates: Mapping[Fault, float] | None = None, clear: bool = False
 ) -> "pb.SetFaultsRequest":
-    """The message that lets the next requests meet `script`, one each (None: spared), and shares of the others `rates`."""
+    """The message that appends `script` to the faults (one for each request, None: no fault) and sets `rates`; `clear` drops
+    the faults that wait."""
     return pb.SetFaultsRequest(
         script=[pb.Turn(fault=_message(fault)) if fault is not None else pb.Turn() for fault in script],
         rates=[pb.Rate(fault=_message(fault), share=share) for fault, share in (rates or {}).items()],
@@ -25,8 +28,17 @@ def faults_request(
     )
 
 
+def parse_request(message: bytes) -> "pb.SetFaultsRequest":
+    """Parse the bytes of a SetFaults call. Raises ValueError."""
+    try:
+        return pb.SetFaultsRequest.FromString(message)
+    except DecodeError as error:
+        raise ValueError(str(error)) from error
+
+
 def apply_faults(request: "pb.SetFaultsRequest", faults: Faults) -> None:
-    """Do what the message says. Raises ValueError for what is no plan; then nothing has changed."""
+    """Change `faults` as the request asks. Raises ValueError for a fault or a rate that is not allowed; then nothing has
+    changed."""
     script = [_fault(turn.fault) if turn.HasField("fault") else None for turn in request.script]
     rates = {_fault(rate.fault): rate.share for rate in request.rates}
     if len(rates) != len(request.rates):
@@ -35,13 +47,13 @@ def apply_faults(request: "pb.SetFaultsRequest", faults: Faults) -> None:
 
 
 def fault_plan(faults: Faults, met: int) -> "pb.FaultPlan":
-    """What is set, and how many requests have met a fault."""
+    """The answer: the faults that are set, and how many requests were hit (`met`)."""
     rates = [pb.Rate(fault=_message(fault), share=share) for fault, share in faults.rates.items()]
     return pb.FaultPlan(waiting=faults.waiting, rates=rates, met=met)
 
 
 def _fault(message: "pb.Fault") -> Fault:
-    """The fault of a message. Raises ValueError for one that is none."""
+    """The fault of a message. Raises ValueError for values that a fault cannot have."""
     return Fault(
         cast("FaultKind", message.kind),
         message.after,

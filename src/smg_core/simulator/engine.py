@@ -1,8 +1,8 @@
-"""The embedded engine without its time and its wire: what is refused, what is said, in which tokens, and what the cache holds.
+"""The embedded engine without time and network: which requests it refuses, the tokens of its answers, and its prefix cache.
 
-Decides the whole answer of a request before the first token is due (`Engine.plan`); pure and deterministic: the same prompt
-and seed give the same text. Above: simulator.server, which sends it step by step. Below: replies, prose and shapes make text,
-vocabulary makes tokens, prefix_cache counts what was seen. Knows no dialect, no socket and no clock.
+Decides the whole answer of a request before the first token is due (`Engine.plan`). Pure and deterministic: the same prompt and
+seed give the same text. Above: simulator.server, which sends the answer step by step. Below: replies, prose and shapes make
+text, vocabulary makes tokens, prefix_cache counts what was seen. Knows no dialect, socket or clock.
 """
 
 import math
@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from random import Random
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import attrs
 
@@ -19,7 +19,7 @@ from smg_core.events import FinishReason
 from smg_core.request import Sampling
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.faults import Fault
-from smg_core.simulator.media import SeenMedia, cached_media, check_media, described
+from smg_core.simulator.media import SeenMedia, check_media, describe_media, media_spans
 from smg_core.simulator.prefix_cache import CacheChange, PrefixCache
 from smg_core.simulator.prose import sentences
 from smg_core.simulator.refusal import Refused
@@ -32,24 +32,25 @@ __all__ = ["Choice", "Engine", "Plan", "SimulatedModel", "SimulatorConfig"]
 
 _THINKING = "<think>\n"
 _SHAPES = "shapes"
-"""A prompt with media and this word is answered with what came."""
+"""A prompt with media and this word gets a description of the media."""
 _MOST_LOGPROBS = 20
 _POOL_SEED = 20240517
 
 
 @attrs.frozen
 class SimulatorConfig:
-    """An embedded engine. Every field has a default that answers at once with a few sentences.
+    """The settings of an embedded engine. With the defaults it answers at once with a few sentences.
 
-    `model` is the name it serves; `model_folder` a folder with tokenizer.json and config.json ("": the shipped one).
-    `context_length` 0 takes the folder's. `seed` changes every text. `sentences` is how many a reply has, least and most;
-    `reply_tokens`, when set, makes every unscripted reply at least that long. `replies` are given in turn, then `rules` are
-    tried, then free text is made. `call_tools` lets it call an offered tool that the question names. `block_size` and
-    `blocks` size the prefix cache. `faults` happen to requests in turn (None spares one), `fault_rates` at random.
-    More than `max_n` and `max_logprobs`, and kinds of constraint other than `constraints`, are refused. `keep_requests` bounds
-    what it remembers for tests. `tls_*` are PEM files; with `tls_client_ca` clients must show a certificate of it.
-    `generation_model` False makes it an embedding model. `vllm_servicer` is whose habits it has in the vLLM dialect; with
-    `normalizes` it says there that it wants pixels as bytes, with `encoder_dtype` which floats its encoder works with.
+    `model` is the served name; `model_folder` has tokenizer.json and config.json ("": the shipped one). `context_length` 0
+    takes the folder's. `seed` changes every text. `sentences` are the fewest and the most of a reply; `reply_tokens`, when set,
+    is the fewest tokens of an unscripted reply. `replies` are given first, one for each request; then `rules` are tried; then
+    free text is made. `call_tools` lets it call an offered tool that the question names. `block_size` (tokens) and `blocks`
+    size the prefix cache. `faults` hit the first requests, one each (None: no fault), `fault_rates` later ones at random. More
+    choices than `max_n`, more alternatives than `max_logprobs`, and kinds of constraint outside of `constraints` are refused.
+    `keep_requests` bounds the records kept for tests. `tls_*` are paths of PEM files; with `tls_client_ca` clients must show a
+    certificate that it signed. `generation_model` False makes it an embedding model. `vllm_servicer` chooses the servicer that
+    it imitates in the vLLM dialect, where `normalizes` makes it ask for pixels as bytes, and `encoder_dtype`
+    is the type of floats that it says its encoder works with.
     """
 
     model: str = "sim"
@@ -91,7 +92,8 @@ class SimulatorConfig:
 
 @attrs.frozen
 class Choice:
-    """One answer. `ends` are the token counts after each message, where a script asks for certain messages; else empty."""
+    """One choice of an answer. `matched` is the stop string or token that ended it. `ends` are the token counts at the end
+    of each message, where a script has `pieces`; else empty."""
 
     ids: Sequence[int]
     finish: FinishReason
@@ -102,7 +104,7 @@ class Choice:
 
 @attrs.frozen
 class Plan:
-    """All that a request will be answered with. `cached_tokens` of the prompt were in the cache."""
+    """The whole answer of a request."""
 
     choices: tuple[Choice, ...]
     prompt_tokens: int
@@ -110,7 +112,8 @@ class Plan:
 
 @attrs.frozen
 class SimulatedModel:
-    """What the engine says of its model: everything that some dialect has a field for. `media` are the kinds it takes."""
+    """The facts about the model that any dialect has a field for. `media` are the kinds ("image", "video", "audio") it
+    takes."""
 
     model: str
     tokenizer_path: str
@@ -123,11 +126,11 @@ class SimulatedModel:
     is_generation: bool
     supports_vision: bool
     media: frozenset[str]
-    default_sampling: Mapping[str, Any]
+    default_sampling: Mapping[str, object]
 
 
 class Engine:
-    """The deterministic model of one engine."""
+    """One engine's answers and its prefix cache. Deterministic for a given `config`, `vocabulary` and order of requests."""
 
     def __init__(self, config: SimulatorConfig, vocabulary: Vocabulary) -> None:
         self.config = config
@@ -139,7 +142,7 @@ class Engine:
         self._pool = sentences(_POOL_SEED + config.seed)
 
     def model_info(self) -> SimulatedModel:
-        """What it says of its model."""
+        """The facts about its model."""
         words = self.vocabulary
         defaults = {
             name: words.generation[name] for name in ("temperature", "top_p", "top_k") if name in words.generation
@@ -162,7 +165,7 @@ class Engine:
     # ------------------------------------------------------------------------------------------------- what is refused
 
     def check_prompt(self, ids: Sequence[int]) -> None:
-        """Raise Refused for a prompt that no engine should be sent."""
+        """Raise Refused for an empty prompt, unknown token ids, and a prompt that fills the context."""
         if not ids:
             raise Refused("The decoder prompt cannot be empty")
         if (highest := max(ids)) >= self.vocabulary.size:
@@ -206,10 +209,10 @@ class Engine:
             if is_wrong:
                 raise Refused(message)
 
-    # ----------------------------------------------------------------------------------------------------- what is said
+    # ----------------------------------------------------------------------------------------------------- the answer
 
     def plan(self, request: EngineRequest) -> Plan:
-        """The answer to `request`. Raises Refused. Takes a reply off the script, so it is called once a request."""
+        """The answer to `request`. Raises Refused. Called once for each request, since it takes a reply off the script."""
         if not self.config.generation_model:
             raise Refused("This model does not support the 'generate' task")
         asked = request.sampling
@@ -222,30 +225,30 @@ class Engine:
             raise Refused(f"data_parallel_rank {request.data_parallel_rank} is out of range [0, 1).")
         room = self.context_length - len(request.input_ids)
         limit = min(room, asked.max_tokens or room)
-        stem, told = self._stem(request), self.script.next()
+        base_seed, scripted = self._base_seed(request), self.script.next()
         prompt = self.vocabulary.decode(request.input_ids)
-        seeds = [f"{stem}/{0 if asked.temperature == 0 else index}" for index in range(asked.n)]
-        choices = tuple(self._choice(request, prompt, told, limit, seed) for seed in seeds)
+        seeds = [f"{base_seed}/{0 if asked.temperature == 0 else index}" for index in range(asked.n)]
+        choices = tuple(self._choice(request, prompt, scripted, limit, seed) for seed in seeds)
         return Plan(choices, len(request.input_ids))
 
-    def _stem(self, request: EngineRequest) -> str:
-        """What all randomness of a request hangs on: the prompt with its media, the request's seed and the engine's."""
+    def _base_seed(self, request: EngineRequest) -> str:
+        """The seed of a request's answer: of its prompt and media, its own seed and the engine's."""
         digest = blake2b(request.input_ids.buffer, digest_size=8).hexdigest()
         return f"{self.config.seed}/{request.sampling.seed}/{digest}{_hashes(request)}"
 
-    def held(self, request: EngineRequest) -> int:
+    def cached_tokens(self, request: EngineRequest) -> int:
         """How many leading tokens of the prompt the prefix cache has."""
-        return self.cache.lookup(request.input_ids, request.cache_salt or "", cached_media(_seen(request)))
+        return self.cache.lookup(request.input_ids, request.cache_salt or "", media_spans(_seen(request)))
 
-    def hold(self, request: EngineRequest, generated: Sequence[int]) -> list[CacheChange]:
-        """Keep the prompt, and what was generated after it, in the prefix cache; what changed there."""
+    def store_prefix(self, request: EngineRequest, generated: Sequence[int]) -> list[CacheChange]:
+        """Put the prompt, and what was generated after it, into the prefix cache; returns what changed there."""
         ids = [*request.input_ids, *generated]
-        return self.cache.store(ids, request.cache_salt or "", cached_media(_seen(request)))
+        return self.cache.store(ids, request.cache_salt or "", media_spans(_seen(request)))
 
-    def _choice(self, request: EngineRequest, prompt: str, told: Reply | None, limit: int, stem: str) -> Choice:
-        """One answer: the reply's tokens, its end token, and then whatever cuts it short."""
-        rng, asked = Random(stem), request.sampling
-        pieces, finish = self._pieces(request, prompt, told, rng, limit)
+    def _choice(self, request: EngineRequest, prompt: str, scripted: Reply | None, limit: int, seed: str) -> Choice:
+        """One choice: the reply's tokens and its end token, cut at the limit and at the first stop."""
+        rng, asked = Random(seed), request.sampling
+        pieces, finish = self._pieces(request, prompt, scripted, rng, limit)
         ids = [token for piece in pieces for token in piece]
         self._lengthen(ids, limit if asked.ignore_eos else min(asked.min_tokens or 0, limit), rng)
         if finish == "stop" and not asked.ignore_eos:
@@ -263,10 +266,10 @@ class Engine:
         return Choice(ids, finish, matched, ends, rng.getrandbits(32))
 
     def _pieces(
-        self, request: EngineRequest, prompt: str, told: Reply | None, rng: Random, limit: int
+        self, request: EngineRequest, prompt: str, scripted: Reply | None, rng: Random, limit: int
     ) -> tuple[list[Sequence[int]], FinishReason]:
-        """The reply before it is cut: the ids of each piece, and how it would end."""
-        if told is None and request.constraint is not None:
+        """The reply before it is cut: the ids of each piece, and its finish reason."""
+        if scripted is None and request.constraint is not None:
             try:
                 shaped = self._shapes.text(request.constraint, rng)
             except Unfollowable as error:
@@ -274,20 +277,20 @@ class Engine:
             if shaped is not None:
                 return [self.vocabulary.encode(shaped)], "stop"
         thinking = prompt.endswith(_THINKING)
-        reply = told or self._told(prompt, rng)
+        reply = scripted or self._ruled_reply(prompt, rng)
         if reply is None and _seen(request) and _SHAPES in prompt.casefold():
-            reply = Reply(described(_seen(request)))
+            reply = Reply(describe_media(_seen(request)))
         if reply is None and thinking:
             reply = Reply(text=self._free_text(rng), reasoning=self._free_text(rng))
         if reply is not None:
-            return [self.vocabulary.encode(piece) for piece in reply.spoken(thinking=thinking)], reply.finish
+            return [self.vocabulary.encode(piece) for piece in reply.texts(thinking=thinking)], reply.finish
         ids: list[int] = []
         for at in range(rng.randint(*self.config.sentences)):
             ids += self._sentence(rng, first=not at)
         self._lengthen(ids, min(self.config.reply_tokens or 0, limit), rng)
         return [ids], "stop"
 
-    def _told(self, prompt: str, rng: Random) -> Reply | None:
+    def _ruled_reply(self, prompt: str, rng: Random) -> Reply | None:
         for rule in self.config.rules:
             if rule.fits(prompt):
                 return rule.reply
@@ -297,18 +300,19 @@ class Engine:
         return f"{rng.choice(self._pool)} {rng.choice(self._pool)}"
 
     def _sentence(self, rng: Random, *, first: bool = False) -> tuple[int, ...]:
-        """The ids of one sentence. Laid end to end they are what tokenizing the joined text would give, since no token spans
-        a full stop and the space after it."""
+        """The ids of one sentence. Joined, the ids of sentences equal those of the joined text, since no token spans a full
+        stop and the space after it."""
         text = rng.choice(self._pool)
         return self.vocabulary.encode(text if first else f" {text}")
 
     def _lengthen(self, ids: list[int], least: int, rng: Random) -> None:
-        """More sentences until there are at least `least` ids."""
+        """Append sentences until there are at least `least` ids."""
         while len(ids) < least:
             ids += self._sentence(rng)
 
     def _stopped(self, ids: list[int], asked: Sampling) -> tuple[str | int | None, int | None]:
-        """What ends the reply first and after how many tokens, among the stop ids and stop strings; or None twice."""
+        """The stop id or stop string that ends the reply first, and the number of tokens up to its end; (None, None) without
+        one."""
         best: int | None = None
         least = asked.min_tokens or 0
         matched: str | int | None = None
@@ -323,8 +327,8 @@ class Engine:
         return matched, best
 
     def _stop_string(self, ids: list[int], asked: Sampling) -> tuple[str, int] | None:
-        """The stop string that is complete first, with the number of tokens that complete it. What was complete within
-        the first `min_tokens` does not count."""
+        """The stop string that is complete first, and the number of tokens up to its end. Stops within the first
+        `min_tokens` do not count."""
 
         def text(count: int) -> str:
             return self.vocabulary.decode(ids[:count], skip_special_tokens=asked.skip_special_tokens)
@@ -337,21 +341,21 @@ class Engine:
         end, stop = min(found)
         return stop, bisect_left(range(len(ids)), end, key=lambda count: len(text(count)))
 
-    # ------------------------------------------------------------------------------------------------------- likelihoods
+    # ------------------------------------------------------------------------------------------------------- logprobs
 
     def logprobs(self, choice: Choice, start: int, end: int, most: int) -> list[EngineLogprob]:
-        """Rows for the tokens `start` to `end` of a choice, each with the `most` likeliest, the sampled one first.
+        """One row for each of the tokens `start` to `end` of a choice, with the `most` likeliest tokens, most likely first.
 
-        Probabilities of a row add up to less than 1. The same choice gives the same rows.
+        The probabilities of a row sum to less than 1. The same choice gives the same rows.
         """
-        return [self._likelihood(choice.ids[at], f"{choice.logprob_seed}/{at}", most) for at in range(start, end)]
+        return [self._logprob_row(choice.ids[at], f"{choice.logprob_seed}/{at}", most) for at in range(start, end)]
 
     def prompt_logprobs(self, ids: Sequence[int], most: int) -> list[EngineLogprob | None]:
-        """Rows for a prompt; nothing predicts its first token."""
-        rows = [self._likelihood(token, f"prompt/{at}/{token}", most) for at, token in enumerate(ids[1:])]
+        """One row for each token of a prompt; None for the first, which nothing predicts."""
+        rows = [self._logprob_row(token, f"prompt/{at}/{token}", most) for at, token in enumerate(ids[1:])]
         return [None, *rows]
 
-    def _likelihood(self, token: int, seed: str, most: int) -> EngineLogprob:
+    def _logprob_row(self, token: int, seed: str, most: int) -> EngineLogprob:
         rng = Random(seed)
         share = 0.35 + 0.6 * rng.random()
         value = _log(share)
@@ -368,7 +372,7 @@ class Engine:
     # -------------------------------------------------------------------------------------------------------- embeddings
 
     def embedding(self, ids: Sequence[int]) -> list[float]:
-        """A vector of length 1 that depends on the ids alone."""
+        """A vector of norm 1 that depends on the ids alone. Raises Refused when it is no embedding model."""
         self.check_prompt(ids)
         if self.config.generation_model:
             raise Refused("This model does not support the 'embed' task")
@@ -387,7 +391,7 @@ def _ends(pieces: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def _seen(request: EngineRequest) -> Sequence[SeenMedia]:
-    """The media that a face has read into the request."""
+    """The media that a `ServerCodec` has read into the request."""
     return cast("Sequence[SeenMedia]", request.multimodal or ())
 
 

@@ -1,7 +1,7 @@
-"""Examples of regular expressions and small grammars, made without matching anything.
+"""Makes example texts of regular expressions and small grammars.
 
-Decides nothing but a text; pure given a `Random`. Above: simulator.shapes. An expression is parsed into nodes and then walked
-once, so no input can make it backtrack; repetitions are bounded. Look-around, back-references and the like are refused.
+Pure given a `Random`. Above: simulator.shapes. An expression is parsed into nodes, which are walked once; nothing is matched,
+so no input can make it backtrack. Repetitions are bounded. Look-around, back-references, flags and properties are refused.
 """
 
 import re
@@ -29,7 +29,7 @@ _RULE = re.compile(r"^\s*\??([A-Za-z_][\w-]*)\s*(?:::=|:)", re.MULTILINE)
 
 
 class Unfollowable(ValueError):
-    """A constraint that this module cannot follow; the message says why."""
+    """No text can be made for a constraint: it is malformed, or not supported; the message says why."""
 
 
 @attrs.frozen
@@ -64,16 +64,15 @@ class _Reference:
     name: str
 
 
-def example_of_regex(pattern: str, rng: Random, max_length: int = 4096, *, anchored: bool = True) -> str:
-    """A text that `pattern` matches whole. With `anchored` False the pattern may match anywhere, which a text that matches
-    whole does too."""
-    del anchored  # the same text serves both
+def example_of_regex(pattern: str, rng: Random, max_length: int = 4096) -> str:
+    """A text of at most `max_length` characters that matches `pattern` as a whole. Raises Unfollowable."""
     node = _Parser(pattern, _regex_atom).parse()
     return _Writer(rng, {}, max_length).write(node)
 
 
 def example_of_grammar(grammar: str, rng: Random, max_length: int = 4096) -> str:
-    """A text of an EBNF (`root ::= ...`) or Lark-like (`start: ...`) grammar; the first rule, or root or start, begins."""
+    """A text of an EBNF (`root ::= ...`) or Lark-like (`start: ...`) grammar. It begins with the rule `root` or `start`,
+    else with the first rule. Raises Unfollowable."""
     heads = list(_RULE.finditer(grammar))
     if not heads:
         raise Unfollowable("Grammar error: no rule")
@@ -88,7 +87,8 @@ def example_of_grammar(grammar: str, rng: Random, max_length: int = 4096) -> str
 
 
 class _Parser:
-    """Alternatives of sequences of repeated atoms; what an atom is, the notation says."""
+    """Parses alternatives of sequences of repeated atoms into nodes. `atom` parses one atom of the notation; with `spaced`
+    white space between atoms is skipped."""
 
     def __init__(self, source: str, atom: Callable[["_Parser"], object], *, spaced: bool = False) -> None:
         self.source = source
@@ -225,7 +225,7 @@ def _code_point(parser: _Parser, sign: str) -> str:
 
 
 def _character_class(parser: _Parser) -> str:
-    """Everything between brackets, as the characters it allows."""
+    """The characters that a class in brackets allows."""
     negated = parser.peek() == "^"
     if negated:
         parser.take()
@@ -293,7 +293,7 @@ def _quoted(parser: _Parser, quote: str) -> object:
 
 
 class _Writer:
-    """Walks nodes and writes; stops with Unfollowable when the text grows past `max_length` or the rules recurse for ever."""
+    """Writes the text of nodes. Raises Unfollowable when it grows over `max_length`, and when rules recurse without end."""
 
     def __init__(self, rng: Random, rules: Mapping[str, object], max_length: int) -> None:
         self._random = rng

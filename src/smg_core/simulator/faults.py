@@ -1,7 +1,7 @@
-"""What can be made to go wrong in the embedded engine, and which request it happens to.
+"""The faults that the embedded engine can be told to have, and which request each one hits.
 
-Decides only the plan: faults in a row, one a request, or at random by given shares from a seeded source. Pure. Above:
-simulator.server carries them out.
+Decides the plan only: a script with one fault for each request, or random faults by given rates from a seeded source. Pure.
+Above: simulator.server, which carries the faults out.
 """
 
 from collections import deque
@@ -18,23 +18,23 @@ __all__ = ["KINDS", "Fault", "FaultKind", "Faults"]
 FaultKind = Literal["refuse", "stall", "drip", "cut", "error", "silence", "garbage", "restart"]
 KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 LONGEST = 86_400.0
-"""Seconds that a fault may take."""
+"""The most seconds that a fault may take."""
 STATUSES = frozenset(STATUS_NAMES) - {"OK"}
 """Names of the gRPC statuses that a call can fail with."""
 
 
 @attrs.frozen
 class Fault:
-    """One misfortune, after `after` tokens have been sent (0: before the first).
+    """One fault of one request, after `after` tokens have been sent (0: before the first). `kind` is one of
 
-    - "refuse": not taken at all; the call ends with `status` (UNAVAILABLE), as of an engine that is full or going down
-    - "stall": nothing more comes for `seconds` (None: until the client gives up)
+    - "refuse": the call ends with `status` (UNAVAILABLE) before anything is read, like that of an engine that is full
+    - "stall": nothing is sent for `seconds` (None: until the client gives up)
     - "drip": from then on each step takes `seconds`
-    - "cut": the stream is reset with UNAVAILABLE
+    - "cut": the call ends with `status` (UNAVAILABLE)
     - "error": the call ends with `status` (INTERNAL) and `message`
-    - "silence": the stream ends as if all were well, without its closing message
-    - "garbage": bytes that are no message of the protocol
-    - "restart": every connection is dropped, and the engine is away for `seconds` (None: at once back)
+    - "silence": the stream ends with the status OK, without its closing message
+    - "garbage": bytes are sent that are no message of the protocol
+    - "restart": every connection is dropped, and the engine listens again after `seconds` (None: at once)
 
     `status` is a gRPC status name.
     """
@@ -60,8 +60,8 @@ class Fault:
 
 
 class Faults:
-    """Which request meets which fault: first those in `script`, in turn (None: spared), then by `rates`, a share of all
-    requests for each fault. At most `limit` faults wait in the script."""
+    """Gives each request its fault: first those of `script`, one for each request (None: no fault); after them by `rates`,
+    the share of requests that each fault hits. At most `limit` faults wait in the script."""
 
     def __init__(
         self,
@@ -78,14 +78,14 @@ class Faults:
         self.add(*script)
 
     def set_rates(self, rates: Mapping[Fault, float]) -> None:
-        """Let these shares of requests meet these faults from now on. Raises ValueError for shares that are none."""
+        """Replace the rates. Raises ValueError for a share below 0, or for a sum above 1."""
         if not all(share >= 0 for share in rates.values()) or sum(rates.values()) > 1 + 1e-9:
             raise ValueError("shares of faults must be at least 0 and at most 1 together")
         self._rates = dict(rates)
 
     def replace(self, script: Sequence[Fault | None], rates: Mapping[Fault, float], *, clear: bool) -> None:
-        """Set the rates, and put `script` behind the faults that wait, or in their place. Raises ValueError for what is no plan;
-        then nothing has changed."""
+        """Set the rates, and append `script` to the waiting faults, or replace them (`clear`). Raises ValueError for wrong
+        rates and for too many faults; then nothing has changed."""
         before, rest = self._rates, deque[Fault | None]() if clear else deque(self._script)
         self.set_rates(rates)
         if len(rest) + len(script) > self._limit:
@@ -95,23 +95,23 @@ class Faults:
         self._script.extend(script)
 
     def add(self, *faults: Fault | None) -> None:
-        """Put faults behind those that wait. Raises ValueError where they are too many."""
+        """Append faults to the script. Raises ValueError where they are too many."""
         if len(self._script) + len(faults) > self._limit:
             raise ValueError(f"more than {self._limit} faults are waiting")
         self._script.extend(faults)
 
     @property
     def waiting(self) -> int:
-        """Requests that the script still holds."""
+        """The number of entries left in the script."""
         return len(self._script)
 
     @property
     def rates(self) -> Mapping[Fault, float]:
-        """The share of requests that meets each fault, beside those of the script."""
+        """The share of requests that each fault hits once the script is empty."""
         return self._rates
 
     def draw(self) -> Fault | None:
-        """The fault of the next request."""
+        """The fault of the next request (None: no fault); takes it off the script."""
         if self._script:
             return self._script.popleft()
         if not self._rates:

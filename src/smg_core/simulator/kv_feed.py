@@ -1,7 +1,7 @@
-"""What the embedded engine's prefix cache did, numbered, for whoever subscribes.
+"""The numbered changes of the embedded engine's prefix cache, for subscribers of KV events.
 
-Decides sequence numbers and what a subscriber gets; pure. Above: simulator.server, which waits and sends. The history is bounded
-(`keep` batches): a subscriber that falls behind it, or asks for what was never or is no longer held, is told so.
+Decides sequence numbers and what a subscriber gets; pure. Above: simulator.server, which waits and sends. The history is
+bounded (`keep` batches): a subscriber that asks for batches outside of it gets `CursorLost`.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ __all__ = ["Batch", "CursorLost", "KvFeed"]
 
 @attrs.frozen
 class Batch:
-    """Changes of one moment (seconds since the epoch); event ids count on from `first_event`."""
+    """Changes made at one `moment` (seconds since the epoch). Their event ids count up from `first_event`."""
 
     sequence: int
     moment: float
@@ -25,11 +25,11 @@ class Batch:
 
 
 class CursorLost(LookupError):
-    """Batches after this cursor are not held."""
+    """The batches after a cursor are not all held."""
 
 
 class KvFeed:
-    """The last `keep` batches. Sequence numbers begin at 1."""
+    """The last `keep` batches. Sequence numbers begin at 1; `last` is the newest."""
 
     def __init__(self, keep: int = 1024) -> None:
         self.last = 0
@@ -37,14 +37,15 @@ class KvFeed:
         self._history: deque[Batch] = deque(maxlen=keep)
 
     def publish(self, changes: Sequence[CacheChange], moment: float) -> None:
-        """Add one batch; nothing when nothing changed."""
+        """Add one batch of `changes`; nothing where there are none."""
         if changes:
             self.last += 1
             self._history.append(Batch(self.last, moment, self._events + 1, tuple(changes)))
             self._events += len(changes)
 
     def after(self, cursor: int) -> list[Batch]:
-        """All batches behind number `cursor`. Raises CursorLost when some of them are gone, or it lies ahead."""
+        """All batches after sequence number `cursor`. Raises CursorLost when some of them are gone, or `cursor` is not
+        reached yet."""
         oldest = self._history[0].sequence if self._history else self.last + 1
         if cursor > self.last or cursor < oldest - 1:
             raise CursorLost(f"batches after {cursor} are not held; there are {oldest} to {self.last}")

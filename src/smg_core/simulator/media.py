@@ -1,21 +1,20 @@
-"""Media as the embedded engine takes them: read, held against the prompt, and described.
+"""Reads the media of a vLLM request, checks media against the prompt, and describes them in words.
 
-Decides what is consistent: every tensor has as many bytes as its shape and type ask for, the items of all keys are as many,
-their placeholders lie in the prompt and hold the tokens that receive embeddings, and grids of patches and frames of sound add
-up. A real engine fails in its model, or computes nonsense, where this one refuses. Pure: tensors in shared memory are read by
-whoever hands in how. Above: simulator.dialects reads a request,
-simulator.engine checks it and may say what it saw. Below: the vendor's messages. It keeps no tensor: only shapes, and the small
-integer ones.
+Decides what is consistent: every tensor has as many bytes as its shape and dtype ask for, all keys have the same number of
+items, placeholders lie in the prompt and hold the tokens that receive embeddings, and the numbers of patches and audio frames
+match the tokens. A real engine would fail in its model, or compute nonsense, where this one refuses. Keeps shapes and the
+values of small integer tensors, and no other data. Pure: the caller passes in how shared memory is read. Above:
+simulator.vllm_codec reads with it, simulator.engine checks and describes. Below: the vendor's messages.
 """
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any
 
 import attrs
 from smg_grpc_proto.generated import common_pb2 as common
+from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.simulator.refusal import Refused
 
@@ -23,9 +22,9 @@ __all__ = [
     "ReadShared",
     "SeenMedia",
     "SeenTensor",
-    "cached_media",
     "check_media",
-    "described",
+    "describe_media",
+    "media_spans",
     "read_media",
     "seen_tensor",
 ]
@@ -43,8 +42,8 @@ _MOST_SUMMED = 1 << 20
 
 @attrs.frozen
 class SeenTensor:
-    """A tensor without its numbers; `values` are those of a small one of integers, `sums` the sums of the rows of one of
-    integers with two axes, `shared` whether it came through shared memory."""
+    """A tensor without its data. `nbytes` is its size; of an integer tensor `values` has the elements when there are few,
+    and `sums` the sum of each row when it has two axes. `shared`: it came through shared memory."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -59,9 +58,11 @@ class SeenTensor:
 
 @attrs.frozen
 class SeenMedia:
-    """The items of one modality, as they came. `placeholders` are (offset, length) in tokens, one an item. `embeddings` are
-    those of its tokens that receive some, where it is a single item that says so; else they are known by `token_id`.
-    `dialect` is the wire that they came by."""
+    """Items of one modality as a request carries them. `placeholders` are (offset, length) in tokens of the prompt, one for
+    each item, as are `hashes`. `batched` are names of tensors whose axis 0 is the item; `flat` maps a tensor's name to that
+    of the tensor with its number of rows for each item. `embeddings` are the (offset, length) of tokens that receive
+    embeddings, where the dialect lists them; None: the tokens with `token_id` do. `dialect` is the one that the request came
+    by."""
 
     modality: str
     tensors: Mapping[str, SeenTensor]
@@ -81,8 +82,8 @@ def _nothing_shared(name: str, offset: int, nbytes: int) -> bytes:
     raise Refused(f"{name}: only tensors within the message are taken")
 
 
-def read_media(message: Any, shared: ReadShared = _nothing_shared) -> tuple[SeenMedia, ...]:
-    """What a GenerateRequest of the vLLM dialect carries. Raises Refused for tensors that are not what they say."""
+def read_media(message: pb.GenerateRequest, shared: ReadShared = _nothing_shared) -> tuple[SeenMedia, ...]:
+    """The media of a GenerateRequest of the vLLM dialect. Raises Refused for what is malformed."""
     parts = [message.mm_inputs] if message.HasField("mm_inputs") else []
     parts += message.extra_mm_inputs
     if len(parts) > 1 and any(part.modality == common.AUDIO for part in parts):
@@ -95,7 +96,7 @@ def read_media(message: Any, shared: ReadShared = _nothing_shared) -> tuple[Seen
     return seen
 
 
-def _seen(inputs: Any, shared: ReadShared) -> SeenMedia:
+def _seen(inputs: pb.MultimodalInputs, shared: ReadShared) -> SeenMedia:
     if not inputs.HasField("pixel_values"):
         raise Refused("multimodal inputs without pixel_values")
     if inputs.modality not in _NAMES:
@@ -114,7 +115,7 @@ def _seen(inputs: Any, shared: ReadShared) -> SeenMedia:
     )
 
 
-def _tensor(name: str, tensor: Any, shared: ReadShared) -> SeenTensor:
+def _tensor(name: str, tensor: pb.TensorData, shared: ReadShared) -> SeenTensor:
     payload = tensor.WhichOneof("payload")
     if payload == "inline":
         data = tensor.inline
@@ -126,7 +127,7 @@ def _tensor(name: str, tensor: Any, shared: ReadShared) -> SeenTensor:
 
 
 def seen_tensor(name: str, shape: tuple[int, ...], dtype: str, data: bytes, *, shared: bool = False) -> SeenTensor:
-    """A tensor as it is remembered. Raises Refused where `data` is not as long as shape and type ask for."""
+    """The record of a tensor. Raises Refused where `data` is not as long as shape and dtype ask for."""
     if dtype not in _SIZES:
         raise Refused(f"{name}: unknown dtype {dtype!r}")
     found, count = len(data), prod(shape)
@@ -143,8 +144,8 @@ def seen_tensor(name: str, shape: tuple[int, ...], dtype: str, data: bytes, *, s
 
 
 def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels: int | None = None) -> None:
-    """Raise Refused where media do not fit the prompt `ids`. `merge` squared is how many patches become one token, in models
-    that send grids; `mels` how many bands recordings have, where that is known."""
+    """Raise Refused where media do not fit the prompt `ids`. `merge` squared is the number of patches for one token, in
+    models that send grids; `mels` the number of mel bands of recordings (None: not known)."""
     taken: dict[int, int] = {}
     counts: list[list[int]] = []
     for media in seen:
@@ -169,7 +170,7 @@ def check_media(seen: Sequence[SeenMedia], ids: Sequence[int], merge: int, mels:
 
 
 def _check_apart(seen: Sequence[SeenMedia]) -> None:
-    """No placeholders overlap, whatever they belong to."""
+    """Raise Refused where placeholders overlap, of any modality."""
     places = sorted(place for media in seen for place in media.placeholders)
     for (offset, length), (after, _) in pairwise(places):
         if offset + length > after:
@@ -188,7 +189,8 @@ def _check_rows(media: SeenMedia, name: str, tensor: SeenTensor, items: int) -> 
 
 
 def _embeddings(media: SeenMedia, ids: Sequence[int]) -> list[int]:
-    """How many embeddings each placeholder takes: its tokens that are the item's, or all."""
+    """How many embeddings each placeholder takes: one for each of its tokens that is `token_id`, or for all when there is
+    none."""
     counts, end = [], 0
     for offset, length in media.placeholders:
         if offset < end or not length or offset + length > len(ids):
@@ -225,7 +227,8 @@ def _check_grid(media: SeenMedia, counts: Sequence[int], merge: int) -> None:
 
 
 def _check_sound(media: SeenMedia, counts: Sequence[int], mels: int | None) -> None:
-    """Frames of Whisper's features, as their mask counts them, are halved twice; of Phi-4's, eight become one token."""
+    """Raise Refused where the tokens do not match the frames: Whisper's (counted by the mask) are halved twice, of Phi-4's
+    eight become one token."""
     whisper = media.tensors.get("input_features")
     phi = media.tensors.get("input_audio_embeds") or media.tensors.get("audio_input_features")
     if whisper is not None:
@@ -243,8 +246,8 @@ def _check_sound(media: SeenMedia, counts: Sequence[int], mels: int | None) -> N
         raise Refused(f"{list(counts)} tokens for recordings that have {wanted}")
 
 
-def cached_media(seen: Sequence[SeenMedia]) -> tuple[tuple[int, int, str], ...]:
-    """(offset, length, hash) of every item, in prompt order: what makes blocks of the same token ids different."""
+def media_spans(seen: Sequence[SeenMedia]) -> tuple[tuple[int, int, str], ...]:
+    """(offset, length, hash) of every item, in prompt order, for the prefix cache."""
     return tuple(
         sorted(
             (offset, length, digest)
@@ -254,8 +257,8 @@ def cached_media(seen: Sequence[SeenMedia]) -> tuple[tuple[int, int, str], ...]:
     )
 
 
-def described(seen: Sequence[SeenMedia]) -> str:
-    """A sentence that says what came, for a model that was asked for shapes."""
+def describe_media(seen: Sequence[SeenMedia]) -> str:
+    """The counts, positions and shapes of the media in words: the answer to a prompt with the word "shapes"."""
     parts = []
     for media in seen:
         count = len(media.placeholders)

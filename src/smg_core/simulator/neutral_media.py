@@ -1,28 +1,28 @@
-"""Media of the neutral contract as the embedded engine takes them, an item at a time.
+"""Reads the media of a request of the neutral contract.
 
-Decides what is whole: tensors have the bytes they claim, an item's embeddings lie in its placeholder, its hash is one. Pure.
-Above: simulator.neutral_face. What items mean for the prompt is `media.check_media`'s.
+Decides which items are well-formed: tensors have as many bytes as they claim, embeddings lie in the item's placeholder, the
+hash has the right length. Pure. Above: simulator.neutral_codec. Whether items fit the prompt is decided by `media.check_media`.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
+from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.simulator.media import SeenMedia, seen_tensor
 from smg_core.simulator.refusal import Refused
 
 __all__ = ["KINDS", "read_items"]
 
 KINDS = ("", "image", "video", "audio")
-"""By their numbers in the contract."""
+"""Modalities by their number in the contract."""
 _HASH_BYTES = 32
 
 
-def read_items(items: Sequence[Any]) -> tuple[SeenMedia, ...]:
-    """What a GenerateRequest of the neutral contract carries. Raises Refused for what is not whole."""
+def read_items(items: Sequence[pb.Media]) -> tuple[SeenMedia, ...]:
+    """The media of a GenerateRequest. Raises Refused for an item that is not well-formed."""
     return tuple(_seen(item) for item in items)
 
 
-def _seen(item: Any) -> SeenMedia:
+def _seen(item: pb.Media) -> SeenMedia:
     if not 0 < item.kind < len(KINDS):
         raise Refused("a medium of no kind")
     if len(item.hash) != _HASH_BYTES:

@@ -1,10 +1,10 @@
-"""A cache of prompt prefixes in blocks, as engines keep them in GPU memory, without the memory.
+"""A cache of prompt prefixes in blocks, like the KV cache of an engine, without tensors.
 
-A block is named by its tokens, by all before it, and by the media that lie in it: the tokens of all pictures are alike.
+The hash of a block covers its tokens, all tokens before it, and the media in it (since the tokens of all pictures are alike).
 
-Decides which blocks are held, how many tokens of a prompt are found, and which blocks leave when there is no room: the least
-recently used that no held block hangs from. Pure. Above: simulator.engine. Every change is reported as a record, from which the
-dialects make their KV events.
+Decides which blocks are held, how many tokens of a prompt are found, and which block is evicted when there is no room: the
+least recently used one without held children. Pure. Above: simulator.engine. Every change is reported as a record, from which
+the codecs make KV events.
 """
 
 from array import array
@@ -19,8 +19,8 @@ __all__ = ["BlockStored", "BlocksCleared", "BlocksRemoved", "CacheChange", "Pref
 
 @attrs.frozen
 class BlockStored:
-    """Blocks that follow one another, the first of them behind `parent` (None: at the beginning). `hashes` are signed
-    64-bit; `token_ids` has one row of `block_size` ids a block, `media` one of (hash, where it begins from the block's first
+    """Consecutive new blocks; the first follows `parent` (None: it begins the prompt). `hashes` are signed 64-bit. For each
+    block, `token_ids` has a row of `block_size` ids, and `media` a row of (hash, offset of the item from the block's first
     token)."""
 
     hashes: tuple[int, ...]
@@ -31,12 +31,14 @@ class BlockStored:
 
 @attrs.frozen
 class BlocksRemoved:
+    """Blocks that were evicted."""
+
     hashes: tuple[int, ...]
 
 
 @attrs.frozen
 class BlocksCleared:
-    """Everything was forgotten."""
+    """All blocks were dropped."""
 
 
 Media = Sequence[tuple[int, int, str]]
@@ -52,7 +54,7 @@ class _Block:
 
 
 class PrefixCache:
-    """At most `capacity` blocks of `block_size` tokens. A block's hash covers all tokens before it: it names a prefix."""
+    """At most `capacity` blocks of `block_size` tokens. `queried` and `found` count prompt tokens over all lookups."""
 
     def __init__(self, block_size: int = 16, capacity: int = 4096) -> None:
         self.block_size = block_size
@@ -66,12 +68,12 @@ class PrefixCache:
 
     @property
     def hit_rate(self) -> float:
-        """Share of all prompt tokens asked for that were found, 0 to 1."""
+        """`found` divided by `queried`, 0 to 1."""
         return self.found / self.queried if self.queried else 0.0
 
     def lookup(self, ids: Sequence[int], salt: str = "", media: Media = ()) -> int:
-        """How many leading tokens of a prompt are held. The last token is always computed anew, as an engine must.
-        Prompts with different salts share nothing; prompts with different `media` nothing from where these begin."""
+        """How many leading tokens of a prompt are held. Never the last one: an engine must compute it. Prompts with different
+        salts share no block; those with different `media` share none from where the media begin."""
         within = ids[: max(0, len(ids) - 1)]
         hashes = self._hashes(within, salt, self._by_block(len(within), media))
         held = next((at for at, digest in enumerate(hashes) if digest not in self._blocks), len(hashes))
@@ -81,7 +83,7 @@ class PrefixCache:
         return held * self.block_size
 
     def store(self, ids: Sequence[int], salt: str = "", media: Media = ()) -> list[CacheChange]:
-        """Hold every full block of `ids`, and say what changed. What does not fit even after evicting is not held."""
+        """Hold every full block of `ids` that fits, evicting others; returns the changes."""
         changes: list[CacheChange] = []
         inside = self._by_block(len(ids), media)
         hashes = self._hashes(ids, salt, inside)
@@ -102,17 +104,18 @@ class PrefixCache:
         return changes
 
     def clear(self) -> list[CacheChange]:
-        """Forget everything."""
+        """Drop all blocks."""
         self._blocks.clear()
         return [BlocksCleared()]
 
     def _touch(self, chain: Sequence[int]) -> None:
-        """Used just now, the end of the chain first: so the oldest block is one that no other hangs from."""
+        """Mark blocks as used just now, the last of the chain first, so that children become the oldest before their
+        parents."""
         for digest in reversed(chain):
             self._blocks.move_to_end(digest)
 
     def _make_room(self, wanted: int, protected: set[int], changes: list[CacheChange]) -> int:
-        """Evict until `wanted` blocks fit, or nothing more may go; returns how many fit."""
+        """Evict until `wanted` blocks fit or no block can be evicted; returns how many of them fit."""
         while self.capacity - len(self._blocks) < wanted:
             victim = next(
                 (digest for digest, block in self._blocks.items() if not block.children and digest not in protected),
@@ -127,7 +130,7 @@ class PrefixCache:
         return min(wanted, self.capacity - len(self._blocks))
 
     def _by_block(self, count: int, media: Media) -> list[tuple[tuple[str, int], ...]]:
-        """For every full block of `count` tokens, the media that lie in it and where they begin, from its first token."""
+        """For every full block of `count` tokens, (hash, offset from its first token) of the media in it."""
         size = self.block_size
         inside: list[list[tuple[str, int]]] = [[] for _ in range(count // size)]
         for offset, length, digest in media:
@@ -136,7 +139,7 @@ class PrefixCache:
         return [tuple(each) for each in inside]
 
     def _hashes(self, ids: Sequence[int], salt: str, media: Sequence[tuple[tuple[str, int], ...]]) -> list[int]:
-        """The hash of every full block, each over its parent's, its own ids and its media."""
+        """The hash of every full block: of its parent's hash, its own ids and its media."""
         packed = memoryview(array("I", ids)).cast("B")
         width = self.block_size * 4
         hashes, parent = [], blake2b(salt.encode(), digest_size=8).digest() if salt else b""

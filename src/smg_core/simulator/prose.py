@@ -1,7 +1,7 @@
-"""Plain sentences that read like language, from a list of words and a seed.
+"""English-like sentences from a list of words and a seed; the same seed gives the same sentences.
 
-Decides which words follow one another; pure: the same seed gives the same sentences. Above: simulator.engine asks for as many
-as a reply needs. Knows no tokens. A sentence begins with a capital letter and ends with its full stop, without spaces around.
+Pure. Above: simulator.engine, which takes as many as a reply needs. A sentence begins with a capital letter and ends with a
+full stop, without spaces around it.
 """
 
 from random import Random
@@ -38,7 +38,7 @@ _OPENERS = _phrases(
 )
 
 SENTENCES = 512
-"""How many different sentences a pool holds; replies are drawn from it, so that each is tokenized once."""
+"""The size of a pool. Replies draw from a pool, so that each sentence is tokenized once."""
 
 
 def sentence(rng: Random) -> str:

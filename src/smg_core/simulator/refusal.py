@@ -1,10 +1,10 @@
-"""What the embedded engine raises when it does not take a request. Above: every module of the room. Knows nothing else."""
+"""The exception for a request that the embedded engine refuses. Above: every module of the room."""
 
 __all__ = ["Refused"]
 
 
 class Refused(ValueError):
-    """The request is not taken; `code` is the name of the gRPC status that says so."""
+    """The request is refused with `message`; `code` is the name of the gRPC status."""
 
     def __init__(self, message: str, code: str = "INVALID_ARGUMENT") -> None:
         super().__init__(message)

@@ -1,6 +1,6 @@
-"""Sets the faults of an embedded engine in another process, for the command line (edge).
+"""Sets the faults of an embedded engine in another process over gRPC, for `smg-gateway` (edge).
 
-Below: `control`, which has the messages. Above: cli.
+Above: cli. Below: `control`, which has the messages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["set_faults"]
 
-PATIENCE = 10.0  # seconds
+TIMEOUT = 10.0  # seconds for the one call
 
 
 def set_faults(
     url: str, script: Sequence[Fault | None], rates: Mapping[Fault, float], *, clear: bool = False
 ) -> "FaultPlan":
-    """Set them and return what is set; without any, and without `clear`, only the latter.
+    """Set the faults of the engine at `url` and return those that are now set. Without changes it only asks for them.
 
-    Raises ValueError for a URL or a plan that is none, ConnectionError where no such engine answers.
+    Raises ValueError for a wrong URL or a refused fault, ConnectionError where no embedded engine answers.
     """
     target = Target.parse(url)
     with grpc.insecure_channel(target.authority) as channel:
@@ -38,7 +38,7 @@ def set_faults(
         )
         request = faults_request(*script, rates=rates, clear=clear) if changes else pb.GetFaultsRequest()
         try:
-            plan: FaultPlan = call(request, timeout=PATIENCE)
+            plan: FaultPlan = call(request, timeout=TIMEOUT)
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.INVALID_ARGUMENT:
                 raise ValueError(error.details()) from None

@@ -1,8 +1,8 @@
-"""What the embedded engine answers with when it was told what to say.
+"""Scripted replies of the embedded engine, rules, and calls of tools that the question is about.
 
-Decides which reply a prompt gets: the next of a script, or that of the first rule whose words the prompt holds, or a call of an
-offered tool that the last question names. Pure. Above: simulator.engine, which makes tokens of the reply. The prompt is text
-here, in the format of the shipped chat template; a prompt of another format meets the script and the rules alone.
+Decides which reply a prompt gets: the next of a script, or that of the first rule whose words are in the prompt, or a call of
+an offered tool that the last question names. Pure. Above: simulator.engine, which tokenizes the reply. The prompt is text in
+the format of the shipped chat template; in other formats no tools are found, so that only the script and the rules apply.
 """
 
 import json
@@ -10,7 +10,6 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from random import Random
-from typing import Any
 
 import attrs
 
@@ -21,7 +20,7 @@ __all__ = ["Reply", "Rule", "Script", "called_tool"]
 
 _TOOLS_OPEN, _TOOLS_CLOSE = "\n<tools>\n", "\n</tools>"
 _TURN, _USER, _END = "<|im_start|>", "<|im_start|>user\n", "<|im_end|>"
-_RESPONSE, _THINK = "<tool_response>", "<think>\n"
+_RESPONSE = "<tool_response>"
 _PLACE = re.compile(r"\b(?:in|for|at) ([A-Z]\w+)")
 _WORD = re.compile(r"[a-z]{4,}")
 _IDLE_WORDS = frozenset(
@@ -31,20 +30,20 @@ _IDLE_WORDS = frozenset(
 
 @attrs.frozen
 class Reply:
-    """What to say. `reasoning` comes first, in <think> tags; then `text`; then `tool_calls`, each `(name, arguments)`.
+    """One reply: `reasoning` in <think> tags, then `text`, then `tool_calls`, each `(name, arguments)`.
 
-    `pieces` in place of `text` are sent one a message, just as they are. `finish` in place of "stop" ends the reply so
-    ("length" drops the end token).
+    `pieces` replace `text` and are sent one in each message. `finish` is the finish reason; with "length" the end token is left
+    out.
     """
 
     text: str = ""
     reasoning: str | None = None
-    tool_calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    tool_calls: tuple[tuple[str, Mapping[str, object]], ...] = ()
     pieces: tuple[str, ...] = ()
     finish: FinishReason = "stop"
 
-    def spoken(self, *, thinking: bool) -> tuple[str, ...]:
-        """The pieces of text to be sent. With `thinking` the prompt has opened the reasoning already."""
+    def texts(self, *, thinking: bool) -> tuple[str, ...]:
+        """The texts to send, in order. `thinking`: the prompt ends with an open <think> tag."""
         head = ""
         if self.reasoning is not None:
             head = f"{'' if thinking else '<think>'}\n{self.reasoning}\n</think>\n\n".removeprefix(
@@ -61,12 +60,13 @@ class Reply:
 
 @attrs.frozen
 class Rule:
-    """Prompts that hold all of `words` (in any case) are answered with `reply`, as often as they come."""
+    """Every prompt that contains all of `words` (in any case) gets `reply`."""
 
     words: tuple[str, ...]
     reply: Reply
 
     def fits(self, prompt: str) -> bool:
+        """Whether the rule applies to `prompt`."""
         folded = prompt.casefold()
         return all(word.casefold() in folded for word in self.words)
 
@@ -83,18 +83,19 @@ class Script:
         return len(self._replies)
 
     def add(self, *replies: Reply) -> None:
-        """Put replies behind those that wait."""
+        """Append replies. Raises ValueError where more than `limit` would wait."""
         if len(self._replies) + len(replies) > self._limit:
             raise ValueError(f"more than {self._limit} replies are waiting")
         self._replies.extend(replies)
 
     def next(self) -> Reply | None:
+        """Take the next reply off the script; None when it is empty."""
         return self._replies.popleft() if self._replies else None
 
 
 def called_tool(prompt: str, shapes: Shapes, rng: Random) -> Reply | None:
-    """A call of the tool that the last question is about, where the prompt offers tools; arguments are examples of its
-    schema. None when no tool's name shares a word with the question, or when the tool's answer is already there."""
+    """A call of the offered tool whose name shares a word with the last question; its arguments are an example of the tool's
+    schema. None without such a tool, and when the last message is a tool's result."""
     if _TOOLS_OPEN not in prompt or _TURN not in prompt:
         return None
     offered = prompt.split(_TOOLS_OPEN, 1)[1].split(_TOOLS_CLOSE, 1)[0]
@@ -106,12 +107,12 @@ def called_tool(prompt: str, shapes: Shapes, rng: Random) -> Reply | None:
         words = set(_WORD.findall(str(function.get("name", "")).casefold())) - _IDLE_WORDS
         if words & asked:
             arguments = shapes.example(function.get("parameters") or {"type": "object"}, rng)
-            return Reply(tool_calls=((function["name"], _placed(arguments, question)),))
+            return Reply(tool_calls=((str(function["name"]), _with_city(arguments, question)),))
     return None
 
 
-def _placed(arguments: Any, question: str) -> dict[str, Any]:
-    """The arguments, with the place that the question names where they ask for one."""
+def _with_city(arguments: object, question: str) -> dict[str, object]:
+    """The arguments, of which "city" and "location" become the place that the question names."""
     if not isinstance(arguments, dict):
         return {}
     place = _PLACE.search(question)
@@ -121,7 +122,7 @@ def _placed(arguments: Any, question: str) -> dict[str, Any]:
     }
 
 
-def _functions(offered: str) -> Iterable[Mapping[str, Any]]:
+def _functions(offered: str) -> Iterable[Mapping[str, object]]:
     for line in offered.splitlines():
         try:
             tool = json.loads(line)
@@ -133,6 +134,7 @@ def _functions(offered: str) -> Iterable[Mapping[str, Any]]:
                 yield function
 
 
-def _hermes(name: str, arguments: Mapping[str, Any]) -> str:
+def _hermes(name: str, arguments: Mapping[str, object]) -> str:
+    """A tool call as models of the Hermes format write it."""
     call = json.dumps({"name": name, "arguments": dict(arguments)}, ensure_ascii=False)
     return f"<tool_call>\n{call}\n</tool_call>"

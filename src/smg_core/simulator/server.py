@@ -1,7 +1,7 @@
-"""The embedded engine on a socket (edge): a gRPC server that speaks the vLLM and the neutral dialect on one port.
+"""The embedded engine as a gRPC server that speaks the vLLM and the neutral dialect on one port (edge).
 
-Waits and sends; what is said and when it is due is decided by simulator.engine and simulator.clockwork, what goes wrong by
-simulator.faults, and how a message is put by simulator.dialects. Above: cli and testing. Use it as a context manager:
+Waits and sends. The content of answers is decided by simulator.engine, their timing by simulator.clockwork, faults by
+simulator.faults, and the form of messages by the codecs of the dialects. Above: cli and testing. Use it as a context manager:
 
     async with SimulatedEngine(SimulatorConfig(), listen="127.0.0.1:0") as engine:
         engine.target, engine.model_folder
@@ -16,32 +16,32 @@ import secrets
 import signal
 import zipfile
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import attrs
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
 
 from smg_core.clock import Clock, SystemClock
 from smg_core.engines.base import EngineRequest, RankLoad
-from smg_core.simulator._pb.control_pb2 import SetFaultsRequest
+from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.clockwork import Clockwork, Ticket
-from smg_core.simulator.control import SERVICE, apply_faults, fault_plan
-from smg_core.simulator.dialects import About, Face, VllmFace
+from smg_core.simulator.control import SERVICE, apply_faults, fault_plan, parse_request
 from smg_core.simulator.engine import Engine, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
 from smg_core.simulator.kv_feed import CursorLost, KvFeed
-from smg_core.simulator.neutral_face import NeutralFace
+from smg_core.simulator.neutral_codec import NeutralServerCodec
 from smg_core.simulator.prefix_cache import CacheChange
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
+from smg_core.simulator.server_codec import EngineState, ServerCodec
 from smg_core.simulator.shared_memory import namespace, read_shared
-from smg_core.simulator.speaker import Speaker
+from smg_core.simulator.vllm_codec import VllmServerCodec
 from smg_core.simulator.vocabulary import Vocabulary
 
 __all__ = ["MODEL_FOLDER", "SimulatedEngine", "SystemTimer", "Timer", "Wakeup", "run"]
@@ -66,16 +66,16 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 class Wakeup(Protocol):
-    """A call that is to come."""
+    """A pending call of a `Timer`."""
 
     def cancel(self) -> None: ...
 
 
 class Timer(Clock, Protocol):
-    """A clock that also wakes one up. `testing.FakeClock` is one that stands still until it is told."""
+    """A clock that can also call back. `testing.FakeClock` is one whose time moves only when a test moves it."""
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> Wakeup:
-        """Call `callback` at `moment`, in monotonic seconds, or soon when that is past."""
+        """Call `callback` at `moment`, in monotonic seconds; at once when that is past."""
         ...
 
 
@@ -87,8 +87,9 @@ class SystemTimer(SystemClock):
 
 
 @attrs.define(eq=False)
-class _Run:
-    """One Generate call in flight. `sent` tokens are on their way; `wake` is what it sleeps on."""
+class _GenerateCall:
+    """One Generate call in flight. `cached` prompt tokens were in the prefix cache, `sent` tokens have been written; `wake`
+    is the future that it waits for, if it waits."""
 
     request: EngineRequest
     fault: Fault | None
@@ -98,7 +99,7 @@ class _Run:
     sent: int = 0
     wake: asyncio.Future[None] | None = None
 
-    def rouse(self) -> None:
+    def wake_up(self) -> None:
         if self.wake is not None and not self.wake.done():
             self.wake.set_result(None)
 
@@ -106,9 +107,9 @@ class _Run:
 class SimulatedEngine:
     """An engine without a model. `listen` is "host:port" (port 0: any that is free) or "unix:///path".
 
-    For tests: `requests` (what came in, newest last), `aborted` (ids that were aborted or hung up on), `active` (in flight),
-    `healthy` (what it says of its health; may be set), and `counters`: "requests", "refused", "finished", "tokens", "faults",
-    "aborts", "cancelled", "restarts".
+    For tests: `requests` (received ones, newest last), `aborted` (ids of requests that were aborted, or whose client went
+    away), `active` (in flight), `healthy` (the answer to health checks; may be set), and `counters`: "requests", "refused",
+    "finished", "tokens", "faults", "aborts", "cancelled", "restarts", and "stalled" (in a stall just now).
     """
 
     def __init__(
@@ -124,20 +125,20 @@ class SimulatedEngine:
         self.aborted: deque[str] = deque(maxlen=self.config.keep_requests)
         self.counters: Counter[str] = Counter()
         self.healthy = True
-        self.faces: tuple[Face, ...] = (
-            VllmFace(rust=self.config.vllm_servicer == "rust", shared=read_shared),
-            NeutralFace(),
+        self.codecs: tuple[ServerCodec, ...] = (
+            VllmServerCodec(rust=self.config.vllm_servicer == "rust", shared=read_shared),
+            NeutralServerCodec(),
         )
         self.feed = KvFeed()
         self.began = self.timer.monotonic()
         self.instance = secrets.token_hex(8)
         self._listen = listen
-        self._runs: dict[_Run, None] = {}
+        self._runs: dict[_GenerateCall, None] = {}
         self._server: grpc.aio.Server | None = None
         self._restart: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
 
-    # ------------------------------------------------------------------------------------------------- coming and going
+    # ------------------------------------------------------------------------------------------------- starting and stopping
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -149,7 +150,7 @@ class SimulatedEngine:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen. Raises OSError when the address is taken."""
+        """Start to listen. Raises OSError when the address is taken."""
         server = grpc.aio.server(
             handlers=[_Handlers(self)],
             options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _MOST_RECEIVED)],
@@ -195,17 +196,17 @@ class SimulatedEngine:
 
     @property
     def model_folder(self) -> str:
-        """Where the tokenizer and the chat template lie."""
+        """The path of the folder with the tokenizer and the chat template."""
         return self.config.model_folder
 
     @property
     def serving(self) -> bool:
-        """Whether it listens just now."""
+        """Whether it listens; False between the two halves of a restart."""
         return self._server is not None
 
     @property
     def active(self) -> int:
-        """Calls in flight, waiting ones included."""
+        """The number of calls in flight, waiting ones included."""
         return len(self._runs)
 
     def say(self, *replies: Reply) -> None:
@@ -216,21 +217,21 @@ class SimulatedEngine:
         """Let the next requests meet `faults`, one each."""
         self.faults.add(*faults)
 
-    async def set_faults(self, face: Face | None, message: bytes, context: Any) -> bytes:
+    async def set_faults(self, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         """Answer Control.SetFaults."""
         try:
-            apply_faults(SetFaultsRequest.FromString(message), self.faults)
-        except (ValueError, DecodeError) as error:
+            apply_faults(parse_request(message), self.faults)
+        except ValueError as error:
             await _end(context, "INVALID_ARGUMENT", str(error))
-        return fault_plan(self.faults, self.counters["faults"]).SerializeToString()
+        return bytes(fault_plan(self.faults, self.counters["faults"]).SerializeToString())
 
-    async def get_faults(self, face: Face | None, message: bytes, context: Any) -> bytes:
+    async def get_faults(self, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         """Answer Control.GetFaults."""
-        return fault_plan(self.faults, self.counters["faults"]).SerializeToString()
+        return bytes(fault_plan(self.faults, self.counters["faults"]).SerializeToString())
 
     # --------------------------------------------------------------------------------------------------------- Generate
 
-    async def generate(self, face: Face, message: bytes, context: Any) -> None:
+    async def generate(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> None:
         """Answer one Generate call."""
         self.counters["requests"] += 1
         fault = self.faults.draw()
@@ -239,19 +240,19 @@ class SimulatedEngine:
             if fault.kind == "refuse":
                 await _end(context, fault.code, fault.message)
         try:
-            request = face.request(message, self.engine.vocabulary.encode)
+            request = codec.request(message, self.engine.vocabulary.encode)
             self.requests.append(request)
-            self._check_id(face, request.id)
+            self._check_id(codec, request.id)
             self.clockwork.check_room()
             plan = self.engine.plan(request)
         except Refused as refusal:
             self.counters["refused"] += 1
             await _end(context, refusal.code, refusal.message)
-        cached = self.engine.held(request)
-        run = _Run(request, fault, self.clockwork.arrive(plan.prompt_tokens - cached), cached)
+        cached = self.engine.cached_tokens(request)
+        run = _GenerateCall(request, fault, self.clockwork.arrive(plan.prompt_tokens - cached), cached)
         self._runs[run] = None
         try:
-            await self._speak(face, run, plan, context)
+            await self._send_answer(codec, run, plan, context)
             self.counters["finished"] += 1
         except asyncio.CancelledError:
             self.counters["cancelled"] += 1
@@ -260,24 +261,26 @@ class SimulatedEngine:
         finally:
             self._leave(run)
 
-    def _check_id(self, face: Face, request_id: str) -> None:
-        if face.unique_ids and any(run.request.id == request_id for run in self._runs):
+    def _check_id(self, codec: ServerCodec, request_id: str) -> None:
+        if codec.unique_ids and any(run.request.id == request_id for run in self._runs):
             raise Refused(f"request {request_id} is in flight", "ALREADY_EXISTS")
 
-    async def _speak(self, face: Face, run: _Run, plan: Plan, context: Any) -> None:
-        """Wait for a place, then send every choice step by step."""
+    async def _send_answer(
+        self, codec: ServerCodec, run: _GenerateCall, plan: Plan, context: grpc.aio.ServicerContext
+    ) -> None:
+        """Wait for a place in the batch, then send every choice step by step."""
         while not run.ticket.running and not run.aborted:
             await self._sleep(run, None)
-        speakers = [
-            Speaker(self.engine, face, run.request, choice, index, run.cached)
+        open_choices = [
+            ChoiceMessages(self.engine, codec, run.request, choice, index, run.cached)
             for index, choice in enumerate(plan.choices)
         ]
         first = True
-        while speakers and not run.aborted:
+        while open_choices and not run.aborted:
             if (
                 run.fault is not None
                 and run.sent >= run.fault.after
-                and not await self._suffer(face, run, run.fault, context)
+                and not await self._apply_fault(codec, run, run.fault, context)
             ):
                 return
             if run.ticket.due > self.timer.monotonic():
@@ -286,36 +289,40 @@ class SimulatedEngine:
                 break
             if first:
                 first = False
-                self._remember(run, ())
-            speakers = await self._step(run, speakers, context)
+                self._store_prefix(run, ())
+            open_choices = await self._step(run, open_choices, context)
             self.clockwork.advance(run.ticket)
-        for speaker in speakers:
-            for out in speaker.abort():
+        for each in open_choices:
+            for out in each.abort():
                 await context.write(out)
 
-    async def _step(self, run: _Run, speakers: list[Speaker], context: Any) -> list[Speaker]:
-        """One step of every choice; returns those that go on."""
+    async def _step(
+        self, run: _GenerateCall, choices: list[ChoiceMessages], context: grpc.aio.ServicerContext
+    ) -> list[ChoiceMessages]:
+        """Send one step of every choice; returns those that are not done."""
         before = run.sent
-        for speaker in speakers:
-            start = speaker.sent
-            for out in speaker.step(self.config.timing.tokens_per_step):
+        for each in choices:
+            start = each.sent
+            for out in each.step(self.config.timing.tokens_per_step):
                 await context.write(out)
-            run.sent += speaker.sent - start
-            if speaker.done:  # the last token was sampled but never computed, so the cache does not hold it
-                self._remember(run, speaker.choice.ids[:-1])
-        self.clockwork.note(run.sent - before)
+            run.sent += each.sent - start
+            if each.done:  # the last token was sampled but never computed, so the cache does not hold it
+                self._store_prefix(run, each.choice.ids[:-1])
+        self.clockwork.count(run.sent - before)
         self.counters["tokens"] += run.sent - before
-        return [speaker for speaker in speakers if not speaker.done]
+        return [each for each in choices if not each.done]
 
-    def _remember(self, run: _Run, generated: Sequence[int]) -> None:
-        """The prompt, and what was generated after it, are in the prefix cache now."""
-        self._publish(self.engine.hold(run.request, generated))
+    def _store_prefix(self, run: _GenerateCall, generated: Sequence[int]) -> None:
+        """Put the prompt, and what was generated after it, into the prefix cache."""
+        self._publish(self.engine.store_prefix(run.request, generated))
 
-    async def _suffer(self, face: Face, run: _Run, fault: Fault, context: Any) -> bool:
-        """Let the fault happen; whether the answer goes on after it."""
+    async def _apply_fault(
+        self, codec: ServerCodec, run: _GenerateCall, fault: Fault, context: grpc.aio.ServicerContext
+    ) -> bool:
+        """Let the fault happen; returns whether the answer goes on after it."""
         now = self.timer.monotonic()
-        if fault.kind == "error" and run.sent and (told := face.failure(fault.code, fault.message)) is not None:
-            await context.write(told)
+        if fault.kind == "error" and run.sent and (failure := codec.failure(fault.code, fault.message)) is not None:
+            await context.write(failure)
             return False
         if fault.kind in ("cut", "error"):
             await _end(context, fault.code, fault.message)
@@ -336,20 +343,20 @@ class SimulatedEngine:
             await self._sleep(run, None)
         return fault.kind != "silence"
 
-    def _leave(self, run: _Run) -> None:
+    def _leave(self, run: _GenerateCall) -> None:
         del self._runs[run]
         following = self.clockwork.leave(run.ticket)
         if following is not None:
             for other in self._runs:
                 if other.ticket is following:
-                    other.rouse()
+                    other.wake_up()
 
-    async def _sleep(self, run: _Run, moment: float | None) -> None:
-        """Until `moment`, or until something rouses the run; not at all when it was aborted."""
+    async def _sleep(self, run: _GenerateCall, moment: float | None) -> None:
+        """Wait until `moment` (None: without end) or until `wake_up`; not at all when the call was aborted."""
         if run.aborted:
             return
         run.wake = asyncio.get_running_loop().create_future()
-        wakeup = self.timer.call_at(moment, run.rouse) if moment is not None else None
+        wakeup = self.timer.call_at(moment, run.wake_up) if moment is not None else None
         try:
             await run.wake
         finally:
@@ -358,6 +365,7 @@ class SimulatedEngine:
                 wakeup.cancel()
 
     async def _until(self, moment: float) -> None:
+        """Wait until `moment` of the timer."""
         done = asyncio.Event()
         wakeup = self.timer.call_at(moment, done.set)
         try:
@@ -373,29 +381,29 @@ class SimulatedEngine:
 
     # --------------------------------------------------------------------------------------------------- the other calls
 
-    async def abort(self, face: Face, message: bytes, context: Any) -> bytes:
-        """End the named calls; one that nobody knows is no error."""
-        wanted = set(face.aborted(message))
+    async def abort(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        """Answer Abort: end the named calls. An unknown id is no error."""
+        wanted = set(codec.aborted(message))
         known = [run for run in self._runs if run.request.id in wanted and not run.aborted]
         for run in known:
             run.aborted = True
             self.counters["aborts"] += 1
             self.aborted.append(run.request.id)
-            run.rouse()
-        return face.abort_answer(len(known))
+            run.wake_up()
+        return codec.abort_answer(len(known))
 
-    async def health(self, face: Face, message: bytes, context: Any) -> bytes:
-        return face.health(self.healthy)
+    async def health(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        return codec.health(self.healthy)
 
-    async def model_info(self, face: Face, message: bytes, context: Any) -> bytes:
-        return face.model_info(self.engine.model_info(), self.about())
+    async def model_info(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        return codec.model_info(self.engine.model_info(), self.state())
 
-    async def server_info(self, face: Face, message: bytes, context: Any) -> bytes:
-        return face.server_info(self.about())
+    async def server_info(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        return codec.server_info(self.state())
 
-    def about(self) -> About:
-        """What the engine says of itself."""
-        return About(
+    def state(self) -> EngineState:
+        """What the engine reports of itself."""
+        return EngineState(
             active=self.active,
             uptime=self.timer.monotonic() - self.began,
             block_size=self.config.block_size,
@@ -409,11 +417,11 @@ class SimulatedEngine:
             encoder_dtype=self.config.encoder_dtype,
         )
 
-    async def loads(self, face: Face, message: bytes, context: Any) -> bytes:
-        return face.loads(self.load(), datetime.fromtimestamp(self.timer.time(), UTC).isoformat())
+    async def loads(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        return codec.loads(self.load(), datetime.fromtimestamp(self.timer.time(), UTC).isoformat())
 
     def load(self) -> RankLoad:
-        """The load as the engine reports it. Tokens in use are those of running requests."""
+        """The engine's load. Tokens in use are those of running requests."""
         used = sum(len(run.request.input_ids) + run.sent for run in self._runs if run.ticket.running)
         room = self.config.blocks * self.config.block_size
         return RankLoad(
@@ -428,66 +436,68 @@ class SimulatedEngine:
             max_running=self.config.timing.batch,
         )
 
-    async def embed(self, face: Face, message: bytes, context: Any) -> bytes:
+    async def embed(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         try:
-            _, ids = face.embed_request(message)
-            return face.embed_answer(self.engine.embedding(ids), len(ids))
+            ids = codec.embed_request(message)
+            return codec.embed_answer(self.engine.embedding(ids), len(ids))
         except Refused as refusal:
             await _end(context, refusal.code, refusal.message)
             raise
 
-    async def flush(self, face: Face, message: bytes, context: Any) -> bytes:
+    async def flush(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         self._publish(self.engine.cache.clear())
-        return face.flush_answer()
+        return codec.flush_answer()
 
-    async def tokenizer(self, face: Face, message: bytes, context: Any) -> None:
+    async def tokenizer(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> None:
         archive = _bundle(Path(self.model_folder))
         digest = hashlib.sha256(archive).hexdigest()
-        if face.tokenizer_known(message) == digest:
-            await context.write(face.tokenizer_chunk(b"", digest, len(archive), last=True))
+        if codec.tokenizer_known(message) == digest:
+            await context.write(codec.tokenizer_chunk(b"", digest, len(archive), last=True))
             return
         for at in range(0, len(archive), _CHUNK_OF_ARCHIVE):
             last = at + _CHUNK_OF_ARCHIVE >= len(archive)
             piece = archive[at : at + _CHUNK_OF_ARCHIVE]
-            await context.write(face.tokenizer_chunk(piece, digest, len(archive), last=last))
+            await context.write(codec.tokenizer_chunk(piece, digest, len(archive), last=last))
 
-    async def kv_events(self, face: Face, message: bytes, context: Any) -> None:
-        """Send what the cache does from now on, or from a cursor where the dialect replays."""
+    async def kv_events(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> None:
+        """Send the changes of the prefix cache: new ones, or those after a cursor where the dialect replays."""
         await context.send_initial_metadata(())
-        cursor = face.kv_cursor(message)
-        if cursor is not None and not face.replays:
+        cursor = codec.kv_cursor(message)
+        if cursor is not None and not codec.replays:
             await _end(context, "OUT_OF_RANGE", "KV event cursors are not replayed; subscribe from the beginning")
         sent = self.feed.last if cursor is None else cursor
         try:
             while True:
                 news = self._news
                 for batch in self.feed.after(sent):
-                    await context.write(face.kv_batch(batch))
+                    await context.write(codec.kv_batch(batch))
                     sent = batch.sequence
                 await news.wait()
         except CursorLost as error:
             await _end(context, "OUT_OF_RANGE", str(error))
 
-    async def check(self, face: Face | None, message: bytes, context: Any) -> bytes:
+    async def check(self, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         """grpc.health.v1 Check: the request's one field is the service's name."""
         name = message[2:].decode("utf-8", "replace")
-        if name and name not in {each.service for each in self.faces}:
+        if name and name not in {each.service for each in self.codecs}:
             await _end(context, "NOT_FOUND", "unknown service")
         return _SERVING if self.healthy else _NOT_SERVING
 
-    async def watch(self, face: Face | None, message: bytes, context: Any) -> None:
-        """grpc.health.v1 Watch: the state does not change while the server stands."""
+    async def watch(self, message: bytes, context: grpc.aio.ServicerContext) -> None:
+        """grpc.health.v1 Watch: sends the state once, since it does not change while the server runs."""
         name = message[2:].decode("utf-8", "replace")
-        known = not name or name in {each.service for each in self.faces}
+        known = not name or name in {each.service for each in self.codecs}
         await context.write(_SERVING if known else _SERVICE_UNKNOWN)
         await asyncio.Event().wait()
 
 
 # ------------------------------------------------------------------------------------------------------------- the wiring
 
-_Method = Callable[[SimulatedEngine, Any, bytes, Any], Coroutine[Any, Any, Any]]
+# A handler gets the request's bytes and the call; it returns the answer, or None when it wrote a stream.
+_Handler = Callable[[bytes, grpc.aio.ServicerContext], Awaitable[bytes | None]]
+_Method = Callable[[SimulatedEngine, ServerCodec, bytes, grpc.aio.ServicerContext], Awaitable[bytes | None]]
 
-# What each operation of a face is answered by, and whether the answer is a stream.
+# The method for each operation of a codec, and whether its answer is a stream.
 _METHODS: dict[str, tuple[_Method, bool]] = {
     "generate": (SimulatedEngine.generate, True),
     "abort": (SimulatedEngine.abort, False),
@@ -503,31 +513,32 @@ _METHODS: dict[str, tuple[_Method, bool]] = {
 
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no types
-    """Finds the coroutine for a path; messages stay bytes on both sides."""
+    """The handler for each path. Messages are bytes on both sides, so that codecs parse and serialize them."""
 
     def __init__(self, engine: SimulatedEngine) -> None:
-        self._handlers: dict[str, Any] = {}
-        for face in engine.faces:
-            for operation, name in face.methods.items():
-                self._add(f"/{face.service}/{name}", engine, face, *_METHODS[operation])
-        self._add(f"/{_HEALTH}/Check", engine, None, SimulatedEngine.check, streams=False)
-        self._add(f"/{_HEALTH}/Watch", engine, None, SimulatedEngine.watch, streams=True)
-        self._add(f"/{SERVICE}/SetFaults", engine, None, SimulatedEngine.set_faults, streams=False)
-        self._add(f"/{SERVICE}/GetFaults", engine, None, SimulatedEngine.get_faults, streams=False)
+        self._handlers: dict[str, grpc.RpcMethodHandler] = {}
+        for codec in engine.codecs:
+            for operation, name in codec.methods.items():
+                method, streams = _METHODS[operation]
+                self._add(f"/{codec.service}/{name}", partial(method, engine, codec), streams=streams)
+        self._add(f"/{_HEALTH}/Check", engine.check)
+        self._add(f"/{_HEALTH}/Watch", engine.watch, streams=True)
+        self._add(f"/{SERVICE}/SetFaults", engine.set_faults)
+        self._add(f"/{SERVICE}/GetFaults", engine.get_faults)
 
-    def _add(self, path: str, engine: SimulatedEngine, face: Face | None, method: _Method, streams: bool) -> None:
-        async def answer(message: bytes, context: Any) -> Any:
-            return await method(engine, face, message, context)
+    def _add(self, path: str, handler: _Handler, *, streams: bool = False) -> None:
+        async def answer(message: bytes, context: grpc.aio.ServicerContext) -> bytes | None:
+            return await handler(message, context)  # grpcio looks for a coroutine function, which a partial is not
 
         wrap = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
         self._handlers[path] = wrap(answer)
 
-    def service(self, details: Any) -> Any:
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         return self._handlers.get(details.method)
 
 
-async def _end(context: Any, code: str, message: str) -> None:
-    """End the call with a status; never returns."""
+async def _end(context: grpc.aio.ServicerContext, code: str, message: str) -> None:
+    """End the call with a status. Never returns: grpcio raises."""
     await context.abort(getattr(grpc.StatusCode, code), message)
 
 
@@ -553,7 +564,7 @@ def _bundle(folder: Path) -> bytes:
     return out.getvalue()
 
 
-def _credentials(config: SimulatorConfig) -> Any:
+def _credentials(config: SimulatorConfig) -> grpc.ServerCredentials:
     certificate, key = Path(config.tls_certificate).read_bytes(), Path(config.tls_key).read_bytes()
     ca = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
     return grpc.ssl_server_credentials([(key, certificate)], root_certificates=ca, require_client_auth=ca is not None)
@@ -565,7 +576,7 @@ async def run(
     *,
     ready: Callable[[SimulatedEngine], None] | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, then let calls in flight finish for 5 seconds. `ready` is told once it listens."""
+    """Serve until SIGINT or SIGTERM, then give calls in flight 5 seconds to finish. `ready` is called once it listens."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,7 +1,7 @@
-"""Tensors that a gateway on this host left in shared memory, read as engines' servicers read them (edge).
+"""Reads tensors that a gateway on this host left in shared memory, with the rules of the engines' servicers (edge).
 
-A name is a plain file name below /dev/shm; what it names must be a regular file, and is removed once it was read. Above:
-simulator.server. It knows no message.
+A name is a plain file name below /dev/shm; it must name a regular file, which is removed when it was read. Above:
+simulator.server.
 """
 
 import os
@@ -25,7 +25,8 @@ def namespace() -> str:
 
 
 def read_shared(name: str, offset: int, nbytes: int) -> bytes:
-    """`nbytes` from `offset` of the file called `name`, which is then gone. Raises Refused where that cannot be."""
+    """Read `nbytes` from `offset` of the file called `name`, and remove it. Raises Refused for a bad name, another kind of
+    file, and too few bytes."""
     plain = name.lstrip("/")
     if not plain or "/" in plain or plain in (".", "..") or "\0" in plain:
         raise Refused(f"Invalid TensorData.shm name: {name!r}")

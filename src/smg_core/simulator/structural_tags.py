@@ -1,13 +1,12 @@
-"""Text that keeps to a structural tag: the nested formats in which engines take forced tool calls.
+"""Text that satisfies a structural tag: nested formats, with which engines force tool calls.
 
-Decides what the text is; pure given a `Random`. Above: simulator.shapes, which hands in how examples of schemas, expressions and
-grammars are made. Format: `{"type": "structural_tag", "format": ...}` as xgrammar documents it; the older form with `structures`
-and `triggers` leaves the text free until a trigger, so free text keeps to it.
+Decides what the text is; pure given a `Random`. Above: simulator.shapes, which passes in how examples of schemas, expressions
+and grammars are made. A tag is `{"type": "structural_tag", "format": ...}` as xgrammar documents it. The older form with
+`structures` and `triggers` constrains the text only after a trigger, so any text without one satisfies it.
 """
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any
 
 from smg_core.simulator.expressions import Unfollowable
 
@@ -17,16 +16,16 @@ _DEPTH = 32
 
 
 class StructuralTags:
-    """Writes one tag. `leaf` makes the text of a format that other modules know: "json_schema", "regex" or "grammar" with its
-    value; `words` is free text without line ends."""
+    """Makes the text of one tag. `leaf` makes the text of a format of kind "json_schema", "regex" or "grammar", given kind
+    and value; `words` makes free text without line ends."""
 
-    def __init__(self, rng: Random, leaf: Callable[[str, Any], str], words: Callable[[], str]) -> None:
+    def __init__(self, rng: Random, leaf: Callable[[str, object], str], words: Callable[[], str]) -> None:
         self._rng = rng
         self._leaf = leaf
         self._words = words
 
-    def text(self, tag: Any) -> str | None:
-        """A text that `tag` allows; None where any free text does. Raises Unfollowable for what is no tag."""
+    def text(self, tag: object) -> str | None:
+        """A text that `tag` allows; None where it allows any text. Raises Unfollowable for what is not a tag."""
         if not isinstance(tag, Mapping):
             raise Unfollowable("Invalid grammar specification: a structural tag is an object")
         if "format" not in tag:
@@ -38,7 +37,7 @@ class StructuralTags:
             return None
         return self._write(layout, 0) or None
 
-    def _write(self, layout: Any, depth: int) -> str:
+    def _write(self, layout: object, depth: int) -> str:
         if not isinstance(layout, Mapping) or depth > _DEPTH:
             raise Unfollowable("Invalid grammar specification: a format is an object, and not nested without end")
         kind = layout.get("type")
@@ -55,7 +54,7 @@ class StructuralTags:
             return "".join([self._write(layout.get("content"), depth + 1) for _ in range(min(times, _DEPTH))])
         return self._compound(str(kind), layout, depth)
 
-    def _compound(self, kind: str, layout: Mapping[str, Any], depth: int) -> str:
+    def _compound(self, kind: str, layout: Mapping[str, object], depth: int) -> str:
         if kind == "sequence":
             return "".join([self._write(each, depth + 1) for each in self._members(layout, "elements")])
         if kind == "or":
@@ -70,7 +69,7 @@ class StructuralTags:
             return self._write(self._rng.choice(self._members(layout, "tags")), depth + 1)
         raise Unfollowable(f"Invalid grammar specification: unknown format {kind!r}")
 
-    def _members(self, layout: Mapping[str, Any], name: str) -> list[Any]:
+    def _members(self, layout: Mapping[str, object], name: str) -> list[object]:
         members = layout.get(name)
         if not isinstance(members, list) or not members:
             raise Unfollowable(f"Invalid grammar specification: {name!r} lists at least one format")

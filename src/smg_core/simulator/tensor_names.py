@@ -1,8 +1,8 @@
-"""Which tensors vLLM's own model classes take, by name: what else comes is refused.
+"""Refuses tensors that vLLM's model class would not take, by name.
 
-Decides nothing but that; pure. Above: simulator.engine. The mirror of smg_multimodal.engine_names, and written apart from it,
-after vLLM 0.33: a class takes its tensors out of a mapping by name, so one that goes by another name is not seen, and the model
-fails or answers as if there were no picture. Tensors that only say how others are split may come besides.
+Pure. Above: simulator.engine. Written after vLLM 0.33 and independently of smg_multimodal.engine_names, so that a mistake in
+one shows in the other. A model class takes its tensors out of a mapping by name: it does not see one with another name, and
+fails or answers as if there were no picture. Tensors that only hold the sizes of others are always allowed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from smg_core.simulator.refusal import Refused
 __all__ = ["TAKEN", "check_names"]
 
 Names = tuple[frozenset[str], frozenset[str]]
-"""Those that must come, and those that may."""
+"""Required names, and optional ones."""
 
 
 def _names(*needed: str, may: Iterable[str] = ()) -> Names:
@@ -85,12 +85,12 @@ TAKEN: Mapping[str, Mapping[str, Names]] = {
     "qwen3_asr": {"audio": _names("input_audio_features", "audio_feature_lengths", "feature_attention_mask")},
     "qwen2_audio": {"audio": _names("input_features", "feature_attention_mask")},
 }
-"""By `model_type` and modality. A clip's pixels come as `pixel_values`, which the servicer renames."""
+"""By `model_type` and modality. Pixels of clips are called `pixel_values` too; the servicer renames them."""
 
 
 def check_names(seen: Iterable[SeenMedia], model_type: str) -> None:
-    """Raise Refused for a tensor that the model's class does not take, or that it misses. Models that are not in the table are
-    not held to anything."""
+    """Raise Refused for a tensor that the model's class does not take, and for one that is missing. Models outside of
+    `TAKEN` are not checked."""
     for media in seen:
         names = TAKEN.get(model_type, {}).get(media.modality)
         if names is None or media.dialect != "vllm":

@@ -1,7 +1,7 @@
-"""The embedded engine's words: text to ids and back, with what the model folder says of the model.
+"""The embedded engine's tokenizer, and the numbers of its model.
 
-Decides nothing of its own; wraps the `tokenizers` library, with a bounded memory of what was encoded. Above: simulator.engine.
-The files' contents are handed in; finding them is the server's.
+Wraps the `tokenizers` library, with a bounded cache of encoded texts. Pure: the server reads the files and passes in their
+text. Above: simulator.engine.
 """
 
 import json
@@ -18,9 +18,8 @@ _LONGEST_REMEMBERED = 2048  # characters; replies are shorter, and a prompt is n
 class Vocabulary:
     """A model's tokenizer and numbers, from the texts of its tokenizer.json, config.json and generation_config.json.
 
-    `remember` bounds how many (short) texts keep their ids. `sees` is whether the model takes pictures, and `merge` squared
-    how many patches of one become a token; `hears` whether it takes recordings, and `mels` how many bands they have (None: the
-    model does not say).
+    `remember` bounds how many short texts have their ids cached. `sees`: the model takes pictures, of which `merge` squared
+    patches become one token. `hears`: it takes recordings, which have `mels` mel bands (None: not stated).
     """
 
     def __init__(self, tokenizer: str, config: str = "{}", generation: str = "{}", *, remember: int = 4096) -> None:
@@ -31,9 +30,6 @@ class Vocabulary:
         self.generation = json.loads(generation)
         self.size: int = self._tokenizer.get_vocab_size(with_added_tokens=True)
         self.eos_ids = self._eos_ids()
-        self.control_ids = frozenset(
-            token_id for token_id, token in self._tokenizer.get_added_tokens_decoder().items() if token.special
-        )
         self.model_type: str = self.config.get("model_type", "")
         self.architectures: tuple[str, ...] = tuple(self.config.get("architectures") or ())
         vision = self.config.get("vision_config")
@@ -46,14 +42,14 @@ class Vocabulary:
         self.context_length: int = self.config.get("max_position_embeddings") or 32768
 
     def _eos_ids(self) -> tuple[int, ...]:
-        """Those of both files, each once; the first is what a reply ends with."""
+        """The ids of both files, each once; replies end with the first."""
         found: list[int] = []
         for value in (self.config.get("eos_token_id"), self.generation.get("eos_token_id")):
             found += value if isinstance(value, list) else [] if value is None else [value]
         return tuple(dict.fromkeys(found))
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """The ids of `text`; no special tokens are added, and those spelled out are recognised."""
+        """The ids of `text`. No special tokens are added; those in the text are recognised."""
         if (ids := self._known.get(text)) is not None:
             self._known.move_to_end(text)
             return ids
@@ -65,5 +61,6 @@ class Vocabulary:
         return ids
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        """The text of `ids`."""
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
         return text

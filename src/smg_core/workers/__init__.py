@@ -1,1 +1,7 @@
-"""Who is out there and how they are doing: worker records, the registry, health transitions, and the monitor's edge."""
+"""The workers (engines behind the gateway), their states and their health. Exports nothing; import from the modules.
+
+- `worker`: one worker's record, its state table, and counts of requests in flight
+- `registry`: all workers, found by model
+- `health`: from single probes to a verdict
+- `monitor` (edge): lets workers join, probes them, asks for their load
+"""

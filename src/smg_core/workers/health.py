@@ -1,7 +1,7 @@
-"""From single outcomes to a verdict: how many failures make a worker unreachable, how many answers bring it back.
+"""From the outcomes of single probes to a verdict on a worker.
 
-Pure and per worker. Two sources feed it: the monitor's probes, and requests that could not reach the worker. A refused
-connection is certain news and counts as all the failures it takes; a slow or failed probe counts once.
+Decides how many failures make a worker unreachable and how many successes make it ready again. A refused connection counts as
+all the failures that it takes; a slow or failed probe counts once. Pure. Above: the monitor. Below: nothing.
 """
 
 from typing import Literal
@@ -14,20 +14,20 @@ Outcome = Literal["ok", "failed", "refused"]
 
 
 class HealthTracker:
-    """Counts outcomes of one worker: `probe_failures` in a row make it unreachable, `probe_successes` in a row ready again."""
+    """Counts the outcomes of one worker's probes: `probe_failures` in a row make it unreachable, `probe_successes` ready."""
 
-    __slots__ = ("_bad", "_good", "_settings")
+    __slots__ = ("_failures", "_settings", "_successes")
 
     def __init__(self, settings: WorkersConfig) -> None:
         self._settings = settings
-        self._bad = 0
-        self._good = 0
+        self._failures = 0
+        self._successes = 0
 
     def note(self, outcome: Outcome) -> Literal["healthy", "failing"] | None:
-        """The signal for the worker's state machine, or None while the verdict is open."""
+        """Count an outcome. The signal for the worker's state machine, or None while there is no verdict yet."""
         if outcome == "ok":
-            self._bad, self._good = 0, self._good + 1
-            return "healthy" if self._good >= self._settings.probe_successes else None
-        self._good = 0
-        self._bad = self._settings.probe_failures if outcome == "refused" else self._bad + 1
-        return "failing" if self._bad >= self._settings.probe_failures else None
+            self._failures, self._successes = 0, self._successes + 1
+            return "healthy" if self._successes >= self._settings.probe_successes else None
+        self._successes = 0
+        self._failures = self._settings.probe_failures if outcome == "refused" else self._failures + 1
+        return "failing" if self._failures >= self._settings.probe_failures else None

@@ -1,9 +1,9 @@
 """Keeps watch over workers: lets them join, probes them, asks for their load (edge).
 
-One task a worker: it lets the worker join, watches it until it is back after an absence, and lets it join anew, since a restarted
-engine may serve another model. It waits and speaks to engines; what an outcome means is decided by health and by the worker's
-state table. Above: server.runtime, which hands in how to reach an engine and what to do when one has joined. Whoever calls an
-engine reports how that ended (`outcome`): a lost worker is probed at once instead of at the end of the interval.
+One task for each worker: it lets the worker join, probes it, and lets it join again when it comes back after an absence, since
+a restarted engine may serve another model. What an outcome means is decided by `health` and by the worker's state table. The
+pipeline reports how each call of an engine ended (`outcome`), so that a lost worker is probed at once instead of at the end of
+the interval. Above: server.runtime, which passes in how to connect to an engine and what to do when a worker joins.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ __all__ = ["Monitor"]
 log = logging.getLogger("smg.workers")
 
 CANNOT_JOIN = (SmgError, ValueError, LookupError, OSError)
-"""What keeps a worker out and is said in the log: its own faults, and those of the tokenizer or settings it needs."""
+"""Errors that keep a worker from joining: the engine's, and those of the tokenizer or settings that it needs. They are logged."""
 
 Connect = Callable[[Worker], Awaitable[Engine]]
 Join = Callable[[Worker, Engine], Awaitable[tuple[str, ...]]]
@@ -37,9 +37,9 @@ def _call_later(seconds: float, callback: Callable[[], None]) -> Handle:
 
 
 class Monitor:
-    """Watches every worker of a registry. `connect` finds out how a worker is spoken to, `join` learns its model and
-    returns the names it serves; `call_later` is the event loop's unless a test hands in its own. `on_lost` is told of a worker
-    that no longer answers."""
+    """Watches every worker of a registry. `connect` opens a client in the engine's dialect, `join` learns the engine's model and
+    returns the names that it serves; `call_later` is the event loop's unless a test passes its own. `on_lost` is called with a
+    worker that has become unreachable."""
 
     def __init__(
         self,
@@ -68,12 +68,12 @@ class Monitor:
         """Begin to watch a worker that was added to the registry."""
         self._workers[worker.name] = worker
         self._alarms[worker.name] = asyncio.Event()
-        task = asyncio.create_task(self._life(worker), name=f"watch {worker.name}")
+        task = asyncio.create_task(self._keep_watch(worker), name=f"watch {worker.name}")
         self._tasks[worker.name] = task
         task.add_done_callback(lambda done: self._watch_ended(worker, done))
 
     def _watch_ended(self, worker: Worker, watch: asyncio.Task[None]) -> None:
-        """A watch goes on for ever unless it is told to stop: one that fell over is said in the log and begun again."""
+        """A watch ends only when it is cancelled. One that raised is logged and started again."""
         if watch.cancelled() or self._tasks.get(worker.name) is not watch:
             return
         log.error("the watch over worker %s failed and is begun again", worker.name, exc_info=watch.exception())
@@ -92,15 +92,15 @@ class Monitor:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        await self._let_go(worker)
+        await self._close_engine(worker)
 
-    async def _let_go(self, worker: Worker) -> None:
+    async def _close_engine(self, worker: Worker) -> None:
         engine, worker.reached = worker.reached, None
         if engine is not None:
             await engine.close()
 
     def outcome(self, worker: Worker, error: SmgError | None) -> None:
-        """A call of this worker has ended; look at the worker now if it failed and the failure is the worker's own."""
+        """Called when a call of this worker has ended. Probes the worker at once if the engine was lost or stalled."""
         if isinstance(error, WorkerGone | EngineStalled) and (alarm := self._alarms.get(worker.name)) is not None:
             alarm.set()
 
@@ -120,18 +120,18 @@ class Monitor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for worker in workers:
-            await self._let_go(worker)
+            await self._close_engine(worker)
 
-    async def _life(self, worker: Worker) -> None:
+    async def _keep_watch(self, worker: Worker) -> None:
         while True:
-            engine = await self._joined(worker)
+            engine = await self._wait_until_joined(worker)
             async with asyncio.TaskGroup() as group:
                 loads = group.create_task(self._watch_loads(worker, engine))
                 await self._watch_health(worker, engine)
                 loads.cancel()
 
-    async def _joined(self, worker: Worker) -> Engine:
-        """Try until the worker has answered all that must be known of it. What keeps it out is said in the log once."""
+    async def _wait_until_joined(self, worker: Worker) -> Engine:
+        """Connect and join, again and again until that succeeds. The same error is logged once."""
         told = ""
         while True:
             try:
@@ -143,8 +143,8 @@ class Monitor:
                 if str(error) != told:
                     worker.reason = told = str(error)
                     log.warning("worker %s has not joined: %s", worker.name, told)
-                if not worker.in_flight:  # reached anew the next time, perhaps in another dialect
-                    await self._let_go(worker)
+                if not worker.in_flight:  # connect again the next time, perhaps in another dialect
+                    await self._close_engine(worker)
                 await self._pause(self._settings.join_interval_s, asyncio.Event())
             else:
                 worker.load = None
@@ -153,7 +153,7 @@ class Monitor:
                 return engine
 
     async def _pause(self, seconds: float, alarm: asyncio.Event) -> None:
-        """Return after `seconds`, or at once when there is an `alarm`."""
+        """Return after `seconds`, or earlier when `alarm` is set."""
         timer = self._call_later(seconds, alarm.set)
         try:
             await alarm.wait()
@@ -162,8 +162,9 @@ class Monitor:
         alarm.clear()
 
     async def _watch_health(self, worker: Worker, engine: Engine) -> None:
-        """Returns when the worker answers again after it was unreachable, be it in another dialect, and when it says something
-        else of its model than when it joined: an engine may be replaced between two probes."""
+        """Probe until the worker has to join again: when it answers after it was unreachable, perhaps in another
+        dialect, and when it describes another model than when it joined, since an engine may be replaced between two
+        probes."""
         tracker, alarm = HealthTracker(self._settings), self._alarms[worker.name]
         while True:
             pause = self._settings.health_interval_s
@@ -173,7 +174,7 @@ class Monitor:
             outcome, reason = await self._probe(engine)
             if outcome == "unknown":
                 if worker.state == "unreachable" and not worker.in_flight:
-                    await self._let_go(worker)
+                    await self._close_engine(worker)
                     return
                 outcome = "failed"
             verdict = tracker.note(outcome)
@@ -181,20 +182,20 @@ class Monitor:
                 return
             if verdict is not None:
                 self.signal(worker, verdict, reason)
-            if outcome == "ok" and worker.state == "ready" and await self._is_another(worker, engine):
+            if outcome == "ok" and worker.state == "ready" and await self._serves_another_model(worker, engine):
                 self.signal(worker, "failing", "serves something else than when it joined")
                 return
 
-    async def _is_another(self, worker: Worker, engine: Engine) -> bool:
-        """Whether the engine says something else of its model than when the worker joined."""
+    async def _serves_another_model(self, worker: Worker, engine: Engine) -> bool:
+        """Whether the engine describes another model than when the worker joined."""
         try:
             info, _ = await engine.describe()
         except SmgError:
-            return False  # the next probe says what is the matter
+            return False  # the next probe finds the reason
         return worker.info is not None and info != worker.info
 
     async def _probe(self, engine: Engine) -> tuple[Outcome | Literal["unknown"], str]:
-        """How a probe ended, and what is to be said of it; "unknown" when whoever is there does not know the question."""
+        """The outcome of one probe and its reason; "unknown" when the server there does not know the health call."""
         try:
             healthy = await engine.health(self._settings.probe_timeout_s)
         except WorkerGone as error:
@@ -204,7 +205,7 @@ class Monitor:
         return ("ok", "answers") if healthy else ("failed", "says that it is not healthy")
 
     async def _watch_loads(self, worker: Worker, engine: Engine) -> None:
-        """Ask for the load while there is more than one worker to compare it with."""
+        """Ask for the engine's load at an interval, while there is more than one worker to choose from."""
         while worker.facts.loads:
             await self._pause(self._settings.loads_interval_s, asyncio.Event())
             if worker.state != "ready" or len(self._registry) < 2:
@@ -214,11 +215,11 @@ class Monitor:
             except SmgError:
                 worker.load = None
             else:
-                if worker.load is None:  # it has no way to say
+                if worker.load is None:  # the engine does not report it
                     return
 
     def signal(self, worker: Worker, signal: Signal, reason: str) -> None:
-        """Move a worker along its state machine, and tell whoever listens where that changed its state."""
+        """Send a signal to a worker's state machine. A change of state is logged and reported to the observer."""
         before = worker.state
         if self._registry.signal(worker, signal, reason):
             log.info("worker %s: %s -> %s (%s)", worker.name, before, worker.state, reason)

@@ -1,8 +1,8 @@
 """All workers, found by model.
 
-Decides which workers may take a request for a model, and tells apart the two ways of having none: nobody serves that
-model (404), or those who do are not ready (503). Lookups happen per request and are dictionary reads; the index is
-rebuilt when a worker's state or models change, which is rare. Below: worker. Above: the pipeline and the monitor.
+Decides which workers may take a request for a model. When there is none, it decides between "no worker serves that model"
+(404) and "the workers that serve it are not ready" (503). A lookup happens per request and is a dictionary read; the index is
+rebuilt when a worker's state or models change, which is rare. Above: the pipeline and the monitor. Below: worker.
 """
 
 from collections.abc import Iterator
@@ -10,22 +10,21 @@ from collections.abc import Iterator
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.settings import WorkersConfig
-from smg_core.workers.worker import Board, LocalBoard, Role, Signal, Worker, WorkerSpec
+from smg_core.workers.worker import Board, LocalBoard, Signal, Worker, WorkerRole, WorkerSpec
 
 __all__ = ["Registry"]
 
 
 class Registry:
-    """Workers in the order they were added. At most `limit` of them. `retry_after`: seconds that a client is told for whom no
-    worker is ready."""
+    """Workers in the order in which they were added, at most `limit`. `retry_after` (seconds) goes into a NoWorker error."""
 
     def __init__(
         self, board: Board | None = None, *, limit: int = WorkersConfig().most, retry_after: float = 1.0
     ) -> None:
         self._board = board or LocalBoard()
         self._workers: dict[str, Worker] = {}
-        self._ready: dict[tuple[str, Role], tuple[Worker, ...]] = {}
-        self._kinds: dict[tuple[str, Role], frozenset[EngineFacts]] = {}
+        self._ready: dict[tuple[str, WorkerRole], tuple[Worker, ...]] = {}
+        self._kinds: dict[tuple[str, WorkerRole], frozenset[EngineFacts]] = {}
         self._known: frozenset[str] = frozenset()
         self._limit = limit
         self._retry_after = retry_after
@@ -53,7 +52,7 @@ class Registry:
         return worker
 
     def _row(self) -> int:
-        """A row of the board that nobody counts on: one given back whose requests have ended, else a new one."""
+        """An unused row of the board: that of a removed worker whose requests have ended, else a new one."""
         for row in self._free:
             if not self._board.total(row):
                 self._free.remove(row)
@@ -62,7 +61,7 @@ class Registry:
         return self._rows - 1
 
     def signal(self, worker: Worker, signal: Signal, reason: str = "") -> bool:
-        """Move a worker along its state machine and keep the index true. True when its state changed."""
+        """Send a signal to a worker's state machine and update the index. True when the worker's state changed."""
         changed = worker.apply(signal, reason)
         if worker.state == "gone" and self._workers.pop(worker.name, None) is not None:
             self._free.append(worker.row)
@@ -71,12 +70,12 @@ class Registry:
         return changed
 
     def serve(self, worker: Worker, models: tuple[str, ...]) -> None:
-        """State which model names `worker` answers to."""
+        """Set the model names that `worker` serves."""
         worker.models = models
         self._index()
 
     def _index(self) -> None:
-        ready: dict[tuple[str, Role], list[Worker]] = {}
+        ready: dict[tuple[str, WorkerRole], list[Worker]] = {}
         for worker in self._workers.values():
             if worker.state == "ready":
                 for model in worker.models:
@@ -91,25 +90,25 @@ class Registry:
         return tuple(sorted(self._known))
 
     def of(self, model: str) -> tuple[Worker, ...]:
-        """All workers that answer to `model`, whatever their state."""
+        """All workers that serve `model`, in any state."""
         return tuple(worker for worker in self._workers.values() if model in worker.models)
 
     @property
     def any_ready(self) -> bool:
         return bool(self._ready)
 
-    def kinds(self, model: str, role: Role = "regular") -> frozenset[EngineFacts]:
-        """What the engines of the ready workers for `model` can do, each kind once."""
+    def kinds(self, model: str, role: WorkerRole = "regular") -> frozenset[EngineFacts]:
+        """The different facts of the engines of the ready workers for `model`."""
         return self._kinds.get((model, role), frozenset())
 
-    def uniform(self, model: str, role: Role = "regular") -> bool:
-        """Whether all ready workers for `model` have engines of one kind."""
+    def uniform(self, model: str, role: WorkerRole = "regular") -> bool:
+        """Whether the engines of all ready workers for `model` have the same facts."""
         return len(self._kinds.get((model, role), ())) == 1
 
     def candidates(
-        self, model: str, exclude: frozenset[str] = frozenset(), role: Role = "regular"
+        self, model: str, exclude: frozenset[str] = frozenset(), role: WorkerRole = "regular"
     ) -> tuple[Worker, ...]:
-        """The ready workers for `model` in `role` but those named in `exclude`. Raises ModelNotFound or NoWorker."""
+        """The ready workers for `model` in `role` except those named in `exclude`. Raises ModelNotFound or NoWorker."""
         ready = self._ready.get((model, role), ())
         if exclude:
             ready = tuple(worker for worker in ready if worker.name not in exclude)
@@ -118,7 +117,8 @@ class Registry:
         return ready
 
     def refuse(self, model: str) -> None:
-        """Raise ModelNotFound, or NoWorker where the model is served but not now, or nobody has said yet what it serves."""
+        """Raise NoWorker when a worker serves the model but none is ready, or when a worker that is joining may turn out to serve
+        it; else ModelNotFound."""
         if model in self._known:
             raise NoWorker(f"No worker for the model '{model}' is ready.", retry_after=self._retry_after)
         if any(worker.state == "joining" for worker in self._workers.values()) or not self._workers:

@@ -1,8 +1,8 @@
-"""One worker: who it is, what it serves, and the state it is in.
+"""One worker: its configuration, what it serves, and its state.
 
-The state machine is the table `TRANSITIONS`; `Worker.apply` is the only thing that moves along it. Counting requests in
-flight goes through a `Board`, so that several processes can share one picture. Above: registry, monitor, pipeline. It
-opens nothing: the engine's client is a value it carries for whoever streams.
+The state machine is the table `TRANSITIONS`; only `Worker.apply` changes the state. Requests in flight are counted on a
+`Board`, so that several processes can share the counts. Does no I/O: the engine's client is a value that the worker holds for
+the pipeline. Above: registry, monitor, pipeline. Below: engines.base.
 """
 
 from typing import Literal, Protocol
@@ -13,10 +13,10 @@ from smg_core.cards import card
 from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo
 from smg_core.errors import WorkerGone
 
-__all__ = ["TRANSITIONS", "Board", "LocalBoard", "Role", "Signal", "State", "Worker", "WorkerSpec"]
+__all__ = ["TRANSITIONS", "Board", "LocalBoard", "Signal", "State", "Worker", "WorkerRole", "WorkerSpec"]
 
-Role = Literal["regular", "prefill", "decode"]
-"""What part of a turn a worker computes: all of it, the prompt's KV cache for another worker, or the tokens from such a cache."""
+WorkerRole = Literal["regular", "prefill", "decode"]
+"""What a worker computes of a turn: everything, only the prompt's KV cache ("prefill"), or tokens from such a cache."""
 
 State = Literal["joining", "ready", "unreachable", "draining", "gone"]
 Signal = Literal["joined", "healthy", "failing", "drain", "removed"]
@@ -34,7 +34,7 @@ TRANSITIONS: dict[tuple[State, Signal], State] = {
     ("unreachable", "removed"): "gone",
     ("draining", "removed"): "gone",
 }
-"""(state, signal) to state; a pair that is not here changes nothing."""
+"""(state, signal) to the next state; any other pair changes nothing."""
 
 
 @attrs.frozen
@@ -47,7 +47,7 @@ class WorkerSpec:
     dialect: str = "auto"
     model: str | None = None
     weight: float = attrs.field(default=1.0, validator=attrs.validators.gt(0.0))
-    role: Role = "regular"
+    role: WorkerRole = "regular"
 
     @property
     def label(self) -> str:
@@ -55,7 +55,7 @@ class WorkerSpec:
 
 
 class Board(Protocol):
-    """Counts of requests in flight, a row per worker."""
+    """Counts requests in flight, in one row for each worker."""
 
     def add(self, row: int, change: int) -> None: ...
 
@@ -63,7 +63,7 @@ class Board(Protocol):
 
 
 class LocalBoard:
-    """Counts of this process alone."""
+    """A board for one process."""
 
     __slots__ = ("_rows",)
 
@@ -82,9 +82,9 @@ _UNKNOWN = EngineFacts(dialect="")
 
 @attrs.define(eq=False, repr=False)
 class Worker:
-    """A worker as the gateway knows it now. `row` is its place on the board; `models` the names it answers to; `facts` what its
-    engine can do. `engine` is the client that speaks to it, and may be asked for once the worker has joined. `reason` says, for
-    people, why it is in its state: what keeps it out while it joins."""
+    """A worker as the gateway knows it now. `row` is its row on the board, `models` the model names that it serves, `facts` what
+    its engine can do. `reached` is the client of its engine, None before it has joined and after it has left; `engine` is the
+    same, or an error. `reason` says, for people, why the worker is in its state; while it joins: what keeps it from joining."""
 
     spec: WorkerSpec
     row: int
@@ -102,12 +102,12 @@ class Worker:
         return f"<Worker {self.name} {self.state}: {serves}; {self.in_flight} in flight>"
 
     def _repr_html_(self) -> str:
-        """The worker in a notebook."""
+        """A card for a notebook."""
         names = ("worker", "state", "serves", "in flight", "why")
         return card(f"Worker {self.name}", zip(names, self.row_of_card(), strict=True))
 
     def row_of_card(self) -> tuple[str, str, str, int, str]:
-        """What a card says of it: name, state, models, requests in flight, and why it is in that state."""
+        """Its row in a card: name, state, models, requests in flight, and the reason of the state."""
         return self.name, self.state, ", ".join(self.models), self.in_flight, self.reason
 
     @property
@@ -116,8 +116,7 @@ class Worker:
 
     @property
     def engine(self) -> Engine:
-        """The client that speaks to its engine. Raises WorkerGone while there is none: before the worker has joined, and after
-        it has left."""
+        """The client of its engine. Raises WorkerGone before the worker has joined and after it has left."""
         if self.reached is None:
             raise WorkerGone("The worker is not available.", detail=f"worker {self.name} is {self.state}")
         return self.reached
@@ -127,7 +126,7 @@ class Worker:
         self.reached = engine
 
     @property
-    def role(self) -> Role:
+    def role(self) -> WorkerRole:
         return self.spec.role
 
     @property
@@ -143,7 +142,7 @@ class Worker:
         return self.load.waiting if self.load is not None else 0
 
     def apply(self, signal: Signal, reason: str = "") -> bool:
-        """Move along the table; True when the state changed."""
+        """Change the state as `TRANSITIONS` says. True when it changed."""
         after = TRANSITIONS.get((self.state, signal), self.state)
         changed = after != self.state
         self.state = after

@@ -55,11 +55,12 @@ class Recorder:
 
     content_type = "text/plain"
 
-    def __init__(self, wire: list[Event]) -> None:
-        self._wire = wire
+    def __init__(self, client: "Client") -> None:
+        self._client = client
         self._kept: list[Event] = []
 
     def start(self) -> bytes:
+        self._client.encoder_in_use = self
         return b""
 
     def encode(self, events: Sequence[Event]) -> bytes:
@@ -70,10 +71,11 @@ class Recorder:
         self._kept += events
 
     def body(self) -> bytes:
+        self._client.encoder_in_use = self
         return b"."
 
     def fork(self) -> "Recorder":
-        other = Recorder(self._wire)
+        other = Recorder(self._client)
         other._kept = self._kept.copy()
         return other
 
@@ -86,13 +88,12 @@ class Client:
     """What the client has: the events of the encoder that was in use when bytes left."""
 
     def __init__(self) -> None:
-        self.encoders: list[Recorder] = []
+        self.encoder_in_use = Recorder(self)
         self.writes = 0
         self.ended = 0
 
     def encoder(self) -> Recorder:
-        self.encoders.append(Recorder([]))
-        return self.encoders[-1]
+        return Recorder(self)
 
     async def write(self, data: bytes, last: bool) -> None:
         self.writes += 1
@@ -101,7 +102,7 @@ class Client:
 
     @property
     def events(self) -> list[Event]:
-        return self.encoders[-1].events
+        return self.encoder_in_use.events
 
 
 class Call:

@@ -20,7 +20,7 @@ from smg_core.request import Caller, Sampling
 from smg_core.routing import Candidate, Pick, Policies, RoutingContext
 from smg_core.testing import FakeClock, MemoryObserver
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import LocalBoard, Role, Worker, WorkerSpec
+from smg_core.workers.worker import LocalBoard, Worker, WorkerRole, WorkerSpec
 
 ABLE = EngineFacts("test")
 ONE_AT_A_TIME = EngineFacts("test", n=False)
@@ -64,7 +64,7 @@ class Office:
             registry=self.registry, models=self.models, policies=self.policies, clock=FakeClock(now=7.0)
         )
 
-    def add(self, name: str, facts: EngineFacts = ABLE, role: Role = "regular") -> Worker:
+    def add(self, name: str, facts: EngineFacts = ABLE, role: WorkerRole = "regular") -> Worker:
         worker = self.registry.add(WorkerSpec(f"grpc://{name}", name=name, role=role))
         worker.facts = facts
         self.registry.serve(worker, ("m",))
@@ -153,7 +153,7 @@ def test_a_refusal_by_those_who_are_left_is_one_even_where_others_could() -> Non
 
 def test_each_role_has_its_own_worker_and_its_own_policy() -> None:
     office = Office()
-    roles: tuple[Role, ...] = get_args(Role)
+    roles: tuple[WorkerRole, ...] = get_args(WorkerRole)
     for role in roles:
         office.add(role, role=role)
     placement = office.choose(roles=("prefill", "decode"))

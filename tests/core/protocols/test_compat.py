@@ -15,7 +15,7 @@ from smg_core.errors import InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_types import ChatBody
-from smg_core.protocols.compat import EXTRAS, STRICT, Compat, Mode
+from smg_core.protocols.compat import FOREIGN_FIELDS, STRICT, Compat, Mode
 
 HELLO = [{"role": "user", "content": "Hello"}]
 SOMETHING = {"?": 1}
@@ -35,10 +35,10 @@ def fault(compat: Compat = STRICT, **fields: Any) -> SmgError:
     return caught.value
 
 
-@pytest.mark.parametrize("name", EXTRAS)
+@pytest.mark.parametrize("name", FOREIGN_FIELDS)
 def test_a_neutral_field_is_taken_where_that_is_wanted_and_changes_nothing(name: str) -> None:
-    extra = EXTRAS[name]
-    for value in [*extra.neutral, None, *([SOMETHING] if extra.hint else [])]:
+    field = FOREIGN_FIELDS[name]
+    for value in [*field.neutral, None, *([SOMETHING] if field.hint else [])]:
         for mode in LENIENT:
             assert decode(Compat(mode), **{name: value}) == decode()
         if value is not None:
@@ -46,13 +46,13 @@ def test_a_neutral_field_is_taken_where_that_is_wanted_and_changes_nothing(name:
 
 
 @pytest.mark.parametrize("mode", LENIENT)
-@pytest.mark.parametrize("name", [name for name, extra in EXTRAS.items() if not extra.hint])
+@pytest.mark.parametrize("name", [name for name, field in FOREIGN_FIELDS.items() if not field.hint])
 def test_a_field_that_asks_for_what_cannot_be_done_is_refused_in_every_mode(name: str, mode: Mode) -> None:
     error = fault(Compat(mode), **{name: SOMETHING})
 
     assert isinstance(error, UnsupportedParameter)
     assert error.param == name
-    assert EXTRAS[name].whose in error.message
+    assert FOREIGN_FIELDS[name].server in error.message
 
 
 def test_true_is_not_one() -> None:
@@ -62,7 +62,7 @@ def test_true_is_not_one() -> None:
 
 
 def test_no_field_of_the_table_is_one_that_chat_has() -> None:
-    assert not set(EXTRAS) & set(ChatBody.__struct_fields__)
+    assert not set(FOREIGN_FIELDS) & set(ChatBody.__struct_fields__)
 
 
 UNKNOWN: list[tuple[dict[str, Any], str]] = [
@@ -122,7 +122,7 @@ VALUES = st.recursive(
 
 
 @given(
-    st.dictionaries(st.sampled_from([*EXTRAS, "messages", "tools", "stream_options", "x"]), VALUES),
+    st.dictionaries(st.sampled_from([*FOREIGN_FIELDS, "messages", "tools", "stream_options", "x"]), VALUES),
     st.sampled_from(LENIENT),
 )
 def test_any_body_is_read_or_refused(fields: dict[str, Any], mode: Mode) -> None:
@@ -157,4 +157,4 @@ def test_a_deployment_is_strict_unless_it_says_otherwise() -> None:
 
 def test_the_page_names_every_field() -> None:
     page = PAGE.read_text()
-    assert [name for name in EXTRAS if f"`{name}`" not in page] == []
+    assert [name for name in FOREIGN_FIELDS if f"`{name}`" not in page] == []

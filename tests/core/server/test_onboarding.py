@@ -415,7 +415,7 @@ async def test_an_engine_that_comes_back_in_another_dialect_is_spoken_to_in_that
         before = worker(house, engine.target).facts.dialect
         await engine.stop()
         await eventually(lambda: worker(house, engine.target).state == "unreachable")
-        engine.faces = tuple(face for face in engine.faces if "vllm" not in face.service)
+        engine.codecs = tuple(codec for codec in engine.codecs if "vllm" not in codec.service)
         await engine.start()
         await house.gateway.ready()
         answer = await house.chat()

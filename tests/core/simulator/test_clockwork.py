@@ -87,11 +87,11 @@ def test_a_full_queue_takes_nobody() -> None:
 def test_throughput_is_that_of_the_last_full_second() -> None:
     clock = FakeClock(now=0)
     work = Clockwork(Timing(), clock)
-    work.note(30)
+    work.count(30)
     assert work.throughput == 0
 
     clock.advance(1)
-    work.note(5)
+    work.count(5)
     assert work.throughput == 30
 
     clock.advance(2)

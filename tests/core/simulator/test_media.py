@@ -8,12 +8,12 @@ from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines._pb import engine_pb2 as neutral
-from smg_core.simulator.dialects import VllmFace
 from smg_core.simulator.kv_feed import Batch
-from smg_core.simulator.media import check_media, described, read_media
-from smg_core.simulator.neutral_face import NeutralFace
+from smg_core.simulator.media import check_media, describe_media, read_media
+from smg_core.simulator.neutral_codec import NeutralServerCodec
 from smg_core.simulator.prefix_cache import PrefixCache
 from smg_core.simulator.refusal import Refused
+from smg_core.simulator.vllm_codec import VllmServerCodec
 
 IMAGE = 9
 IDS = [1, 7, IMAGE, IMAGE, 8, 2, IMAGE, 3]
@@ -52,7 +52,7 @@ def test_media_that_fit_are_taken_and_described() -> None:
 
     assert seen.tensors["pixel_values"].shape == (12, 5)
     assert seen.tensors["patches_per_image"].values == (8, 4)
-    assert described([seen]) == (
+    assert describe_media([seen]) == (
         "I see 2 images (4 tokens at 1, 1 tokens at 6): image_grid_thw 2x3 int64, patches_per_image 2 int64, "
         "pixel_values 12x5 float32."
     )
@@ -160,13 +160,13 @@ def test_tensors_in_shared_memory_are_read_from_there() -> None:
         read_media(pb.GenerateRequest(mm_inputs=media), lambda name, offset, nbytes: bytes(239))
 
 
-@pytest.mark.parametrize("face", [VllmFace(), NeutralFace()])
-def test_kv_events_say_which_media_lie_in_which_block(face: Any) -> None:
+@pytest.mark.parametrize("codec", [VllmServerCodec(), NeutralServerCodec()])
+def test_kv_events_say_which_media_lie_in_which_block(codec: Any) -> None:
     cache = PrefixCache(block_size=4)
     changes = cache.store([1, 2, IMAGE, IMAGE, IMAGE, IMAGE, 3, 4], "", [(2, 4, "ab" * 32)])
-    message = face.kv_batch(Batch(1, 0.0, 1, tuple(changes)))
+    message = codec.kv_batch(Batch(1, 0.0, 1, tuple(changes)))
 
-    if isinstance(face, VllmFace):
+    if isinstance(codec, VllmServerCodec):
         (event,) = common.KvEventBatch.FromString(message).events
         keys = [
             [(key.multimodal.identifier, key.multimodal.offset) for key in block.extra_keys]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from smg_core.engines._pb import engine_pb2 as pb
-from smg_core.simulator.media import cached_media, check_media, described
+from smg_core.simulator.media import check_media, describe_media, media_spans
 from smg_core.simulator.neutral_media import read_items
 from smg_core.simulator.refusal import Refused
 
@@ -42,8 +42,8 @@ def test_items_that_fit_are_taken_described_and_named_in_the_cache() -> None:
     seen = read_items(items())
     check_media(seen, IDS, merge=2)
 
-    assert described(seen).count("I see 1 image") == 2
-    assert cached_media(seen) == ((1, 4, "01" * 32), (6, 1, "06" * 32))
+    assert describe_media(seen).count("I see 1 image") == 2
+    assert media_spans(seen) == ((1, 4, "01" * 32), (6, 1, "06" * 32))
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ import pytest
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Role, Worker, WorkerSpec
+from smg_core.workers.worker import Worker, WorkerRole, WorkerSpec
 
 PLAIN, OTHER = EngineFacts("vllm"), EngineFacts("neutral")
 
 
 def ready(
-    registry: Registry, name: str, *models: str, role: Role = "regular", facts: EngineFacts | None = None
+    registry: Registry, name: str, *models: str, role: WorkerRole = "regular", facts: EngineFacts | None = None
 ) -> Worker:
     worker = registry.add(WorkerSpec(f"grpc://{name}", name=name, role=role))
     worker.facts = facts or PLAIN

@@ -157,7 +157,7 @@ class Connection:
         stream.paused = False
         stream.low = self.limits.stream_window_bytes // 2
         if not stream.done and stream.id and stream.window < stream.low:
-            self._low(stream)
+            self._refill(stream)
             self._output()
 
     def lost(self, error: SmgError) -> None:
@@ -219,7 +219,7 @@ class Connection:
                         taken += length + 5
                         stream.window = window = stream.window - length - 5
                         if window < stream.low:
-                            self._low(stream)
+                            self._refill(stream)
                         at += 14
                         if stream.batch is None:
                             stream.batch = [data[at : at + length]]
@@ -238,7 +238,7 @@ class Connection:
             self._flush()
         self._window -= taken
         if self._window < self._low_window:
-            self._spend(0)
+            self._use_window(0)
 
     def _flush(self) -> None:
         """Push what this read brought, one call of a receiver each."""
@@ -255,7 +255,7 @@ class Connection:
                     except SmgError as error:
                         self._finish(stream, error, Code.CANCEL)
 
-    def _spend(self, size: int) -> None:
+    def _use_window(self, size: int) -> None:
         """Account for `size` bytes of the connection's window, and grant them anew when half is used."""
         self._window -= size
         if self._window < 0:
@@ -264,8 +264,9 @@ class Connection:
             self.out.append(wire.window_update(0, self._full_window - self._window))
             self._window = self._full_window
 
-    def _low(self, stream: Stream) -> None:
-        """A stream's window is below half: grant more, unless it is paused; or the peer ignored the window."""
+    def _refill(self, stream: Stream) -> None:
+        """Grant a stream whose window is below half its full window again, unless it is paused. Ends it where the peer
+        ignored the window."""
         if stream.window < 0:
             self._finish(stream, garbled("sent more than its window allows"), Code.FLOW_CONTROL_ERROR)
         elif not stream.paused:
@@ -290,12 +291,13 @@ class Connection:
             raise Fault(Code.PROTOCOL_ERROR, "a header block was interrupted")
         handler = _HANDLERS.get(kind)
         if handler is None:
-            self._nothing_gained()  # PRIORITY and kinds we do not know
+            self._count_idle_frame()  # PRIORITY and kinds we do not know
         else:
             handler(self, number & 0x7FFFFFFF, flags, data, at, at + length)
         return at + length
 
-    def _nothing_gained(self) -> None:
+    def _count_idle_frame(self) -> None:
+        """Count a frame that brings nothing; raises Fault after too many in a row."""
         self._idle += 1
         if self._idle > self.limits.idle_frames:
             raise Fault(Code.ENHANCE_YOUR_CALM, "too many frames that bring nothing")
@@ -311,19 +313,19 @@ class Connection:
     def _on_data(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
         stream = self._stream_of(number)
         size = end - at
-        self._spend(size)
+        self._use_window(size)
         if flags & wire.PADDED:
             at, end = _unpad(data, at, end)
         if at == end and not flags & wire.END_STREAM:
-            self._nothing_gained()
+            self._count_idle_frame()
         if stream is None:
             self._owed -= size
             if self._owed < 0:
-                self._nothing_gained()
+                self._count_idle_frame()
             return
         stream.window -= size
         if stream.window < stream.low:
-            self._low(stream)
+            self._refill(stream)
         if not stream.done:
             self._collect(stream, data, at, end)
         if flags & wire.END_STREAM and not stream.done:
@@ -366,7 +368,7 @@ class Connection:
         if block is None or number != self._block_of:
             raise Fault(Code.PROTOCOL_ERROR, "a CONTINUATION without its HEADERS")
         self._add_to_block(data[at:end])
-        self._nothing_gained()
+        self._count_idle_frame()
         if flags & wire.END_HEADERS:
             self._block = None
             self._on_block(number, self._block_flags, bytes(block))
@@ -376,7 +378,7 @@ class Connection:
         head = self._heads.decode(block)
         stream = self._streams.get(number)
         if stream is None:
-            self._nothing_gained()
+            self._count_idle_frame()
             return
         self._alive.quiet_pings = 0
         if head is None:
@@ -386,7 +388,7 @@ class Connection:
         elif stream.plain or stream.need:
             self._finish(stream, garbled("sent trailers that do not end the answer"), Code.PROTOCOL_ERROR)
         elif 100 <= head.http < 200:
-            self._nothing_gained()
+            self._count_idle_frame()
         elif head.http != 200:
             self._finish(stream, error_from_http(head.http), Code.CANCEL)
         elif not head.content_type.startswith("application/grpc"):
@@ -404,14 +406,14 @@ class Connection:
         stream = self._stream_of(number)
         code = _U32.unpack_from(data, at)[0]
         if stream is None:
-            self._nothing_gained()
+            self._count_idle_frame()
         elif (
             code == Code.REFUSED_STREAM
             and self.usable
             and stream.message is not None
             and stream.refusals < self.limits.refusals
         ):
-            self._nothing_gained()
+            self._count_idle_frame()
             self._send_again(stream)
         else:
             self._finish(stream, error_from_reset(code))
@@ -425,7 +427,7 @@ class Connection:
         self._admit()
 
     def _on_settings(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
-        self._nothing_gained()
+        self._count_idle_frame()
         if number:
             raise Fault(Code.PROTOCOL_ERROR, "SETTINGS on a stream")
         if flags & wire.ACK:
@@ -461,14 +463,14 @@ class Connection:
             raise Fault(Code.PROTOCOL_ERROR, "PING on a stream")
         if end - at != 8:
             raise Fault(Code.FRAME_SIZE_ERROR, "a PING frame of the wrong size")
-        self._nothing_gained()
+        self._count_idle_frame()
         if not flags & wire.ACK:
             self.out.append(wire.frame(wire.PING, wire.ACK, 0, data[at:end]))
 
     def _on_goaway(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
         if number or end - at < 8:
             raise Fault(Code.PROTOCOL_ERROR, "a malformed GOAWAY frame")
-        self._nothing_gained()
+        self._count_idle_frame()
         last, code = _U32.unpack_from(data, at)[0] & MAX_WINDOW, _U32.unpack_from(data, at + 4)[0]
         self.draining = True
         text = data[at + 8 : min(end, at + 208)].decode("ascii", "replace")
@@ -480,7 +482,7 @@ class Connection:
     def _on_window_update(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
         if end - at != 4:
             raise Fault(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE frame of the wrong size")
-        self._nothing_gained()
+        self._count_idle_frame()
         increment = _U32.unpack_from(data, at)[0] & MAX_WINDOW
         stream = self._stream_of(number) if number else None
         if number and stream is None:
@@ -523,7 +525,7 @@ class Connection:
         stream.receiver.closed(error)
 
     def _forget(self, stream: Stream, reset: int | None) -> None:
-        """Let go of everything a finished call holds, and let the next one in."""
+        """Release all that a finished call holds, and send the next one that waits."""
         stream.plain = False
         stream.batch = stream.message = None
         self._held -= len(stream.partial)

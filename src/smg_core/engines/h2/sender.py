@@ -1,7 +1,7 @@
-"""What goes out on an HTTP/2 connection: requests, as much of their bodies as the peer's windows take, in frames it accepts.
+"""The sending half of an HTTP/2 connection: requests, within the windows and frame sizes of the peer.
 
-Decides which bytes may be sent now. Pure: they collect in `out` until the connection's owner takes them. Above: `connection`. It
-does not know what comes back.
+Decides which bytes may be sent now. Pure: they collect in `out` until the connection's owner takes them. Above: `connection`.
+It does not know what comes back.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from smg_core.engines.h2.stream import Stream
 __all__ = ["Sender"]
 
 _DEFAULT_WINDOW = 65_535
-_BITE = 256 * 1024  # bytes of request bodies made ready before the socket is asked again
+_PUMP_BYTES = 256 * 1024  # bytes of request bodies made ready before the socket is asked again
 
 
 class Sender:
@@ -53,8 +53,8 @@ class Sender:
         return self._unsent.pop(stream.id, None) is not None
 
     def pump(self) -> bool:
-        """Put out more of the bodies that wait, a frame of each in turn and a bite in all; returns whether any moved."""
-        budget = _BITE
+        """Put out more of the bodies that wait, a frame of each in turn and `_PUMP_BYTES` in all; returns whether any moved."""
+        budget = _PUMP_BYTES
         while self._unsent and self.writable and budget > 0:
             before = budget
             for stream in list(self._unsent.values()):
@@ -64,7 +64,7 @@ class Sender:
                     budget -= size
             if budget == before:
                 break
-        return budget < _BITE
+        return budget < _PUMP_BYTES
 
     def _piece(self, stream: Stream, size: int) -> None:
         piece, stream.body = stream.body[:size], stream.body[size:]
@@ -101,7 +101,7 @@ class Sender:
         """Raises Fault for a size the protocol does not allow."""
         if not MAX_FRAME <= value < 2**24:
             raise Fault(Code.PROTOCOL_ERROR, f"a maximum frame size of {value}")
-        self._max_frame = min(value, _BITE)
+        self._max_frame = min(value, _PUMP_BYTES)
 
     def announce_table(self) -> None:
         """Our blocks never use the dynamic table; a peer that resized its own wants to be told so all the same."""

@@ -193,7 +193,7 @@ class H2Transport:
             if stream.id:
                 link.write()
                 if timeout is not None:
-                    _arm(stream, timeout)
+                    _set_deadline(stream, timeout)
                 return stream
             stream.cancel()
         loop = asyncio.get_running_loop()
@@ -206,7 +206,7 @@ class H2Transport:
                 "The engine did not answer in time.", detail=f"{self.target}: not even started"
             ) from None
         if deadline is not None and not stream.done:
-            _arm(stream, deadline - loop.time())
+            _set_deadline(stream, deadline - loop.time())
         return stream
 
     async def _start_slowly(
@@ -240,7 +240,7 @@ class H2Transport:
         self, path: str, message: bytes, *, metadata: Sequence[tuple[str, str]] = (), timeout: float | None = None
     ) -> bytes:
         """See `Transport.unary`."""
-        answer = Answer()
+        answer = UnaryReceiver()
         stream = await self.start(path, message, answer, metadata=metadata, timeout=timeout)
         try:
             return await answer.future
@@ -336,8 +336,8 @@ class H2Transport:
             self._link = None
 
 
-class Answer:
-    """A receiver for a call of one message: `future` has it, or the call's error."""
+class UnaryReceiver:
+    """The receiver of a unary call: `future` gets its one message, or its error."""
 
     __slots__ = ("_messages", "future")
 
@@ -361,7 +361,7 @@ class Answer:
             self.future.set_result(self._messages[0])
 
 
-def _arm(stream: Stream, seconds: float) -> None:
+def _set_deadline(stream: Stream, seconds: float) -> None:
     """End the call when its time is up, unless it ends before."""
     if not stream.done:
         stream.on_end = asyncio.get_running_loop().call_later(max(seconds, 0.0), _expire, stream).cancel

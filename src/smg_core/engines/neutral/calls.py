@@ -5,8 +5,6 @@ word, field by field: what an engine does not declare it has not, with one excep
 `max_n` is no limit).
 """
 
-from typing import Any
-
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.answers import json_object, parse
 from smg_core.engines.base import EngineFacts, Loads, ModelInfo, RankLoad, Unary
@@ -78,7 +76,7 @@ def _loads(message: bytes) -> Loads:
     return Loads(tuple(_rank(row) for row in parse(pb.GetLoadsResponse, message).ranks))
 
 
-def _rank(row: Any) -> RankLoad:
+def _rank(row: pb.RankLoad) -> RankLoad:
     return RankLoad(
         rank=row.rank,
         running=row.running,

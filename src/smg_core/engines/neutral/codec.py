@@ -6,7 +6,6 @@ only, so little is decided here: `Failure`, the error in band, becomes the same 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -107,7 +106,7 @@ def _media(multimodal: object) -> list[Piece]:
     return [piece for message in multimodal.messages() for piece in message.tagged(_MEDIA)]
 
 
-def _sampling(asked: Sampling) -> Any:
+def _sampling(asked: Sampling) -> pb.Sampling:
     out = pb.Sampling(skip_special_tokens=asked.skip_special_tokens)
     for name in _FLOATS:
         if (value := getattr(asked, name)) is not None:
@@ -127,7 +126,7 @@ def _sampling(asked: Sampling) -> Any:
     return out
 
 
-def _ends_and_biases(out: Any, asked: Sampling) -> None:
+def _ends_and_biases(out: pb.Sampling, asked: Sampling) -> None:
     if asked.stop:
         out.stop.extend(asked.stop)
     if asked.stop_token_ids:
@@ -140,7 +139,7 @@ def _ends_and_biases(out: Any, asked: Sampling) -> None:
         out.logit_bias[uint32("sampling.logit_bias", token)] = float32("sampling.logit_bias", bias)
 
 
-def _constrain(out: Any, constraint: Constraint) -> None:
+def _constrain(out: pb.Constraint, constraint: Constraint) -> None:
     if constraint.kind not in calls.FACTS.constraints:
         raise UnsupportedParameter(f"This engine knows no constraint {constraint.kind!r}.", param="response_format")
     if constraint.kind == "json_object":
@@ -178,7 +177,7 @@ class _Decoder:
             raise garbled(error) from error
         return outputs
 
-    def _event(self, event: Any) -> list[EngineOutput]:
+    def _event(self, event: pb.GenerateEvent) -> list[EngineOutput]:
         if event.HasField("tokens"):
             return self._tokens(event.tokens)
         if event.HasField("finished"):
@@ -187,7 +186,7 @@ class _Decoder:
             raise _failure(event.failure)
         raise empty_response()
 
-    def _tokens(self, tokens: Any) -> list[EngineOutput]:
+    def _tokens(self, tokens: pb.Tokens) -> list[EngineOutput]:
         index = self._open_choice(tokens.index)
         ids = tokens.ids[:]
         output = EngineOutput(index, ids, None, None, tokens.prompt_tokens, None, tokens.cached_tokens)
@@ -200,7 +199,7 @@ class _Decoder:
             ]
         return [output] if ids or output.prompt_logprobs else []
 
-    def _finished(self, finished: Any) -> list[EngineOutput]:
+    def _finished(self, finished: pb.Finished) -> list[EngineOutput]:
         index = self._open_choice(finished.index)
         self._done.add(index)
         kind = finished.WhichOneof("matched")
@@ -225,7 +224,7 @@ class _Decoder:
         return index
 
 
-def _plain(tokens: Any) -> list[EngineOutput]:
+def _plain(tokens: pb.Tokens) -> list[EngineOutput]:
     """Tokens of the one choice there is."""
     ids = tokens.ids[:]
     if tokens.index:
@@ -233,7 +232,7 @@ def _plain(tokens: Any) -> list[EngineOutput]:
     return [EngineOutput(0, ids, None, None, tokens.prompt_tokens, None, tokens.cached_tokens)] if ids else []
 
 
-def _failure(failure: Any) -> SmgError:
+def _failure(failure: pb.Failure) -> SmgError:
     error = error_from_status(failure.code, failure.message) or EngineFailed(
         "The engine failed while it worked on the request.", detail=failure.message
     )
@@ -242,5 +241,5 @@ def _failure(failure: Any) -> SmgError:
     return error
 
 
-def _logprob(row: Any) -> EngineLogprob:
+def _logprob(row: pb.TokenLogprob) -> EngineLogprob:
     return EngineLogprob(row.token_id, row.logprob, tuple((each.token_id, each.logprob) for each in row.top))

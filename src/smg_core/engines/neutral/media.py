@@ -22,8 +22,8 @@ _KINDS = {"image": pb.MEDIA_KIND_IMAGE, "video": pb.MEDIA_KIND_VIDEO, "audio": p
 
 
 class NeutralMedium(Protocol):
-    """One item by itself. `placeholder` and `embeddings` are (offset, length) in tokens of the expanded prompt; `token_id` is the
-    token that receives embeddings."""
+    """One item by itself. `placeholder` and `embeddings` are (offset, length) in tokens of the expanded prompt; `token_id`
+    is the token that receives embeddings."""
 
     @property
     def modality(self) -> str: ...

@@ -1,11 +1,10 @@
-"""What such a server says besides a stream: refusals, errors in mid-stream, and the models it serves.
+"""Reads what a Chat Completions server sends besides chunks: HTTP errors, errors in the stream, and the list of models.
 
 Decides which of our errors an HTTP status and an error object become. The server's own text may hold addresses and stack
 traces, so it goes into `detail`, which only the operator sees. Pure. Above: engine, events. Below: chunks, errors.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -88,7 +87,7 @@ def brief(text: str) -> str:
 def _text_of(body: bytes) -> str:
     """The message of an error's body: of OpenAI's envelope, of the shapes that servers have without one, or its text."""
     try:
-        found: Any = msgspec.json.decode(body)
+        found: object = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return body.decode("utf-8", "replace")
     for name in ("error", "detail", "message"):

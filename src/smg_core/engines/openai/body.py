@@ -1,17 +1,14 @@
 """A `GenerationRequest` as the body of a Chat Completions request.
 
-Decides which word of the wire says each field; what it cannot say is refused by the field's path (`words`). The inverse of
-`protocols.chat.decode_chat`: a property test holds the two together for everything Chat can say. Pure. Above: engine.
-Below: messages, words, the vocabulary. It knows no server: whether one takes the words that engines add to OpenAI's
-reference is an argument.
+Decides how each field is written; one that the API cannot carry is refused by its path (`fields`). The inverse of
+`protocols.chat.decode_chat`, which a property test checks. Pure. Above: engine. Below: messages, fields, the vocabulary.
+Whether the server takes the fields that engines add to OpenAI's is an argument.
 """
-
-from typing import Any
 
 import msgspec
 
+from smg_core.engines.openai.fields import ServerFields, refuse_unwritten, unsupported
 from smg_core.engines.openai.messages import write_messages
-from smg_core.engines.openai.words import ChatWords, no_word, refuse_unwritten
 from smg_core.request import (
     ChoiceFormat,
     CustomTool,
@@ -34,7 +31,7 @@ from smg_core.request import (
 
 __all__ = ["write_body"]
 
-Wire = dict[str, Any]
+Wire = dict[str, object]
 
 _PLAIN_SAMPLING = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "seed")
 _EXTRA_SAMPLING = ("min_tokens", "top_k", "min_p", "repetition_penalty")
@@ -48,21 +45,21 @@ _SWITCHES = (
 
 def write_body(request: GenerationRequest, *, model: str = "", extras: bool = True) -> bytes:
     """The JSON body. `model` is the server's own name for the model, where it differs from the request's; `extras` says
-    whether the server takes the words that engines add to OpenAI's. Raises `UnsupportedParameter` naming the field."""
-    words = ChatWords(extras)
+    whether the server takes the fields that engines add to OpenAI's. Raises `UnsupportedParameter` naming the field."""
+    server = ServerFields(extras)
     refuse_unwritten(request, "")
     if request.prompt is not None:
-        raise no_word("prompt")
+        raise unsupported("prompt")
     body: Wire = {
         "model": model or request.model,
-        "messages": write_messages(request.messages, words),
+        "messages": write_messages(request.messages, server),
         "stream": True,
         "stream_options": {"include_usage": True},
-        **_sampling(request.sampling, words),
-        **_reasoning(request.reasoning, words),
-        **_template(request, words),
-        **_response_format(request.response_format, words),
-        **_rest(request, words),
+        **_sampling(request.sampling, server),
+        **_reasoning(request.reasoning, server),
+        **_template(request, server),
+        **_response_format(request.response_format, server),
+        **_rest(request, server),
     }
     if request.tools:
         body["tools"] = [_tool(tool, f"tools[{order}]") for order, tool in enumerate(request.tools)]
@@ -70,7 +67,7 @@ def write_body(request: GenerationRequest, *, model: str = "", extras: bool = Tr
     for name, value in request.extra.items():
         # A field within another cannot be put back by its path: what stood beside it may have been read as something else.
         if name in body or "." in name or "[" in name:
-            raise no_word(f"extra.{name}")
+            raise unsupported(f"extra.{name}")
         body[name] = value
     return msgspec.json.encode(body)
 
@@ -78,24 +75,24 @@ def write_body(request: GenerationRequest, *, model: str = "", extras: bool = Tr
 # ------------------------------------------------------------------------------------------------------------ settings
 
 
-def _sampling(sampling: Sampling, words: ChatWords) -> Wire:
+def _sampling(sampling: Sampling, server: ServerFields) -> Wire:
     refuse_unwritten(sampling, "sampling")
     wire = {name: value for name in _PLAIN_SAMPLING if (value := getattr(sampling, name)) is not None}
     for name in _EXTRA_SAMPLING:
         if (value := getattr(sampling, name)) is not None:
-            words.needs_extras(f"sampling.{name}")
+            server.needs_extras(f"sampling.{name}")
             wire[name] = value
     for name, default, word in _SWITCHES:
         if (value := getattr(sampling, name)) != default:
-            words.needs_extras(f"sampling.{name}")
+            server.needs_extras(f"sampling.{name}")
             wire[word] = value
     if sampling.max_tokens is not None:
         # OpenAI's newer models take the new name only, and many engines the old one only.
-        wire["max_tokens" if words.extras else "max_completion_tokens"] = sampling.max_tokens
+        wire["max_tokens" if server.extras else "max_completion_tokens"] = sampling.max_tokens
     if sampling.stop:
         wire["stop"] = list(sampling.stop)
     if sampling.stop_token_ids:
-        words.needs_extras("sampling.stop_token_ids")
+        server.needs_extras("sampling.stop_token_ids")
         wire["stop_token_ids"] = list(sampling.stop_token_ids)
     if sampling.logit_bias is not None:
         wire["logit_bias"] = {str(token): bias for token, bias in sampling.logit_bias.items()}
@@ -108,53 +105,53 @@ def _sampling(sampling: Sampling, words: ChatWords) -> Wire:
     return wire
 
 
-def _reasoning(reasoning: ReasoningSettings, words: ChatWords) -> Wire:
+def _reasoning(reasoning: ReasoningSettings, server: ServerFields) -> Wire:
     refuse_unwritten(reasoning, "reasoning")
     wire: Wire = {}
     if reasoning.effort is not None:
         wire["reasoning_effort"] = reasoning.effort
     if reasoning.enabled is not None:
-        words.needs_extras("reasoning.enabled")
+        server.needs_extras("reasoning.enabled")
         wire["enable_thinking"] = reasoning.enabled
     if reasoning.budget_tokens is not None and reasoning.budget_tokens >= 0:  # below: no bound, as without the word
-        words.needs_extras("reasoning.budget_tokens")
+        server.needs_extras("reasoning.budget_tokens")
         wire["thinking_token_budget"] = reasoning.budget_tokens
     return wire
 
 
-def _template(request: GenerationRequest, words: ChatWords) -> Wire:
-    """What the server's chat template is told."""
+def _template(request: GenerationRequest, server: ServerFields) -> Wire:
+    """Fields for the server's chat template."""
     wire: Wire = {}
     if arguments := dict(request.template_arguments):
-        words.needs_extras(f"template_arguments.{next(iter(arguments))}")
+        server.needs_extras(f"template_arguments.{next(iter(arguments))}")
         wire["chat_template_kwargs"] = arguments
     if request.template is not None:
-        words.needs_extras("template")
+        server.needs_extras("template")
         wire["chat_template"] = request.template
     if request.documents:
-        words.needs_extras("documents")
+        server.needs_extras("documents")
         wire["documents"] = [dict(document) for document in request.documents]
     if request.continue_final_message:
-        words.needs_extras("continue_final_message")
+        server.needs_extras("continue_final_message")
         # Servers open a new turn unless told not to, and refuse to do both.
         wire |= {"continue_final_message": True, "add_generation_prompt": False}
     elif not request.add_generation_prompt:
-        words.needs_extras("add_generation_prompt")
+        server.needs_extras("add_generation_prompt")
         wire["add_generation_prompt"] = False
     return wire
 
 
-def _rest(request: GenerationRequest, words: ChatWords) -> Wire:
+def _rest(request: GenerationRequest, server: ServerFields) -> Wire:
     wire: Wire = {}
     if request.user is not None:
         wire["user"] = request.user
     if request.cache_key is not None:
         wire["prompt_cache_key"] = request.cache_key
     if request.cache_salt is not None:
-        words.needs_extras("cache_salt")
+        server.needs_extras("cache_salt")
         wire["cache_salt"] = request.cache_salt
     if request.priority:
-        words.needs_extras("priority")
+        server.needs_extras("priority")
         wire["priority"] = request.priority
     if request.service_tier is not None:
         wire["service_tier"] = request.service_tier
@@ -170,7 +167,7 @@ def _rest(request: GenerationRequest, words: ChatWords) -> Wire:
 
 def _tool(tool: Tool, at: str) -> Wire:
     if isinstance(tool, HostedTool):
-        raise no_word(at)
+        raise unsupported(at)
     refuse_unwritten(tool, at)
     wire: Wire = {"name": tool.name}
     if tool.description is not None:
@@ -186,7 +183,7 @@ def _tool(tool: Tool, at: str) -> Wire:
 
 def _custom_format(tool: CustomTool, at: str) -> Wire:
     if (tool.syntax is None) != (tool.grammar is None):
-        raise no_word(f"{at}.grammar")
+        raise unsupported(f"{at}.grammar")
     if tool.syntax is None:
         return {}
     grammar = {"definition": tool.grammar, "syntax": tool.syntax}
@@ -199,7 +196,7 @@ def _tool_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> Wire:
     if not choice.names:
         return wire if choice.mode == "auto" else wire | {"tool_choice": choice.mode}
     if choice.mode == "none":
-        raise no_word("tool_choice.names")
+        raise unsupported("tool_choice.names")
     named = [_named(key, tools, f"tool_choice.names[{order}]") for order, key in enumerate(choice.names)]
     if choice.mode == "required" and len(named) == 1:
         return wire | {"tool_choice": named[0]}
@@ -209,14 +206,14 @@ def _tool_choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> Wire:
 
 def _named(key: ToolKey, tools: tuple[Tool, ...], at: str) -> Wire:
     if not any(isinstance(tool, FunctionTool | CustomTool) and tool.key == key for tool in tools):
-        raise no_word(at)
+        raise unsupported(at)
     return {"type": key.kind, key.kind: {"name": key.name}}
 
 
 # --------------------------------------------------------------------------------------------------- response formats
 
 
-def _response_format(wanted: ResponseFormat, words: ChatWords) -> Wire:
+def _response_format(wanted: ResponseFormat, server: ServerFields) -> Wire:
     match wanted:
         case TextFormat():
             return {}
@@ -224,7 +221,7 @@ def _response_format(wanted: ResponseFormat, words: ChatWords) -> Wire:
             return {"response_format": {"type": "json_object"}}
         case SchemaFormat():
             return {"response_format": {"type": "json_schema", "json_schema": _schema(wanted)}}
-    words.needs_extras("response_format")
+    server.needs_extras("response_format")
     match wanted:
         case RegexFormat():
             constraint: Wire = {"regex": wanted.pattern}

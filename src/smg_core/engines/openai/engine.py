@@ -1,10 +1,10 @@
-"""One server of the Chat Completions API as an engine that takes messages and gives events (edge).
+"""`OpenAiEngine`: a server of the Chat Completions API as an engine that takes requests and gives events (edge).
 
-Waits for the network and decides nothing: what is sent is `body`'s, what comes back means what `events` and `answers` say. Above:
-the wiring, which hands it to whoever takes a `ChatEngine`. It knows no routing and no API in front of the gateway.
+Waits for the network. What is sent is decided by `body`, what the answer means by `events` and `answers`. Above: the wiring,
+which passes it to whoever takes a `ChatEngine`. Knows no routing and no API of the gateway's.
 
-A call is one POST whose answer is read by a task of its own. Such a server has no word for "stop": it stops when its stream is
-closed, so that is what `cancel` does. It is held back by its stream not being read.
+A call is one POST, whose answer is read by a task of its own. The API has no call to stop a generation: the server stops when
+its stream is closed, so `cancel` closes it. `pause` stops reading the stream.
 """
 
 import asyncio

@@ -60,8 +60,8 @@ _ENDS: dict[str, Callable[[int], Event]] = {"text": TextEnd, "refusal": TextEnd,
 _DEFAULTS = EnginesConfig()
 
 
-class _Room:
-    """How much may be held back, over all choices of one answer."""
+class _HeldBudget:
+    """Bytes that may be held back, over all choices of one answer."""
 
     __slots__ = ("left",)
 
@@ -91,7 +91,7 @@ class _Call:
         self._follow = None if custom else JsonScanner()
 
     def follow(self, arguments: str) -> None:
-        """Take note of arguments that go out."""
+        """Scan arguments that are passed on, to know whether they are complete."""
         self.silent = False
         if self._follow is None:
             return
@@ -124,7 +124,7 @@ class _Choice:
         "finished",
     )
 
-    def __init__(self, index: int, request_id: str, room: _Room, most_calls: int) -> None:
+    def __init__(self, index: int, request_id: str, room: _HeldBudget, most_calls: int) -> None:
         self.finished = False
         self._index = index
         self._request_id = request_id
@@ -166,7 +166,7 @@ class _Choice:
     def _call(self, wire: CallWire, events: list[Event]) -> None:
         place = self._place(wire)
         call = self._calls.get(place)
-        name, arguments, custom = _said(wire)
+        name, arguments, custom = _call_fields(wire)
         if call is None:
             if not name:
                 raise EngineGarbled("The engine began a tool call without the tool's name.")
@@ -189,7 +189,7 @@ class _Choice:
     # --------------------------------------------------------------------------------------------------------- blocks
 
     def _take(self, block: Block, piece: Piece, size: int, events: list[Event]) -> None:
-        """Let a piece through, or hold it back where the open block is not complete."""
+        """Pass a piece on, or hold it back where another block is open and not complete."""
         if self.finished:
             raise EngineGarbled("The engine went on after a choice was finished.")
         if isinstance(block, _Call) and block.closed:
@@ -209,7 +209,7 @@ class _Choice:
         return not isinstance(self._open, _Call) or self._open.complete
 
     def _hold(self, block: Block, piece: Piece, size: int) -> None:
-        """Behind what waits; more of a call goes to what waits of it."""
+        """Append a piece to the blocks that wait; more of a call joins the waiting pieces of that call."""
         if isinstance(block, _Call):
             if block.waiting is None:
                 block.waiting = []
@@ -221,7 +221,7 @@ class _Choice:
             self._held.append((block, [(piece, size)]))
 
     def _release(self, events: list[Event]) -> None:
-        """Let the first block that waits through."""
+        """Pass on the first block that waits."""
         block, pieces = self._held.popleft()
         for piece, size in pieces:
             self._room.left += size
@@ -288,7 +288,7 @@ class ChatDecoder:
         self.error: SmgError | None = None
         self._reader = SseReader(max_event_bytes=limits.http_event_bytes)
         self._decode = _CHUNKS.decode
-        room = _Room(limits.http_held_bytes)
+        room = _HeldBudget(limits.http_held_bytes)
         self._choices = [_Choice(index, request_id, room, limits.http_calls) for index in range(choices)]
         self._usage: UsageWire | None = None
 
@@ -315,14 +315,14 @@ class ChatDecoder:
     def fail(self, error: SmgError) -> list[Event]:
         """Give up because of `error`, with the events that can still be given."""
         self.error = error
-        return self._last_words()
+        return self._final_usage()
 
     def _event(self, data: str, events: list[Event]) -> None:
         if data == "[DONE]":
             if not all(choice.finished for choice in self._choices):
                 raise EngineGarbled("The engine ended its answer before all choices were finished.")
             self.done = True
-            events += self._last_words()
+            events += self._final_usage()
             return
         try:
             chunk = self._decode(data)
@@ -337,7 +337,7 @@ class ChatDecoder:
                 raise EngineGarbled("The engine answered with a choice nobody asked for.")
             self._choices[choice.index].feed(choice, events)
 
-    def _last_words(self) -> list[Event]:
+    def _final_usage(self) -> list[Event]:
         usage, self._usage = self._usage, None
         return [] if usage is None else [_usage(usage)]
 
@@ -348,7 +348,7 @@ _CHUNKS = msgspec.json.Decoder(Chunk)
 # --------------------------------------------------------------------------------------------------------- small parts
 
 
-def _said(wire: CallWire) -> tuple[str | None, str | None, bool]:
+def _call_fields(wire: CallWire) -> tuple[str | None, str | None, bool]:
     """Name and arguments of a piece of a call, and whether the tool is one that takes free text."""
     if wire.custom is not None:
         return wire.custom.name, wire.custom.input, True

@@ -5,7 +5,7 @@ package smg-grpc-proto. Its GetModelInfo and GetServerInfo have words for some f
 others.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 from smg_grpc_proto.generated import common_pb2 as common
@@ -82,7 +82,7 @@ def _loads(message: bytes) -> Loads:
     return Loads(tuple(_rank(row) for row in parse(pb.GetLoadsResponse, message).loads))
 
 
-def _rank(row: Any) -> RankLoad:
+def _rank(row: pb.SchedulerLoad) -> RankLoad:
     return RankLoad(
         rank=row.dp_rank,
         running=row.num_running_reqs,

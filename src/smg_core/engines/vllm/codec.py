@@ -12,7 +12,7 @@ count only where no chunk brought any.
 
 import re
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import overload
 
 from google.protobuf.message import DecodeError
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
@@ -45,9 +45,7 @@ from smg_core.tokens import TokenIds
 __all__ = ["VllmCodec"]
 
 _MM_INPUTS, _EXTRA_MM_INPUTS = 7, 11  # field numbers of GenerateRequest, for what is framed by hand
-# First byte of a GenerateResponse: the tag of its one field.
-_CHUNK_TAG, _COMPLETE_TAG = 0x0A, 0x12
-
+_CHUNK_TAG = 0x0A  # first byte of a GenerateResponse that holds a chunk
 
 _FINISH: dict[str, FinishReason] = {"stop": "stop", "": "stop", "length": "length", "abort": "abort"}
 
@@ -113,17 +111,25 @@ def _sampling(asked: Sampling, constraint: Constraint | None) -> pb.SamplingPara
         out.top_k = uint32("sampling.top_k", asked.top_k)
     if asked.repetition_penalty is not None:
         out.repetition_penalty = nonzero("sampling.repetition_penalty", asked.repetition_penalty)
-    for name in ("min_p", "frequency_penalty", "presence_penalty"):  # the engine's default is 0, as is the wire's
-        if value := getattr(asked, name):
-            setattr(out, name, float32(f"sampling.{name}", value))
     if asked.min_tokens:
         out.min_tokens = uint32("sampling.min_tokens", asked.min_tokens)
     if asked.n != 1:
         out.n = positive("sampling.n", asked.n)
+    _penalties(out, asked)
     _rare_sampling(out, asked)
     if constraint is not None:
         _constrain(out, constraint)
     return out
+
+
+def _penalties(out: pb.SamplingParams, asked: Sampling) -> None:
+    """Fields of which 0 is both the engine's default and "not set" on the wire."""
+    if asked.min_p:
+        out.min_p = float32("sampling.min_p", asked.min_p)
+    if asked.frequency_penalty:
+        out.frequency_penalty = float32("sampling.frequency_penalty", asked.frequency_penalty)
+    if asked.presence_penalty:
+        out.presence_penalty = float32("sampling.presence_penalty", asked.presence_penalty)
 
 
 def _rare_sampling(out: pb.SamplingParams, asked: Sampling) -> None:
@@ -223,7 +229,7 @@ class _PlainDecoder:
         except (DecodeError, IndexError) as error:
             raise garbled(error) from error
 
-    def _tokens(self, chunk: Any) -> list[EngineOutput]:
+    def _tokens(self, chunk: pb.GenerateStreamChunk) -> list[EngineOutput]:
         ids = chunk.token_ids[:]
         if chunk.index:
             raise unknown_choice(chunk.index)
@@ -284,7 +290,7 @@ class _Decoder:
                 raise empty_response()
         return outputs
 
-    def _chunk(self, chunk: Any) -> list[EngineOutput]:
+    def _chunk(self, chunk: pb.GenerateStreamChunk) -> list[EngineOutput]:
         index = self._open_choice(chunk.index)
         ids = chunk.token_ids[:]
         if not ids and not chunk.HasField("input_logprobs"):
@@ -295,7 +301,7 @@ class _Decoder:
         self._add_logprobs(output, chunk)
         return [output]
 
-    def _complete(self, complete: Any) -> list[EngineOutput]:
+    def _complete(self, complete: pb.GenerateComplete) -> list[EngineOutput]:
         index = self._open_choice(complete.index)
         self._done.add(index)
         take_ids = index not in self._seen
@@ -311,7 +317,7 @@ class _Decoder:
             raise after_the_end(index)
         return index
 
-    def _add_logprobs(self, output: EngineOutput, message: Any) -> None:
+    def _add_logprobs(self, output: EngineOutput, message: pb.GenerateStreamChunk | pb.GenerateComplete) -> None:
         if self._logprobs is not None and message.HasField("output_logprobs"):
             output.logprobs = _output_logprobs(message.output_logprobs, output.ids, self._logprobs)
         if message.HasField("input_logprobs") and output.index not in self._prompted:
@@ -319,7 +325,7 @@ class _Decoder:
             output.prompt_logprobs = _input_logprobs(message.input_logprobs)
 
 
-def _completed(complete: Any, *, take_ids: bool) -> EngineOutput:
+def _completed(complete: pb.GenerateComplete, *, take_ids: bool) -> EngineOutput:
     matched: str | int | None = None
     if kind := complete.WhichOneof("matched_stop"):
         matched = getattr(complete, kind)
@@ -334,7 +340,7 @@ def _completed(complete: Any, *, take_ids: bool) -> EngineOutput:
     )
 
 
-def _output_logprobs(message: Any, ids: Sequence[int], most: int) -> Sequence[EngineLogprob]:
+def _output_logprobs(message: pb.OutputLogProbs, ids: Sequence[int], most: int) -> Sequence[EngineLogprob]:
     """One row an id. The engine adds the sampled token to the alternatives where it is not among them."""
     if len(message.token_logprobs) != len(ids):
         raise EngineGarbled(f"The engine sent {len(message.token_logprobs)} logprobs for {len(ids)} tokens.")
@@ -346,7 +352,7 @@ class _Rows(Sequence[EngineLogprob]):
     """The rows of `_output_logprobs`, each made when somebody asks for it: an answer that is not streamed has all its tokens in
     one message."""
 
-    def __init__(self, message: Any, ids: Sequence[int], most: int) -> None:
+    def __init__(self, message: pb.OutputLogProbs, ids: Sequence[int], most: int) -> None:
         self._message, self._ids = message, ids
         self._most = most if most >= 0 else None
         self._tops = len(message.top_logprobs) if most else 0
@@ -367,7 +373,7 @@ class _Rows(Sequence[EngineLogprob]):
         return EngineLogprob(self._ids[number], self._message.token_logprobs[number], top)
 
 
-def _input_logprobs(message: Any) -> list[EngineLogprob | None]:
+def _input_logprobs(message: pb.InputLogProbs) -> list[EngineLogprob | None]:
     """One row a prompt token; None for the first, which nothing predicts."""
     tops = [_top(row) for row in message.top_logprobs]
     tops += [()] * (len(message.token_ids) - len(tops))
@@ -380,5 +386,5 @@ def _input_logprobs(message: Any) -> list[EngineLogprob | None]:
 _MADE_AT_ONCE = 16
 
 
-def _top(row: Any) -> tuple[tuple[int, float], ...]:
+def _top(row: pb.TopLogProbs) -> tuple[tuple[int, float], ...]:
     return tuple(sorted(zip(row.token_ids, row.values, strict=False), key=lambda pair: -pair[1]))

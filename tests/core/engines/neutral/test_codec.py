@@ -18,7 +18,7 @@ from smg_core.errors import (
     WorkerGone,
 )
 from smg_core.request import Sampling
-from smg_core.simulator.neutral_face import NeutralFace
+from smg_core.simulator.neutral_codec import NeutralServerCodec
 from smg_core.tokens import TokenIds
 
 CODEC = NeutralCodec()
@@ -79,11 +79,11 @@ def failure(code: int, **more) -> bytes:
 def test_a_request_arrives_as_it_was_asked(ids, sampling, constraint, stream, salt) -> None:
     asked = EngineRequest("r", TokenIds(ids), sampling, stream, constraint, 3, "{}", cache_salt=salt)
 
-    assert NeutralFace().request(CODEC.generate(asked), list) == asked
+    assert NeutralServerCodec().request(CODEC.generate(asked), list) == asked
 
 
 def test_all_tokens_can_be_said_in_two_ways() -> None:
-    assert NeutralFace().request(CODEC.generate(request(top_k=-1)), list).sampling.top_k == 0
+    assert NeutralServerCodec().request(CODEC.generate(request(top_k=-1)), list).sampling.top_k == 0
 
 
 def test_what_the_contract_cannot_carry_is_refused_by_name() -> None:

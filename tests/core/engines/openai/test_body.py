@@ -11,7 +11,7 @@ from tests.core.engines.openai.requests import chat_requests
 
 from smg_core import request as vocabulary
 from smg_core.engines.openai.body import write_body
-from smg_core.engines.openai.words import GATEWAYS_OWN, WRITTEN
+from smg_core.engines.openai.fields import NOT_SENT, WRITTEN
 from smg_core.errors import UnsupportedParameter
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
@@ -219,7 +219,7 @@ def test_marks_for_caches_are_written_where_there_is_a_place_for_them() -> None:
 def test_every_field_in_the_tables_exists_and_every_other_has_a_default() -> None:
     """Fields that are in neither table are refused when they are set, which takes a default to tell."""
     for kind, names in WRITTEN.items():
-        known = names | GATEWAYS_OWN.get(kind, frozenset())
+        known = names | NOT_SENT.get(kind, frozenset())
         assert known <= set(kind.__struct_fields__), kind
         assert not any(field.required for field in fields(kind) if field.name not in known), kind
 

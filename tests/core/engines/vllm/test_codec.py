@@ -20,7 +20,7 @@ from smg_core.engines.vllm.codec import VllmCodec
 from smg_core.engines.vllm.media import VllmRequestMedia
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.request import Sampling
-from smg_core.simulator.dialects import VllmFace
+from smg_core.simulator.vllm_codec import VllmServerCodec
 from smg_core.tokens import TokenIds
 
 CODEC = VllmCodec()
@@ -591,4 +591,4 @@ samplings = st.builds(
 def test_a_request_is_read_as_it_was_meant(sampling, stream: bool, transfer: str | None, rank: int | None) -> None:
     asked = EngineRequest("r", TokenIds([1, 70000]), sampling, stream, None, rank, transfer)
 
-    assert VllmFace().request(CODEC.generate(asked), list) == asked
+    assert VllmServerCodec().request(CODEC.generate(asked), list) == asked

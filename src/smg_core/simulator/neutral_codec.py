@@ -1,33 +1,46 @@
-"""The embedded engine's side of the neutral contract, `smg.engine.v1`: the example that an engine's author can read.
+"""The neutral contract, `smg.engine.v1`, as an engine speaks it: an example for authors of engines.
 
-Decides how each message is put; pure. Above: simulator.server. It is the mirror of engines.neutral.codec; the roles and
-records it shares with the other dialects are in simulator.dialects.
+Decides how each message is put; pure. Above: simulator.server. The other side of engines.neutral.codec.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, RankLoad
 from smg_core.engines.status import NAMES
 from smg_core.request import Sampling
-from smg_core.simulator.dialects import About, Piece, read
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.neutral_media import KINDS, read_items
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
+from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse
 from smg_core.tokens import TokenIds
 
-__all__ = ["NeutralFace"]
+__all__ = ["NeutralServerCodec"]
 
 _FINISH = {"stop": pb.FINISH_REASON_STOP, "length": pb.FINISH_REASON_LENGTH, "abort": pb.FINISH_REASON_ABORTED}
 _RETRYABLE = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"})
 _UINT64 = (1 << 64) - 1
+_OPTIONAL_SAMPLING = (
+    "max_tokens",
+    "min_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "seed",
+    "logprobs",
+    "prompt_logprobs",
+)
 
 
-class NeutralFace:
-    """As the contract asks: deltas only, presence for what is optional, errors in band once the answer has begun."""
+class NeutralServerCodec:
+    """`ServerCodec` of the contract: each message has new tokens only, optional fields have presence, and an error after the
+    first token is a message of the stream."""
 
     service = "smg.engine.v1.Engine"
     methods: Mapping[str, str] = {
@@ -45,20 +58,20 @@ class NeutralFace:
     repeats_all = False
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        got = read(pb.GenerateRequest, message)
+        got = parse(pb.GenerateRequest, message)
         return EngineRequest(
             id=got.request_id,
             input_ids=TokenIds(got.input_ids[:]),
             sampling=_sampling(got.sampling),
             stream=got.stream,
             constraint=_constraint(got.constraint),
-            data_parallel_rank=_optional(got, "data_parallel_rank"),
-            kv_transfer=_optional(got, "kv_transfer_json"),
+            data_parallel_rank=got.data_parallel_rank if got.HasField("data_parallel_rank") else None,
+            kv_transfer=got.kv_transfer_json if got.HasField("kv_transfer_json") else None,
             multimodal=read_items(got.media) or None,
-            cache_salt=_optional(got, "cache_salt"),
+            cache_salt=got.cache_salt if got.HasField("cache_salt") else None,
         )
 
-    def chunk(self, piece: Piece) -> bytes:
+    def chunk(self, piece: ChoiceSlice) -> bytes:
         if not piece.ids and not piece.prompt_logprobs:
             return b""
         tokens = pb.Tokens(
@@ -71,7 +84,7 @@ class NeutralFace:
         return bytes(pb.GenerateEvent(tokens=tokens).SerializeToString())
 
     def complete(
-        self, piece: Piece, *, finish: str, matched: str | int | None, streamed: bool, kv_transfer: str | None
+        self, piece: ChoiceSlice, *, finish: str, matched: str | int | None, streamed: bool, kv_transfer: str | None
     ) -> list[bytes]:
         finished = pb.Finished(
             index=piece.index,
@@ -97,7 +110,7 @@ class NeutralFace:
         return bytes(pb.GenerateEvent(failure=failure).SerializeToString())
 
     def aborted(self, message: bytes) -> list[str]:
-        return list(read(pb.AbortRequest, message).request_ids)
+        return list(parse(pb.AbortRequest, message).request_ids)
 
     def abort_answer(self, known: int) -> bytes:
         return bytes(pb.AbortResponse(aborted=known).SerializeToString())
@@ -105,7 +118,7 @@ class NeutralFace:
     def health(self, healthy: bool) -> bytes:
         return bytes(pb.HealthResponse(ready=healthy, reason="" if healthy else "told so").SerializeToString())
 
-    def model_info(self, info: SimulatedModel, about: About) -> bytes:
+    def model_info(self, info: SimulatedModel, state: EngineState) -> bytes:
         model = pb.Model(
             name=info.model,
             tokenizer_path=info.tokenizer_path,
@@ -124,12 +137,12 @@ class NeutralFace:
             model.pad_token_id = info.pad_token_id
         return bytes(
             pb.GetModelResponse(
-                model=model, capabilities=_capabilities(about, info), engine=_engine(about)
+                model=model, capabilities=_capabilities(state, info), engine=_engine(state)
             ).SerializeToString()
         )
 
-    def server_info(self, about: About) -> bytes:
-        return bytes(pb.GetModelResponse(engine=_engine(about)).SerializeToString())
+    def server_info(self, state: EngineState) -> bytes:
+        return bytes(pb.GetModelResponse(engine=_engine(state)).SerializeToString())
 
     def loads(self, load: RankLoad, moment: str) -> bytes:
         row = pb.RankLoad(
@@ -144,9 +157,8 @@ class NeutralFace:
         )
         return bytes(pb.GetLoadsResponse(ranks=[row]).SerializeToString())
 
-    def embed_request(self, message: bytes) -> tuple[str, TokenIds]:
-        got = read(pb.EmbedRequest, message)
-        return got.request_id, TokenIds(got.input_ids[:])
+    def embed_request(self, message: bytes) -> TokenIds:
+        return TokenIds(parse(pb.EmbedRequest, message).input_ids[:])
 
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
         return bytes(pb.EmbedResponse(values=values, prompt_tokens=tokens).SerializeToString())
@@ -155,14 +167,14 @@ class NeutralFace:
         return b""
 
     def tokenizer_known(self, message: bytes) -> str:
-        return str(read(pb.GetTokenizerRequest, message).known_sha256)
+        return str(parse(pb.GetTokenizerRequest, message).known_sha256)
 
     def tokenizer_chunk(self, data: bytes, digest: str, total: int, *, last: bool) -> bytes:
         return bytes(pb.TokenizerChunk(data=data, sha256=digest, total_bytes=total).SerializeToString())
 
     def kv_cursor(self, message: bytes) -> int | None:
-        cursor: int | None = _optional(read(pb.SubscribeKvEventsRequest, message), "after")
-        return cursor
+        got = parse(pb.SubscribeKvEventsRequest, message)
+        return got.after if got.HasField("after") else None
 
     def kv_batch(self, batch: Batch) -> bytes:
         message = pb.KvEventBatch(sequence=batch.sequence, timestamp=batch.moment)
@@ -170,30 +182,10 @@ class NeutralFace:
         return bytes(message.SerializeToString())
 
 
-def _optional(message: Any, name: str) -> Any:
-    return getattr(message, name) if message.HasField(name) else None
-
-
-def _sampling(got: Any) -> Sampling:
-    values = {
-        field: _optional(got, field)
-        for field in (
-            "max_tokens",
-            "min_tokens",
-            "temperature",
-            "top_p",
-            "top_k",
-            "min_p",
-            "frequency_penalty",
-            "presence_penalty",
-            "repetition_penalty",
-            "seed",
-            "logprobs",
-            "prompt_logprobs",
-        )
-    }
+def _sampling(got: pb.Sampling) -> Sampling:
+    given = {name: getattr(got, name) for name in _OPTIONAL_SAMPLING if got.HasField(name)}
     return Sampling(
-        **values,
+        **given,
         stop=tuple(got.stop),
         stop_token_ids=tuple(got.stop_token_ids),
         ignore_eos=got.ignore_eos,
@@ -204,7 +196,7 @@ def _sampling(got: Any) -> Sampling:
     )
 
 
-def _constraint(got: Any) -> Constraint | None:
+def _constraint(got: pb.Constraint) -> Constraint | None:
     kind = got.WhichOneof("kind")
     if kind is None:
         return None
@@ -213,16 +205,16 @@ def _constraint(got: Any) -> Constraint | None:
     return Constraint(kind, "" if kind == "json_object" else getattr(got, kind))
 
 
-def _capabilities(about: About, info: SimulatedModel) -> Any:
+def _capabilities(state: EngineState, info: SimulatedModel) -> pb.Capabilities:
     return pb.Capabilities(
         contract_revision=2,
         media=[KINDS.index(kind) for kind in sorted(info.media)],
-        max_n=about.max_n,
+        max_n=state.max_n,
         greedy_n=True,
-        max_logprobs=about.max_logprobs,
+        max_logprobs=state.max_logprobs,
         prompt_logprobs=True,
         stop_strings=True,
-        constraints=about.constraints,
+        constraints=state.constraints,
         loads=True,
         kv_events=True,
         kv_replay=True,
@@ -230,26 +222,26 @@ def _capabilities(about: About, info: SimulatedModel) -> Any:
     )
 
 
-def _engine(about: About) -> Any:
+def _engine(state: EngineState) -> pb.EngineInfo:
     return pb.EngineInfo(
         name="simulator",
         version="1",
-        instance_id=about.instance,
+        instance_id=state.instance,
         data_parallel_size=1,
-        block_size=about.block_size,
-        max_running=about.batch,
-        uptime_seconds=about.uptime,
+        block_size=state.block_size,
+        max_running=state.batch,
+        uptime_seconds=state.uptime,
     )
 
 
-def _logprob(row: EngineLogprob | None) -> Any:
+def _logprob(row: EngineLogprob | None) -> pb.TokenLogprob:
     if row is None:
         return pb.TokenLogprob()
     top = [pb.Alternative(token_id=token, logprob=value) for token, value in row.top]
     return pb.TokenLogprob(token_id=row.token_id, logprob=row.logprob, top=top)
 
 
-def _kv_event(change: CacheChange) -> Any:
+def _kv_event(change: CacheChange) -> pb.KvEvent:
     event = pb.KvEvent()
     if isinstance(change, BlockStored):
         stored = event.stored

@@ -1,8 +1,8 @@
-"""What the Chat Completions wire has a word for, and how the rest is refused.
+"""Which fields of a request are written to a Chat Completions server, and how all others are refused.
 
-Decides, for every record of `request.py`, which fields `body` and `messages` write, and of which an engine need not know. A
-field that is in neither table and is set to anything but its default is refused by its path, so that a field which the
-vocabulary gains later is refused, not dropped, until somebody writes it. Pure. Above: body, messages. Below: the vocabulary.
+Decides, for every record of `request.py`, which fields `body` and `messages` write, and which an engine need not know. A field
+in neither table that is set to anything but its default is refused by its path. So a field that the vocabulary gains later is
+refused until somebody writes it, and never dropped. Pure. Above: body, messages. Below: the vocabulary.
 """
 
 import attrs
@@ -32,9 +32,9 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["GATEWAYS_OWN", "WRITTEN", "ChatWords", "no_word", "refuse_unwritten"]
+__all__ = ["NOT_SENT", "WRITTEN", "ServerFields", "refuse_unwritten", "unsupported"]
 
-GATEWAYS_OWN: dict[type, frozenset[str]] = {
+NOT_SENT: dict[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
     | {"max_tool_calls", "session_key", "deadline_s", "size"},
     ReasoningSettings: frozenset({"visible"}),
@@ -50,9 +50,9 @@ GATEWAYS_OWN: dict[type, frozenset[str]] = {
     FunctionTool: frozenset({"cache"}),
     CustomTool: frozenset({"cache"}),
 }
-"""Fields that an engine need not be told of: what the gateway does itself (it loads and saves, it decides what the client is
-shown, and the answer is always read as a stream), ids of the client's own items, what is said a second time (the name and value
-of a result), and marks for caches, which never change what the model sees; they are written where the wire has a place."""
+"""Fields that an engine need not know: those that the gateway acts on itself (history, what the client is shown, streaming),
+ids of the client's items, repetitions (the name and value of a tool's result), and marks for caches, which never change what
+the model sees and are written where the wire has a place."""
 
 WRITTEN: dict[type, frozenset[str]] = {
     GenerationRequest: frozenset({"model", "messages", "prompt", "tools", "tool_choice", "response_format", "sampling"})
@@ -80,26 +80,27 @@ WRITTEN: dict[type, frozenset[str]] = {
     ToolCall: frozenset({"id", "name", "arguments", "custom"}),
     ToolResult: frozenset({"call_id", "content"}),
 }
-"""Which fields of each record are written. A test holds both tables to the records."""
+"""The fields of each record that are written. A test compares both tables with the records."""
 
 
-def no_word(param: str) -> UnsupportedParameter:
-    """The refusal of what the wire cannot say; `param` is its path in a `GenerationRequest`."""
+def unsupported(param: str) -> UnsupportedParameter:
+    """The error for a field that the API cannot carry; `param` is its path in a `GenerationRequest`."""
     return UnsupportedParameter(
         f"'{param}' cannot be honoured by this model's engine: its API has no way to say it.", param=param
     )
 
 
 def refuse_unwritten(record: object, path: str) -> None:
-    """Refuse a record in which a field that nobody writes is set. `path` is the record's own, "" for the request."""
+    """Raise UnsupportedParameter where `record` sets a field that is in neither table. `path` is the record's, "" for the
+    request."""
     for name, default in _UNWRITTEN[type(record)]:
         if getattr(record, name) != default:
-            raise no_word(f"{path}.{name}" if path else name)
+            raise unsupported(f"{path}.{name}" if path else name)
 
 
 def _unwritten(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
     """The fields of `kind` that are in neither table, each with its default."""
-    known = WRITTEN[kind] | GATEWAYS_OWN.get(kind, frozenset())
+    known = WRITTEN[kind] | NOT_SENT.get(kind, frozenset())
     return tuple((field.name, _default(field)) for field in fields(kind) if field.name not in known)
 
 
@@ -111,13 +112,14 @@ _UNWRITTEN = {kind: _unwritten(kind) for kind in WRITTEN}
 
 
 @attrs.frozen
-class ChatWords:
-    """Which words the server at hand takes: `extras` says whether it knows those that engines (vLLM, SGLang, our own
-    gateway) add to OpenAI's API reference. A server that does not may ignore them in silence, so they are refused here."""
+class ServerFields:
+    """The fields that a server takes. `extras`: also those that engines (vLLM, SGLang, our own gateway) add to OpenAI's API.
+    A server without them may ignore them silently, so they are refused here."""
 
     extras: bool = True
 
     def needs_extras(self, param: str) -> None:
-        """To be called before a word that is not in OpenAI's reference is written for the field at `param`."""
+        """Raise UnsupportedParameter where the server takes OpenAI's fields only. Called before any other is written for
+        `param`."""
         if not self.extras:
-            raise no_word(param)
+            raise unsupported(param)

@@ -1,16 +1,12 @@
-"""The embedded engine's side of a wire: requests read into our records, answers written as the dialect's messages.
+"""The vLLM dialect as an engine speaks it: requests are read into our records, answers written as the dialect's messages.
 
-Decides how each message is put; pure. Above: simulator.server, which serves all faces on one port. This is the
-mirror of engines.vllm and shares only the vendor's messages with it, so that a fault of one shows at the other; the mirror of
-engines.neutral is simulator.neutral_face.
+Decides how each message is put; pure. Above: simulator.server. The other side of engines.vllm: the two share the vendor's
+messages and no code, so that a fault of one shows at the other.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
 
-import attrs
-from google.protobuf.message import DecodeError
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
@@ -21,114 +17,19 @@ from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.media import ReadShared, read_media
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
 from smg_core.simulator.refusal import Refused
+from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse
 from smg_core.tokens import TokenIds
 
-__all__ = ["About", "Face", "Piece", "VllmFace", "read"]
+__all__ = ["VllmServerCodec"]
 
 
-@attrs.frozen
-class Piece:
-    """Part of an answer. Counts are of the whole choice so far; the first piece of a choice carries the prompt's logprobs."""
+class VllmServerCodec:
+    """`ServerCodec` with the habits of one of vLLM's two servicers.
 
-    index: int
-    ids: Sequence[int]
-    prompt_tokens: int
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    logprobs: Sequence[EngineLogprob] = ()
-    prompt_logprobs: Sequence[EngineLogprob | None] = ()
-
-
-@attrs.frozen
-class About:
-    """What the engine says of itself. `instance` is new whenever the process is; `memory` names the shared memory it sees."""
-
-    active: int
-    uptime: float
-    block_size: int
-    batch: int
-    instance: str
-    max_n: int
-    max_logprobs: int
-    constraints: tuple[str, ...]
-    memory: str = ""
-    normalizes: bool = False
-    encoder_dtype: str = ""
-
-
-class Face(Protocol):
-    """One dialect as a server speaks it. `encode` makes ids of a prompt that came as text."""
-
-    service: str
-    methods: Mapping[str, str]
-    """What the dialect calls each operation: generate, abort, health, model_info, server_info, loads, embed, flush,
-    tokenizer, kv_events. One that it has not is not listed."""
-    unique_ids: bool
-    """Whether a second request with the id of one in flight is refused."""
-    replays: bool
-    """Whether KV events are sent again from a cursor."""
-    repeats_all: bool
-    """Whether the closing message of a streamed choice holds all its tokens again, rather than those of the last chunk."""
-
-    def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest: ...
-
-    def chunk(self, piece: Piece) -> bytes:
-        """New tokens; b"" where the dialect has nothing to say."""
-        ...
-
-    def complete(
-        self, piece: Piece, *, finish: str, matched: str | int | None, streamed: bool, kv_transfer: str | None
-    ) -> list[bytes]:
-        """The closing messages of a choice. `piece` is its last chunk when it was streamed, else all of it."""
-        ...
-
-    def failure(self, code: str, message: str) -> bytes | None:
-        """An error in band; None where only the gRPC status can tell."""
-        ...
-
-    def aborted(self, message: bytes) -> list[str]: ...
-
-    def abort_answer(self, known: int) -> bytes: ...
-
-    def health(self, healthy: bool) -> bytes: ...
-
-    def model_info(self, info: SimulatedModel, about: About) -> bytes: ...
-
-    def server_info(self, about: About) -> bytes: ...
-
-    def loads(self, load: RankLoad, moment: str) -> bytes: ...
-
-    def embed_request(self, message: bytes) -> tuple[str, TokenIds]: ...
-
-    def embed_answer(self, values: Sequence[float], tokens: int) -> bytes: ...
-
-    def tokenizer_known(self, message: bytes) -> str:
-        """The digest of the archive that the client has already, or ""."""
-        ...
-
-    def tokenizer_chunk(self, data: bytes, digest: str, total: int, *, last: bool) -> bytes: ...
-
-    def flush_answer(self) -> bytes: ...
-
-    def kv_cursor(self, message: bytes) -> int | None:
-        """The number of the last batch the subscriber has; None: from now on."""
-        ...
-
-    def kv_batch(self, batch: Batch) -> bytes: ...
-
-
-def read(kind: Any, message: bytes) -> Any:
-    """`message` as a protobuf message of class `kind`; Refused when it is none."""
-    try:
-        return kind.FromString(message)
-    except DecodeError as error:
-        raise Refused("the message cannot be read") from error
-
-
-class VllmFace:
-    """As vLLM's servicers speak it. The Python one counts each chunk by itself, repeats the last chunk at the end, lets two
-    requests of one id run and replays no events; the Rust one (`rust`) counts on, repeats everything, and does the opposite.
-    `shared` reads what lies in shared memory."""
+    Python: a chunk counts its own tokens, the closing message repeats the last chunk, two requests in flight may have one id,
+    KV events are not replayed. Rust (`rust`): a chunk counts all tokens so far, the closing message repeats all of them, ids in
+    flight are unique, KV events are replayed. `shared` reads tensors from shared memory; None refuses them.
+    """
 
     service = "vllm.grpc.engine.VllmEngine"
     methods: Mapping[str, str] = {
@@ -149,7 +50,7 @@ class VllmFace:
         self.unique_ids = self.replays = self.repeats_all = rust
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        got = read(pb.GenerateRequest, message)
+        got = parse(pb.GenerateRequest, message)
         if self.repeats_all and got.WhichOneof("input") == "text":
             raise Refused("text input is not supported; send token ids")
         ids = encode(got.text) if got.WhichOneof("input") == "text" else got.tokenized.input_ids[:]
@@ -167,7 +68,7 @@ class VllmFace:
             multimodal=read_media(got, **self._shared) or None,
         )
 
-    def chunk(self, piece: Piece) -> bytes:
+    def chunk(self, piece: ChoiceSlice) -> bytes:
         if self.repeats_all and not piece.ids:
             return b""
         chunk = pb.GenerateStreamChunk(
@@ -184,7 +85,7 @@ class VllmFace:
         return bytes(pb.GenerateResponse(chunk=chunk).SerializeToString())
 
     def complete(
-        self, piece: Piece, *, finish: str, matched: str | int | None, streamed: bool, kv_transfer: str | None
+        self, piece: ChoiceSlice, *, finish: str, matched: str | int | None, streamed: bool, kv_transfer: str | None
     ) -> list[bytes]:
         complete = pb.GenerateComplete(
             output_ids=piece.ids,
@@ -210,7 +111,7 @@ class VllmFace:
         return None
 
     def aborted(self, message: bytes) -> list[str]:
-        return list(read(pb.AbortRequest, message).request_ids)
+        return list(parse(pb.AbortRequest, message).request_ids)
 
     def abort_answer(self, known: int) -> bytes:
         return b""
@@ -219,7 +120,7 @@ class VllmFace:
         message = "Health" if healthy else "Engine is not healthy"
         return bytes(pb.HealthCheckResponse(healthy=healthy, message=message).SerializeToString())
 
-    def model_info(self, info: SimulatedModel, about: About) -> bytes:
+    def model_info(self, info: SimulatedModel, state: EngineState) -> bytes:
         message = pb.GetModelInfoResponse(
             model_path=info.tokenizer_path,
             is_generation=info.is_generation,
@@ -237,17 +138,17 @@ class VllmFace:
         )
         return bytes(message.SerializeToString())
 
-    def server_info(self, about: About) -> bytes:
+    def server_info(self, state: EngineState) -> bytes:
         message = pb.GetServerInfoResponse(
-            active_requests=about.active,
-            uptime_seconds=about.uptime,
+            active_requests=state.active,
+            uptime_seconds=state.uptime,
             server_type="vllm-grpc",
-            shm_namespace_id=about.memory,
-            mm_device_do_normalize=about.normalizes,
-            multimodal_encoder_dtype=about.encoder_dtype,
+            shm_namespace_id=state.memory,
+            mm_device_do_normalize=state.normalizes,
+            multimodal_encoder_dtype=state.encoder_dtype,
             data_parallel_size=1,
-            block_size=about.block_size,
-            max_num_seqs=about.batch,
+            block_size=state.block_size,
+            max_num_seqs=state.batch,
             kv_cache_dtype="auto",
             model_dtype="torch.bfloat16",
             constrained_decoding_start="first_token",
@@ -271,9 +172,8 @@ class VllmFace:
         message = pb.GetLoadsResponse(timestamp=moment, version="simulator", dp_rank_count=1, loads=[row])
         return bytes(message.SerializeToString())
 
-    def embed_request(self, message: bytes) -> tuple[str, TokenIds]:
-        got = read(pb.EmbedRequest, message)
-        return got.request_id, TokenIds(got.tokenized.input_ids[:])
+    def embed_request(self, message: bytes) -> TokenIds:
+        return TokenIds(parse(pb.EmbedRequest, message).tokenized.input_ids[:])
 
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
         message = pb.EmbedResponse(embedding=values, prompt_tokens=tokens, embedding_dim=len(values))
@@ -289,7 +189,7 @@ class VllmFace:
         return bytes(common.FlushCacheResponse(success=True, message="the prefix cache is empty").SerializeToString())
 
     def kv_cursor(self, message: bytes) -> int | None:
-        return read(common.SubscribeKvEventsRequest, message).start_sequence_number or None
+        return parse(common.SubscribeKvEventsRequest, message).start_sequence_number or None
 
     def kv_batch(self, batch: Batch) -> bytes:
         events = [_kv_event(batch.first_event + at, change) for at, change in enumerate(batch.changes)]
@@ -297,8 +197,8 @@ class VllmFace:
         return bytes(message.SerializeToString())
 
 
-def _sampling(params: Any) -> Sampling:
-    """0 is "not set" wherever the wire has no presence."""
+def _sampling(params: pb.SamplingParams) -> Sampling:
+    """Fields without presence on the wire: 0 means "not set"."""
     return Sampling(
         max_tokens=params.max_tokens if params.HasField("max_tokens") else None,
         min_tokens=params.min_tokens or None,
@@ -322,7 +222,7 @@ def _sampling(params: Any) -> Sampling:
     )
 
 
-def _constraint(params: Any) -> Constraint | None:
+def _constraint(params: pb.SamplingParams) -> Constraint | None:
     kind = params.WhichOneof("constraint")
     if kind is None:
         return None
@@ -331,7 +231,7 @@ def _constraint(params: Any) -> Constraint | None:
     return Constraint(kind, "" if kind == "json_object" else getattr(params, kind))
 
 
-def _write_logprobs(out: Any, rows: Sequence[EngineLogprob]) -> None:
+def _write_logprobs(out: pb.OutputLogProbs, rows: Sequence[EngineLogprob]) -> None:
     out.token_ids.extend([row.token_id for row in rows])
     out.token_logprobs.extend([row.logprob for row in rows])
     for row in rows:
@@ -339,7 +239,7 @@ def _write_logprobs(out: Any, rows: Sequence[EngineLogprob]) -> None:
             out.top_logprobs.add(values=[value for _, value in row.top], token_ids=[token for token, _ in row.top])
 
 
-def _write_prompt_logprobs(out: Any, rows: Sequence[EngineLogprob | None]) -> None:
+def _write_prompt_logprobs(out: pb.InputLogProbs, rows: Sequence[EngineLogprob | None]) -> None:
     for row in rows:
         if row is None:
             out.token_logprobs.add()
@@ -351,7 +251,7 @@ def _write_prompt_logprobs(out: Any, rows: Sequence[EngineLogprob | None]) -> No
             out.top_logprobs.add(values=[value for _, value in row.top], token_ids=[token for token, _ in row.top])
 
 
-def _kv_event(event_id: int, change: CacheChange) -> Any:
+def _kv_event(event_id: int, change: CacheChange) -> common.KvCacheEvent:
     event = common.KvCacheEvent(event_id=event_id)
     if isinstance(change, BlockStored):
         stored = event.stored
