@@ -187,7 +187,11 @@ class Reader:
             return
         if not outputs:
             return
-        if len(batch) <= SLICE and max([len(output.ids) for output in outputs]) <= _UNSLICED:
+        if len(outputs) == 1:  # nearly every push of a stream
+            small = len(outputs[0].ids) <= _UNSLICED
+        else:
+            small = len(batch) <= SLICE and max([len(output.ids) for output in outputs]) <= _UNSLICED
+        if small:
             self._sink.outputs(outputs)
         else:
             self._slices = slices(outputs)
