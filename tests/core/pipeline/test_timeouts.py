@@ -16,7 +16,7 @@ from smg_core.engines.base import EngineFacts
 from smg_core.engines.client import EngineClient
 from smg_core.engines.dialects import dialect
 from smg_core.engines.grpc_transport import GrpcioTransport
-from smg_core.engines.h2.transport import Answer, H2Transport
+from smg_core.engines.h2.transport import H2Transport, UnaryReceiver
 from smg_core.engines.openai.engine import OpenAiEngine
 from smg_core.errors import ClientGone, DeadlineExceeded, Draining, EngineStalled, SmgError, WorkerGone
 from smg_core.pipeline.driver import Driver, Run
@@ -305,7 +305,7 @@ async def test_one_that_waits_shorter_for_a_connection_takes_it_from_nobody() ->
         patient = asyncio.ensure_future(transport.unary("/a/b", b""))
         await asyncio.sleep(0)
         with pytest.raises(WorkerGone):
-            await transport.start("/a/b", b"", Answer(), connect_timeout=0.01)
+            await transport.start("/a/b", b"", UnaryReceiver(), connect_timeout=0.01)
         assert not patient.done()
         await transport.close()
         with pytest.raises(WorkerGone, match="closed"):
