@@ -98,6 +98,10 @@ class Driver:
         self._clock = clock or SystemClock()
         self._call_later = call_later
 
+    def learn(self, performers: Mapping[type[Step[Any]], Performer]) -> None:
+        """Take in the performers of further kinds of steps."""
+        self._performers.update(performers)
+
     async def drive(self, flow: Flow[T], run: Run) -> T:
         """Run `flow` to its end and return what it returns; raise what it raises. What waits for the client is written before
         each step, unless the flow was interrupted: then nobody may be there to read it, and the step must not depend on that."""

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 
@@ -18,7 +19,10 @@ from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Policies
 from smg_core.workers.registry import Registry
 
-__all__ = ["Performers", "performers"]
+__all__ = ["Performers", "Rows", "performers"]
+
+Rows = Mapping[type[Step[Any]], Performer]
+"""Kind of step to performer."""
 
 
 @attrs.frozen(eq=False)
@@ -42,9 +46,9 @@ class Performers:
             Wait: wait,
         }
 
-    def driver(self) -> Driver:
-        """A driver with these performers, which has the time as they do."""
-        return Driver(self.rows(), clock=self.clock, call_later=self.call_later)
+    def driver(self, further: Rows) -> Driver:
+        """A driver with these performers and `further` ones, which has the time as they do."""
+        return Driver({**self.rows(), **further}, clock=self.clock, call_later=self.call_later)
 
 
 def performers(

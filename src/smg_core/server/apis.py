@@ -9,22 +9,30 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from smg_core.pipeline.flow import Terms, respond
+from smg_core.pipeline.steps import Flow
 from smg_core.protocols.base import Decoded, ErrorEncoder, Incoming, StreamEncoder, WholeEncoder
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
 from smg_core.protocols.errors import openai_error
 
-__all__ = ["CHAT", "Api"]
+__all__ = ["CHAT", "Api", "one_turn"]
 
 D = TypeVar("D", bound=Decoded)
 
 
+def one_turn(decoded: Decoded, terms: Terms) -> Flow[None]:
+    """The flow of an API whose answers are one turn of the model and nothing else."""
+    return respond(decoded.generation, terms)
+
+
 @attrs.frozen
 class Api(Generic[D]):
-    """One public API: a name for logs, the prefix of its ids, and its four conversions.
+    """One public API: a name for logs, the prefix of its ids, its four conversions, and the flow of its answers.
 
     `decode` makes a request of the API's own type `D`; `stream` and `whole` make the encoder of one answer to it, given the
-    time of the answer in seconds since the epoch.
+    time of the answer in seconds since the epoch. `flow` is what is done for a request, from its history to the end of its
+    answer; the performers of steps that only this API's flow asks for are given to `Runtime.perform`.
     """
 
     name: str
@@ -33,6 +41,7 @@ class Api(Generic[D]):
     stream: Callable[[D, int], StreamEncoder]
     whole: Callable[[D, int], WholeEncoder]
     error: ErrorEncoder
+    flow: Callable[[D, Terms], Flow[None]] = one_turn
 
 
 CHAT: Api[ChatRequest] = Api(

@@ -13,7 +13,7 @@ from smg_core.hooks import FormatBroken, RequestFinished, RequestStarted, fan_ou
 from smg_core.observability.failures import FailureLog
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Run
-from smg_core.pipeline.flow import Terms, respond
+from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
@@ -102,7 +102,7 @@ class Inference(Generic[D]):
         terms = Terms(run.answer, gateway.config.routing, gateway.rng, run.trace)
         try:
             try:
-                await gateway.driver.drive(respond(decoded.generation, terms), run)
+                await gateway.driver.drive(self._api.flow(decoded, terms), run)
             except SmgError as error:
                 if not exchange.gone and not await run.answer.fail(error):
                     exchange.unwatch()

@@ -17,7 +17,7 @@ from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
-from smg_core.pipeline.performers import performers
+from smg_core.pipeline.performers import Rows, performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
@@ -95,6 +95,7 @@ class Runtime:
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
         self._reaching = Reaching(self.config)
+        self._further: Rows = {}
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
 
@@ -154,7 +155,7 @@ class Runtime:
             on_outcome=self._on_outcome,
             call_later=self._call_later,
         )
-        self.driver = self.performers.driver()
+        self.driver = self.performers.driver(self._further)
         for spec in await self._first_workers(self._stack, scratch.path):
             self.add_worker(spec)
 
@@ -211,6 +212,12 @@ class Runtime:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.stop()
+
+    def perform(self, rows: Rows) -> None:
+        """Have steps of further kinds performed: those that an API's own flow asks for."""
+        self._further = {**self._further, **rows}
+        if self.started:
+            self.driver.learn(rows)
 
     @property
     def ready_now(self) -> bool:

@@ -121,6 +121,22 @@ async def test_a_step_of_ones_own_is_performed_by_what_was_given_for_it() -> Non
     assert here.saved == ["kept"]
 
 
+async def test_a_driver_learns_to_perform_further_kinds_of_steps() -> None:
+    here, saved = desk(), []
+
+    async def save(step: Save, run: Run) -> str:
+        saved.append(step.what)
+        return "kept"
+
+    here.driver.learn({Save: save})
+
+    def flow() -> Flow[str]:
+        return (yield from ask(Save("this")))
+
+    assert await here.start(flow()) == "kept"
+    assert saved == ["this"]
+
+
 def saves_when_left(closed: list[str]) -> Flow[str]:
     try:
         yield from ask(Block())
