@@ -24,7 +24,7 @@ LEVELS: dict[str, int] = {
     **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens", "cards", "json_types"), 0),
     "settings": 0,  # what a setting is, so that every room has its own
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal"), 0),
-    **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "storage", "auth", "limits", "observability"), 1),
+    **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "history", "auth", "limits", "observability"), 1),
     **dict.fromkeys(("routing", "discovery", "wasm"), 2),
     **dict.fromkeys(("pipeline", "mesh", "middleware", "simulator"), 3),
     "config": 4,
@@ -53,6 +53,7 @@ EDGES: dict[str, frozenset[str]] = {
     "tokenizer.loader": frozenset(),
     "tokenizer.prover": frozenset(),
     "workers.monitor": frozenset(),
+    "history.memory": frozenset(),
     "observability.logs": frozenset({"server.serve"}),
     "pipeline.answer": frozenset({"server.inference"}),
     "pipeline.driver": frozenset({"server.inference"}),

@@ -15,7 +15,7 @@ AT_LANDING = 132
 
 PROMISED: dict[str, str] = {
     "responses": """
-        SmgError.responses_code SmgError.in_stream_code SealBroken.reason
+        StoreFailed.reason SmgError.responses_code SmgError.in_stream_code SealBroken.reason
         ToolCallStart.namespace ToolCallStart.kind Finished.cut Usage.cache_write_tokens
         Annotation.kind ToolCallEnd.repaired Annotation.end Annotation.source Annotation.title
         Text.cache Image.cache Audio.cache File.cache Reasoning.cache Refusal.cache
@@ -71,7 +71,10 @@ BY_HAND: dict[str, str] = {
 connected but the eye."""
 
 UNUSED: dict[str, str] = {
-    "responses": "errors.Conflict protocols.error_texts.in_stream_text sse.write_event",
+    "responses": """
+        protocols.error_texts.in_stream_text sse.write_event
+        history.base.NotKept history.base.Store history.base.Upkeep history.memory.MemoryStore
+    """,
     "auth": "errors.AuthenticationFailed errors.QuotaExceeded",
     "embeddings": "request.PoolRequest",
     "users": """

@@ -32,6 +32,7 @@
     |   +-- EngineTimeout      504  no answer within the deadline
     |       +-- EngineStalled       no output for too long: another worker may do it
     +-- DeadlineExceeded       504  the time of the whole request is up; no worker is at fault
+    +-- StoreFailed            503  the store of the history is unreachable, full or fails
     +-- Overloaded             503  the gateway itself is full, draining, or has no worker
         +-- NoWorker                no healthy worker for the model
         +-- Draining                this replica is shutting down
@@ -74,6 +75,7 @@ __all__ = [
     "RequestTimeout",
     "SealBroken",
     "SmgError",
+    "StoreFailed",
     "TemplateFailed",
     "UnsupportedMedia",
     "UnsupportedParameter",
@@ -418,6 +420,21 @@ class DeadlineExceeded(SmgError):
     anthropic_type = "timeout_error"
     gemini_status = "DEADLINE_EXCEEDED"
     should_retry = False
+
+
+class StoreFailed(SmgError):
+    """The store of the history cannot be reached ("unreachable"), has no room ("full") or fails ("failed"). The request is not at
+    fault: an answer that is ready is given nevertheless, and the failure reported."""
+
+    status = 503
+    openai_code = "store_unavailable"
+    gemini_status = "UNAVAILABLE"
+
+    def __init__(
+        self, reason: Literal["unreachable", "full", "failed"], detail: str, *, retry_after: float | None = None
+    ) -> None:
+        super().__init__("The stored history is not available at the moment.", detail=detail, retry_after=retry_after)
+        self.reason = reason
 
 
 class Overloaded(SmgError):

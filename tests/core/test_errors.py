@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from smg_core import errors
-from smg_core.errors import EngineRejected, ModelNotFound, PromptTooLong, SealBroken, SmgError, WorkerGone
+from smg_core.errors import EngineRejected, ModelNotFound, PromptTooLong, SealBroken, SmgError, StoreFailed, WorkerGone
 
 CLASSES = [
     kind
@@ -49,7 +49,12 @@ IN_STREAM_CODES = {
 
 
 def make(kind):
-    special = {PromptTooLong: (10, 5, 12), ModelNotFound: ("m",), SealBroken: ("tampered",)}
+    special = {
+        PromptTooLong: (10, 5, 12),
+        ModelNotFound: ("m",),
+        SealBroken: ("tampered",),
+        StoreFailed: ("full", "disk"),
+    }
     return kind(*special.get(kind, ("What happened.",)))
 
 

@@ -1,0 +1,577 @@
+"""The history of all tenants in dictionaries, bounded by bytes.
+
+Decides what every operation does; `memory` is the store around it. All methods take `now`, in seconds since the Unix epoch. When
+the bound is passed, what was written longest ago goes first; what is pending stays. Above: `memory`. Below: `base`.
+"""
+
+import bisect
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, TypeVar
+
+import attrs
+
+from smg_core.errors import StoreFailed
+from smg_core.history.base import (
+    AppendEvents,
+    AppendItems,
+    Chain,
+    ChainBroken,
+    ChainLink,
+    DeleteConversation,
+    DeleteEvents,
+    DeleteItem,
+    DeleteRecord,
+    DeleteResponse,
+    Exported,
+    ItemExists,
+    Lease,
+    LeaseLost,
+    NoConversation,
+    Operation,
+    Owned,
+    Page,
+    PutConversation,
+    PutRecord,
+    PutResponse,
+    StaleVersion,
+    StoredConversation,
+    StoredEvent,
+    StoredItem,
+    StoredRecord,
+    StoredResponse,
+)
+
+__all__ = ["MemoryTables"]
+
+V = TypeVar("V")
+T = TypeVar("T", int, tuple[float, str])
+Table = Literal["response", "conversation", "events", "record"]
+Root = tuple[Table, str, str, str]
+"""What lives and dies as one: table, tenant, kind ("" but for records), id."""
+Undo = list[Callable[[], object]]
+
+_ENTRY_BYTES = 1024  # what an object costs beside its texts, about
+
+
+@attrs.define
+class _Conversation:
+    """A conversation's items by position, and the position of each id."""
+
+    head: StoredConversation
+    items: dict[int, StoredItem] = attrs.field(factory=dict)
+    positions: dict[str, int] = attrs.field(factory=dict)
+    order: list[int] = attrs.field(factory=list)  # of the positions that are there, ascending
+    next: int = 0
+
+
+@attrs.define
+class _Events:
+    """A response's events by number."""
+
+    expires_at: float | None
+    data: dict[int, bytes] = attrs.field(factory=dict)
+    order: list[int] = attrs.field(factory=list)
+
+
+class MemoryTables:
+    """`most_bytes` bounds all objects together, `most_links` and `most_link_bytes` a chain."""
+
+    def __init__(self, most_bytes: int, most_links: int, most_link_bytes: int) -> None:
+        self._most_bytes, self._most_links, self._most_link_bytes = most_bytes, most_links, most_link_bytes
+        self._responses: dict[tuple[str, str], StoredResponse] = {}
+        self._holders: dict[tuple[str, str], dict[str, None]] = {}  # ids of responses by tenant and item
+        self._conversations: dict[tuple[str, str], _Conversation] = {}
+        self._events: dict[tuple[str, str], _Events] = {}
+        self._records: dict[tuple[str, str, str], StoredRecord] = {}
+        self._by_time: dict[tuple[str, str], list[tuple[float, str]]] = {}  # of records, by tenant and kind
+        self._leases: dict[tuple[str, str, str], Lease] = {}
+        self._sizes: dict[Root, int] = {}  # in the order of their last write
+        self._bytes = 0
+        self._due: list[tuple[float, Root]] = []  # a heap; entries may be out of date
+
+    # ------------------------------------------------------------------------------------------------------------ writing
+
+    def write(self, tenant: str, operations: Sequence[Operation], lease: Lease | None, now: float) -> None:
+        """Do all of the operations or none."""
+        if lease is not None and not self._held(tenant, lease, now):
+            raise LeaseLost(lease.id)
+        undo: Undo = []
+        written: dict[Root, None] = {}
+        try:
+            for operation in operations:
+                self._write(tenant, operation, now, undo, written)
+            self._make_room(written)
+        except BaseException:
+            for step in reversed(undo):
+                step()
+            raise
+        for root in written:
+            self._watch(root)
+
+    def _write(self, tenant: str, operation: Operation, now: float, undo: Undo, written: dict[Root, None]) -> None:
+        match operation:
+            case PutResponse(response, if_version):
+                earlier = self.response(tenant, response.id, now)
+                version = _next_version(response.id, earlier.version if earlier else 0, if_version)
+                self._put_response(tenant, attrs.evolve(response, version=version), undo)
+                written[("response", tenant, "", response.id)] = None
+            case PutConversation(head, if_version):
+                found = self._conversation(tenant, head.id, now)
+                version = _next_version(head.id, found.head.version if found else 0, if_version)
+                self._put_conversation(tenant, attrs.evolve(head, version=version), found, undo)
+                written[("conversation", tenant, "", head.id)] = None
+            case PutRecord(record, if_version):
+                kept = self.record(tenant, record.kind, record.id, now)
+                version = _next_version(record.id, kept.version if kept else 0, if_version)
+                self._put_record(tenant, attrs.evolve(record, version=version), undo)
+                written[("record", tenant, record.kind, record.id)] = None
+            case AppendItems(conversation_id, items, if_version):
+                self._append_items(tenant, conversation_id, items, if_version, now, undo)
+                written[("conversation", tenant, "", conversation_id)] = None
+            case AppendEvents(response_id, events, expires_at):
+                self._append_events(tenant, response_id, events, expires_at, undo)
+                written[("events", tenant, "", response_id)] = None
+            case DeleteItem(conversation_id, id):
+                self._delete_item(tenant, conversation_id, id, undo)
+            case DeleteRecord(kind, id, if_version):
+                kept = self.record(tenant, kind, id, now)
+                _next_version(id, kept.version if kept else 0, if_version)
+                self._drop(("record", tenant, kind, id), undo)
+            case DeleteResponse(id):
+                self._drop(("response", tenant, "", id), undo)
+                self._drop(("events", tenant, "", id), undo)
+            case DeleteEvents(id):
+                self._drop(("events", tenant, "", id), undo)
+            case DeleteConversation(id):
+                self._drop(("conversation", tenant, "", id), undo)
+
+    def _put_response(self, tenant: str, response: StoredResponse, undo: Undo) -> None:
+        root: Root = ("response", tenant, "", response.id)
+        self._drop(root, undo)
+        key = tenant, response.id
+        self._responses[key] = response
+        for item in response.item_ids:
+            self._holders.setdefault((tenant, item), {})[response.id] = None
+        self._resize(root, len(response.body) + len(response.input) + len(response.output))
+        undo.append(lambda: self._forget(root))
+
+    def _put_conversation(self, tenant: str, head: StoredConversation, found: _Conversation | None, undo: Undo) -> None:
+        root: Root = ("conversation", tenant, "", head.id)
+        if found is None:
+            self._drop(root, undo)  # one that has expired
+            self._conversations[tenant, head.id] = _Conversation(head)
+            self._resize(root, len(head.metadata))
+            undo.append(lambda: self._forget(root))
+            return
+        earlier, size = found.head, self._sizes[root]
+        found.head = head
+        self._resize(root, size - _ENTRY_BYTES + len(head.metadata) - len(earlier.metadata))
+
+        def restore() -> None:
+            found.head = earlier
+            self._resize(root, size - _ENTRY_BYTES)
+
+        undo.append(restore)
+
+    def _append_items(
+        self, tenant: str, id: str, items: tuple[StoredItem, ...], if_version: int | None, now: float, undo: Undo
+    ) -> None:
+        found = self._conversation(tenant, id, now)
+        if found is None:
+            raise NoConversation(id)
+        root: Root = ("conversation", tenant, "", id)
+        earlier, size, start = found.head, self._sizes[root], found.next
+        version = _next_version(id, earlier.version, if_version)
+
+        def restore() -> None:
+            found.head = earlier
+            for position in range(start, found.next):
+                found.positions.pop(found.items.pop(position).id)
+            del found.order[bisect.bisect_left(found.order, start) :]
+            found.next = start
+            self._resize(root, size - _ENTRY_BYTES)
+
+        undo.append(restore)
+        for item in items:
+            if item.id in found.positions:
+                raise ItemExists(item.id)
+            found.items[found.next] = item
+            found.positions[item.id] = found.next
+            found.order.append(found.next)
+            found.next += 1
+        found.head = attrs.evolve(earlier, version=version)
+        self._resize(root, size - _ENTRY_BYTES + sum(len(item.body) + _ENTRY_BYTES for item in items))
+
+    def _delete_item(self, tenant: str, conversation_id: str, id: str, undo: Undo) -> None:
+        found = self._conversations.get((tenant, conversation_id))
+        if found is None or id not in found.positions:
+            return
+        root: Root = ("conversation", tenant, "", conversation_id)
+        earlier, size, position = found.head, self._sizes[root], found.positions.pop(id)
+        item = found.items.pop(position)
+        found.order.remove(position)
+        found.head = attrs.evolve(earlier, version=earlier.version + 1)
+        self._resize(root, size - 2 * _ENTRY_BYTES - len(item.body))
+
+        def restore() -> None:
+            found.head, found.items[position], found.positions[id] = earlier, item, position
+            bisect.insort(found.order, position)
+            self._resize(root, size - _ENTRY_BYTES)
+
+        undo.append(restore)
+
+    def _append_events(
+        self, tenant: str, id: str, events: tuple[StoredEvent, ...], expires_at: float | None, undo: Undo
+    ) -> None:
+        root: Root = ("events", tenant, "", id)
+        if (tenant, id) not in self._events:
+            self._events[tenant, id] = _Events(expires_at)
+            self._resize(root, 0)
+            undo.append(lambda: self._forget(root))
+        log, size = self._events[tenant, id], self._sizes[root]
+        earlier = log.expires_at
+        added: list[int] = []
+
+        def restore() -> None:
+            log.expires_at = earlier
+            for number in added:
+                del log.data[number]
+            log.order = sorted(log.data)
+            self._resize(root, size - _ENTRY_BYTES)
+
+        undo.append(restore)
+        for event in events:
+            if event.number in log.data:
+                raise StaleVersion(id)
+            log.data[event.number] = event.data
+            added.append(event.number)
+            bisect.insort(log.order, event.number)
+        log.expires_at = expires_at
+        self._resize(root, size - _ENTRY_BYTES + sum(len(event.data) + _ENTRY_BYTES for event in events))
+
+    def _put_record(self, tenant: str, record: StoredRecord, undo: Undo) -> None:
+        root: Root = ("record", tenant, record.kind, record.id)
+        self._drop(root, undo)
+        self._records[tenant, record.kind, record.id] = record
+        bisect.insort(self._by_time.setdefault((tenant, record.kind), []), (record.created_at, record.id))
+        self._resize(root, len(record.body))
+        undo.append(lambda: self._forget(root))
+
+    # ------------------------------------------------------------------------------------------------- forgetting, bounds
+
+    def _drop(self, root: Root, undo: Undo) -> None:
+        """Forget a thing so that it can be brought back."""
+        if root not in self._sizes:
+            return
+        table, tenant, kind, id = root
+        size = self._sizes[root] - _ENTRY_BYTES
+        back: Callable[[], object]
+        match table:
+            case "response":
+                response = self._responses[tenant, id]
+                back = lambda: self._put_response(tenant, response, [])  # noqa: E731
+            case "record":
+                record = self._records[tenant, kind, id]
+                back = lambda: self._put_record(tenant, record, [])  # noqa: E731
+            case "conversation":
+                found = self._conversations[tenant, id]
+                back = lambda: self._bring_back(root, size, self._conversations, found)  # noqa: E731
+            case "events":
+                log = self._events[tenant, id]
+                back = lambda: self._bring_back(root, size, self._events, log)  # noqa: E731
+        self._forget(root)
+        undo.append(back)
+
+    def _bring_back(self, root: Root, size: int, table: dict[tuple[str, str], V], value: V) -> None:
+        table[root[1], root[3]] = value
+        self._resize(root, size)
+
+    def _forget(self, root: Root) -> None:
+        table, tenant, kind, id = root
+        self._bytes -= self._sizes.pop(root)
+        match table:
+            case "response":
+                for item in self._responses.pop((tenant, id)).item_ids:
+                    holders = self._holders.get((tenant, item), {})
+                    holders.pop(id, None)
+                    if not holders:
+                        self._holders.pop((tenant, item), None)
+            case "record":
+                record = self._records.pop((tenant, kind, id))
+                times = self._by_time[tenant, kind]
+                del times[bisect.bisect_left(times, (record.created_at, id))]
+                if not times:
+                    del self._by_time[tenant, kind]
+            case "conversation":
+                del self._conversations[tenant, id]
+            case "events":
+                del self._events[tenant, id]
+
+    def _resize(self, root: Root, size: int) -> None:
+        self._bytes += size + _ENTRY_BYTES - self._sizes.pop(root, 0)
+        self._sizes[root] = size + _ENTRY_BYTES
+
+    def _make_room(self, written: dict[Root, None]) -> None:
+        if self._bytes <= self._most_bytes:
+            return
+        surplus, going = self._bytes - self._most_bytes, []
+        for root, size in self._sizes.items():
+            if surplus <= 0:
+                break
+            if root not in written and not self._pending(root):
+                going.append(root)
+                surplus -= size
+        if surplus > 0:
+            raise StoreFailed("full", f"{self._most_bytes} bytes (history.memory_bytes) are too few for what is kept")
+        for root in going:
+            self._forget(root)
+
+    def _pending(self, root: Root) -> bool:
+        table, tenant, kind, id = root
+        if table == "record":
+            return self._records[tenant, kind, id].pending
+        response = self._responses.get((tenant, id)) if table in ("response", "events") else None
+        return response is not None and response.pending
+
+    def _expiry(self, root: Root) -> float | None:
+        table, tenant, kind, id = root
+        match table:
+            case "response":
+                return self._responses[tenant, id].expires_at
+            case "record":
+                return self._records[tenant, kind, id].expires_at
+            case "conversation":
+                return self._conversations[tenant, id].head.expires_at
+            case "events":
+                return self._events[tenant, id].expires_at
+
+    def _watch(self, root: Root) -> None:
+        expires_at = self._expiry(root) if root in self._sizes else None
+        if expires_at is not None:
+            heapq.heappush(self._due, (expires_at, root))
+        if len(self._due) > 2 * len(self._sizes) + _ENTRY_BYTES:
+            times = ((self._expiry(root), root) for root in self._sizes)
+            self._due = [(time, root) for time, root in times if time is not None]
+            heapq.heapify(self._due)
+
+    def sweep(self, limit: int, now: float) -> int:
+        gone = 0
+        while self._due and self._due[0][0] <= now and gone < limit:
+            root = heapq.heappop(self._due)[1]
+            expires_at = self._expiry(root) if root in self._sizes else None
+            if expires_at is not None and expires_at <= now:
+                self._forget(root)
+                gone += 1
+        stale = [key for key, lease in self._leases.items() if lease.expires_at <= now and not self._subject(key)]
+        for key in stale[:limit]:
+            del self._leases[key]
+        return gone
+
+    def _subject(self, key: tuple[str, str, str]) -> bool:
+        """Whether what a lease is on is still there: its token must not begin anew."""
+        tenant, _, id = key
+        return (tenant, id) in self._responses or (tenant, id) in self._conversations or key in self._records
+
+    # ------------------------------------------------------------------------------------------------------------ reading
+
+    def response(self, tenant: str, id: str, now: float) -> StoredResponse | None:
+        found = self._responses.get((tenant, id))
+        return found if found is not None and _alive(found.expires_at, now) else None
+
+    def chain(self, tenant: str, id: str, now: float) -> Chain | None:
+        found = self.response(tenant, id, now)
+        if found is None:
+            return None
+        links: list[ChainLink] = []
+        seen: set[str] = set()
+        size = 0
+        while True:
+            if found.id in seen:
+                raise ChainBroken(id, "cycle")
+            seen.add(found.id)
+            size += len(found.input) + len(found.output)
+            if len(seen) > self._most_links:
+                raise ChainBroken(id, "too_long", self._most_links)
+            if size > self._most_link_bytes:
+                raise ChainBroken(id, "too_large", self._most_link_bytes)
+            links.append(_link(found))
+            if found.previous_id is None:
+                return Chain(tuple(reversed(links)))
+            parent = self.response(tenant, found.previous_id, now)
+            if parent is None:
+                return Chain(tuple(reversed(links)), missing=found.previous_id)
+            found = parent
+
+    def holding(self, tenant: str, item_ids: Sequence[str], now: float) -> tuple[StoredResponse, ...]:
+        ids = {id for item in item_ids for id in self._holders.get((tenant, item), ())}
+        found = (self.response(tenant, id, now) for id in ids)
+        return tuple(sorted((each for each in found if each), key=lambda each: (-each.created_at, each.id)))
+
+    def _conversation(self, tenant: str, id: str, now: float) -> _Conversation | None:
+        found = self._conversations.get((tenant, id))
+        return found if found is not None and _alive(found.head.expires_at, now) else None
+
+    def conversation(self, tenant: str, id: str, now: float) -> StoredConversation | None:
+        found = self._conversation(tenant, id, now)
+        return None if found is None else found.head
+
+    def items(
+        self, tenant: str, id: str, after: str | None, limit: int, newest_first: bool, now: float
+    ) -> Page[StoredItem]:
+        found = self._conversation(tenant, id, now)
+        if found is None or (after is not None and after not in found.positions):
+            return Page((), False)
+        positions, more = _paged(found.order, None if after is None else found.positions[after], limit, newest_first)
+        return Page(tuple(found.items[position] for position in positions), more)
+
+    def item(self, tenant: str, conversation_id: str, id: str, now: float) -> StoredItem | None:
+        found = self._conversation(tenant, conversation_id, now)
+        return found.items[found.positions[id]] if found is not None and id in found.positions else None
+
+    def events(self, tenant: str, id: str, after: int, limit: int, now: float) -> tuple[StoredEvent, ...]:
+        log = self._events.get((tenant, id))
+        if log is None or not _alive(log.expires_at, now):
+            return ()
+        start = bisect.bisect_right(log.order, after)
+        return tuple(StoredEvent(number, log.data[number]) for number in log.order[start : start + limit])
+
+    def last_event(self, tenant: str, id: str, now: float) -> int:
+        log = self._events.get((tenant, id))
+        return log.order[-1] if log is not None and log.order and _alive(log.expires_at, now) else -1
+
+    def record(self, tenant: str, kind: str, id: str, now: float) -> StoredRecord | None:
+        found = self._records.get((tenant, kind, id))
+        return found if found is not None and _alive(found.expires_at, now) else None
+
+    def records(
+        self, tenant: str, kind: str, after: str | None, limit: int, newest_first: bool, now: float
+    ) -> Page[StoredRecord]:
+        last = None if after is None else self.record(tenant, kind, after, now)
+        if after is not None and last is None:
+            return Page((), False)
+        times = self._by_time.get((tenant, kind), [])
+        alive: list[StoredRecord] = []
+        mark = None if last is None else (last.created_at, last.id)
+        while True:
+            keys, more = _paged(times, mark, limit + 1 - len(alive), newest_first)
+            alive += [found for _, id in keys if (found := self.record(tenant, kind, id, now))]
+            if len(alive) > limit or not more:
+                return Page(tuple(alive[:limit]), len(alive) > limit)
+            mark = keys[-1]
+
+    # ------------------------------------------------------------------------------------------------------------- leases
+
+    def _held(self, tenant: str, lease: Lease, now: float) -> bool:
+        found = self._leases.get((tenant, lease.kind, lease.id))
+        return found is not None and (found.owner, found.token) == (lease.owner, lease.token) and found.expires_at > now
+
+    def acquire(self, tenant: str, kind: str, id: str, owner: str, seconds: float, now: float) -> Lease | None:
+        found = self._leases.get((tenant, kind, id))
+        if found is not None and found.expires_at > now:
+            return None
+        token = 1 if found is None else found.token + 1
+        lease = Lease(kind=kind, id=id, owner=owner, token=token, expires_at=now + seconds)
+        self._leases[tenant, kind, id] = lease
+        return lease
+
+    def renew(self, tenant: str, lease: Lease, seconds: float, now: float) -> Lease:
+        if not self._held(tenant, lease, now):
+            raise LeaseLost(lease.id)
+        renewed = attrs.evolve(lease, expires_at=now + seconds)
+        self._leases[tenant, lease.kind, lease.id] = renewed
+        return renewed
+
+    def release(self, tenant: str, lease: Lease, now: float) -> None:
+        if self._held(tenant, lease, now):
+            self._leases[tenant, lease.kind, lease.id] = attrs.evolve(lease, expires_at=now)
+
+    def abandoned(self, kind: str, limit: int, now: float) -> tuple[Owned, ...]:
+        things: Iterable[tuple[str, str, StoredResponse | StoredRecord]]
+        if kind == "response":
+            things = ((tenant, id, each) for (tenant, id), each in self._responses.items())
+        else:
+            things = ((tenant, id, each) for (tenant, of, id), each in self._records.items() if of == kind)
+        free = (
+            (each.created_at, tenant, id)
+            for tenant, id, each in things
+            if each.pending and _alive(each.expires_at, now) and not self._taken(tenant, kind, id, now)
+        )
+        return tuple(Owned(tenant, id) for _, tenant, id in heapq.nsmallest(limit, free))
+
+    def _taken(self, tenant: str, kind: str, id: str, now: float) -> bool:
+        lease = self._leases.get((tenant, kind, id))
+        return lease is not None and lease.expires_at > now
+
+    # --------------------------------------------------------------------------------------------------- a tenant as a whole
+
+    def export(self, tenant: str, now: float) -> Iterator[Exported]:
+        """What there is of a tenant when it is called; what is deleted meanwhile is left out."""
+        for root in [root for root in self._sizes if root[1] == tenant]:
+            expires_at = self._expiry(root) if root in self._sizes else None
+            if root in self._sizes and _alive(expires_at, now):
+                yield from self._exported(root)
+
+    def _exported(self, root: Root) -> Iterator[Exported]:
+        table, tenant, kind, id = root
+        match table:
+            case "response":
+                found = self._responses[tenant, id]
+                parts = {"body": found.body, "input": found.input, "output": found.output}
+                yield Exported("response", "", id, found.created_at, parts)
+            case "record":
+                record = self._records[tenant, kind, id]
+                yield Exported("record", kind, id, record.created_at, {"body": record.body})
+            case "conversation":
+                head = self._conversations[tenant, id].head
+                yield Exported("conversation", "", id, head.created_at, {"metadata": head.metadata})
+                for item in list(self._conversations[tenant, id].items.values()):
+                    yield Exported("item", id, item.id, item.created_at, {"body": item.body})
+            case "events":
+                for number, data in sorted(self._events[tenant, id].data.items()):
+                    yield Exported("event", id, str(number), None, {"data": data})
+
+    def erase(self, tenant: str) -> int:
+        roots = [root for root in self._sizes if root[1] == tenant]
+        gone = 0
+        for root in roots:
+            table, _, _, id = root
+            if table == "conversation":
+                gone += len(self._conversations[tenant, id].items)
+            gone += len(self._events[tenant, id].data) if table == "events" else 1
+            self._forget(root)
+        for key in [key for key in self._leases if key[0] == tenant]:
+            del self._leases[key]
+        return gone
+
+
+def _paged(order: Sequence[T], after: T | None, limit: int, newest_first: bool) -> tuple[list[T], bool]:
+    """At most `limit` of the sorted `order` behind `after`, and whether there are more."""
+    if newest_first:
+        end = len(order) if after is None else bisect.bisect_left(order, after)
+        start = max(0, end - limit)
+        return list(reversed(order[start:end])), start > 0
+    start = 0 if after is None else bisect.bisect_right(order, after)
+    return list(order[start : start + limit]), start + limit < len(order)
+
+
+def _alive(expires_at: float | None, now: float) -> bool:
+    return expires_at is None or expires_at > now
+
+
+def _next_version(id: str, version: int, if_version: int | None) -> int:
+    if if_version is not None and if_version != version:
+        raise StaleVersion(id)
+    return version + 1
+
+
+def _link(response: StoredResponse) -> ChainLink:
+    return ChainLink(
+        id=response.id,
+        previous_id=response.previous_id,
+        status=response.status,
+        model=response.model,
+        created_at=response.created_at,
+        input=response.input,
+        output=response.output,
+    )
