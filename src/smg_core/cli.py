@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from smg_core.config import Config, Resolved, describe, render, resolve
+from smg_core.config import Config, Resolved, describe, resolve, to_yaml
 from smg_core.settings import ConfigError, Setting, closest, nearest
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _config(args: argparse.Namespace) -> int:
     resolved = _resolve(args)
-    print(render(resolved.config, resolved.sources if args.sources else None), end="")
+    print(to_yaml(resolved.config, resolved.sources if args.sources else None), end="")
     return 0
 
 
@@ -87,7 +87,7 @@ def _simulate(args: argparse.Namespace) -> int:
     from smg_core.simulator.clockwork import Timing
     from smg_core.simulator.engine import SimulatorConfig
     from smg_core.simulator.faults import Fault
-    from smg_core.simulator.server import SimulatedEngine, run
+    from smg_core.simulator.server import SimulatedEngine, run_simulator
 
     given = vars(args)
     try:
@@ -102,7 +102,7 @@ def _simulate(args: argparse.Namespace) -> int:
         print(f"listening on {engine.target}; a gateway for it: smg-gateway serve --worker {engine.target}", flush=True)
 
     try:
-        asyncio.run(run(config, args.listen, ready=tell))
+        asyncio.run(run_simulator(config, args.listen, ready=tell))
     except OSError as error:
         print(f"smg-gateway: cannot listen on {args.listen}: {error.strerror or error}", file=sys.stderr)
         return 1

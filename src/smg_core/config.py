@@ -58,8 +58,8 @@ __all__ = [
     "WorkersConfig",
     "describe",
     "load_config",
-    "render",
     "resolve",
+    "to_yaml",
 ]
 
 ENVIRONMENT_PREFIX = "SMG_"
@@ -334,7 +334,7 @@ def _scalar(value: Value) -> str:
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", _USERINFO.sub("://***@", text))
 
 
-def render(config: Config, sources: Mapping[str, str] | None = None) -> str:
+def to_yaml(config: Config, sources: Mapping[str, str] | None = None) -> str:
     """The configuration as a YAML file that loads to the same values, except that secrets and passwords in URLs are
     masked. With `sources`, each line says where its value came from."""
     lines: list[str] = []

@@ -18,8 +18,8 @@ import attrs
 __all__ = [
     "MIB",
     "ConfigError",
+    "FieldType",
     "Setting",
-    "Shape",
     "Value",
     "closest",
     "complaint",
@@ -104,7 +104,7 @@ class Setting:
 
 
 @attrs.frozen
-class Shape:
+class FieldType:
     """A field's type and bounds."""
 
     kind: str
@@ -119,7 +119,7 @@ class Shape:
 _KINDS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-def shape_of(attribute: "attrs.Attribute[Any]") -> Shape:
+def shape_of(attribute: "attrs.Attribute[Any]") -> FieldType:
     hint, optional, repeated, choices = attribute.type, False, False, ()
     if isinstance(hint, types.UnionType):
         hint = next(arm for arm in typing.get_args(hint) if arm is not type(None))
@@ -129,13 +129,13 @@ def shape_of(attribute: "attrs.Attribute[Any]") -> Shape:
     if typing.get_origin(hint) is Literal:
         hint, choices = str, typing.get_args(hint)
     bounds = attribute.metadata
-    return Shape(_KINDS[hint], optional, repeated, choices, bounds["at_least"], bounds["at_most"], bounds["secret"])
+    return FieldType(_KINDS[hint], optional, repeated, choices, bounds["at_least"], bounds["at_most"], bounds["secret"])
 
 
 # ------------------------------------------------------------------------------------------------- checking one value
 
 
-def complaint(shape: Shape | Setting, value: object) -> str | None:
+def complaint(shape: FieldType | Setting, value: object) -> str | None:
     """What is wrong with `value` as a setting of this shape, or None. A secret's value is not repeated."""
     if value is None:
         return None if shape.optional else _unlike(shape, value)
@@ -153,7 +153,7 @@ def complaint(shape: Shape | Setting, value: object) -> str | None:
     return None
 
 
-def _no_choice(shape: Shape | Setting, value: str) -> str:
+def _no_choice(shape: FieldType | Setting, value: str) -> str:
     return f"expected one of {', '.join(shape.choices)}, not {_shown(value)}{nearest(value, shape.choices)}"
 
 
@@ -167,7 +167,7 @@ def _is_kind(kind: str, value: object) -> bool:
     return isinstance(value, str)
 
 
-def _out_of_bounds(shape: Shape | Setting, value: float) -> str | None:
+def _out_of_bounds(shape: FieldType | Setting, value: float) -> str | None:
     if shape.at_least is not None and value < shape.at_least:
         return f"{value} is below {shape.at_least:,}"
     if shape.at_most is not None and value > shape.at_most:
@@ -175,7 +175,7 @@ def _out_of_bounds(shape: Shape | Setting, value: float) -> str | None:
     return None
 
 
-def _unlike(shape: Shape | Setting, value: object) -> str:
+def _unlike(shape: FieldType | Setting, value: object) -> str:
     """What was expected, and what was given instead."""
     kind = "list of strings, none of them empty" if shape.repeated else shape.kind
     expected = f"expected {kind} or null" if shape.optional and not shape.repeated else f"expected {kind}"

@@ -2,7 +2,7 @@
 
 Above: `registry`, applications. Below: numpy. Decides framing, filters and logarithm as transformers' feature extractors do
 (feature_extraction_whisper, feature_extraction_phi4_multimodal), and how many tokens a recording is. Works on mono samples in
-[-1, 1]; `recording` makes those of WAV files, `sounds.recording` of everything.
+[-1, 1]; `wave_recording` makes those of WAV files, `sounds.recording` of everything.
 """
 
 import math
@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smg_multimodal.errors import BadRecording, MediaTooLarge
-from smg_multimodal.types import Array, Float32, ItemFeatures, Modality, Size
+from smg_multimodal.types import Array, Float32, Float64, ItemFeatures, Modality, Size
 
 __all__ = [
     "Phi4AudioProcessor",
@@ -23,41 +22,40 @@ __all__ = [
     "halved_twice",
     "mel_filters",
     "read_wave",
-    "recording",
     "resampled",
     "wave_length",
     "wave_of_pcm16",
+    "wave_recording",
     "windowed",
 ]
 
-Doubles = NDArray[np.float64]
 
 _BLOCK = 4096
 """Frames or samples worked on at once: what is in between takes memory for these alone, however long the recording is."""
 
 
-def _slaney(hertz: Doubles) -> Doubles:
+def _slaney(hertz: Float64) -> Float64:
     """Linear to 1000 Hz, logarithmic above."""
     above = 15.0 + np.log(np.maximum(hertz, 1000.0) / 1000.0) * (27.0 / np.log(6.4))
     return np.where(hertz >= 1000.0, above, 3.0 * hertz / 200.0)
 
 
-def _from_slaney(mels: Doubles) -> Doubles:
+def _from_slaney(mels: Float64) -> Float64:
     above = 1000.0 * np.exp((np.log(6.4) / 27.0) * (np.maximum(mels, 15.0) - 15.0))
     return np.where(mels >= 15.0, above, 200.0 * mels / 3.0)
 
 
-def _kaldi(hertz: Doubles) -> Doubles:
+def _kaldi(hertz: Float64) -> Float64:
     return np.asarray(1127.0 * np.log(1.0 + hertz / 700.0))
 
 
-def _triangles(places: Doubles, corners: Doubles) -> Doubles:
+def _triangles(places: Float64, corners: Float64) -> Float64:
     gaps = np.diff(corners)
     slopes = corners[None] - places[:, None]
     return np.asarray(np.maximum(0.0, np.minimum(-slopes[:, :-2] / gaps[:-1], slopes[:, 2:] / gaps[1:])))
 
 
-def mel_filters(bins: int, mels: int, low: float, high: float, rate: int, *, kaldi: bool = False) -> Doubles:
+def mel_filters(bins: int, mels: int, low: float, high: float, rate: int, *, kaldi: bool = False) -> Float64:
     """(bins, mels) triangular filters: Slaney's scale and area normalisation, or Kaldi's scale with triangles in mels."""
     if kaldi:
         ends = _kaldi(np.array([low, high]))
@@ -123,7 +121,7 @@ class WhisperProcessor:
             (np.maximum(loud, loud.max() - np.float32(8.0)) + np.float32(4.0)) / np.float32(4.0), np.float32
         )
 
-    def _loudness(self, frames: Float32, filters: Doubles) -> Doubles:
+    def _loudness(self, frames: Float32, filters: Float64) -> Float64:
         spectrum = np.fft.rfft(frames.astype(np.float64) * np.hanning(self.fft + 1)[:-1]).astype(np.complex64)
         power = np.abs(spectrum, dtype=np.float64) ** 2.0
         return np.asarray(np.log10(np.maximum(1e-10, np.dot(filters, power.T))))
@@ -202,7 +200,7 @@ def _chunks(data: bytes) -> dict[bytes, memoryview]:
     return found
 
 
-def recording(data: bytes, rate: int, longest: float, *, max_bytes: int = 64 * 1024 * 1024) -> Float32:
+def wave_recording(data: bytes, rate: int, longest: float, *, max_bytes: int = 64 * 1024 * 1024) -> Float32:
     """The mono samples in [-1, 1] of a WAV file, at `rate` Hz. One of more than `longest` seconds is refused unread."""
     own, own_rate = read_wave(data, max_bytes=max_bytes)
     _check_length(len(own), longest, own_rate)

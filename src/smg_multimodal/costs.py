@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from PIL import Image
 
-from smg_multimodal.formats import Header
+from smg_multimodal.formats import ImageHeader
 from smg_multimodal.types import ImageProcessor, Size
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class TensorBound:
 
 
 def cost_of_picture(
-    header: Header, sizes: Sequence[Size], processor: ImageProcessor, bound: TensorBound, *, counts: bool = True
+    header: ImageHeader, sizes: Sequence[Size], processor: ImageProcessor, bound: TensorBound, *, counts: bool = True
 ) -> Cost:
     """The cost of a picture that becomes one of `sizes` before the family processes it (which, its orientation says). Without
     `counts` it is not counted as the processor counts: one token at least. Sizes must be ones that the family takes."""
@@ -109,7 +109,7 @@ def cost_of_picture(
     return Cost(tokens, tensors, header.memory() + between + int(tensors * _IN_BETWEEN), header.seconds(), apart)
 
 
-def is_apart(header: Header, frames: int = 1) -> bool:
+def is_apart(header: ImageHeader, frames: int = 1) -> bool:
     """Whether a picture, or an animation of that many frames, is decoded in a process of its own."""
     return header.format.apart or header.seconds(frames) > _SHORT_SECONDS
 

@@ -17,7 +17,7 @@ from PIL import Image, ImageOps
 
 from smg_multimodal.errors import BadMedia, MediaTooLarge
 from smg_multimodal.fast_decode import decoded
-from smg_multimodal.formats import DEFAULT_FORMATS, Header, read_header
+from smg_multimodal.formats import DEFAULT_FORMATS, ImageHeader, read_header
 from smg_multimodal.types import Size
 
 __all__ = ["ImageLimits", "animation_frames", "decode_image", "image_size", "picture_header", "to_rgb"]
@@ -61,7 +61,7 @@ class ImageLimits:
     formats: frozenset[str] = DEFAULT_FORMATS
 
 
-def picture_header(data: bytes, limits: ImageLimits, *, animated: bool = False) -> Header:
+def picture_header(data: bytes, limits: ImageLimits, *, animated: bool = False) -> ImageHeader:
     """The header of a picture, or of an animation whose frames will all be decoded, within `limits`. Nothing is decoded.
 
     Raises `MediaTooLarge` for what is over a budget and `BadMedia` for what is no picture of a format that is taken."""
@@ -100,7 +100,7 @@ def _supported() -> frozenset[str]:
     return frozenset(Image.OPEN)
 
 
-def _open(data: bytes, header: Header) -> Image.Image:
+def _open(data: bytes, header: ImageHeader) -> Image.Image:
     if header.format.name not in _supported():
         extra = ": install smg-sdk[heic]" if header.format.name == "HEIF" else ""
         raise BadMedia(f"the image is in {header.format.label}, for which no decoder is installed here{extra}")

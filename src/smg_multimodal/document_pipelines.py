@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from smg_multimodal import deepseek, molmo, ovis, patches, prompts, step3
 from smg_multimodal.files import ModelFiles, Pipeline, whatever_the_model
-from smg_multimodal.prompts import PromptRule, Vocabulary
+from smg_multimodal.prompts import PromptRule, PromptTokenizer
 
 __all__ = ["DOCUMENT_PIPELINES", "DOCUMENT_RULES"]
 
@@ -35,7 +35,7 @@ DOCUMENT_PIPELINES: Mapping[str, Pipeline] = {
 }
 """Every class, looked up by its name. DeepSeek-OCR's and Step3-VL's are not in transformers, and no file names them."""
 
-DOCUMENT_RULES: Mapping[str, Callable[[ModelFiles, Vocabulary], PromptRule]] = {
+DOCUMENT_RULES: Mapping[str, Callable[[ModelFiles, PromptTokenizer], PromptRule]] = {
     "ernie-4.5-vl": lambda files, words: prompts.ernie_rule(words, files.model),
     "molmo-2": lambda files, words: prompts.molmo2_rule(words, _molmo2(files).tokens.patch),
     "ovis-2": lambda files, words: prompts.ovis2_rule(words, _ovis2(files).per_view, files.model.get("image_token_id")),

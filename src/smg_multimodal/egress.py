@@ -19,7 +19,7 @@ try:
 except ImportError:  # the accelerator is optional
     import base64  # type: ignore[no-redef]
 
-__all__ = ["EgressRules", "Target", "base64_bytes", "data_url", "is_bare_base64", "is_public", "site_of"]
+__all__ = ["EgressRules", "FetchTarget", "base64_bytes", "data_url", "is_bare_base64", "is_public", "site_of"]
 
 Address = IPv4Address | IPv6Address
 
@@ -64,7 +64,7 @@ _CARRY_4 = tuple(ip_network(each) for each in ("::ffff:0:0/96", "::ffff:0:0:0/96
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FetchTarget:
     """One request that is allowed: where to connect, and what to ask there."""
 
     scheme: str
@@ -101,7 +101,7 @@ class EgressRules:
     max_redirects: int = 3
     max_url: int = field(default=8192)
 
-    def target(self, url: str) -> Target:
+    def target(self, url: str) -> FetchTarget:
         """The request for `url`. Raises `MediaForbidden` when the rules do not allow it."""
         parts = self._split(url)
         host = (parts.hostname or "").rstrip(".")
@@ -117,7 +117,7 @@ class EgressRules:
         if port not in self.ports:
             raise MediaForbidden(f"media may not be fetched from port {port}")
         path = parts.path or "/"
-        return Target(parts.scheme, host, port, f"{path}?{parts.query}" if parts.query else path)
+        return FetchTarget(parts.scheme, host, port, f"{path}?{parts.query}" if parts.query else path)
 
     def _split(self, url: str) -> SplitResult:
         if len(url) > self.max_url:
@@ -132,7 +132,7 @@ class EgressRules:
             raise MediaForbidden(f"media may not be fetched by {parts.scheme or 'an address without a scheme'}")
         return parts
 
-    def redirected(self, target: Target, location: str) -> Target:
+    def redirected(self, target: FetchTarget, location: str) -> FetchTarget:
         """Where a redirect leads, judged as a new address is; from https only to https."""
         try:
             led = urljoin(target.url, location)

@@ -19,7 +19,7 @@ from smg_multimodal.fast_jpeg import JpegDecoder
 from smg_multimodal.fast_png import PngDecoder
 from smg_multimodal.types import Bytes8
 
-__all__ = ["decoded", "prove"]
+__all__ = ["decoded", "prove_decoders"]
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def _trusted(name: str) -> _Decoder | None:
     return None
 
 
-def prove() -> None:
+def prove_decoders() -> None:
     """Compare all decoders with Pillow now, so that the first picture does not wait for it."""
     for name in _KINDS:
         _trusted(name)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from smg_multimodal.kernel import OUTPUT, REGION, SLACK, SOURCE, Kernel, Lent, attempted, compiled
+from smg_multimodal.kernel import OUTPUT, REGION, SLACK, SOURCE, Kernel, MemoryRegion, attempted, compiled_module
 from smg_multimodal.rgbx import RgbxImage
 from smg_multimodal.types import Bytes8, Size
 
@@ -73,7 +73,7 @@ class _Inflating:
             made = self._next(wanted)
             if not made and (self._stream.eof or self._ended):
                 raise _Unusual
-            kernel.load(place, Lent.of(np.frombuffer(made, np.uint8)), 0, len(made))
+            kernel.load(place, MemoryRegion.of(np.frombuffer(made, np.uint8)), 0, len(made))
             place += len(made)
             wanted -= len(made)
 
@@ -97,7 +97,7 @@ class PngDecoder:
     """RGB and RGBA of eight bits, not interlaced. Raises ImportError where isal is not installed or there is no kernel."""
 
     def __init__(self) -> None:
-        if find_spec("isal") is None or compiled() is None:
+        if find_spec("isal") is None or compiled_module() is None:
             raise ImportError("isal is not installed, or there is no kernel")
         self._isal = import_module("isal.isal_zlib")
 
@@ -126,7 +126,7 @@ class PngDecoder:
         if step + SLACK > REGION or 2 * stride + SLACK > REGION:
             return None
         pixels: Bytes8 = np.empty((size.height, size.width, 4), np.uint8)
-        target, source = Lent.of(pixels), _Inflating(self._isal, data)
+        target, source = MemoryRegion.of(pixels), _Inflating(self._isal, data)
         kernel.bytes_at(OUTPUT, stride)[:] = 0
         try:
             for top in range(0, size.height, band):

@@ -26,14 +26,14 @@ from smg_multimodal.budget import ByteCount, Claim
 from smg_multimodal.content import digest_of
 from smg_multimodal.costs import Cost, cost_of_measuring
 from smg_multimodal.decoders import Decoders
-from smg_multimodal.egress import EgressRules, Target, base64_bytes, data_url, is_bare_base64, site_of
+from smg_multimodal.egress import EgressRules, FetchTarget, base64_bytes, data_url, is_bare_base64, site_of
 from smg_multimodal.errors import MediaBusy, MediaForbidden, MediaTooLarge, MediaUnavailable
 from smg_multimodal.expand import ReadyItem
 from smg_multimodal.places import Places
 from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.types import Modality
 
-__all__ = ["ByteCount", "FetchLimits", "Fetcher", "MediaLoader", "Source", "resolve", "together"]
+__all__ = ["ByteCount", "FetchLimits", "Fetcher", "MediaLoader", "Source", "resolve_host", "together"]
 
 Result = TypeVar("Result")
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -48,7 +48,7 @@ _WALKED_HERE = 64 * 1024
 _HEADERS = {"accept": "image/*,video/*,audio/*;q=0.9,*/*;q=0.1", "accept-encoding": "identity"}
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
+async def resolve_host(host: str, port: int) -> Sequence[str]:
     """The addresses of `host` as the system's resolver gives them; none where it has none.
 
     The resolver blocks and cannot be stopped, so it runs in a thread of its own, which does not keep the process from ending.
@@ -115,7 +115,7 @@ class Fetcher:
         rules: EgressRules | None = None,
         limits: FetchLimits | None = None,
         *,
-        resolver: Resolver = resolve,
+        resolver: Resolver = resolve_host,
         tls: ssl.SSLContext | None = None,
         pool: Executor | None = None,
     ) -> None:
@@ -190,7 +190,7 @@ class Fetcher:
             raise MediaTooLarge(f"the media has more than {most} bytes")
         return data
 
-    async def _follow(self, target: Target, journey: "_Journey") -> bytes:
+    async def _follow(self, target: FetchTarget, journey: "_Journey") -> bytes:
         for _ in range(self._rules.max_redirects + 1):
             async with self._answer(target, journey) as answer:
                 location = answer.headers.get("location")
@@ -202,7 +202,7 @@ class Fetcher:
                 return await self._body(answer, journey.count)
         raise MediaUnavailable(f"more than {self._rules.max_redirects} redirects")
 
-    async def _addresses(self, target: Target, journey: "_Journey") -> Sequence[str]:
+    async def _addresses(self, target: FetchTarget, journey: "_Journey") -> Sequence[str]:
         """What the name resolves to. A lookup that outlives its fetch keeps its place until it has ended."""
         try:
             ip_address(target.host)
@@ -221,7 +221,7 @@ class Fetcher:
             looking.exception()  # seen here, in case the fetch that asked has gone
 
     @contextlib.asynccontextmanager
-    async def _answer(self, target: Target, journey: "_Journey") -> AsyncIterator[httpx.Response]:
+    async def _answer(self, target: FetchTarget, journey: "_Journey") -> AsyncIterator[httpx.Response]:
         address = self._rules.address(target.host, await self._addresses(target, journey))
         place = f"[{address}]" if ":" in address else address
         seconds = self.limits.total_seconds

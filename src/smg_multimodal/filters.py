@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from smg_multimodal.types import Float64
+
 __all__ = ["PRECISION_BITS", "TORCH_FILTERS", "Filter", "Taps", "TorchFilter", "kind_of", "taps"]
 
 PRECISION_BITS = 22
-
-Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,22 +31,22 @@ class Taps:
     weights: NDArray[np.int32]
 
 
-def _box(x: Doubles) -> Doubles:
+def _box(x: Float64) -> Float64:
     return np.where((x > -0.5) & (x <= 0.5), 1.0, 0.0)
 
 
-def _bilinear(x: Doubles) -> Doubles:
+def _bilinear(x: Float64) -> Float64:
     return np.maximum(1.0 - np.abs(x), 0.0)
 
 
-def _bicubic(x: Doubles) -> Doubles:
+def _bicubic(x: Float64) -> Float64:
     x = np.abs(x)
     near = (1.5 * x - 2.5) * x * x + 1
     far = (((x - 5) * x + 8) * x - 4) * -0.5
     return np.where(x < 1, near, np.where(x < 2, far, 0.0))
 
 
-def _each(of: Callable[[float], float], x: Doubles) -> Doubles:
+def _each(of: Callable[[float], float], x: Float64) -> Float64:
     # The C library's sine, as Pillow uses it: numpy's may differ from it in the last bit.
     return np.array([of(value) for value in x.ravel().tolist()]).reshape(x.shape)
 
@@ -56,11 +56,11 @@ def _sinc(x: float) -> float:
     return math.sin(x) / x if x else 1.0
 
 
-def _lanczos(x: Doubles) -> Doubles:
+def _lanczos(x: Float64) -> Float64:
     return _each(lambda value: _sinc(value) * _sinc(value / 3) if -3 <= value < 3 else 0.0, x)
 
 
-FILTERS: dict[Image.Resampling, tuple[Callable[[Doubles], Doubles], float]] = {
+FILTERS: dict[Image.Resampling, tuple[Callable[[Float64], Float64], float]] = {
     Image.Resampling.BOX: (_box, 0.5),
     Image.Resampling.BILINEAR: (_bilinear, 1.0),
     Image.Resampling.BICUBIC: (_bicubic, 2.0),
@@ -93,7 +93,7 @@ def kind_of(resample: Filter) -> Image.Resampling:
     return resample.filter if isinstance(resample, TorchFilter) else resample
 
 
-def _bits(weights: Doubles, resample: Filter) -> int:
+def _bits(weights: Float64, resample: Filter) -> int:
     """How many bits after the point weights keep."""
     if not isinstance(resample, TorchFilter):
         return PRECISION_BITS

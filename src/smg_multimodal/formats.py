@@ -1,8 +1,8 @@
 """What a picture file is and what decoding it will cost, from its header and markers alone.
 
 Above: `decode` and `prepare`, which refuse by what is found here before a library opens the file. Below: nothing. Pure: bytes in,
-a `Header` out; no pixel is decoded and no memory taken that grows with what the file claims. A decoder may allocate as soon as it
-opens a file (WebP's does), so formats are told apart here, and only those that are allowed are handed on.
+an `ImageHeader` out; no pixel is decoded and no memory taken that grows with what the file claims. A decoder may allocate as soon
+as it opens a file (WebP's does), so formats are told apart here, and only those that are allowed are handed on.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from smg_multimodal.errors import BadMedia, MediaTooLarge
 from smg_multimodal.types import Size
 
-__all__ = ["DEFAULT_FORMATS", "FORMATS", "Format", "Header", "read_header", "recognised"]
+__all__ = ["DEFAULT_FORMATS", "FORMATS", "Format", "ImageHeader", "read_header", "recognised"]
 
 _MOST_PIECES = 65536
 """Segments, chunks or blocks that a file may be made of: decoders take microseconds for each, in Python code."""
@@ -72,7 +72,7 @@ _OTHERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class ImageHeader:
     """What a file says of itself. `size` is as stored, before it is turned upright; `scans` how often each pixel is gone over;
     `extra` are seconds that the file takes beside its pixels: its bytes, and the pieces that it is made of. `shown` are the
     seconds for which an animation's frames are shown once."""
@@ -101,7 +101,7 @@ class Header:
 
 def read_header(
     data: bytes, allowed: Collection[str] = DEFAULT_FORMATS, *, max_scans: int = 64, max_frames: int = 1024
-) -> Header:
+) -> ImageHeader:
     """The header of a picture file. Raises BadMedia for what is damaged, unknown or not among `allowed` (which names what it is),
     MediaTooLarge for more scans or frames than may be. Takes milliseconds for a file of tens of MiB."""
     kind = recognised(data)
@@ -124,7 +124,7 @@ def read_header(
     if found.frames > max_frames:
         raise MediaTooLarge(f"the animation has more than {max_frames} frames")
     extra = len(data) * _BYTE_SECONDS + found.pieces * _PIECE_SECONDS
-    return Header(FORMATS[kind], size, found.frames, found.scans, extra, found.shown)
+    return ImageHeader(FORMATS[kind], size, found.frames, found.scans, extra, found.shown)
 
 
 def _taken(allowed: Collection[str]) -> str:

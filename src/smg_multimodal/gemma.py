@@ -16,7 +16,7 @@ from smg_multimodal.collate import joined
 from smg_multimodal.keys import ProcessorClass, fixed_size, settled
 from smg_multimodal.resample import BILINEAR, Filter, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, normalizer_of, write_tiles
-from smg_multimodal.types import Array, ItemFeatures, Size
+from smg_multimodal.types import Array, Box, ItemFeatures, Size
 
 __all__ = ["Gemma3Processor", "PanAndScan", "gemma3_image"]
 
@@ -25,8 +25,6 @@ _CLASS = ProcessorClass(
     {"do_resize": True, "size": {"height": 224, "width": 224}},
     {"do_resize": (True,)},
 )
-
-Box = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,11 +36,11 @@ __all__ = [
     "TABLES",
     "Kernel",
     "KernelFailed",
-    "Lent",
     "Loop",
+    "MemoryRegion",
     "attempted",
     "borrowed",
-    "compiled",
+    "compiled_module",
     "keep",
 ]
 
@@ -97,7 +97,7 @@ def _failures() -> Iterator[None]:
 
 
 @cache
-def compiled() -> "tuple[Engine, Module] | None":
+def compiled_module() -> "tuple[Engine, Module] | None":
     """The compiled module, or None where wasmtime is not installed or cannot work. Made once for a process, when it is first
     asked for; one instance is made too, since that takes memory of another kind."""
     try:
@@ -108,7 +108,7 @@ def compiled() -> "tuple[Engine, Module] | None":
         _give_up(error)
         return None
     # What wasmtime made must go while its library can still be called.
-    atexit.register(compiled.cache_clear)
+    atexit.register(compiled_module.cache_clear)
     atexit.register(_idle.clear)
     try:
         with _failures():
@@ -122,7 +122,7 @@ def compiled() -> "tuple[Engine, Module] | None":
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class MemoryRegion:
     """Memory of the process that may be copied from or to: `size` bytes from `address` on, and what keeps them alive."""
 
     address: int
@@ -130,7 +130,7 @@ class Lent:
     owner: object
 
     @classmethod
-    def of(cls, array: NDArray[Any]) -> "Lent":
+    def of(cls, array: NDArray[Any]) -> "MemoryRegion":
         """All of an array that lies in one piece."""
         if not array.flags.c_contiguous:
             raise KernelFailed("the array does not lie in one piece")
@@ -177,17 +177,17 @@ class Kernel:
         if not 0 <= place <= place + size <= MEMORY:
             raise KernelFailed(f"{size} bytes at {place} are not in the kernel's memory")
 
-    def load(self, place: int, source: "Lent", offset: int, size: int) -> None:
+    def load(self, place: int, source: "MemoryRegion", offset: int, size: int) -> None:
         """Copy `size` bytes from `offset` of `source` to `place`."""
         self._check(place, size)
         ctypes.memmove(self._base + place, source.address_of(offset, size), size)
 
     def put(self, place: int, content: NDArray[Any]) -> int:
         """Copy `content` to `place`; returns where it ends, aligned."""
-        self.load(place, Lent.of(content), 0, content.nbytes)
+        self.load(place, MemoryRegion.of(content), 0, content.nbytes)
         return (place + content.nbytes + 63) & ~63
 
-    def store(self, place: int, target: "Lent", offset: int, size: int) -> None:
+    def store(self, place: int, target: "MemoryRegion", offset: int, size: int) -> None:
         """Copy `size` bytes from `place` to `offset` of `target`."""
         self._check(place, size)
         ctypes.memmove(target.address_of(offset, size), self._base + place, size)
@@ -243,7 +243,7 @@ _idle: list[Kernel] = []
 @contextmanager
 def borrowed() -> Iterator[Kernel]:
     """An instance that nobody else uses meanwhile. Raises KernelFailed where there is none."""
-    parts = compiled()
+    parts = compiled_module()
     if parts is None:
         raise KernelFailed("there is no kernel")
     try:
@@ -259,7 +259,7 @@ def borrowed() -> Iterator[Kernel]:
 
 def attempted(work: Callable[[Kernel], Result]) -> Result | None:
     """What `work` makes with an instance; None where there is no kernel, or it fails: then it is never asked again."""
-    if _Health.broken or compiled() is None:
+    if _Health.broken or compiled_module() is None:
         return None
     try:
         with borrowed() as kernel:

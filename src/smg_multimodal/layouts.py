@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from smg_multimodal.kernel import OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel, Lent, Loop
+from smg_multimodal.kernel import OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel, Loop, MemoryRegion
 from smg_multimodal.types import Bytes8, Float32
 
 __all__ = ["columns_written", "patches_written", "tiles_written"]
@@ -25,7 +25,7 @@ _FEWEST = 4
 class _Planes(NamedTuple):
     """Where bytes lie: memory from the first to the last, bytes from row to row and from plane to plane, pixels in a row."""
 
-    memory: Lent
+    memory: MemoryRegion
     row: int
     plane: int
     width: int
@@ -41,7 +41,7 @@ def _planes(pixels: Bytes8) -> _Planes | None:
         return None
     height, width, planes = pixels.shape
     size = (height - 1) * row + (planes - 1) * plane + width if pixels.size else 0
-    return _Planes(Lent(pixels.ctypes.data, size, pixels), row, plane, width)
+    return _Planes(MemoryRegion(pixels.ctypes.data, size, pixels), row, plane, width)
 
 
 def _arithmetic(kernel: Kernel, table: Float32, constants: Float32 | None) -> tuple[int, int, int]:
@@ -83,7 +83,7 @@ def _tile_rows(
         Loop(columns, wide, 3 * block),
     )
     kernel.normalise(SOURCE, OUTPUT, wide, constants, table, 0, loops=loops)
-    target = Lent.of(out)
+    target = MemoryRegion.of(out)
     for index in range(columns):
         tile = (band * columns + index) * 3 * tall * wide * 4
         if rows == tall:
@@ -119,7 +119,7 @@ def patches_written(
     while deep < rows and (deep + 1) * columns <= step and _span(planes, (deep + 1) * band) + SLACK <= REGION:
         deep += 1
     where = _arithmetic(kernel, table, constants)
-    numbers, target = (patch, merge, temporal, len(frames)), Lent.of(out)
+    numbers, target = (patch, merge, temporal, len(frames)), MemoryRegion.of(out)
     for top in range(0, rows, deep):
         tall = min(deep, rows - top)
         for start in range(0, columns, step):

@@ -13,7 +13,7 @@ from PIL import Image
 from smg_multimodal import audio, speech, video
 from smg_multimodal.prompts import (
     PromptRule,
-    Vocabulary,
+    PromptTokenizer,
     audio_rule,
     begun_audio_rule,
     repeat_rule,
@@ -86,7 +86,7 @@ class Modal:
     """
 
     process: Callable[[Mapping[str, Any], Mapping[str, Any]], ClipProcessor | RecordingProcessor]
-    prompt: Callable[[Mapping[str, Any], Vocabulary], PromptRule]
+    prompt: Callable[[Mapping[str, Any], PromptTokenizer], PromptRule]
     layouts: Mapping[str, Layout]
     primary: str
     on_host: frozenset[str] = frozenset()
@@ -100,7 +100,7 @@ def _qwen_clips(model: Mapping[str, Any], config: Mapping[str, Any]) -> ClipProc
     return (video.qwen3_video if _timed(model) else video.qwen2_video)(config)
 
 
-def _qwen_clip_prompt(model: Mapping[str, Any], vocabulary: Vocabulary) -> PromptRule:
+def _qwen_clip_prompt(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> PromptRule:
     if _timed(model):
         return timed_video_rule(vocabulary, model)
     feature = token(vocabulary, "<|video_pad|>", model.get("video_token_id"))

@@ -23,10 +23,10 @@ _MOLMO2 = ProcessorClass(
     frozenset({"Molmo2ImageProcessor"}), {"resample": 2, "size": {"height": 378, "width": 378}}, {"resample": (2,)}
 )
 
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 
-def _sources(length: int, wanted: int) -> tuple[tuple[Places, Places], tuple[Float32, Float32]]:
+def _sources(length: int, wanted: int) -> tuple[tuple[Positions, Positions], tuple[Float32, Float32]]:
     """Which two of `length` values each of `wanted` lies between, and the weights of both."""
     scale = np.float32(length) / np.float32(wanted)
     place = (np.float64(scale) * (np.arange(wanted) + 0.5) - 0.5).astype(np.float32)

@@ -10,7 +10,7 @@ from typing import Any
 
 from smg_multimodal import audio, video
 from smg_multimodal.modalities import QWEN_VIDEO, ClipProcessor, Modal, RecordingProcessor
-from smg_multimodal.prompts import PromptRule, Vocabulary, repeat_rule, token
+from smg_multimodal.prompts import PromptRule, PromptTokenizer, repeat_rule, token
 from smg_multimodal.types import Batched, Modality
 
 __all__ = ["omni_audio", "omni_video"]
@@ -23,7 +23,7 @@ def _token_of(model: Mapping[str, Any], kind: str) -> Any:
     return next((place[name] for place in places for name in names if name in place), None)
 
 
-def _repeated(text: str, kind: str, modality: Modality) -> Callable[[Mapping[str, Any], Vocabulary], PromptRule]:
+def _repeated(text: str, kind: str, modality: Modality) -> Callable[[Mapping[str, Any], PromptTokenizer], PromptRule]:
     return lambda model, vocabulary: repeat_rule(text, token(vocabulary, text, _token_of(model, kind)), modality)
 
 

@@ -16,7 +16,7 @@ from smg_multimodal.internvl import nearest_grid
 from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
 from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, normalizer_of, write_tiles
-from smg_multimodal.types import Array, ItemFeatures, Size
+from smg_multimodal.types import Array, Box, ItemFeatures, Size
 
 __all__ = ["Ovis2Processor", "covering_grid", "ovis2_image"]
 
@@ -24,8 +24,6 @@ _COVERED = 0.9
 """The part of a picture that tiles must show at full size."""
 
 _OVIS2 = ProcessorClass(frozenset({"Ovis2ImageProcessor"}), {"do_resize": True, "size": {"height": 384, "width": 384}})
-
-Box = tuple[int, int, int, int]
 
 
 def _boxes(size: Size, grid: tuple[int, int]) -> Iterator[Box]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from smg_multimodal.filters import FILTERS, PRECISION_BITS, Filter, Taps, kind_of, taps, taps_at_most
-from smg_multimodal.kernel import LINES, MEMORY, MIDDLE, OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel, Lent
+from smg_multimodal.kernel import LINES, MEMORY, MIDDLE, OUTPUT, REGION, SLACK, SOURCE, TABLES, Kernel, MemoryRegion
 from smg_multimodal.rgbx import RgbxImage
 from smg_multimodal.types import Bytes8, Size
 
@@ -50,14 +50,14 @@ _pointer_in.restype = ctypes.c_void_p
 _pointer_in.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-def _lent(image: Image.Image) -> Lent:
+def _lent(image: Image.Image) -> MemoryRegion:
     """Where the RGBX pixels of an RGB image lie. Raises `ValueError` where Pillow keeps them in several pieces."""
     _, capsule = image.__arrow_c_array__()
     array = _ArrowArray.from_address(_pointer_in(capsule, b"arrow_array"))
     values = array.children[0].contents
     if values.length < 4 * image.width * image.height:
         raise ValueError("fewer pixels are lent than the image has")
-    return Lent(int(values.buffers[1]), int(values.length), (image, capsule))
+    return MemoryRegion(int(values.buffers[1]), int(values.length), (image, capsule))
 
 
 def pixels_are_lent() -> bool:
@@ -134,14 +134,14 @@ class _Rows:
         self._image = image
         self.width, self.height = image.size if fill is None else (max(image.size),) * 2
         self._fill = None if fill is None else np.frombuffer(bytes([*fill, 255]), np.int32)[0]
-        self._whole: Lent | None = None
+        self._whole: MemoryRegion | None = None
         if isinstance(image, RgbxImage) and image.pixels is not None:
-            self._whole = Lent.of(image.pixels)
+            self._whole = MemoryRegion.of(image.pixels)
             return
         with contextlib.suppress(ValueError):  # large pictures lie in several pieces
             self._whole = _lent(image)
 
-    def _lend(self, top: int, count: int) -> tuple[Lent, int]:
+    def _lend(self, top: int, count: int) -> tuple[MemoryRegion, int]:
         """Memory that has `count` rows from `top` on, and where they begin in it."""
         if self._whole is not None:
             return self._whole, top * self._image.width * 4
@@ -183,7 +183,7 @@ class _Resizing:
         if self._down is not None:
             self._starts_at = kernel.put(self._rows_at, self._down.weights)
         self.out = np.empty((size.height, 3, self._across.columns), np.uint8)
-        self._target = Lent.of(self.out)
+        self._target = MemoryRegion.of(self.out)
 
     def _squeeze(self, source: int, stride: int, rows: int, target: int) -> None:
         across = self._across

@@ -27,11 +27,10 @@ from smg_multimodal.transforms import (
     normalizer_of,
     write_tiles,
 )
-from smg_multimodal.types import Array, Bytes8, Float32, ItemFeatures, Size
+from smg_multimodal.types import Array, Bytes8, Float32, Float64, ItemFeatures, Size
 
 __all__ = ["Phi3Processor", "Phi4Processor", "phi3_image", "phi4_image", "write_overview"]
 
-Doubles = np.ndarray[Any, np.dtype[np.float64]]
 
 _PHI3 = ProcessorClass(
     frozenset({"Phi3VImageProcessor"}), {"num_img_tokens": 144}, {"num_img_tokens": (144,)}, own=True
@@ -48,11 +47,11 @@ _WHITE = (255, 255, 255)
 _CUBIC = -0.75
 
 
-def _near(x: Doubles) -> Doubles:
+def _near(x: Float64) -> Float64:
     return ((_CUBIC + 2) * x - (_CUBIC + 3)) * x * x + 1
 
 
-def _far(x: Doubles) -> Doubles:
+def _far(x: Float64) -> Float64:
     return _CUBIC * (((x - 5) * x + 8) * x - 4)
 
 

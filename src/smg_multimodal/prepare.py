@@ -21,11 +21,11 @@ from smg_multimodal.costs import Cost, TensorBound, cost_of_clip, cost_of_pictur
 from smg_multimodal.decode import ImageLimits, picture_header
 from smg_multimodal.errors import BadMedia, MediaTooLarge, UnsupportedModel
 from smg_multimodal.expand import Expanded, ReadyItem, expand
-from smg_multimodal.fast_decode import prove
+from smg_multimodal.fast_decode import prove_decoders
 from smg_multimodal.modalities import ClipProcessor, RecordingProcessor
-from smg_multimodal.prompts import PromptRule, Vocabulary
+from smg_multimodal.prompts import PromptRule, PromptTokenizer
 from smg_multimodal.reader import MediaReader, PlainReader, needs_library
-from smg_multimodal.registry import Family, ModelFiles, family_of
+from smg_multimodal.registry import MediaFamily, ModelFiles, family_of
 from smg_multimodal.resample import BICUBIC
 from smg_multimodal.sounds import RecordingFacts
 from smg_multimodal.types import Array, ImageProcessor, ItemFeatures, Modality, Size
@@ -56,7 +56,7 @@ class Media:
 class Prepared:
     """An expanded prompt with its items, in prompt order, and the files they came from."""
 
-    family: Family
+    family: MediaFamily
     rules: tuple[PromptRule, ...]
     expanded: Expanded
     items: tuple[ReadyItem, ...]
@@ -81,7 +81,7 @@ class Preparer:
     def __init__(
         self,
         files: ModelFiles,
-        vocabulary: Vocabulary,
+        vocabulary: PromptTokenizer,
         *,
         cache: FeatureCache | None = None,
         digests: DigestMemory | None = None,
@@ -93,7 +93,7 @@ class Preparer:
         self.images: ImageProcessor | None = None if self.family.image is None else self.family.image(files)
         pictures = () if self.family.prompt is None else (self.family.prompt(files, vocabulary),)
         self._bound = None if self.images is None else TensorBound(self.images)
-        prove()
+        prove_decoders()
         self.rules = (*pictures, *self._other_rules(files, vocabulary))
         configurations = {Modality.VIDEO: files.clips, Modality.AUDIO: files.recordings}
         self._others = {
@@ -108,7 +108,7 @@ class Preparer:
         settings = (self.family.name, files.model, files.preprocessor, files.processor, files.video, pillow_version)
         self._name = content_key([json.dumps(settings, sort_keys=True, default=str).encode()])
 
-    def _other_rules(self, files: ModelFiles, vocabulary: Vocabulary) -> list[PromptRule]:
+    def _other_rules(self, files: ModelFiles, vocabulary: PromptTokenizer) -> list[PromptRule]:
         """Rules of the modalities whose tokens the model has: a Qwen model may be served without clips."""
         rules = []
         for modal in self.family.others.values():

@@ -16,9 +16,9 @@ from smg_multimodal.types import ItemFeatures, Modality, Replacement, Span
 __all__ = [
     "GEMMA_3N",
     "GEMMA_4",
+    "ItemMarkers",
     "PromptRule",
-    "Spelling",
-    "Vocabulary",
+    "PromptTokenizer",
     "audio_rule",
     "aya_rule",
     "begun_audio_rule",
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-class Vocabulary(Protocol):
+class PromptTokenizer(Protocol):
     """What a rule needs of a tokenizer."""
 
     def token_id(self, token: str) -> int | None:
@@ -72,7 +72,7 @@ class PromptRule:
     joins: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
-def token(vocabulary: Vocabulary, text: str, configured: Any = None) -> int:
+def token(vocabulary: PromptTokenizer, text: str, configured: Any = None) -> int:
     """The id `configured` states, else that of `text`. Raises `UnsupportedModel` if there is neither."""
     found = configured if isinstance(configured, int) else vocabulary.token_id(text)
     if found is None:
@@ -120,7 +120,7 @@ def qwen_vl_rule(start: int, feature: int, end: int, text: str) -> PromptRule:
     return PromptRule(Modality.IMAGE, text, feature, feature, replace, around=(start, end))
 
 
-def ovis2_rule(vocabulary: Vocabulary, per_view: int, configured: Any) -> PromptRule:
+def ovis2_rule(vocabulary: PromptTokenizer, per_view: int, configured: Any) -> PromptRule:
     """The whole picture, then the tiles row by row with separators."""
     anchor, feature = token(vocabulary, "<image>"), token(vocabulary, "<IMG_ATOM>", configured)
     start, end, grid = (token(vocabulary, text) for text in ("<IMG_START>", "<IMG_END>", "<IMG_GRID>"))
@@ -153,7 +153,7 @@ def pixtral_rule(image: int, line: int, end: int) -> PromptRule:
     return PromptRule(Modality.IMAGE, "[IMG]", image, image, replace)
 
 
-def llama4_rule(vocabulary: Vocabulary, per_tile: int, patch: int | None) -> PromptRule:
+def llama4_rule(vocabulary: PromptTokenizer, per_tile: int, patch: int | None) -> PromptRule:
     """Tiles row by row with separators, then the whole picture's tile."""
     start, end = token(vocabulary, "<|image_start|>"), token(vocabulary, "<|image_end|>")
     across, down = token(vocabulary, "<|tile_x_separator|>"), token(vocabulary, "<|tile_y_separator|>")
@@ -172,7 +172,7 @@ def llama4_rule(vocabulary: Vocabulary, per_tile: int, patch: int | None) -> Pro
     return PromptRule(Modality.IMAGE, "<|image|>", image, feature, replace)
 
 
-def gemma_rule(vocabulary: Vocabulary, per_view: int, model: Mapping[str, Any]) -> PromptRule:
+def gemma_rule(vocabulary: PromptTokenizer, per_view: int, model: Mapping[str, Any]) -> PromptRule:
     """Blank lines around each view, sentences between the picture and its crops.
 
     Runs of line feeds are single tokens, so those at the edges join with line feeds the prompt has there.
@@ -199,7 +199,7 @@ def gemma_rule(vocabulary: Vocabulary, per_view: int, model: Mapping[str, Any]) 
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
+class ItemMarkers:
     """How a family writes its items: start, soft token and end, each with a {kind} to fill in, and blank lines around or not."""
 
     start: str
@@ -208,14 +208,14 @@ class Spelling:
     blank: str
 
 
-GEMMA_3N = Spelling("<start_of_{kind}>", "<{kind}_soft_token>", "<end_of_{kind}>", "\n\n")
-GEMMA_4 = Spelling("<|{kind}>", "<|{kind}|>", "<{kind}|>", "")
+GEMMA_3N = ItemMarkers("<start_of_{kind}>", "<{kind}_soft_token>", "<end_of_{kind}>", "\n\n")
+GEMMA_4 = ItemMarkers("<|{kind}>", "<|{kind}|>", "<{kind}|>", "")
 
 _KINDS = {Modality.IMAGE: ("image", "boi", "eoi"), Modality.AUDIO: ("audio", "boa", "eoa")}
 
 
 def enclosed_rule(
-    vocabulary: Vocabulary, model: Mapping[str, Any], modality: Modality, spelling: Spelling
+    vocabulary: PromptTokenizer, model: Mapping[str, Any], modality: Modality, spelling: ItemMarkers
 ) -> PromptRule:
     """Gemma 3n's and Gemma 4's pictures and recordings: a start, soft tokens and an end. The template writes a soft token.
 
@@ -239,7 +239,7 @@ def enclosed_rule(
     return PromptRule(modality, spelling.soft.format(kind=kind), feature, feature, replace, joins=joins)
 
 
-def idefics_rule(vocabulary: Vocabulary, per_tile: int, configured: Any) -> PromptRule:
+def idefics_rule(vocabulary: PromptTokenizer, per_tile: int, configured: Any) -> PromptRule:
     """Tiles row by row, each after its place, a line feed after every row; then the whole picture's."""
     around = token(vocabulary, "<fake_token_around_image>")
     feature = token(vocabulary, "<image>", configured)
@@ -259,13 +259,13 @@ def idefics_rule(vocabulary: Vocabulary, per_tile: int, configured: Any) -> Prom
     return PromptRule(Modality.IMAGE, "<image>", feature, feature, replace)
 
 
-def _token_or_text(vocabulary: Vocabulary, text: str) -> tuple[int, ...]:
+def _token_or_text(vocabulary: PromptTokenizer, text: str) -> tuple[int, ...]:
     """The token `text`, or what plain text of that wording is where there is none."""
     found = vocabulary.token_id(text)
     return tuple(vocabulary.encode(text)) if found is None else (found,)
 
 
-def _line_feeds(vocabulary: Vocabulary) -> dict[tuple[int, int], int]:
+def _line_feeds(vocabulary: PromptTokenizer) -> dict[tuple[int, int], int]:
     """Which two runs of up to four line feeds are one token together."""
     runs = {count: vocabulary.encode("\n" * count) for count in range(1, 5)}
     single = {count: ids[0] for count, ids in runs.items() if len(ids) == 1}
@@ -277,7 +277,7 @@ def _line_feeds(vocabulary: Vocabulary) -> dict[tuple[int, int], int]:
     }
 
 
-def ernie_rule(vocabulary: Vocabulary, model: Mapping[str, Any]) -> PromptRule:
+def ernie_rule(vocabulary: PromptTokenizer, model: Mapping[str, Any]) -> PromptRule:
     """ERNIE-4.5-VL: one token per embedding. The template of the code published with the models writes a mark of its own,
     that of transformers the token itself."""
     configured = model.get("image_token_id") or model.get("im_patch_id")
@@ -288,7 +288,7 @@ def ernie_rule(vocabulary: Vocabulary, model: Mapping[str, Any]) -> PromptRule:
     return replace(repeat_rule("<|image@placeholder|>", feature), anchor=mark)
 
 
-def internvl_rule(vocabulary: Vocabulary, configured: Any, text: str = "<IMG_CONTEXT>") -> PromptRule:
+def internvl_rule(vocabulary: PromptTokenizer, configured: Any, text: str = "<IMG_CONTEXT>") -> PromptRule:
     """All tiles' feature tokens in one run between `<img>` and `</img>`; the template writes `text`."""
     start, end = token(vocabulary, "<img>"), token(vocabulary, "</img>")
     feature = token(vocabulary, "<IMG_CONTEXT>", configured)
@@ -301,13 +301,13 @@ def internvl_rule(vocabulary: Vocabulary, configured: Any, text: str = "<IMG_CON
     return PromptRule(Modality.IMAGE, text, anchor, feature, replace)
 
 
-def _anchor(vocabulary: Vocabulary, text: str, otherwise: str, feature: int) -> tuple[str, int]:
+def _anchor(vocabulary: PromptTokenizer, text: str, otherwise: str, feature: int) -> tuple[str, int]:
     """What stands for an item and its id: `text` where that is one token, else the feature token, spelled `otherwise`."""
     found = vocabulary.token_id(text)
     return (otherwise, feature) if found is None else (text, found)
 
 
-def aya_rule(vocabulary: Vocabulary, per_tile: int, configured: Any) -> PromptRule:
+def aya_rule(vocabulary: PromptTokenizer, per_tile: int, configured: Any) -> PromptRule:
     """Between start and end the tiles, each after its number, and last the whole picture's tile.
 
     `item.grid` has the (rows, columns) of tiles; a picture of one tile has that alone.
@@ -328,7 +328,9 @@ def aya_rule(vocabulary: Vocabulary, per_tile: int, configured: Any) -> PromptRu
     return PromptRule(Modality.IMAGE, text, anchor, feature, replace)
 
 
-def minicpm_rule(vocabulary: Vocabulary, configured: Any, *, numbered: bool, text: str = "<|image_pad|>") -> PromptRule:
+def minicpm_rule(
+    vocabulary: PromptTokenizer, configured: Any, *, numbered: bool, text: str = "<|image_pad|>"
+) -> PromptRule:
     """The picture's number, the overview, and the slices row by row; `text` is the feature token.
 
     Where that is the unknown token (before 4.6), which anybody's text may become, the start token is the anchor.
@@ -355,7 +357,7 @@ def minicpm_rule(vocabulary: Vocabulary, configured: Any, *, numbered: bool, tex
     return PromptRule(Modality.IMAGE, "<image>" if anchor == start else text, anchor, feature, replace)
 
 
-def timed_video_rule(vocabulary: Vocabulary, model: Mapping[str, Any]) -> PromptRule:
+def timed_video_rule(vocabulary: PromptTokenizer, model: Mapping[str, Any]) -> PromptRule:
     """Qwen3-VL's clips: before each pair of frames the second it is at, around it the vision markers.
 
     `item.facts["seconds"]` has one time per temporal patch. Markers that the template wrote around the anchor go.
@@ -376,12 +378,12 @@ def timed_video_rule(vocabulary: Vocabulary, model: Mapping[str, Any]) -> Prompt
     return PromptRule(Modality.VIDEO, "<|video_pad|>", feature, feature, replace, around=(start, end))
 
 
-def audio_rule(vocabulary: Vocabulary, text: str, configured: Any = None) -> PromptRule:
+def audio_rule(vocabulary: PromptTokenizer, text: str, configured: Any = None) -> PromptRule:
     """One audio token per embedding."""
     return repeat_rule(text, token(vocabulary, text, configured), Modality.AUDIO)
 
 
-def begun_audio_rule(model: Mapping[str, Any], vocabulary: Vocabulary) -> PromptRule:
+def begun_audio_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> PromptRule:
     """Voxtral: a token that begins the recording, then one audio token per embedding."""
     begin, feature = (
         token(vocabulary, "[BEGIN_AUDIO]"),
@@ -399,7 +401,7 @@ _NEVER_WRITTEN = ("<|audio|>", "<|reserved_special_token_0|>", "<unused0>", "<|f
 """Ultravox's own mark where the text model has it as a token; else a token that neither template nor model writes."""
 
 
-def ultravox_rule(model: Mapping[str, Any], vocabulary: Vocabulary) -> PromptRule:
+def ultravox_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> PromptRule:
     """Ultravox: one token per embedding, whichever the configuration names: the encoder's output takes its place.
 
     Its own mark for a recording is no token of the text models it is built on, and what it would be split into depends on
@@ -416,7 +418,7 @@ def ultravox_rule(model: Mapping[str, Any], vocabulary: Vocabulary) -> PromptRul
     return PromptRule(Modality.AUDIO, text, anchor, feature, replace)
 
 
-def step3_rule(vocabulary: Vocabulary, per_window: int) -> PromptRule:
+def step3_rule(vocabulary: PromptTokenizer, per_window: int) -> PromptRule:
     """Step3-VL: the windows row by row with a mark between rows, then the whole picture."""
     feature, newline = token(vocabulary, "<im_patch>"), token(vocabulary, "<patch_newline>")
     begin, finish = token(vocabulary, "<patch_start>"), token(vocabulary, "<patch_end>")
@@ -435,7 +437,7 @@ def step3_rule(vocabulary: Vocabulary, per_window: int) -> PromptRule:
     return PromptRule(Modality.IMAGE, "<im_patch>", feature, feature, replace)
 
 
-def molmo2_rule(vocabulary: Vocabulary, patch: int) -> PromptRule:
+def molmo2_rule(vocabulary: PromptTokenizer, patch: int) -> PromptRule:
     """Molmo 2: the ids that the processor wrote, in which those of patches receive embeddings."""
     anchor = token(vocabulary, "<|image|>")
 

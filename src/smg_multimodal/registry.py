@@ -27,15 +27,15 @@ from smg_multimodal.modalities import (
 )
 from smg_multimodal.omni import omni_audio, omni_video
 from smg_multimodal.pipelines import Pictures
-from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, PromptRule, Spelling, Vocabulary, repeat_rule, token
+from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, ItemMarkers, PromptRule, PromptTokenizer, repeat_rule, token
 from smg_multimodal.types import Batched, Flat, ItemFeatures, Layout, Modality
 from smg_multimodal.usm import GEMMA3N_AUDIO, GEMMA4_AUDIO
 
-__all__ = ["FAMILIES", "Family", "ModelFiles", "family_of"]
+__all__ = ["FAMILIES", "MediaFamily", "ModelFiles", "family_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MediaFamily:
     """One row.
 
     `image` makes the processor and `prompt` the rule for pictures; both are None where there are none. `primary` is the
@@ -47,7 +47,7 @@ class Family:
     name: str
     model_types: frozenset[str]
     image: Pictures | None
-    prompt: Callable[[ModelFiles, Vocabulary], PromptRule] | None
+    prompt: Callable[[ModelFiles, PromptTokenizer], PromptRule] | None
     layouts: Mapping[str, Layout]
     primary: str = "pixel_values"
     on_host: frozenset[str] = frozenset()
@@ -74,10 +74,10 @@ _TILES: Mapping[str, Layout] = {"pixel_values": Flat("num_patches"), "num_patche
 _GRID = frozenset({"image_grid_thw"})
 
 
-def _configured(text: str, *keys: str) -> Callable[[ModelFiles, Vocabulary], PromptRule]:
+def _configured(text: str, *keys: str) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
     """A rule of repeated tokens, whose id is the first of `keys` that config.json has, else that of `text`."""
 
-    def make(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
+    def make(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
         model = files.of_thinker
         ids = (model.get(key) for key in keys)
         return repeat_rule(text, token(vocabulary, text, next((each for each in ids if isinstance(each, int)), None)))
@@ -85,18 +85,18 @@ def _configured(text: str, *keys: str) -> Callable[[ModelFiles, Vocabulary], Pro
     return make
 
 
-def _llama4_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
+def _llama4_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
     per_tile = llama4.llama4_image(files.image, files.model).per_tile
     return prompts.llama4_rule(vocabulary, per_tile, files.model.get("image_token_index"))
 
 
-def _gemma_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
+def _gemma_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
     return prompts.gemma_rule(
         vocabulary, gemma.gemma3_image(files.image, files.model, files.processor).per_view, files.model
     )
 
 
-def _pixtral_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
+def _pixtral_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
     image = token(vocabulary, "[IMG]", files.model.get("image_token_index") or files.model.get("image_token_id"))
     return prompts.pixtral_rule(image, token(vocabulary, "[IMG_BREAK]"), token(vocabulary, "[IMG_END]"))
 
@@ -123,11 +123,11 @@ def _gemma3n_tokens(files: ModelFiles) -> int:
     return int(files.processor.get("image_seq_length") or files.model.get("vision_soft_tokens_per_image") or 256)
 
 
-def _enclosed(spelling: Spelling) -> Callable[[ModelFiles, Vocabulary], PromptRule]:
+def _enclosed(spelling: ItemMarkers) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
     return lambda files, vocabulary: prompts.enclosed_rule(vocabulary, files.model, Modality.IMAGE, spelling)
 
 
-def _idefics_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
+def _idefics_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
     per_tile = idefics.idefics3_image(files.image, files.model, files.processor).per_tile
     return prompts.idefics_rule(vocabulary, per_tile, files.model.get("image_token_id"))
 
@@ -136,11 +136,11 @@ def _qianfan_tokens(files: ModelFiles) -> int:
     return int(files.processor.get("image_seq_length") or files.model.get("image_seq_length") or 256)
 
 
-def _aya_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
+def _aya_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
     return prompts.aya_rule(vocabulary, _aya_tokens(files), files.model.get("image_token_index"))
 
 
-def _minicpm_prompt(text: str, *, default: bool) -> Callable[[ModelFiles, Vocabulary], PromptRule]:
+def _minicpm_prompt(text: str, *, default: bool) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
     return lambda files, vocabulary: prompts.minicpm_rule(
         vocabulary,
         files.model.get("image_token_id"),
@@ -149,19 +149,19 @@ def _minicpm_prompt(text: str, *, default: bool) -> Callable[[ModelFiles, Vocabu
     )
 
 
-def _internvl_prompt(text: str) -> Callable[[ModelFiles, Vocabulary], PromptRule]:
+def _internvl_prompt(text: str) -> Callable[[ModelFiles, PromptTokenizer], PromptRule]:
     return lambda files, vocabulary: prompts.internvl_rule(vocabulary, files.model.get("image_token_id"), text)
 
 
-def _qwen_vl_prompt(files: ModelFiles, vocabulary: Vocabulary) -> PromptRule:
+def _qwen_vl_prompt(files: ModelFiles, vocabulary: PromptTokenizer) -> PromptRule:
     start = token(vocabulary, "<img>", (files.model.get("visual") or {}).get("image_start_id"))
     return prompts.qwen_vl_rule(
         start, token(vocabulary, "<imgpad>", start + 2), token(vocabulary, "</img>", start + 1), "<imgpad>"
     )
 
 
-FAMILIES: tuple[Family, ...] = (
-    Family(
+FAMILIES: tuple[MediaFamily, ...] = (
+    MediaFamily(
         "qwen2-vl",
         frozenset(
             {
@@ -183,7 +183,7 @@ FAMILIES: tuple[Family, ...] = (
         on_host=_GRID,
         others={Modality.VIDEO: QWEN_VIDEO},
     ),
-    Family(
+    MediaFamily(
         "qwen2-audio",
         frozenset({"qwen2_audio"}),
         None,
@@ -191,17 +191,17 @@ FAMILIES: tuple[Family, ...] = (
         {},
         others={Modality.AUDIO: QWEN2_AUDIO},
     ),
-    Family("voxtral", frozenset({"voxtral"}), None, None, {}, limit=5, others={Modality.AUDIO: VOXTRAL_AUDIO}),
-    Family("ultravox", frozenset({"ultravox"}), None, None, {}, others={Modality.AUDIO: ULTRAVOX_AUDIO}),
-    Family("qwen3-asr", frozenset({"qwen3_asr"}), None, None, {}, others={Modality.AUDIO: QWEN3_ASR_AUDIO}),
-    Family(
+    MediaFamily("voxtral", frozenset({"voxtral"}), None, None, {}, limit=5, others={Modality.AUDIO: VOXTRAL_AUDIO}),
+    MediaFamily("ultravox", frozenset({"ultravox"}), None, None, {}, others={Modality.AUDIO: ULTRAVOX_AUDIO}),
+    MediaFamily("qwen3-asr", frozenset({"qwen3_asr"}), None, None, {}, others={Modality.AUDIO: QWEN3_ASR_AUDIO}),
+    MediaFamily(
         "qwen-vl",
         frozenset({"qwen"}),
         Pictures(("QwenVLImageProcessor",), called={"CLIPImageProcessor": "QwenVLImageProcessor"}),
         _qwen_vl_prompt,
         {"pixel_values": Batched()},
     ),
-    Family(
+    MediaFamily(
         "glm-4v",
         frozenset({"glm4v", "glm4v_moe", "glm46v", "glm_ocr"}),
         Pictures(("Glm4vImageProcessor", "Glm46VImageProcessor")),
@@ -209,7 +209,7 @@ FAMILIES: tuple[Family, ...] = (
         _PATCHES,
         on_host=_GRID,
     ),
-    Family(
+    MediaFamily(
         "paddleocr-vl",
         frozenset({"paddleocr_vl"}),
         Pictures(("PaddleOCRVLImageProcessor",), called={"SiglipImageProcessor": "PaddleOCRVLImageProcessor"}),
@@ -217,7 +217,7 @@ FAMILIES: tuple[Family, ...] = (
         _PATCHES,
         on_host=_GRID,
     ),
-    Family(
+    MediaFamily(
         "ernie-4.5-vl",
         frozenset({"ernie4_5_vl_moe", "ernie4_5_moe_vl"}),
         Pictures(("Ernie4_5_VLMoeImageProcessor",)),
@@ -225,7 +225,7 @@ FAMILIES: tuple[Family, ...] = (
         _PATCHES,
         on_host=_GRID,
     ),
-    Family(
+    MediaFamily(
         "hunyuan-vl",
         frozenset({"hunyuan_vl"}),
         Pictures(("HunYuanVLImageProcessor",)),
@@ -233,7 +233,7 @@ FAMILIES: tuple[Family, ...] = (
         _PATCHES,
         on_host=_GRID,
     ),
-    Family(
+    MediaFamily(
         "deepseek-ocr",
         frozenset({"deepseek_ocr"}),
         Pictures(("DeepseekOCRImageProcessor",)),
@@ -241,7 +241,7 @@ FAMILIES: tuple[Family, ...] = (
         _CROPPED,
         on_host=frozenset({"images_spatial_crop"}),
     ),
-    Family(
+    MediaFamily(
         "deepseek-ocr-2",
         frozenset({"deepseek_ocr2"}),
         Pictures(("DeepseekOcr2ImageProcessor",)),
@@ -254,14 +254,14 @@ FAMILIES: tuple[Family, ...] = (
         },
         on_host=frozenset({"images_spatial_crop"}),
     ),
-    Family(
+    MediaFamily(
         "ovis-2",
         frozenset({"ovis2"}),
         Pictures(("Ovis2ImageProcessor",)),
         DOCUMENT_RULES["ovis-2"],
         {"pixel_values": Flat("num_views"), "grids": Batched()},
     ),
-    Family(
+    MediaFamily(
         "step3-vl",
         frozenset({"step3_vl"}),
         Pictures(("Step3VLImageProcessor",)),
@@ -274,7 +274,7 @@ FAMILIES: tuple[Family, ...] = (
         },
         on_host=frozenset({"num_patches", "patch_newline_mask"}),
     ),
-    Family(
+    MediaFamily(
         "molmo-2",
         frozenset({"molmo2"}),
         Pictures(("Molmo2ImageProcessor",)),
@@ -291,21 +291,21 @@ FAMILIES: tuple[Family, ...] = (
         },
         on_host=frozenset({"image_num_crops", "image_num_pooled_patches", "image_num_patches", "num_image_tokens"}),
     ),
-    Family(
+    MediaFamily(
         "llava",
         frozenset({"llava", "vipllava"}),
         Pictures(("LlavaImageProcessor", "CLIPImageProcessor", "SiglipImageProcessor"), _llava_tokens),
         _configured("<image>", "image_token_index", "image_token_id"),
         {"pixel_values": Batched()},
     ),
-    Family(
+    MediaFamily(
         "llava-next",
         frozenset({"llava_next", "llava_next_video", "granite4_vision"}),
         Pictures(("LlavaNextImageProcessor",)),
         _configured("<image>", "image_token_index", "image_token_id"),
         _SIZED,
     ),
-    Family(
+    MediaFamily(
         "llava-onevision",
         frozenset({"llava_onevision"}),
         Pictures(("LlavaOnevisionImageProcessor",)),
@@ -313,14 +313,14 @@ FAMILIES: tuple[Family, ...] = (
         _SIZED,
         several=llava.AnyResolutionProcessor.whole,
     ),
-    Family(
+    MediaFamily(
         "pixtral",
         frozenset({"pixtral", "mistral3", "mistral_large4"}),
         Pictures(("PixtralImageProcessor",)),
         _pixtral_prompt,
         _SIZED,
     ),
-    Family(
+    MediaFamily(
         "llama-4",
         frozenset({"llama4"}),
         Pictures(("Llama4ImageProcessor",)),
@@ -333,7 +333,7 @@ FAMILIES: tuple[Family, ...] = (
         on_host=frozenset({"aspect_ratios", "patches_per_image"}),
         limit=8,
     ),
-    Family(
+    MediaFamily(
         "kimi-k2.5",
         frozenset({"kimi_k25"}),
         Pictures(("Kimi_K25ImageProcessor",)),
@@ -341,14 +341,14 @@ FAMILIES: tuple[Family, ...] = (
         _PATCHES,
         on_host=_GRID,
     ),
-    Family(
+    MediaFamily(
         "phi-3",
         frozenset({"phi3_v"}),
         Pictures(("Phi3VImageProcessor",)),
         _configured("<|image|>"),
         {"pixel_values": Batched(), "image_sizes": Batched(), "num_img_tokens": Batched()},
     ),
-    Family(
+    MediaFamily(
         "phi-4",
         frozenset({"phi4mm", "phi4_multimodal"}),
         Pictures(("Phi4MultimodalImageProcessor",)),
@@ -362,14 +362,14 @@ FAMILIES: tuple[Family, ...] = (
         primary="image_pixel_values",
         others={Modality.AUDIO: PHI4_AUDIO},
     ),
-    Family(
+    MediaFamily(
         "gemma-3",
         frozenset({"gemma3", "t5gemma2"}),
         Pictures(("Gemma3ImageProcessor",)),
         _gemma_prompt,
         {"pixel_values": Flat("num_patches"), "num_crops": Batched()},
     ),
-    Family(
+    MediaFamily(
         "internvl",
         frozenset({"internvl"}),
         Pictures(("GotOcr2ImageProcessor",)),
@@ -377,7 +377,7 @@ FAMILIES: tuple[Family, ...] = (
         _TILES,
         on_host=frozenset({"num_patches"}),
     ),
-    Family(
+    MediaFamily(
         "internvl-chat",
         frozenset({"internvl_chat"}),
         Pictures(("InternVLChatImageProcessor",), called={"CLIPImageProcessor": "InternVLChatImageProcessor"}),
@@ -385,14 +385,14 @@ FAMILIES: tuple[Family, ...] = (
         _TILES,
         on_host=frozenset({"num_patches"}),
     ),
-    Family(
+    MediaFamily(
         "minicpm-v",
         frozenset({"minicpmv4_6", "minicpmv4_7"}),
         Pictures(("MiniCPMV4_6ImageProcessor",)),
         _minicpm_prompt("<|image_pad|>", default=True),
         {"pixel_values": Batched(), "target_sizes": Flat("num_patches_per_image")},
     ),
-    Family(
+    MediaFamily(
         "qwen2.5-omni",
         frozenset({"qwen2_5_omni", "qwen2_5_omni_thinker"}),
         Pictures(("Qwen2VLImageProcessor",)),
@@ -404,7 +404,7 @@ FAMILIES: tuple[Family, ...] = (
             Modality.AUDIO: omni_audio("<|AUDIO|>", windows=False),
         },
     ),
-    Family(
+    MediaFamily(
         "qwen3-omni",
         frozenset({"qwen3_omni_moe", "qwen3_omni_moe_thinker"}),
         Pictures(("Qwen2VLImageProcessor",)),
@@ -416,7 +416,7 @@ FAMILIES: tuple[Family, ...] = (
             Modality.AUDIO: omni_audio("<|audio_pad|>", windows=True),
         },
     ),
-    Family(
+    MediaFamily(
         "hyperclovax-vision-2",
         frozenset({"hyperclovax_vision_v2"}),
         Pictures(("Qwen2VLImageProcessor",)),
@@ -424,7 +424,7 @@ FAMILIES: tuple[Family, ...] = (
         _PATCHES,
         on_host=_GRID,
     ),
-    Family(
+    MediaFamily(
         "dots-note",
         frozenset({"dots3_note"}),
         Pictures(("Qwen2VLImageProcessor",)),
@@ -432,14 +432,14 @@ FAMILIES: tuple[Family, ...] = (
         _PATCHES,
         on_host=_GRID,
     ),
-    Family(
+    MediaFamily(
         "paligemma",
         frozenset({"paligemma"}),
         Pictures(("SiglipImageProcessor",), _paligemma_tokens),
         _configured("<image>", "image_token_index", "image_token_id"),
         {"pixel_values": Batched()},
     ),
-    Family(
+    MediaFamily(
         "gemma-3n",
         frozenset({"gemma3n"}),
         Pictures(("SiglipImageProcessor",), _gemma3n_tokens),
@@ -447,7 +447,7 @@ FAMILIES: tuple[Family, ...] = (
         {"pixel_values": Batched()},
         others={Modality.AUDIO: GEMMA3N_AUDIO},
     ),
-    Family(
+    MediaFamily(
         "aya-vision",
         frozenset({"aya_vision"}),
         Pictures(("GotOcr2ImageProcessor",), _aya_tokens),
@@ -455,7 +455,7 @@ FAMILIES: tuple[Family, ...] = (
         _TILES,
         on_host=frozenset({"num_patches"}),
     ),
-    Family(
+    MediaFamily(
         "qianfan-ocr",
         frozenset({"qianfan_ocr"}),
         Pictures(("GotOcr2ImageProcessor",), _qianfan_tokens),
@@ -463,14 +463,14 @@ FAMILIES: tuple[Family, ...] = (
         _TILES,
         on_host=frozenset({"num_patches"}),
     ),
-    Family(
+    MediaFamily(
         "lighton-ocr",
         frozenset({"lighton_ocr"}),
         Pictures(("PixtralImageProcessor",)),
         _configured("<|image_pad|>", "image_token_id", "image_token_index"),
         _SIZED,
     ),
-    Family(
+    MediaFamily(
         "gemma-4",
         frozenset({"gemma4", "diffusion_gemma"}),
         Pictures(("Gemma4ImageProcessor",)),
@@ -478,7 +478,7 @@ FAMILIES: tuple[Family, ...] = (
         {"pixel_values": Batched(), "image_position_ids": Batched()},
         others={Modality.AUDIO: GEMMA4_AUDIO},
     ),
-    Family(
+    MediaFamily(
         "idefics-3",
         frozenset({"idefics3", "smolvlm"}),
         Pictures(("Idefics3ImageProcessor", "SmolVLMImageProcessor")),
@@ -490,14 +490,14 @@ FAMILIES: tuple[Family, ...] = (
         },
         on_host=frozenset({"num_patches"}),
     ),
-    Family(
+    MediaFamily(
         "mllama",
         frozenset({"mllama"}),
         Pictures(("MllamaImageProcessor",)),
         _configured("<|image|>", "image_token_index", "image_token_id"),
         {"pixel_values": Batched(), "aspect_ratio_ids": Batched(), "aspect_ratio_mask": Batched()},
     ),
-    Family(
+    MediaFamily(
         "kimi-vl",
         frozenset({"kimi_vl"}),
         Pictures(("KimiVLImageProcessor",)),
@@ -505,7 +505,7 @@ FAMILIES: tuple[Family, ...] = (
         {"pixel_values": Flat("patches_per_image"), "image_grid_hws": Batched()},
         on_host=frozenset({"image_grid_hws"}),
     ),
-    Family(
+    MediaFamily(
         "minicpm-v-2.6",
         frozenset({"minicpmv", "minicpmo"}),
         Pictures(("MiniCPMVImageProcessor",)),
@@ -530,7 +530,7 @@ def _type_of(files: ModelFiles) -> str:
     return kind
 
 
-def family_of(files: ModelFiles, families: tuple[Family, ...] = FAMILIES) -> Family:
+def family_of(files: ModelFiles, families: tuple[MediaFamily, ...] = FAMILIES) -> MediaFamily:
     """The row of a model. Raises `UnsupportedModel` when its `model_type` is in none."""
     kind = _type_of(files)
     for family in families:

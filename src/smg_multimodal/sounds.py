@@ -115,7 +115,7 @@ def recording(data: bytes, limits: ImageLimits, rate: int, longest: float) -> Fl
     """The mono samples in [-1, 1], at `rate` Hz, of a recording or of the sound of a clip. What is longer than `longest`
     seconds is refused. Raises as `recording_facts` does, and BadRecording for what does not decode."""
     if is_wave(data):
-        return audio.recording(data, rate, longest, max_bytes=limits.max_bytes)
+        return audio.wave_recording(data, rate, longest, max_bytes=limits.max_bytes)
     with opened(data, Modality.AUDIO, limits.max_pixels) as file:
         stream = _sound(file, limits)
         parts: list[Float32] = []

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from smg_multimodal.errors import UnsupportedModel
-from smg_multimodal.kernel import attempted, compiled
+from smg_multimodal.kernel import attempted, compiled_module
 from smg_multimodal.keys import RESIZE
 from smg_multimodal.layouts import columns_written, patches_written, tiles_written
 from smg_multimodal.types import Bytes8, Float32
@@ -51,7 +51,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 _BLOCK = 96 * 1024
 """Floats worked on at a time: with its source it stays in a core's second-level cache."""
 
-Step = tuple[Callable[..., Float32], np.float32]
+TransformStep = tuple[Callable[..., Float32], np.float32]
 NormalizerMaker = Callable[[Sequence[float], Sequence[float], float], "Normalizer"]
 
 
@@ -63,7 +63,7 @@ class Normalizer:
     """
 
     table: Float32
-    steps: tuple[tuple[Step, ...] | None, ...]
+    steps: tuple[tuple[TransformStep, ...] | None, ...]
     constants: Float32 | None = None
 
     def apply(self, source: Bytes8, channel: int, out: Float32) -> None:
@@ -85,7 +85,7 @@ def _proved(table: Float32, factor: float, means: Float32 | float, stds: Float32
     A byte times the upper 16 bits of a single-precision factor is exact, so two products and a sum round as one would in
     double precision. This also has the kernel compiled before the first picture comes.
     """
-    if compiled() is None:
+    if compiled_module() is None:
         return None
     coarse = (np.array([factor], np.float32).view(np.uint32) & np.uint32(0xFFFFFF00)).view(np.float32)[0]
     constants = np.empty((3, 4), np.float32)
@@ -98,12 +98,12 @@ def _proved(table: Float32, factor: float, means: Float32 | float, stds: Float32
 
 
 def _with_steps(
-    table: Float32, candidates: Sequence[Sequence[Sequence[Step]]], constants: Float32 | None
+    table: Float32, candidates: Sequence[Sequence[Sequence[TransformStep]]], constants: Float32 | None
 ) -> Normalizer:
     levels = np.arange(256, dtype=np.uint8)
-    chosen: list[tuple[Step, ...] | None] = []
+    chosen: list[tuple[TransformStep, ...] | None] = []
     for channel in range(3):
-        found: tuple[Step, ...] | None = None
+        found: tuple[TransformStep, ...] | None = None
         for candidate in candidates:
             trial = Normalizer(table, (tuple(candidate[channel]),) * 3)
             got = np.empty(256, np.float32)
@@ -132,13 +132,15 @@ def rescale_normalizer(
     values = np.arange(256, dtype=np.uint8).astype(np.float64)
     scaled = values.astype(np.float32) if rescale is None else (values * rescale).astype(np.float32)
     if mean is None or std is None:
-        step: Step = (np.multiply, np.float32(1)) if rescale is None else (np.divide, np.float32(1 / rescale))
+        step: TransformStep = (np.multiply, np.float32(1)) if rescale is None else (np.divide, np.float32(1 / rescale))
         table = np.stack([scaled] * 3)
         return _with_steps(table, [[[step]] * 3], _proved(table, 1.0 if rescale is None else rescale, 0.0, 1.0))
     means, stds = _per_channel(mean), _per_channel(std)
     table = np.stack([(scaled - m) / s for m, s in zip(means, stds, strict=True)])
-    first: list[Step] = [] if rescale is None else [(np.divide, np.float32(1 / rescale))]
-    runs: list[list[Step]] = [[*first, (np.subtract, m), (np.divide, s)] for m, s in zip(means, stds, strict=True)]
+    first: list[TransformStep] = [] if rescale is None else [(np.divide, np.float32(1 / rescale))]
+    runs: list[list[TransformStep]] = [
+        [*first, (np.subtract, m), (np.divide, s)] for m, s in zip(means, stds, strict=True)
+    ]
     constants = _proved(table, 1.0 if rescale is None else rescale, means, stds)
     return _with_steps(table, [runs], constants)
 
@@ -192,7 +194,7 @@ def fused_normalizer(
     means, stds = _per_channel(mean) * factor, _per_channel(std) * factor
     values = np.arange(256, dtype=np.float32)
     table = np.stack([(values - m) / s for m, s in zip(means, stds, strict=True)])
-    runs: list[list[Step]] = [[(np.subtract, m), (np.divide, s)] for m, s in zip(means, stds, strict=True)]
+    runs: list[list[TransformStep]] = [[(np.subtract, m), (np.divide, s)] for m, s in zip(means, stds, strict=True)]
     return _with_steps(table, [runs], _proved(table, 1.0, means, stds))
 
 
@@ -207,7 +209,7 @@ def divided_normalizer(
         return _with_steps(table, [[[(np.divide, divisor)]] * 3], _proved(table, 1 / 255, 0.0, 1.0))
     means, stds = _per_channel(mean), _per_channel(std)
     table = np.stack([(scaled - m) / s for m, s in zip(means, stds, strict=True)])
-    runs: list[list[Step]] = [
+    runs: list[list[TransformStep]] = [
         [(np.divide, divisor), (np.subtract, m), (np.divide, s)] for m, s in zip(means, stds, strict=True)
     ]
     return _with_steps(table, [runs], _proved(table, 1 / 255, means, stds))

@@ -16,9 +16,11 @@ from PIL import Image
 __all__ = [
     "Array",
     "Batched",
+    "Box",
     "Bytes8",
     "Flat",
     "Float32",
+    "Float64",
     "ImageProcessor",
     "ItemFeatures",
     "Layout",
@@ -31,7 +33,9 @@ __all__ = [
 
 Array = NDArray[Any]
 Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
 Bytes8 = NDArray[np.uint8]
+Box = tuple[int, int, int, int]
 
 
 class Size(NamedTuple):

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from smg_multimodal.errors import BadRecording, UnsupportedModel
 from smg_multimodal.modalities import Modal
-from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, PromptRule, Vocabulary, enclosed_rule
+from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, PromptRule, PromptTokenizer, enclosed_rule
 from smg_multimodal.types import Array, Batched, Float32, ItemFeatures, Modality, Size
 
 __all__ = ["GEMMA3N_AUDIO", "GEMMA4_AUDIO", "UsmProcessor", "gemma3n_audio", "gemma4_audio"]
 
-Prompt = Callable[[Mapping[str, Any], Vocabulary], PromptRule]
+PromptFactory = Callable[[Mapping[str, Any], PromptTokenizer], PromptRule]
 
 _MULTIPLE = 128
 """Samples to a multiple of which a recording is padded with silence."""
@@ -173,7 +173,7 @@ def gemma4_audio(model: Mapping[str, Any], config: Mapping[str, Any]) -> UsmProc
     return _processor(config, _GEMMA_4, None)
 
 
-def _modal(make: Callable[[Mapping[str, Any], Mapping[str, Any]], UsmProcessor], prompt: Prompt) -> Modal:
+def _modal(make: Callable[[Mapping[str, Any], Mapping[str, Any]], UsmProcessor], prompt: PromptFactory) -> Modal:
     return Modal(make, prompt, {"input_features": Batched(), "input_features_mask": Batched()}, "input_features")
 
 

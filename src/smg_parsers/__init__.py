@@ -41,7 +41,7 @@ from smg_parsers.base import (
 )
 from smg_parsers.families import FAMILIES
 from smg_parsers.family import Family
-from smg_parsers.models import Explanation, explain, reasoning_open, register
+from smg_parsers.models import FamilyChoice, explain, reasoning_open, register
 from smg_parsers.parser import Parser
 from smg_parsers.reasoning import Thinking
 
@@ -51,8 +51,8 @@ __all__ = [
     "CallEnd",
     "CallStart",
     "Citation",
-    "Explanation",
     "Family",
+    "FamilyChoice",
     "MalformedCall",
     "MalformedCalls",
     "Parser",

@@ -113,7 +113,7 @@ def _row(options: argparse.Namespace) -> Family:
         raise ValueError("--family or --model, not both")
     template = _template(options)
     if options.family is not None:
-        return models.fitted(models.family(options.family), template)
+        return models.family_for_template(models.family(options.family), template)
     if options.model is None and template is None:
         raise ValueError("name a family with --family, or a model with --model, or give its --template")
     return models.explain(options.model or "", template).family

@@ -23,7 +23,7 @@ from .patterns import JSON, PYTHON, RAW, PatternError, Spelling, literal, spelle
 
 JsonObject = Mapping[str, object]
 """A JSON schema, or a format of a structural tag."""
-Kind = Literal["json_schema", "regex", "ebnf", "structural_tag"]
+ConstraintKind = Literal["json_schema", "regex", "ebnf", "structural_tag"]
 KINDS: frozenset[str] = frozenset({"json_schema", "regex", "ebnf", "structural_tag"})
 """All kinds. vLLM, SGLang and TensorRT-LLM support all of them; some engines, such as MLX, none."""
 MAX_REF_DEPTH = 16
@@ -42,10 +42,10 @@ class ConstraintUnsupported(ConstraintError):
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
+class FamilyConstraint:
     """What to send: ``value`` is the schema, pattern, grammar or tag; ``reads`` names the family whose parser reads it."""
 
-    kind: Kind
+    kind: ConstraintKind
     value: str
     reads: str
 
@@ -67,7 +67,7 @@ def constrain(
     kinds: Collection[str] = KINDS,
     parallel_tool_calls: bool = True,
     in_reasoning: bool = False,
-) -> Constraint | None:
+) -> FamilyConstraint | None:
     """The constraint for a request's tools, or None if the output is free.
 
     ``tools`` and ``tool_choice`` are as in Chat Completions or Responses, custom tools included; ``kinds`` are those that
@@ -82,16 +82,18 @@ def constrain(
     return _held(made, kinds, f"tool_choice {mode!r} or a strict tool")
 
 
-def _of_tools(family: str, mode: str, chosen: Sequence[_Tool], *, parallel: bool, in_reasoning: bool) -> Constraint:
+def _of_tools(
+    family: str, mode: str, chosen: Sequence[_Tool], *, parallel: bool, in_reasoning: bool
+) -> FamilyConstraint:
     shape = SHAPES.get(family)
     if mode == "auto":
         return _tag(_triggered(family, shape, chosen, parallel=parallel), family)
     if shape is None:
-        return Constraint("json_schema", _dump(_calls_schema(chosen, parallel=parallel)), "json")
+        return FamilyConstraint("json_schema", _dump(_calls_schema(chosen, parallel=parallel)), "json")
     return _tag(_forced(shape, chosen, parallel=parallel, in_reasoning=in_reasoning), family)
 
 
-def _held(made: Constraint, kinds: Collection[str], needed_by: str) -> Constraint:
+def _held(made: FamilyConstraint, kinds: Collection[str], needed_by: str) -> FamilyConstraint:
     """``made``, if the engine supports its kind. Raises ConstraintUnsupported."""
     if made.kind in kinds:
         return made
@@ -100,7 +102,7 @@ def _held(made: Constraint, kinds: Collection[str], needed_by: str) -> Constrain
 
 def constrain_response(
     response_format: Mapping[str, object] | None, *, kinds: Collection[str] = KINDS
-) -> Constraint | None:
+) -> FamilyConstraint | None:
     """The constraint of a response_format: a schema, any JSON object, a pattern, a grammar or a tag; None for plain text.
 
     Raises ConstraintUnsupported if its kind is not among ``kinds``, which the engine supports, ConstraintError if it is
@@ -112,21 +114,21 @@ def constrain_response(
     return _held(_of_format(kind, response_format), kinds, f"response_format {kind!r}")
 
 
-def _of_format(kind: object, response_format: Mapping[str, object]) -> Constraint:
+def _of_format(kind: object, response_format: Mapping[str, object]) -> FamilyConstraint:
     if kind == "json_object":
-        return Constraint("json_schema", _dump({"type": "object"}), "plain")
+        return FamilyConstraint("json_schema", _dump({"type": "object"}), "plain")
     if kind == "json_schema":
         holder = response_format.get("json_schema", response_format)
         if not isinstance(holder, Mapping):
             raise ConstraintError(f"json_schema must be an object, not {reprlib.repr(holder)}")
-        return Constraint("json_schema", _dump(holder.get("schema", {})), "plain")
+        return FamilyConstraint("json_schema", _dump(holder.get("schema", {})), "plain")
     if kind == "structural_tag":
-        return Constraint("structural_tag", _dump(dict(response_format)), "plain")
+        return FamilyConstraint("structural_tag", _dump(dict(response_format)), "plain")
     written = response_format.get(kind) if isinstance(kind, str) else None
     if isinstance(written, str) and kind == "regex":
-        return Constraint("regex", written, "plain")
+        return FamilyConstraint("regex", written, "plain")
     if isinstance(written, str) and kind == "grammar":
-        return Constraint("ebnf", written, "plain")
+        return FamilyConstraint("ebnf", written, "plain")
     raise ConstraintError(f"response_format {kind!r} is not known")
 
 
@@ -200,8 +202,8 @@ def _pattern(form: object) -> str | None:
     return str(grammar.get("definition", ""))
 
 
-def _tag(form: JsonObject, family: str) -> Constraint:
-    return Constraint("structural_tag", _dump({"type": "structural_tag", "format": form}), family)
+def _tag(form: JsonObject, family: str) -> FamilyConstraint:
+    return FamilyConstraint("structural_tag", _dump({"type": "structural_tag", "format": form}), family)
 
 
 def _triggered(family: str, shape: Shape | None, tools: Sequence[_Tool], *, parallel: bool) -> JsonObject:

@@ -6,7 +6,16 @@ Does not know: formats.
 """
 
 from smg_parsers.family import Family
-from smg_parsers.models import Explanation, explain, family, fitted, names, reasoning_open, register
+from smg_parsers.models import FamilyChoice, explain, family, names, reasoning_open, register
 from smg_parsers.table import FAMILIES
 
-__all__ = ["FAMILIES", "Explanation", "Family", "explain", "family", "fitted", "names", "reasoning_open", "register"]
+__all__ = [
+    "FAMILIES",
+    "Family",
+    "FamilyChoice",
+    "explain",
+    "family",
+    "names",
+    "reasoning_open",
+    "register",
+]

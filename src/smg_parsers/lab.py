@@ -20,7 +20,7 @@ from typing import Final
 from smg_parsers import laws
 from smg_parsers.base import Piece
 from smg_parsers.family import Family
-from smg_parsers.lab_page import Step, page
+from smg_parsers.lab_page import FedChunk, page
 from smg_parsers.laws import Breach, Make
 
 LAWS: Final = ("split invariance", "order", "conservation", "linearity")
@@ -101,14 +101,14 @@ def _nasty(family: Family | None, texts: Sequence[str]) -> list[tuple[str, str]]
     return every[::stride][:NASTY_LIMIT]
 
 
-def steps(make: Make, text: str, size: int = 4) -> list[Step]:
+def steps(make: Make, text: str, size: int = 4) -> list[FedChunk]:
     """The pieces that a parser returns for every `size` characters of a transcript, and at its end."""
     parser = make()
-    taken: list[Step] = []
+    taken: list[FedChunk] = []
     for at in range(0, len(text), size):
         chunk = text[at : at + size]
-        taken.append(Step(chunk, tuple(_shown(piece) for piece in parser.feed(chunk))))
-    taken.append(Step("", tuple(_shown(piece) for piece in parser.finish())))
+        taken.append(FedChunk(chunk, tuple(_shown(piece) for piece in parser.feed(chunk))))
+    taken.append(FedChunk("", tuple(_shown(piece) for piece in parser.finish())))
     return taken
 
 
@@ -116,7 +116,7 @@ def _shown(piece: Piece) -> str:
     return repr(piece)
 
 
-def write_page(reports: Sequence[Report], path: Path, shown: Sequence[tuple[str, Sequence[Step]]] = ()) -> None:
+def write_page(reports: Sequence[Report], path: Path, shown: Sequence[tuple[str, Sequence[FedChunk]]] = ()) -> None:
     """Write one self-contained HTML page: verdicts by parser and law, and the steps through each transcript in `shown`."""
     rows = [(report.name, [report.verdict(law) for law in LAWS], str(report)) for report in reports]
     path.write_text(page(LAWS, rows, shown), encoding="utf-8", newline="")

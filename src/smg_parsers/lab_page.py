@@ -41,7 +41,7 @@ choose();
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FedChunk:
     """What was fed, and what came out."""
 
     chunk: str
@@ -51,7 +51,7 @@ class Step:
 def page(
     laws: Sequence[str],
     rows: Sequence[tuple[str, Sequence[str], str]],
-    shown: Sequence[tuple[str, Sequence[Step]]],
+    shown: Sequence[tuple[str, Sequence[FedChunk]]],
 ) -> str:
     """The page's HTML. `rows` are name, verdict per law, and the report in full; `shown` are names and their steps."""
     head = "".join(f"<th>{escape(law)}</th>" for law in laws)
@@ -70,7 +70,7 @@ def _row(name: str, verdicts: Sequence[str], report: str) -> str:
     return f"<tr><td>{told}</td>{cells}</tr>"
 
 
-def _steps(shown: Sequence[tuple[str, Sequence[Step]]]) -> str:
+def _steps(shown: Sequence[tuple[str, Sequence[FedChunk]]]) -> str:
     """One table of steps for each, of which the reader chooses one."""
     options = "".join(f"<option>{escape(name)}</option>" for name, _ in shown)
     tables = "".join(_table(steps) for _, steps in shown)
@@ -81,7 +81,7 @@ def _steps(shown: Sequence[tuple[str, Sequence[Step]]]) -> str:
     )
 
 
-def _table(steps: Sequence[Step]) -> str:
+def _table(steps: Sequence[FedChunk]) -> str:
     rows = "".join(
         f"<tr class=step><td><code>{escape(repr(step.chunk) if step.chunk else 'finish()')}</code></td>"
         f"<td><code>{'<br>'.join(escape(piece) for piece in step.pieces) or '&mdash;'}</code></td></tr>"

@@ -27,7 +27,7 @@ _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class LiteralSyntax:
     """What tells one kind of literal from another.
 
     `marks` delimit strings; with `escapes`, a backslash means what it means in Python. `loose` bare words may hold spaces.
@@ -38,7 +38,7 @@ class Dialect:
     loose: bool
 
 
-PYTHON: Final = Dialect(marks=("'''", '"""', "'", '"'), escapes=True, loose=False)
+PYTHON: Final = LiteralSyntax(marks=("'''", '"""', "'", '"'), escapes=True, loose=False)
 
 
 def quote(text: str) -> str:
@@ -82,7 +82,7 @@ class LiteralReader:
 
     __slots__ = ("_dialect", "_mark", "_state", "_token", "_token_size", "_wanted", "bad", "done", "key", "out")
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: LiteralSyntax) -> None:
         self.out: list[str] = []
         self.done = False
         self.bad = False
@@ -339,7 +339,7 @@ def _based(token: str) -> str | None:
         return None
 
 
-def literal_to_json(text: str, dialect: Dialect = PYTHON) -> str | None:
+def literal_to_json(text: str, dialect: LiteralSyntax = PYTHON) -> str | None:
     """The JSON a whole literal stands for, or None when it is not one."""
     reader = LiteralReader(dialect)
     pos = 0

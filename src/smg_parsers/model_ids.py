@@ -39,7 +39,7 @@ _SAYS_NOTHING: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class PatternMatch:
     """Where a pattern was found in an id, and how well it fits. The largest `rank` decides."""
 
     pattern: str
@@ -71,7 +71,7 @@ def is_distilled(name: str) -> bool:
     return re.search(r"(?<![a-z])distill?(?:ed|ation)?(?![a-z])", name) is not None
 
 
-def find(pattern: str, name: str) -> Match | None:
+def find(pattern: str, name: str) -> PatternMatch | None:
     """The best place where the pattern fits this name, if there is one."""
     found = [_matched(pattern, one) for one in _compiled(pattern).finditer(name)]
     return max((match for match in found if match is not None), key=lambda match: match.rank, default=None)
@@ -83,7 +83,7 @@ def canonical(pattern: str) -> str:
     return "-".join(_PIECES.findall(pattern.lower()))
 
 
-def _matched(pattern: str, found: re.Match[str]) -> Match | None:
+def _matched(pattern: str, found: re.Match[str]) -> PatternMatch | None:
     """The match, unless the id's minor version is earlier than the pattern's."""
     version, newer_by = SAME_VERSION, 0
     for piece, number in zip(_numbers(pattern), found.groups(), strict=True):
@@ -95,7 +95,7 @@ def _matched(pattern: str, found: re.Match[str]) -> Match | None:
             return None
         elif int(minor) > int(wanted):
             version, newer_by = min(version, EARLIER_VERSION), newer_by + int(minor) - int(wanted)
-    return Match(pattern, found.group(0), found.start(), version, newer_by)
+    return PatternMatch(pattern, found.group(0), found.start(), version, newer_by)
 
 
 @lru_cache(maxsize=PATTERNS_KEPT)

@@ -26,7 +26,7 @@ _SUFFIX_LIMIT: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class FamilyChoice:
     """The family found for a model, and the reason, as a sentence."""
 
     family: Family
@@ -61,7 +61,7 @@ def register(row: Family) -> None:
     FAMILIES[row.name] = row
 
 
-def explain(model_id: str, chat_template: str | None = None) -> Explanation:
+def explain(model_id: str, chat_template: str | None = None) -> FamilyChoice:
     """The family that reads this model's output, and the reason.
 
     The chat template decides if it shows calls that the id's family does not write, or reasoning that the family does not
@@ -78,7 +78,7 @@ def explain(model_id: str, chat_template: str | None = None) -> Explanation:
             + (" or its chat template" if chat_template else "; a chat template might tell")
             + "; name a family, or register one"
         )
-    return Explanation(fitted(chosen.family, chat_template), chosen.reason)
+    return FamilyChoice(family_for_template(chosen.family, chat_template), chosen.reason)
 
 
 def reasoning_open(rendered_prompt: str, row: Family | str) -> bool:
@@ -90,11 +90,11 @@ def _rows() -> tuple[Family, ...]:
     return tuple({**_plugins(), **FAMILIES}.values())
 
 
-def _by_id(model_id: str) -> Explanation | None:
+def _by_id(model_id: str) -> FamilyChoice | None:
     name = model_ids.name_of(model_id)
     # A distilled model writes like the student, which is named first: Qwen3-8B-DeepSeek-V3.2-Distill is a Qwen.
     distilled = model_ids.is_distilled(name)
-    best: tuple[tuple[int, ...], model_ids.Match, Family] | None = None
+    best: tuple[tuple[int, ...], model_ids.PatternMatch, Family] | None = None
     for row in _rows():
         for pattern in row.patterns:
             found = model_ids.find(pattern, name)
@@ -103,10 +103,10 @@ def _by_id(model_id: str) -> Explanation | None:
             rank = (-found.start, *found.rank) if distilled else found.rank
             if best is None or rank > best[0]:
                 best = (rank, found, row)
-    return None if best is None else Explanation(best[2], _told(best[1], name))
+    return None if best is None else FamilyChoice(best[2], _told(best[1], name))
 
 
-def _told(found: model_ids.Match, name: str) -> str:
+def _told(found: model_ids.PatternMatch, name: str) -> str:
     if found.version == model_ids.EARLIER_VERSION:
         return f"the model id says {found.text!r}, and the latest version before it that is known is {found.pattern!r}"
     if found.pattern in name:
@@ -114,7 +114,7 @@ def _told(found: model_ids.Match, name: str) -> str:
     return f"the model id says {found.text!r}, which is {found.pattern!r}"
 
 
-def _by_template(chat_template: str) -> Explanation | None:
+def _by_template(chat_template: str) -> FamilyChoice | None:
     """The row identified by a text in the template: texts that no other format shares come first, then the longest."""
     best: tuple[tuple[bool, int], str, Family] | None = None
     for row in _rows():
@@ -122,10 +122,10 @@ def _by_template(chat_template: str) -> Explanation | None:
             rank = (mark not in SHARED_MARKS, len(mark))
             if mark in chat_template and (best is None or rank > best[0]):
                 best = (rank, mark, row)
-    return None if best is None else Explanation(best[2], f"the chat template contains {best[1]!r}")
+    return None if best is None else FamilyChoice(best[2], f"the chat template contains {best[1]!r}")
 
 
-def _agrees(by_id: Explanation, by_template: Explanation, chat_template: str) -> bool:
+def _agrees(by_id: FamilyChoice, by_template: FamilyChoice, chat_template: str) -> bool:
     """Whether the id's row can read what the template shows: the row's own markers are there, or calls of the same kind."""
     row, shown = by_id.family, by_template.family
     if not row.thinking.opens and any(opening in chat_template for opening in shown.thinking.opens):
@@ -138,7 +138,7 @@ def _agrees(by_id: Explanation, by_template: Explanation, chat_template: str) ->
     )
 
 
-def fitted(row: Family, chat_template: str | None) -> Family:
+def family_for_template(row: Family, chat_template: str | None) -> Family:
     """The row as this checkpoint needs it: Hunyuan's tags with the suffix that its template gives them, if it does."""
     if not row.suffixed or not chat_template:
         return row

@@ -34,7 +34,7 @@ from smg_parsers.base import (
 )
 from smg_parsers.citations import CitationMarks
 from smg_parsers.family import CODE_FENCE, OPEN, Family
-from smg_parsers.models import explain, fitted
+from smg_parsers.models import explain, family_for_template
 from smg_parsers.models import family as family_named
 
 HOLD_LIMIT: Final = 8192
@@ -194,7 +194,7 @@ class Parser:
     @classmethod
     def for_family(cls, name: str, *, chat_template: str | None = None, **options: Unpack[Options]) -> Parser:
         """A parser of a family, by its name. Raises `UnknownModelFamily`."""
-        return cls(fitted(family_named(name), chat_template), **options)
+        return cls(family_for_template(family_named(name), chat_template), **options)
 
     def feed(self, text: str) -> list[Piece]:
         """Read more output; returns the pieces that are now certain. Raises `UnknownTool` and `MalformedCall` if the policies

@@ -14,7 +14,7 @@ from typing import Final
 
 from smg_parsers.base import DONE, FAIL, LOOKAHEAD, MORE, NAME_LIMIT, SPACE, Grammar, Schema, Sink, match, skip_space
 from smg_parsers.coerce import coerce_json, property_schema, types_of
-from smg_parsers.literals import PYTHON, Dialect, LiteralReader, quote
+from smg_parsers.literals import PYTHON, LiteralReader, LiteralSyntax, quote
 from smg_parsers.tool_json import JsonCalls
 
 
@@ -72,7 +72,7 @@ class RecordCalls:
 
     def begin(self, marker: str, sink: Sink) -> Grammar:
         """See `CallSpec.begin`."""
-        dialect = Dialect(marks=(self.mark,), escapes=False, loose=True)
+        dialect = LiteralSyntax(marks=(self.mark,), escapes=False, loose=True)
         bare = marker == _RECORD
         return PythonReader(self.closes, sink, "{", "}", ":", dialect, listed=False, bare=bare)
 
@@ -115,7 +115,7 @@ class PythonReader:
         begin: str,
         end: str,
         equals: str,
-        dialect: Dialect,
+        dialect: LiteralSyntax,
         *,
         listed: bool,
         bare: bool,

@@ -18,8 +18,8 @@ from smg_core.config import (
     WorkersConfig,
     describe,
     load_config,
-    render,
     resolve,
+    to_yaml,
 )
 from smg_core.settings import complaint, shape_of
 
@@ -322,7 +322,7 @@ configs = st.fixed_dictionaries(
 def test_what_is_printed_loads_to_the_same_configuration(overrides: dict[str, object]) -> None:
     config = load_config({path: list(v) if isinstance(v, tuple) else v for path, v in overrides.items()})
 
-    printed = render(config)
+    printed = to_yaml(config)
 
     if "***" not in printed:  # nothing was masked
         assert load_config(file_text=printed) == config
@@ -354,28 +354,28 @@ def test_flags_variables_and_files_read_the_same_value_alike(overrides: dict[str
 def test_characters_that_yaml_treats_specially_are_printed_so_that_they_come_back(text: str) -> None:
     config = load_config({"model.name": text})
 
-    assert load_config(file_text=render(config)) == config
+    assert load_config(file_text=to_yaml(config)) == config
 
 
 @pytest.mark.parametrize("seconds", [5e-324, 1e-05, 1.5e-07, 30.0])
 def test_small_numbers_come_back_as_numbers(seconds: float) -> None:
     config = load_config({"server.keep_alive_s": seconds})
 
-    assert load_config(file_text=render(config)) == config
+    assert load_config(file_text=to_yaml(config)) == config
 
 
 def test_passwords_in_addresses_are_masked_in_print_but_not_in_use() -> None:
     config = load_config({"workers.urls": ["grpc://user:secret@a:1"]})
 
-    assert "secret" not in render(config)
-    assert "grpc://***@a:1" in render(config)
+    assert "secret" not in to_yaml(config)
+    assert "grpc://***@a:1" in to_yaml(config)
     assert config.workers.urls == ("grpc://user:secret@a:1",)
 
 
 def test_sources_are_printed_beside_their_values() -> None:
     resolved = resolve({"server.port": "5"})
 
-    printed = render(resolved.config, resolved.sources)
+    printed = to_yaml(resolved.config, resolved.sources)
 
     assert "  port: 5  # flag: --port\n" in printed
     assert '  host: "127.0.0.1"  # default\n' in printed

@@ -35,9 +35,9 @@ from smg_multimodal.audio import (
     mel_filters,
     read_wave,
     resampled,
+    wave_recording,
     windowed,
 )
-from smg_multimodal.audio import recording as audio_recording
 from smg_multimodal.errors import BadMedia, MediaError, MediaTooLarge, UnsupportedModel
 from smg_multimodal.usm import gemma3n_audio, gemma4_audio
 
@@ -220,8 +220,8 @@ def test_a_recording_too_long_is_refused_before_it_is_resampled() -> None:
     """At a low rate a small file would become a hundred times its size."""
     slow = wav(np.zeros(1000 * 60, np.uint8), 1, 1, 1000)
     with pytest.raises(MediaTooLarge, match=r"60\.0 s"):
-        audio_recording(slow, 16000, 30.0)
-    assert len(audio_recording(slow, 16000, 60.0)) == 60 * 16000
+        wave_recording(slow, 16000, 30.0)
+    assert len(wave_recording(slow, 16000, 60.0)) == 60 * 16000
 
 
 def test_rates_without_a_common_divisor_take_no_more_memory() -> None:

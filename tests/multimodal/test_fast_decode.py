@@ -73,7 +73,7 @@ def assert_alike(data: bytes) -> None:
 
 def test_both_decoders_prove_themselves_here() -> None:
     fast_decode._trusted.cache_clear()
-    fast_decode.prove()
+    fast_decode.prove_decoders()
     assert is_fast(saved(Image.fromarray(noise(30, 40)), "JPEG"))
     assert is_fast(saved(Image.fromarray(noise(30, 40)), "PNG"))
 

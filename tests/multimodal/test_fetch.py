@@ -22,7 +22,7 @@ from tests.peers import listening
 from smg_multimodal.budget import ByteCount
 from smg_multimodal.egress import EgressRules
 from smg_multimodal.errors import BadMedia, MediaBusy, MediaError, MediaForbidden, MediaTooLarge, MediaUnavailable
-from smg_multimodal.fetch import Fetcher, FetchLimits, MediaLoader, Source, resolve
+from smg_multimodal.fetch import Fetcher, FetchLimits, MediaLoader, Source, resolve_host
 from smg_multimodal.prepare import Detail, Preparer
 from smg_multimodal.registry import ModelFiles
 
@@ -326,8 +326,8 @@ async def test_a_name_is_resolved_outside_the_event_loops_own_threads(monkeypatc
     with ThreadPoolExecutor(1) as pool:
         asyncio.get_running_loop().set_default_executor(pool)
         busy = asyncio.get_running_loop().run_in_executor(None, go_on.wait, 10)
-        hanging = asyncio.ensure_future(resolve("hangs.test", 80))
-        assert await resolve("localhost", 80) == ["127.0.0.1"]
+        hanging = asyncio.ensure_future(resolve_host("hangs.test", 80))
+        assert await resolve_host("localhost", 80) == ["127.0.0.1"]
         go_on.set()
         assert await hanging == []
         await busy

@@ -14,7 +14,7 @@ from PIL import Image
 
 from smg_multimodal import kernel, layouts, resample, transforms
 from smg_multimodal.filters import FILTERS, taps, taps_at_most
-from smg_multimodal.kernel import MEMORY, KernelFailed, Lent, attempted, borrowed, compiled
+from smg_multimodal.kernel import MEMORY, KernelFailed, MemoryRegion, attempted, borrowed, compiled_module
 from smg_multimodal.kernel_text import text
 from smg_multimodal.passes import resize_in_bands
 from smg_multimodal.resample import BICUBIC, BILINEAR, LANCZOS, PassOrder, pass_order, resize
@@ -54,7 +54,7 @@ def no_wasmtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process in which wasmtime is not installed."""
     monkeypatch.setitem(sys.modules, "wasmtime", None)
     monkeypatch.setattr(kernel, "_idle", [])
-    caches = (compiled, pass_order)
+    caches = (compiled_module, pass_order)
     for each in caches:
         each.cache_clear()
     yield
@@ -182,7 +182,7 @@ def test_a_kernel_that_differs_from_pillow_is_not_used(monkeypatch: pytest.Monke
 
 @pytest.mark.usefixtures("no_wasmtime")
 def test_without_wasmtime_pillow_and_numpy_do_the_work() -> None:
-    assert compiled() is None
+    assert compiled_module() is None
     image = picture(90, 60, "noise")
     pixels = resize(image, Size(32, 64), BILINEAR)
     assert np.array_equal(pixels, np.asarray(image.resize((64, 32), BILINEAR)))
@@ -265,7 +265,7 @@ def test_nothing_is_copied_beyond_the_kernels_memory_or_what_was_lent(place: int
         if not inside:
             for copy in (instance.load, instance.store):
                 with pytest.raises(KernelFailed):
-                    copy(place, Lent(own.ctypes.data, 1 << 40, own), 0, size)
+                    copy(place, MemoryRegion(own.ctypes.data, 1 << 40, own), 0, size)
             with pytest.raises(KernelFailed):
                 instance.move(place, 0, size)
             with pytest.raises(KernelFailed):
@@ -273,9 +273,9 @@ def test_nothing_is_copied_beyond_the_kernels_memory_or_what_was_lent(place: int
         if not 0 <= place <= place + size <= 1000:
             for copy in (instance.load, instance.store):
                 with pytest.raises(KernelFailed):
-                    copy(0, Lent.of(own), place, size)
+                    copy(0, MemoryRegion.of(own), place, size)
     with pytest.raises(KernelFailed):
-        Lent.of(np.zeros((4, 4), np.uint8)[:, :2])
+        MemoryRegion.of(np.zeros((4, 4), np.uint8)[:, :2])
 
 
 @pytest.fixture

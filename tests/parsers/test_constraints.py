@@ -12,9 +12,9 @@ from llguidance import LLMatcher, LLTokenizer
 
 from smg_parsers.constraints import (
     SHAPES,
-    Constraint,
     ConstraintError,
     ConstraintUnsupported,
+    FamilyConstraint,
     constrain,
     constrain_response,
 )
@@ -134,7 +134,7 @@ def quote(text: str) -> str:
 BYTES = LLTokenizer("byte")
 
 
-def accepts(constraint: Constraint | None, output: str) -> bool:
+def accepts(constraint: FamilyConstraint | None, output: str) -> bool:
     """Whether the matcher takes all of ``output`` and lets the model stop there."""
     assert constraint is not None
     assert constraint.kind == "structural_tag"
@@ -410,9 +410,9 @@ def test_a_response_format_becomes_a_schema_a_pattern_or_a_grammar() -> None:
         made = constrain_response(form)
         assert made is not None
         assert (made.kind, json.loads(made.value)) == ("json_schema", schema)
-    assert constrain_response({"type": "json_object"}) == Constraint("json_schema", '{"type":"object"}', "plain")
-    assert constrain_response({"type": "regex", "regex": "a+"}) == Constraint("regex", "a+", "plain")
-    assert constrain_response({"type": "grammar", "grammar": 'root ::= "a"'}) == Constraint(
+    assert constrain_response({"type": "json_object"}) == FamilyConstraint("json_schema", '{"type":"object"}', "plain")
+    assert constrain_response({"type": "regex", "regex": "a+"}) == FamilyConstraint("regex", "a+", "plain")
+    assert constrain_response({"type": "grammar", "grammar": 'root ::= "a"'}) == FamilyConstraint(
         "ebnf", 'root ::= "a"', "plain"
     )
     assert constrain_response({"type": "text"}, kinds=NONE) is None

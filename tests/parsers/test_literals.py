@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_parsers.literals import PYTHON, Dialect, LiteralReader, literal_to_json
+from smg_parsers.literals import PYTHON, LiteralReader, LiteralSyntax, literal_to_json
 
-GEMMA = Dialect(marks=('<|"|>',), escapes=False, loose=True)
+GEMMA = LiteralSyntax(marks=('<|"|>',), escapes=False, loose=True)
 # Quotes are left out: one that is followed by what could follow a string's end is taken for that end.
 WORDS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="'\""), max_size=12)
 VALUES = st.recursive(
@@ -23,7 +23,7 @@ VALUES = st.recursive(
 )
 
 
-def in_parts(text: str, places: list[int], dialect: Dialect = PYTHON) -> str:
+def in_parts(text: str, places: list[int], dialect: LiteralSyntax = PYTHON) -> str:
     reader = LiteralReader(dialect)
     edges = [0, *sorted({place % (len(text) + 1) for place in places}), len(text)]
     held, out = "", ""

@@ -11,10 +11,10 @@ import attrs
 
 from smg_core.engines.base import Codec, MediaPacking
 
-__all__ = ["AUTO", "DIALECTS", "Dialect", "UnknownDialect", "dialect", "names"]
+__all__ = ["AUTO", "DIALECTS", "Dialect", "UnknownDialect", "dialect", "dialect_names"]
 
 AUTO = "auto"
-"""The setting that means: ask each engine when it joins, in the order of `names()`."""
+"""The setting that means: ask each engine when it joins, in the order of `dialect_names()`."""
 
 
 @attrs.frozen
@@ -60,7 +60,7 @@ DIALECTS: dict[str, Dialect] = {
 """The built-in dialects, in the order in which an engine of unknown dialect is asked."""
 
 
-def names() -> tuple[str, ...]:
+def dialect_names() -> tuple[str, ...]:
     """The names of all dialects, in the order in which an engine of unknown dialect is asked: the built-in ones, then the
     installed ones by name."""
     return (*DIALECTS, *sorted(set(_installed()) - set(DIALECTS)))
@@ -72,7 +72,7 @@ def dialect(name: str) -> Dialect:
         return DIALECTS[name]
     installed = _installed()
     if name not in installed:
-        raise UnknownDialect(f"no engine dialect {name!r}; there are {', '.join((AUTO, *names()))}")
+        raise UnknownDialect(f"no engine dialect {name!r}; there are {', '.join((AUTO, *dialect_names()))}")
     row = installed[name].load()
     if not isinstance(row, Dialect):
         raise UnknownDialect(f"the entry point {name!r} of smg.engines is no smg_core.engines.dialects.Dialect")

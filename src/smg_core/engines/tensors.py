@@ -9,9 +9,9 @@ import attrs
 
 from smg_core.engines.wire import varint
 
-__all__ = ["MediaMessage", "Piece", "head"]
+__all__ = ["BytesLike", "MediaMessage", "head"]
 
-Piece = bytes | memoryview
+BytesLike = bytes | memoryview
 
 _LENGTH_DELIMITED = 2
 
@@ -21,15 +21,15 @@ class MediaMessage:
     """A serialized message in pieces, in order. The pieces of tensors are views of their memory; it is copied when the
     pieces of the whole request are joined."""
 
-    pieces: tuple[Piece, ...] = attrs.field(repr=False)
+    pieces: tuple[BytesLike, ...] = attrs.field(repr=False)
     size: int
 
     @classmethod
-    def of(cls, pieces: Sequence[Piece]) -> "MediaMessage":
+    def of(cls, pieces: Sequence[BytesLike]) -> "MediaMessage":
         """The message made of `pieces`."""
         return cls(tuple(pieces), sum(map(len, pieces)))
 
-    def tagged(self, field: int) -> list[Piece]:
+    def tagged(self, field: int) -> list[BytesLike]:
         """The pieces as a length-delimited field of another message."""
         return [head(field, self.size), *self.pieces]
 

@@ -28,12 +28,11 @@ from smg_core.events import NO_USAGE, Cancelled, Done, Event, Failed, Finished, 
 from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
 
-__all__ = ["Answer", "StreamedAnswer", "WholeAnswer", "Write", "WriteNow"]
+__all__ = ["Answer", "StreamedAnswer", "WholeAnswer", "Write"]
 
 Write = Callable[[bytes, bool], Awaitable[None]]
 """`await write(data, last)`: pass bytes to the client; `last` ends the response."""
 
-WriteNow = Callable[[bytes], bool]
 """`write_now(data)`: pass bytes to the client if nobody has to wait for that; False means that nothing was done."""
 
 
@@ -207,7 +206,7 @@ class StreamedAnswer(Answer):
         *,
         model: str,
         high_water: int,
-        write_now: WriteNow | None = None,
+        write_now: Callable[[bytes], bool] | None = None,
     ) -> None:
         super().__init__(write, model=model)
         self._make_encoder = make_encoder

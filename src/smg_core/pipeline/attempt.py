@@ -2,7 +2,7 @@
 
 An `Attempt` is what an engine pushes into, whichever of the two doors it came through: outputs of token ids, read by an
 `OutputProcessor`, or events of an engine that speaks chat, read by a `ChatReader`. It pushes the events that follow into its
-`Receiver` (the `Answer`), in the same plain call. Everything here is a plain call on the event loop's thread.
+`EventReceiver` (the `Answer`), in the same plain call. Everything here is a plain call on the event loop's thread.
 
     state       outputs      closed(None)  closed(error)  end(error)   release
     running     -> running   -> complete   -> failed      -> failed    reset the call
@@ -26,12 +26,12 @@ from smg_core.engines.base import Call
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import Event, Finished, Usage
 
-__all__ = ["AnyAttempt", "AnyReader", "Attempt", "Reader", "Receiver"]
+__all__ = ["AnyAttempt", "AnyReader", "Attempt", "EventReceiver", "TurnReader"]
 
 Pushed = TypeVar("Pushed", contravariant=True)
 
 
-class Reader(Protocol[Pushed]):
+class TurnReader(Protocol[Pushed]):
     """What turns an engine's pushes into events: the state of one turn. `done` once every choice has finished; `engine_done`
     once the engine has said so itself; `finishes` the ends of the choices so far; `rest` what came before the fault in a push
     that could not be read to its end."""
@@ -76,7 +76,7 @@ class Reader(Protocol[Pushed]):
     def cut(self) -> list[Event]: ...
 
 
-class Receiver(Protocol):
+class EventReceiver(Protocol):
     """Where an attempt's events go."""
 
     def take(self, events: Sequence[Event], over: bool) -> None:
@@ -107,8 +107,8 @@ class Attempt(Generic[Pushed]):
 
     def __init__(
         self,
-        reader: Reader[Pushed],
-        receiver: Receiver,
+        reader: TurnReader[Pushed],
+        receiver: EventReceiver,
         *,
         on_first: Callable[[], None] | None = None,
         tells_stops: bool = True,
@@ -217,7 +217,7 @@ class Attempt(Generic[Pushed]):
         return self.state != "complete" or not self._tells_stops
 
 
-AnyReader = Reader[Never]
+AnyReader = TurnReader[Never]
 """A reader, whatever it is fed with."""
 
 AnyAttempt = Attempt[Never]

@@ -25,7 +25,7 @@ from smg_core.request import (
     TextFormat,
 )
 
-__all__ = ["compiled", "constraint_of", "light", "output_check"]
+__all__ = ["constraint_of", "light", "output_check", "schema_validator"]
 
 _LIGHT_SCHEMA = 4096
 """Bytes of a schema that is compiled in well under a millisecond, if it has no pattern."""
@@ -37,7 +37,7 @@ _QUICKLY_CHECKED = 1 << 20
 """A schema without references looks at each value once with each of its parts: below this product there are few of both."""
 
 
-class Fault(Protocol):
+class ValidationError(Protocol):
     """One place where a value breaks its schema."""
 
     @property
@@ -47,7 +47,7 @@ class Fault(Protocol):
 class Validator(Protocol):
     """A compiled JSON schema."""
 
-    def iter_errors(self, value: Json, /) -> Iterator[Fault]:
+    def iter_errors(self, value: Json, /) -> Iterator[ValidationError]:
         """What is wrong with `value`; nothing where it conforms."""
         ...
 
@@ -101,7 +101,7 @@ def output_check(asked: ResponseFormat) -> Callable[[str], str | None] | None:
     return None
 
 
-def compiled(schema: Mapping[str, Json], of: str, param: str) -> Validator:
+def schema_validator(schema: Mapping[str, Json], of: str, param: str) -> Validator:
     """A validator for a schema of the client's. Raises InvalidRequest naming `of` and `param` when it is no schema."""
     import jsonschema_rs  # 3 MiB that a gateway without structured output does not need
 
@@ -115,7 +115,7 @@ def compiled(schema: Mapping[str, Json], of: str, param: str) -> Validator:
 
 
 def _conforms_to(asked: SchemaFormat) -> Callable[[str], str | None]:
-    validator = compiled(asked.schema, f"response_format '{asked.name}'", "response_format.schema")
+    validator = schema_validator(asked.schema, f"response_format '{asked.name}'", "response_format.schema")
     written = msgspec.json.encode(asked.schema)
     refers = b'"$' in written
 

@@ -13,14 +13,13 @@ from smg_core.engines.base import Constraint, EngineFacts
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
 from smg_core.pipeline.custom_tools import described, without_format
-from smg_core.pipeline.formats import compiled
+from smg_core.pipeline.formats import schema_validator
 from smg_core.pipeline.output import OutputParser
 from smg_core.pipeline.prepare import offered
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import FunctionTool, GenerationRequest, HostedTool, ToolCall, ToolChoice
 from smg_parsers import Family, Parser, UnknownModelFamily, reasoning_open
-from smg_parsers.constraints import Constraint as ToolConstraint
-from smg_parsers.constraints import ConstraintError, ConstraintUnsupported, constrain
+from smg_parsers.constraints import ConstraintError, ConstraintUnsupported, FamilyConstraint, constrain
 from smg_parsers.models import family as family_named
 
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
@@ -109,18 +108,18 @@ def _constraint(
     for place, tool in enumerate(request.tools):
         # From here on the engine compiles these schemas, and engines have died of bad ones.
         if isinstance(tool, FunctionTool) and tool.parameters:
-            compiled(tool.parameters, f"function '{tool.name}'", f"tools[{place}].parameters")
+            schema_validator(tool.parameters, f"function '{tool.name}'", f"tools[{place}].parameters")
     return Constraint(found.kind, found.value), family if found.reads == family.name else family_named(found.reads)
 
 
 def _tool_constraint(
     request: GenerationRequest, family: Family, tools: list[JsonObject], thinking: bool, facts: EngineFacts
-) -> ToolConstraint | None:
+) -> FamilyConstraint | None:
     """The constraint with the grammars of custom tools, or without where the engine has no means for those: their text is free
     then, and the model was told what it is to be."""
     choice = request.tool_choice
 
-    def constrained(offered: list[JsonObject]) -> ToolConstraint | None:
+    def constrained(offered: list[JsonObject]) -> FamilyConstraint | None:
         return constrain(
             family.name,
             offered,

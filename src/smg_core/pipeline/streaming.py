@@ -15,7 +15,7 @@ from smg_core.engines.base import Call, ChatEngine, Engine, EngineOutput, Engine
 from smg_core.errors import EngineStalled, EngineTimeout, InternalError, SmgError, WorkerGone
 from smg_core.events import Event, Finished
 from smg_core.hooks import AttemptEnded, FirstToken, FormatBroken
-from smg_core.pipeline.attempt import AnyAttempt, AnyReader, Attempt, Receiver
+from smg_core.pipeline.attempt import AnyAttempt, AnyReader, Attempt, EventReceiver
 from smg_core.pipeline.chat_reader import ChatReader
 from smg_core.pipeline.driver import Run, loop_call_later
 from smg_core.pipeline.fit import FitForChat, FitForIds, fitted
@@ -136,7 +136,7 @@ class _Call:
         self.id = request_id if run.calls == 1 else f"{request_id}-{run.calls}"
         self.transcript = self._transcript()
         told_stops = step.chosen.worker.facts.stop_strings
-        receiver: Receiver = without_finishes(run.answer) if not step.ends else run.answer
+        receiver: EventReceiver = without_finishes(run.answer) if not step.ends else run.answer
         receiver = _Recording(self.transcript, receiver) if self.transcript is not None else receiver
 
         def on_first() -> None:
@@ -262,7 +262,7 @@ def _remaining_request(request: EngineRequest, ids: Sequence[int]) -> dict[str, 
     return {"input_ids": request.input_ids + type(request.input_ids)(ids), "sampling": left}
 
 
-def without_finishes(receiver: Receiver) -> Receiver:
+def without_finishes(receiver: EventReceiver) -> EventReceiver:
     """A receiver that passes events on to `receiver` but for the `Finished` of each choice, since another turn of the same
     response is to follow."""
     return _WithoutFinishes(receiver)
@@ -271,7 +271,7 @@ def without_finishes(receiver: Receiver) -> Receiver:
 class _WithoutFinishes:
     """Passes a turn's events on without the ends of its choices."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: EventReceiver) -> None:
         self._receiver = receiver
 
     def take(self, events: Sequence[Event], over: bool) -> None:
@@ -281,7 +281,7 @@ class _WithoutFinishes:
 class _Recording:
     """Passes a turn's events on, and adds them to a transcript."""
 
-    def __init__(self, transcript: Transcript, receiver: Receiver) -> None:
+    def __init__(self, transcript: Transcript, receiver: EventReceiver) -> None:
         self._transcript = transcript
         self._receiver = receiver
 

@@ -15,7 +15,7 @@ from smg_core.engines.base import EngineFacts, RequestMedia
 from smg_multimodal.packaging import WireTensor
 from smg_multimodal.shm import SharedMemory, SharedTensor, namespace_id, sweep_orphans
 
-__all__ = ["Lender", "Lent", "shared_memory"]
+__all__ = ["Lender", "SharedTensors", "shared_memory"]
 
 log = logging.getLogger("smg.media")
 
@@ -23,7 +23,7 @@ _SHARED = "smg-media-"
 
 
 @attrs.define(eq=False)
-class Lent:
+class SharedTensors:
     """Tensors of one call in shared memory, until the call is over."""
 
     inputs: RequestMedia
@@ -49,7 +49,7 @@ class Lender:
     namespace: str
     pool: Executor
 
-    async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> Lent | None:
+    async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> SharedTensors | None:
         """Tensors go into files that the engine reads, where it sees the same memory and there is room; else None."""
         if facts.shared_memory != self.namespace:
             return None
@@ -80,15 +80,15 @@ def shared_memory(pool: Executor, max_bytes: int) -> Lender | None:
         return None
 
 
-def _loan(inputs: RequestMedia, memory: SharedMemory) -> Lent | None:
+def _loan(inputs: RequestMedia, memory: SharedMemory) -> SharedTensors | None:
     """Places for as many tensors as there is room for; None when there is none for any."""
     tensors = [WireTensor(each.data, tuple(each.shape), each.dtype) for each in inputs.lendable]
     places = [memory.take(each) for each in tensors]
     taken = tuple((place, tensor) for place, tensor in zip(places, tensors, strict=True) if place is not None)
-    return Lent(inputs.lent(places), memory, taken) if taken else None
+    return SharedTensors(inputs.lent(places), memory, taken) if taken else None
 
 
-def _given_up(writing: "asyncio.Future[None]", loan: Lent) -> None:
+def _given_up(writing: "asyncio.Future[None]", loan: SharedTensors) -> None:
     """Nobody waits for this any more."""
     if not writing.cancelled():
         writing.exception()

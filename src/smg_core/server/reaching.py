@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from smg_core.config import Config
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
-from smg_core.engines.dialects import AUTO, dialect, names
+from smg_core.engines.dialects import AUTO, dialect, dialect_names
 from smg_core.engines.h2.transport import H2Transport
 from smg_core.engines.openai.engine import OpenAiEngine
 from smg_core.engines.target import Target, Tls, door
@@ -45,7 +45,7 @@ class Reaching:
         transport = self._transport(worker.spec)
         wanted = self._dialect(worker.spec)
         try:
-            return await self._speaking(transport, names() if wanted == AUTO else (wanted,))
+            return await self._speaking(transport, dialect_names() if wanted == AUTO else (wanted,))
         except BaseException:
             await transport.close()
             raise

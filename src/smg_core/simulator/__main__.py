@@ -6,7 +6,7 @@ import asyncio
 
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine, run
+from smg_core.simulator.server import SimulatedEngine, run_simulator
 
 __all__: list[str] = []
 
@@ -35,7 +35,7 @@ def main() -> None:
         timing=Timing(flags.prefill_rate, flags.decode_rate, flags.batch, tokens_per_step=flags.tokens_per_step),
     )
     listen = f"unix://{flags.unix}" if flags.unix else f"{flags.host}:{flags.port}"
-    asyncio.run(run(config, listen, ready=_announce))
+    asyncio.run(run_simulator(config, listen, ready=_announce))
 
 
 def _announce(engine: SimulatedEngine) -> None:

@@ -7,7 +7,7 @@ when tokens are due. Below: a `ServerCodec` writes the messages.
 from collections.abc import Sequence
 
 from smg_core.engines.base import EngineLogprob, EngineRequest
-from smg_core.simulator.engine import Choice, Engine
+from smg_core.simulator.engine import Choice, EngineCore
 from smg_core.simulator.server_codec import ChoiceSlice, ServerCodec
 
 __all__ = ["ChoiceMessages"]
@@ -18,7 +18,7 @@ class ChoiceMessages:
     in the prefix cache. `sent` counts the tokens of all steps so far; without streaming they go into the closing message."""
 
     def __init__(
-        self, engine: Engine, codec: ServerCodec, request: EngineRequest, choice: Choice, index: int, cached: int
+        self, engine: EngineCore, codec: ServerCodec, request: EngineRequest, choice: Choice, index: int, cached: int
     ) -> None:
         self.choice = choice
         self.index = index

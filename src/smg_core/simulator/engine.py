@@ -28,7 +28,7 @@ from smg_core.simulator.shapes import Shapes, Unfollowable
 from smg_core.simulator.tensor_names import check_names
 from smg_core.simulator.vocabulary import Vocabulary
 
-__all__ = ["Choice", "Engine", "Plan", "SimulatedModel", "SimulatorConfig"]
+__all__ = ["Choice", "EngineCore", "Plan", "SimulatedModel", "SimulatorConfig"]
 
 _THINKING = "<think>\n"
 _SHAPES = "shapes"
@@ -129,7 +129,7 @@ class SimulatedModel:
     default_sampling: Mapping[str, object]
 
 
-class Engine:
+class EngineCore:
     """One engine's answers and its prefix cache. Deterministic for a given `config`, `vocabulary` and order of requests."""
 
     def __init__(self, config: SimulatorConfig, vocabulary: Vocabulary) -> None:

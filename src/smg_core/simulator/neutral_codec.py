@@ -14,7 +14,7 @@ from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.neutral_media import KINDS, read_items
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
-from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse
+from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse_message
 from smg_core.tokens import TokenIds
 
 __all__ = ["NeutralServerCodec"]
@@ -58,7 +58,7 @@ class NeutralServerCodec:
     repeats_all = False
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        got = parse(pb.GenerateRequest, message)
+        got = parse_message(pb.GenerateRequest, message)
         return EngineRequest(
             id=got.request_id,
             input_ids=TokenIds(got.input_ids[:]),
@@ -110,7 +110,7 @@ class NeutralServerCodec:
         return bytes(pb.GenerateEvent(failure=failure).SerializeToString())
 
     def aborted(self, message: bytes) -> list[str]:
-        return list(parse(pb.AbortRequest, message).request_ids)
+        return list(parse_message(pb.AbortRequest, message).request_ids)
 
     def abort_answer(self, known: int) -> bytes:
         return bytes(pb.AbortResponse(aborted=known).SerializeToString())
@@ -158,7 +158,7 @@ class NeutralServerCodec:
         return bytes(pb.GetLoadsResponse(ranks=[row]).SerializeToString())
 
     def embed_request(self, message: bytes) -> TokenIds:
-        return TokenIds(parse(pb.EmbedRequest, message).input_ids[:])
+        return TokenIds(parse_message(pb.EmbedRequest, message).input_ids[:])
 
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
         return bytes(pb.EmbedResponse(values=values, prompt_tokens=tokens).SerializeToString())
@@ -167,13 +167,13 @@ class NeutralServerCodec:
         return b""
 
     def tokenizer_known(self, message: bytes) -> str:
-        return str(parse(pb.GetTokenizerRequest, message).known_sha256)
+        return str(parse_message(pb.GetTokenizerRequest, message).known_sha256)
 
     def tokenizer_chunk(self, data: bytes, digest: str, total: int, *, last: bool) -> bytes:
         return bytes(pb.TokenizerChunk(data=data, sha256=digest, total_bytes=total).SerializeToString())
 
     def kv_cursor(self, message: bytes) -> int | None:
-        got = parse(pb.SubscribeKvEventsRequest, message)
+        got = parse_message(pb.SubscribeKvEventsRequest, message)
         return got.after if got.HasField("after") else None
 
     def kv_batch(self, batch: Batch) -> bytes:

@@ -41,7 +41,7 @@ class BlocksCleared:
     """All blocks were dropped."""
 
 
-Media = Sequence[tuple[int, int, str]]
+MediaSpans = Sequence[tuple[int, int, str]]
 """(offset, length, hash) of each item in a prompt, in tokens."""
 
 CacheChange = BlockStored | BlocksRemoved | BlocksCleared
@@ -71,7 +71,7 @@ class PrefixCache:
         """`found` divided by `queried`, 0 to 1."""
         return self.found / self.queried if self.queried else 0.0
 
-    def lookup(self, ids: Sequence[int], salt: str = "", media: Media = ()) -> int:
+    def lookup(self, ids: Sequence[int], salt: str = "", media: MediaSpans = ()) -> int:
         """How many leading tokens of a prompt are held. Never the last one: an engine must compute it. Prompts with different
         salts share no block; those with different `media` share none from where the media begin."""
         within = ids[: max(0, len(ids) - 1)]
@@ -82,7 +82,7 @@ class PrefixCache:
         self.found += held * self.block_size
         return held * self.block_size
 
-    def store(self, ids: Sequence[int], salt: str = "", media: Media = ()) -> list[CacheChange]:
+    def store(self, ids: Sequence[int], salt: str = "", media: MediaSpans = ()) -> list[CacheChange]:
         """Hold every full block of `ids` that fits, evicting others; returns the changes."""
         changes: list[CacheChange] = []
         inside = self._by_block(len(ids), media)
@@ -129,7 +129,7 @@ class PrefixCache:
             changes.append(BlocksRemoved((victim,)))
         return min(wanted, self.capacity - len(self._blocks))
 
-    def _by_block(self, count: int, media: Media) -> list[tuple[tuple[str, int], ...]]:
+    def _by_block(self, count: int, media: MediaSpans) -> list[tuple[tuple[str, int], ...]]:
         """For every full block of `count` tokens, (hash, offset from its first token) of the media in it."""
         size = self.block_size
         inside: list[list[tuple[str, int]]] = [[] for _ in range(count // size)]

@@ -32,7 +32,7 @@ from smg_core.engines.base import EngineRequest, RankLoad
 from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.clockwork import Clockwork, Ticket
 from smg_core.simulator.control import SERVICE, apply_faults, fault_plan, parse_request
-from smg_core.simulator.engine import Engine, Plan, SimulatorConfig
+from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
 from smg_core.simulator.kv_feed import CursorLost, KvFeed
 from smg_core.simulator.neutral_codec import NeutralServerCodec
@@ -44,7 +44,7 @@ from smg_core.simulator.shared_memory import namespace, read_shared
 from smg_core.simulator.vllm_codec import VllmServerCodec
 from smg_core.simulator.vocabulary import Vocabulary
 
-__all__ = ["MODEL_FOLDER", "SimulatedEngine", "SystemTimer", "Timer", "Wakeup", "run"]
+__all__ = ["MODEL_FOLDER", "SimulatedEngine", "SystemTimer", "Timer", "Wakeup", "run_simulator"]
 
 MODEL_FOLDER = Path(__file__).parent / "model"
 """The shipped model: a tokenizer and a chat template, no weights."""
@@ -118,7 +118,7 @@ class SimulatedEngine:
         config = config or SimulatorConfig()
         self.config = attrs.evolve(config, model_folder=str(Path(config.model_folder or MODEL_FOLDER)))
         self.timer = timer or SystemTimer()
-        self.engine = Engine(self.config, _vocabulary(Path(self.config.model_folder)))
+        self.engine = EngineCore(self.config, _vocabulary(Path(self.config.model_folder)))
         self.clockwork = Clockwork(self.config.timing, self.timer)
         self.faults = Faults(self.config.faults, dict(self.config.fault_rates), self.config.seed)
         self.requests: deque[EngineRequest] = deque(maxlen=self.config.keep_requests)
@@ -570,7 +570,7 @@ def _credentials(config: SimulatorConfig) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials([(key, certificate)], root_certificates=ca, require_client_auth=ca is not None)
 
 
-async def run(
+async def run_simulator(
     config: SimulatorConfig,
     listen: str = "127.0.0.1:0",
     *,

@@ -16,7 +16,7 @@ from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.refusal import Refused
 from smg_core.tokens import TokenIds
 
-__all__ = ["ChoiceSlice", "EngineState", "ServerCodec", "parse"]
+__all__ = ["ChoiceSlice", "EngineState", "ServerCodec", "parse_message"]
 
 M = TypeVar("M", bound=Message)
 
@@ -126,7 +126,7 @@ class ServerCodec(Protocol):
     def kv_batch(self, batch: Batch) -> bytes: ...
 
 
-def parse(kind: type[M], message: bytes) -> M:
+def parse_message(kind: type[M], message: bytes) -> M:
     """Parse `message` as a protobuf message of class `kind`. Raises Refused when it is not one."""
     try:
         return kind.FromString(message)

@@ -14,6 +14,7 @@ from random import Random
 from smg_core.engines.base import Constraint
 from smg_core.simulator.expressions import Unfollowable, example_of_grammar, example_of_regex
 from smg_core.simulator.structural_tags import StructuralTags
+from smg_parsers.base import Schema
 
 __all__ = ["Shapes", "Unfollowable"]
 
@@ -44,7 +45,6 @@ _BY_NAME = {
     "language": "English",
     "currency": "EUR",
 }
-Schema = Mapping[str, object]
 
 _WORDS = ("the river", "a quiet street", "two simple rules", "the first train", "a better idea", "the morning light")
 _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})

@@ -12,11 +12,11 @@ from smg_core.simulator.refusal import Refused
 
 __all__ = ["TAKEN", "check_names"]
 
-Names = tuple[frozenset[str], frozenset[str]]
+RequiredAndOptional = tuple[frozenset[str], frozenset[str]]
 """Required names, and optional ones."""
 
 
-def _names(*needed: str, may: Iterable[str] = ()) -> Names:
+def _names(*needed: str, may: Iterable[str] = ()) -> RequiredAndOptional:
     return frozenset(needed), frozenset(may)
 
 
@@ -34,7 +34,7 @@ _PHI4 = {
     "audio": _names("input_audio_embeds"),
 }
 
-TAKEN: Mapping[str, Mapping[str, Names]] = {
+TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     **dict.fromkeys(
         ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_vl_text", "qwen3_5", "qwen3_5_moe"), _QWEN
     ),

@@ -17,7 +17,7 @@ from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.media import ReadShared, read_media
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
 from smg_core.simulator.refusal import Refused
-from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse
+from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse_message
 from smg_core.tokens import TokenIds
 
 __all__ = ["VllmServerCodec"]
@@ -50,7 +50,7 @@ class VllmServerCodec:
         self.unique_ids = self.replays = self.repeats_all = rust
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
-        got = parse(pb.GenerateRequest, message)
+        got = parse_message(pb.GenerateRequest, message)
         if self.repeats_all and got.WhichOneof("input") == "text":
             raise Refused("text input is not supported; send token ids")
         ids = encode(got.text) if got.WhichOneof("input") == "text" else got.tokenized.input_ids[:]
@@ -111,7 +111,7 @@ class VllmServerCodec:
         return None
 
     def aborted(self, message: bytes) -> list[str]:
-        return list(parse(pb.AbortRequest, message).request_ids)
+        return list(parse_message(pb.AbortRequest, message).request_ids)
 
     def abort_answer(self, known: int) -> bytes:
         return b""
@@ -173,7 +173,7 @@ class VllmServerCodec:
         return bytes(message.SerializeToString())
 
     def embed_request(self, message: bytes) -> TokenIds:
-        return TokenIds(parse(pb.EmbedRequest, message).tokenized.input_ids[:])
+        return TokenIds(parse_message(pb.EmbedRequest, message).tokenized.input_ids[:])
 
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
         message = pb.EmbedResponse(embedding=values, prompt_tokens=tokens, embedding_dim=len(values))
@@ -189,7 +189,7 @@ class VllmServerCodec:
         return bytes(common.FlushCacheResponse(success=True, message="the prefix cache is empty").SerializeToString())
 
     def kv_cursor(self, message: bytes) -> int | None:
-        return parse(common.SubscribeKvEventsRequest, message).start_sequence_number or None
+        return parse_message(common.SubscribeKvEventsRequest, message).start_sequence_number or None
 
     def kv_batch(self, batch: Batch) -> bytes:
         events = [_kv_event(batch.first_event + at, change) for at, change in enumerate(batch.changes)]

@@ -25,7 +25,7 @@ from smg_core.tokenizer.base import (
 from smg_core.tokenizer.control import ControlScan
 from smg_core.tokenizer.proof import proof_texts
 from smg_core.tokenizer.stream import BYTE_BASE, ByteDecoder, FallbackDecoder, PieceDecoder, WindowDecoder
-from smg_core.tokenizer.vocabulary import Layout, read_layout
+from smg_core.tokenizer.vocabulary import TokenizerLayout, read_layout
 from smg_core.tokens import TokenIds
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class HuggingFaceTokenizer:
         else:
             self._names = self._quick = _fastokens(text)
             size = proven_size
-        self._layout: Layout = read_layout(text)
+        self._layout: TokenizerLayout = read_layout(text)
         self._special = special_tokens(self._layout.added, named)
         self._vocab_size = max(size, max((token.id for token in self._layout.added), default=-1) + 1)
         self._hidden = frozenset(token.id for token in self._layout.added if token.special)

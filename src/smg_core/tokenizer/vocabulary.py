@@ -11,7 +11,7 @@ from typing import Literal
 import attrs
 import msgspec
 
-__all__ = ["AddedToken", "Layout", "anchors_of", "read_layout"]
+__all__ = ["AddedToken", "TokenizerLayout", "anchors_of", "read_layout"]
 
 DecoderKind = Literal["bytes", "fallback", "pieces", "window"]
 
@@ -45,7 +45,7 @@ class _File(msgspec.Struct):
 
 
 @attrs.frozen
-class Layout:
+class TokenizerLayout:
     """What the structure of a tokenizer.json implies.
 
     `decoder`: the incremental decoder to use (see `stream`). `strip`: the number of leading spaces that decoding removes
@@ -64,14 +64,14 @@ class Layout:
     shrinks: int = 0
 
 
-def read_layout(data: bytes | str) -> Layout:
+def read_layout(data: bytes | str) -> TokenizerLayout:
     """The layout of a tokenizer.json. Raises msgspec.DecodeError if `data` is not one."""
     file = msgspec.json.decode(data, type=_File)
     kind, strip = _decoder_kind(file.decoder)
     anchors, reason = anchors_of(file.added_tokens, unknown=(file.model.unk_token, file.model.unk_id))
     if file.model.dropout:
         anchors, reason = {}, "the vocabulary encodes at random (BPE dropout)"
-    return Layout(
+    return TokenizerLayout(
         added=tuple(file.added_tokens),
         decoder=kind,
         strip=strip,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from smg_core.engines.dialects import DIALECTS, Dialect, UnknownDialect, dialect, names
+from smg_core.engines.dialects import DIALECTS, Dialect, UnknownDialect, dialect, dialect_names
 
 PACKAGE = """
 from smg_core.engines.dialects import Dialect
@@ -42,7 +42,7 @@ def test_each_built_in_dialect_has_a_codec_of_its_name_and_packs_media() -> None
 
 
 def test_an_installed_package_adds_a_dialect_which_is_tried_after_the_built_in_ones(installed: None) -> None:
-    assert names() == ("vllm", "neutral", "broken", "parrot")
+    assert dialect_names() == ("vllm", "neutral", "broken", "parrot")
     assert dialect("parrot").codec().name == "parrot"
     assert dialect("parrot").packing is None
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from smg_core.engines.base import Constraint, EngineRequest
 from smg_core.request import Sampling
-from smg_core.simulator.engine import Engine, SimulatorConfig
+from smg_core.simulator.engine import EngineCore, SimulatorConfig
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.simulator.server import MODEL_FOLDER
@@ -31,8 +31,8 @@ TOOL = {
 }
 
 
-def engine(**config) -> Engine:
-    return Engine(SimulatorConfig(**config), WORDS)
+def engine(**config) -> EngineCore:
+    return EngineCore(SimulatorConfig(**config), WORDS)
 
 
 def ask(prompt: str = "Hello there", constraint: Constraint | None = None, **sampling) -> EngineRequest:
@@ -46,7 +46,7 @@ def chat(question: str, *, tools: str = "", thinking: bool = False, answer: str 
     return f"{system}<|im_start|>user\n{question}<|im_end|>\n{tail}{start}"
 
 
-def say(model: Engine, request: EngineRequest) -> str:
+def say(model: EngineCore, request: EngineRequest) -> str:
     return WORDS.decode(model.plan(request).choices[0].ids)
 
 

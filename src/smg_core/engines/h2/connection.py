@@ -19,16 +19,16 @@ from collections.abc import Callable, Sequence
 
 from smg_core.engines.base import Receiver
 from smg_core.engines.h2 import frames as wire
-from smg_core.engines.h2.frames import MAX_FRAME, MAX_WINDOW, Code, Fault, Setting
+from smg_core.engines.h2.frames import MAX_FRAME, MAX_WINDOW, Code, ProtocolError, SettingsParameter
 from smg_core.engines.h2.headers import HeadDecoder, RequestHeads, check_metadata
-from smg_core.engines.h2.keepalive import KeepAlive, Verdict
+from smg_core.engines.h2.keepalive import KeepAlive, KeepaliveAction
 from smg_core.engines.h2.sender import Sender
-from smg_core.engines.h2.stream import Stream, garbled, outcome
+from smg_core.engines.h2.stream import H2Stream, outcome, protocol_broken
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_http, error_from_reset
 from smg_core.errors import EngineGarbled, SmgError, WorkerBusy, WorkerGone
 
-__all__ = ["Connection", "Stream"]
+__all__ = ["Connection", "H2Stream"]
 
 _FAST = struct.Struct(">IBIBI")  # frame: length and kind, flags, stream; gRPC prefix: compressed, length
 _FRAME = struct.Struct(">HBBBI")
@@ -61,11 +61,11 @@ class Connection:
         self.out = self.sender.out
         self._wants_write = wants_write
         self._requests = RequestHeads(scheme, authority, user_agent)
-        self._streams: dict[int, Stream] = {}
-        self._waiting: deque[Stream] = deque()
+        self._streams: dict[int, H2Stream] = {}
+        self._waiting: deque[H2Stream] = deque()
         self._max_streams = limits.streams
         self._next_id = 1
-        self._ready: list[Stream] = []  # those with messages of the present read
+        self._ready: list[H2Stream] = []  # those with messages of the present read
         self._receiving = False
         self._rest = b""
         self._window = self._full_window = max(limits.connection_window_bytes, _DEFAULT_WINDOW)
@@ -83,9 +83,9 @@ class Connection:
     def _greet(self) -> None:
         limits = self.limits
         ours = (
-            (Setting.ENABLE_PUSH, 0),
-            (Setting.INITIAL_WINDOW_SIZE, limits.stream_window_bytes),
-            (Setting.MAX_HEADER_LIST_SIZE, limits.header_block_bytes),
+            (SettingsParameter.ENABLE_PUSH, 0),
+            (SettingsParameter.INITIAL_WINDOW_SIZE, limits.stream_window_bytes),
+            (SettingsParameter.MAX_HEADER_LIST_SIZE, limits.header_block_bytes),
         )
         self.out += (wire.PREFACE, wire.settings(ours))
         if self._full_window > _DEFAULT_WINDOW:
@@ -120,7 +120,7 @@ class Connection:
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
-    ) -> Stream:
+    ) -> H2Stream:
         """A new call with its whole request. When no stream is free it waits (`id` 0) in a bounded queue.
 
         Raises WorkerGone when the connection takes no new calls, WorkerBusy when the queue is full, InternalError for
@@ -130,7 +130,7 @@ class Connection:
             raise self.failure or WorkerGone("The engine is shutting down.", detail="GOAWAY received")
         if metadata:
             check_metadata(metadata, self.limits.metadata_bytes)
-        stream = Stream(self, receiver, self._requests.block(path, metadata, timeout), message)
+        stream = H2Stream(self, receiver, self._requests.block(path, metadata, timeout), message)
         if len(self._streams) < self._max_streams and not self._waiting:
             self._send_request(stream)
         elif len(self._waiting) >= self.limits.waiting_calls:
@@ -139,20 +139,20 @@ class Connection:
             self._waiting.append(stream)
         return stream
 
-    def cancel(self, stream: Stream) -> None:
+    def cancel(self, stream: H2Stream) -> None:
         """Forget a call at both ends; its receiver hears nothing more."""
         if not stream.done:
             stream.done = True
             self._forget(stream, Code.CANCEL)
             self._output()
 
-    def end(self, stream: Stream, error: SmgError) -> None:
+    def end(self, stream: H2Stream, error: SmgError) -> None:
         """End a call from this side; its receiver is told `error`."""
         if not stream.done:
             self._finish(stream, error, Code.CANCEL)
             self._output()
 
-    def resume(self, stream: Stream) -> None:
+    def resume(self, stream: H2Stream) -> None:
         """Grant a paused call what it has used of its window."""
         stream.paused = False
         stream.low = self.limits.stream_window_bytes // 2
@@ -182,9 +182,9 @@ class Connection:
         """
         self._idle = 0
         verdict, delay = self._alive.tick(now, len(self._streams))
-        if verdict is Verdict.GIVE_UP:
+        if verdict is KeepaliveAction.GIVE_UP:
             self.lost(WorkerGone("The engine does not answer.", detail="keep-alive ping unanswered"))
-        elif verdict is Verdict.PING:
+        elif verdict is KeepaliveAction.PING:
             self.out.append(wire.frame(wire.PING, 0, 0, b"smg-ping"))
             self._wants_write()
         return delay
@@ -196,7 +196,7 @@ class Connection:
         self._alive.heard = self._receiving = True
         try:
             self._read(data)
-        except Fault as fault:
+        except ProtocolError as fault:
             self._fail(fault)
         finally:
             self._receiving = False
@@ -259,16 +259,16 @@ class Connection:
         """Account for `size` bytes of the connection's window, and grant them anew when half is used."""
         self._window -= size
         if self._window < 0:
-            raise Fault(Code.FLOW_CONTROL_ERROR, "more data than the connection's window")
+            raise ProtocolError(Code.FLOW_CONTROL_ERROR, "more data than the connection's window")
         if self._window < self._low_window:
             self.out.append(wire.window_update(0, self._full_window - self._window))
             self._window = self._full_window
 
-    def _refill(self, stream: Stream) -> None:
+    def _refill(self, stream: H2Stream) -> None:
         """Grant a stream whose window is below half its full window again, unless it is paused. Ends it where the peer
         ignored the window."""
         if stream.window < 0:
-            self._finish(stream, garbled("sent more than its window allows"), Code.FLOW_CONTROL_ERROR)
+            self._finish(stream, protocol_broken("sent more than its window allows"), Code.FLOW_CONTROL_ERROR)
         elif not stream.paused:
             full = self.limits.stream_window_bytes
             self.out.append(wire.window_update(stream.id, full - stream.window))
@@ -281,14 +281,14 @@ class Connection:
         high, low, kind, flags, number = _FRAME.unpack_from(data, at)
         length: int = high << 8 | low
         if length > MAX_FRAME:
-            raise Fault(Code.FRAME_SIZE_ERROR, f"a frame of {length} bytes; is this an HTTP/2 server?")
+            raise ProtocolError(Code.FRAME_SIZE_ERROR, f"a frame of {length} bytes; is this an HTTP/2 server?")
         if not self.greeted and kind != wire.SETTINGS:
-            raise Fault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS; is this an HTTP/2 server?")
+            raise ProtocolError(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS; is this an HTTP/2 server?")
         at += 9
         if at + length > size:
             return 0
         if self._block is not None and kind != wire.CONTINUATION:
-            raise Fault(Code.PROTOCOL_ERROR, "a header block was interrupted")
+            raise ProtocolError(Code.PROTOCOL_ERROR, "a header block was interrupted")
         handler = _HANDLERS.get(kind)
         if handler is None:
             self._count_idle_frame()  # PRIORITY and kinds we do not know
@@ -300,12 +300,12 @@ class Connection:
         """Count a frame that brings nothing; raises Fault after too many in a row."""
         self._idle += 1
         if self._idle > self.limits.idle_frames:
-            raise Fault(Code.ENHANCE_YOUR_CALM, "too many frames that bring nothing")
+            raise ProtocolError(Code.ENHANCE_YOUR_CALM, "too many frames that bring nothing")
 
-    def _stream_of(self, number: int) -> Stream | None:
+    def _stream_of(self, number: int) -> H2Stream | None:
         """The open stream a frame is for; None when it is over. A stream we never opened is a fault."""
         if number == 0 or not number & 1 or number >= self._next_id:
-            raise Fault(Code.PROTOCOL_ERROR, f"a frame for stream {number}, which was never opened")
+            raise ProtocolError(Code.PROTOCOL_ERROR, f"a frame for stream {number}, which was never opened")
         return self._streams.get(number)
 
     # ---------------------------------------------------------------------------------------------------------- DATA
@@ -329,9 +329,9 @@ class Connection:
         if not stream.done:
             self._collect(stream, data, at, end)
         if flags & wire.END_STREAM and not stream.done:
-            self._finish(stream, garbled("ended the answer without a status"))
+            self._finish(stream, protocol_broken("ended the answer without a status"))
 
-    def _collect(self, stream: Stream, data: bytes, at: int, end: int) -> None:
+    def _collect(self, stream: H2Stream, data: bytes, at: int, end: int) -> None:
         held, first = len(stream.partial), stream.batch is None
         wrong = stream.collect(data, at, end)
         if first and stream.batch is not None:
@@ -340,7 +340,7 @@ class Connection:
         if wrong is None and self._held > self.limits.held_bytes:
             wrong = "sent too many messages at once that are partly here"
         if wrong is not None:
-            self._finish(stream, garbled(wrong), Code.CANCEL)
+            self._finish(stream, protocol_broken(wrong), Code.CANCEL)
 
     # ------------------------------------------------------------------------------------------------------- HEADERS
 
@@ -350,7 +350,7 @@ class Connection:
         if flags & wire.PRIORITY_FLAG:
             at += 5
         if at > end:
-            raise Fault(Code.FRAME_SIZE_ERROR, "a HEADERS frame too short for its flags")
+            raise ProtocolError(Code.FRAME_SIZE_ERROR, "a HEADERS frame too short for its flags")
         self._stream_of(number)
         if flags & wire.END_HEADERS:
             self._on_block(number, flags, data[at:end])
@@ -360,13 +360,13 @@ class Connection:
 
     def _add_to_block(self, piece: bytes) -> None:
         if self._block is None or len(self._block) + len(piece) > self.limits.header_block_bytes:
-            raise Fault(Code.ENHANCE_YOUR_CALM, "a header block over its limit")
+            raise ProtocolError(Code.ENHANCE_YOUR_CALM, "a header block over its limit")
         self._block += piece
 
     def _on_continuation(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
         block = self._block
         if block is None or number != self._block_of:
-            raise Fault(Code.PROTOCOL_ERROR, "a CONTINUATION without its HEADERS")
+            raise ProtocolError(Code.PROTOCOL_ERROR, "a CONTINUATION without its HEADERS")
         self._add_to_block(data[at:end])
         self._count_idle_frame()
         if flags & wire.END_HEADERS:
@@ -382,18 +382,18 @@ class Connection:
             return
         self._alive.quiet_pings = 0
         if head is None:
-            self._finish(stream, garbled("sent a malformed header block"), Code.PROTOCOL_ERROR)
+            self._finish(stream, protocol_broken("sent a malformed header block"), Code.PROTOCOL_ERROR)
         elif flags & wire.END_STREAM:
             self._finish(stream, outcome(stream, head))
         elif stream.plain or stream.need:
-            self._finish(stream, garbled("sent trailers that do not end the answer"), Code.PROTOCOL_ERROR)
+            self._finish(stream, protocol_broken("sent trailers that do not end the answer"), Code.PROTOCOL_ERROR)
         elif 100 <= head.http < 200:
             self._count_idle_frame()
         elif head.http != 200:
             self._finish(stream, error_from_http(head.http), Code.CANCEL)
         elif not head.content_type.startswith("application/grpc"):
             reason = f"answered with content-type {head.content_type[:80]!r}"
-            self._finish(stream, garbled(reason), Code.CANCEL)
+            self._finish(stream, protocol_broken(reason), Code.CANCEL)
         else:
             stream.plain = True
             stream.message = None
@@ -402,7 +402,7 @@ class Connection:
 
     def _on_reset(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
         if end - at != 4:
-            raise Fault(Code.FRAME_SIZE_ERROR, "an RST_STREAM frame of the wrong size")
+            raise ProtocolError(Code.FRAME_SIZE_ERROR, "an RST_STREAM frame of the wrong size")
         stream = self._stream_of(number)
         code = _U32.unpack_from(data, at)[0]
         if stream is None:
@@ -418,7 +418,7 @@ class Connection:
         else:
             self._finish(stream, error_from_reset(code))
 
-    def _send_again(self, stream: Stream) -> None:
+    def _send_again(self, stream: H2Stream) -> None:
         """The engine has not looked at the call: servers refuse so when a stream ends and one begins at the same time."""
         del self._streams[stream.id]
         self.sender.forget(stream)
@@ -429,13 +429,13 @@ class Connection:
     def _on_settings(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
         self._count_idle_frame()
         if number:
-            raise Fault(Code.PROTOCOL_ERROR, "SETTINGS on a stream")
+            raise ProtocolError(Code.PROTOCOL_ERROR, "SETTINGS on a stream")
         if flags & wire.ACK:
             if at != end or not self.greeted:
-                raise Fault(Code.FRAME_SIZE_ERROR, "an acknowledgement of settings out of place")
+                raise ProtocolError(Code.FRAME_SIZE_ERROR, "an acknowledgement of settings out of place")
             return
         if (end - at) % 6:
-            raise Fault(Code.FRAME_SIZE_ERROR, "a SETTINGS frame of the wrong size")
+            raise ProtocolError(Code.FRAME_SIZE_ERROR, "a SETTINGS frame of the wrong size")
         for key, value in _SETTING.iter_unpack(data[at:end]):
             self._set(key, value)
         self.greeted = True
@@ -444,32 +444,32 @@ class Connection:
         self._pump()
 
     def _set(self, key: int, value: int) -> None:
-        if key == Setting.INITIAL_WINDOW_SIZE:
+        if key == SettingsParameter.INITIAL_WINDOW_SIZE:
             self.sender.set_initial_window(value, self._streams.values())
-        elif key == Setting.MAX_FRAME_SIZE:
+        elif key == SettingsParameter.MAX_FRAME_SIZE:
             self.sender.set_max_frame(value)
-        elif key == Setting.MAX_CONCURRENT_STREAMS:
+        elif key == SettingsParameter.MAX_CONCURRENT_STREAMS:
             self._max_streams = min(value, self.limits.streams)
-        elif key == Setting.HEADER_TABLE_SIZE:
+        elif key == SettingsParameter.HEADER_TABLE_SIZE:
             self.sender.announce_table()
-        elif key == Setting.ENABLE_PUSH and value:
-            raise Fault(Code.PROTOCOL_ERROR, "a server that sets ENABLE_PUSH")
+        elif key == SettingsParameter.ENABLE_PUSH and value:
+            raise ProtocolError(Code.PROTOCOL_ERROR, "a server that sets ENABLE_PUSH")
 
     def _on_push(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
-        raise Fault(Code.PROTOCOL_ERROR, "PUSH_PROMISE, which our settings refuse")
+        raise ProtocolError(Code.PROTOCOL_ERROR, "PUSH_PROMISE, which our settings refuse")
 
     def _on_ping(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
         if number:
-            raise Fault(Code.PROTOCOL_ERROR, "PING on a stream")
+            raise ProtocolError(Code.PROTOCOL_ERROR, "PING on a stream")
         if end - at != 8:
-            raise Fault(Code.FRAME_SIZE_ERROR, "a PING frame of the wrong size")
+            raise ProtocolError(Code.FRAME_SIZE_ERROR, "a PING frame of the wrong size")
         self._count_idle_frame()
         if not flags & wire.ACK:
             self.out.append(wire.frame(wire.PING, wire.ACK, 0, data[at:end]))
 
     def _on_goaway(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
         if number or end - at < 8:
-            raise Fault(Code.PROTOCOL_ERROR, "a malformed GOAWAY frame")
+            raise ProtocolError(Code.PROTOCOL_ERROR, "a malformed GOAWAY frame")
         self._count_idle_frame()
         last, code = _U32.unpack_from(data, at)[0] & MAX_WINDOW, _U32.unpack_from(data, at + 4)[0]
         self.draining = True
@@ -481,14 +481,16 @@ class Connection:
 
     def _on_window_update(self, number: int, flags: int, data: bytes, at: int, end: int) -> None:
         if end - at != 4:
-            raise Fault(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE frame of the wrong size")
+            raise ProtocolError(Code.FRAME_SIZE_ERROR, "a WINDOW_UPDATE frame of the wrong size")
         self._count_idle_frame()
         increment = _U32.unpack_from(data, at)[0] & MAX_WINDOW
         stream = self._stream_of(number) if number else None
         if number and stream is None:
             return
         if not self.sender.grant(stream, increment) and stream is not None:
-            self._finish(stream, garbled("sent a window update of zero or past 2^31-1"), Code.FLOW_CONTROL_ERROR)
+            self._finish(
+                stream, protocol_broken("sent a window update of zero or past 2^31-1"), Code.FLOW_CONTROL_ERROR
+            )
         self._pump()
 
     def _pump(self) -> None:
@@ -497,7 +499,7 @@ class Connection:
 
     # --------------------------------------------------------------------------------------------- calls come and go
 
-    def _send_request(self, stream: Stream) -> None:
+    def _send_request(self, stream: H2Stream) -> None:
         """Give a call its stream, and its headers and as much body as may go now to the output."""
         stream.id = number = self._next_id
         self._next_id += 2
@@ -510,7 +512,7 @@ class Connection:
                 WorkerGone("The engine is not available.", detail="the connection's stream ids are used up")
             )
 
-    def _finish(self, stream: Stream, error: SmgError | None, reset: int | None = None) -> None:
+    def _finish(self, stream: H2Stream, error: SmgError | None, reset: int | None = None) -> None:
         """End a call and tell its receiver, after all messages that came before. `reset`: the peer does not know yet."""
         batch, stream.batch = stream.batch, None
         if batch is not None and not stream.done:
@@ -524,7 +526,7 @@ class Connection:
         self._forget(stream, reset)
         stream.receiver.closed(error)
 
-    def _forget(self, stream: Stream, reset: int | None) -> None:
+    def _forget(self, stream: H2Stream, reset: int | None) -> None:
         """Release all that a finished call holds, and send the next one that waits."""
         stream.plain = False
         stream.batch = stream.message = None
@@ -564,7 +566,7 @@ class Connection:
             if stream.on_sent is not None:
                 stream.on_sent(error)
 
-    def _fail(self, fault: Fault) -> None:
+    def _fail(self, fault: ProtocolError) -> None:
         last = bytes(4) + _U32.pack(fault.code)
         self.out.append(wire.frame(wire.GOAWAY, 0, 0, last + fault.reason.encode()[:200]))
         self.lost(EngineGarbled("The engine broke its own protocol.", detail=fault.reason))
@@ -590,5 +592,5 @@ _HANDLERS: dict[int, Callable[[Connection, int, int, bytes, int, int], None]] = 
 def _unpad(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Where the content of a padded frame begins and ends."""
     if at == end or data[at] > end - at - 1:
-        raise Fault(Code.PROTOCOL_ERROR, "padding longer than its frame")
+        raise ProtocolError(Code.PROTOCOL_ERROR, "padding longer than its frame")
     return at + 1, end - data[at]

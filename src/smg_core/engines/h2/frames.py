@@ -27,8 +27,8 @@ __all__ = [
     "SETTINGS",
     "WINDOW_UPDATE",
     "Code",
-    "Fault",
-    "Setting",
+    "ProtocolError",
+    "SettingsParameter",
     "frame",
     "frame_head",
     "settings",
@@ -56,7 +56,7 @@ class Code:
     ENHANCE_YOUR_CALM = 0xB
 
 
-class Setting:
+class SettingsParameter:
     """Identifiers inside a SETTINGS frame."""
 
     HEADER_TABLE_SIZE = 0x1
@@ -67,7 +67,7 @@ class Setting:
     MAX_HEADER_LIST_SIZE = 0x6
 
 
-class Fault(Exception):
+class ProtocolError(Exception):
     """The peer broke the connection's rules: nothing that follows can be trusted."""
 
     def __init__(self, code: int, reason: str) -> None:

@@ -14,12 +14,12 @@ import attrs
 from hpack import Decoder
 from hpack.exceptions import HPACKError
 
-from smg_core.engines.h2.frames import Code, Fault
+from smg_core.engines.h2.frames import Code, ProtocolError
 from smg_core.errors import InternalError
 
 __all__ = [
-    "Head",
     "HeadDecoder",
+    "HeaderBlock",
     "RequestHeads",
     "check_metadata",
     "leaves_table",
@@ -140,7 +140,7 @@ def _keep(blocks: dict[_Key, bytes], key: _Key, block: bytes) -> None:
 
 
 @attrs.frozen
-class Head:
+class HeaderBlock:
     """What a response's header or trailer block says. `http` 0 and `grpc` None mean the field is not there."""
 
     http: int = 0
@@ -149,7 +149,7 @@ class Head:
     content_type: str = ""
 
 
-def read_head(fields: Iterable[tuple[str, str]]) -> Head:
+def read_head(fields: Iterable[tuple[str, str]]) -> HeaderBlock:
     """The fields that matter, of a decoded block. Raises ValueError when the block is not well-formed."""
     found: dict[str, str] = {}
     regular = False
@@ -168,7 +168,7 @@ def read_head(fields: Iterable[tuple[str, str]]) -> Head:
     if grpc is not None:
         # A status that is no number is as good as none: gRPC asks for UNKNOWN.
         grpc = grpc if grpc.isascii() and grpc.isdigit() and len(grpc) < 6 else "2"
-    return Head(
+    return HeaderBlock(
         http=int(http),
         grpc=None if grpc is None else int(grpc),
         message=found.get("grpc-message", ""),
@@ -208,19 +208,19 @@ class HeadDecoder:
     def __init__(self, max_block: int) -> None:
         self._decoder = Decoder(max_header_list_size=max_block)
         self._max_block = max_block
-        self._heads: dict[bytes, Head] = {}
+        self._heads: dict[bytes, HeaderBlock] = {}
 
-    def decode(self, block: bytes) -> Head | None:
+    def decode(self, block: bytes) -> HeaderBlock | None:
         """The block's meaning; None when it is malformed in a way that harms its own call only. Raises Fault."""
         head = self._heads.get(block)
         if head is not None:
             return head
         if len(block) > self._max_block:
-            raise Fault(Code.ENHANCE_YOUR_CALM, "a header block over its limit")
+            raise ProtocolError(Code.ENHANCE_YOUR_CALM, "a header block over its limit")
         try:
             fields = [(str(field[0]), str(field[1])) for field in self._decoder.decode(block)]
         except HPACKError as error:
-            raise Fault(Code.COMPRESSION_ERROR, f"a header block that cannot be decoded: {error}") from None
+            raise ProtocolError(Code.COMPRESSION_ERROR, f"a header block that cannot be decoded: {error}") from None
         stable = len(block) <= 256 and leaves_table(block)
         if not stable or len(self._heads) >= 64:
             self._heads.clear()

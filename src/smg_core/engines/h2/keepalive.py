@@ -7,13 +7,13 @@ between them, then one every five minutes. So a silence is met with three quick 
 
 from enum import Enum
 
-__all__ = ["KeepAlive", "Verdict"]
+__all__ = ["KeepAlive", "KeepaliveAction"]
 
 _FREE_PINGS = 3
 _PATIENCE = 301.0  # seconds between pings after the free ones
 
 
-class Verdict(Enum):
+class KeepaliveAction(Enum):
     """What to do at a tick."""
 
     WAIT = "wait"
@@ -36,15 +36,15 @@ class KeepAlive:
         self.quiet_pings = 0
         self._last = 0.0
 
-    def tick(self, now: float, calls: int) -> tuple[Verdict, float]:
+    def tick(self, now: float, calls: int) -> tuple[KeepaliveAction, float]:
         """What to do now, with `calls` open, and in how many seconds to ask again. Idle connections are not pinged."""
         if self.heard:
             self.heard = self._pinging = False
-            return Verdict.WAIT, self._interval
+            return KeepaliveAction.WAIT, self._interval
         if self._pinging:
-            return Verdict.GIVE_UP, self._interval
+            return KeepaliveAction.GIVE_UP, self._interval
         if calls and (self.quiet_pings < _FREE_PINGS or now - self._last >= _PATIENCE):
             self._pinging, self._last = True, now
             self.quiet_pings += 1
-            return Verdict.PING, self._timeout
-        return Verdict.WAIT, self._interval
+            return KeepaliveAction.PING, self._timeout
+        return KeepaliveAction.WAIT, self._interval

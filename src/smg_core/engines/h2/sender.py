@@ -7,8 +7,8 @@ It does not know what comes back.
 from collections.abc import Iterable
 
 from smg_core.engines.h2 import frames as wire
-from smg_core.engines.h2.frames import MAX_FRAME, MAX_WINDOW, Code, Fault
-from smg_core.engines.h2.stream import Stream
+from smg_core.engines.h2.frames import MAX_FRAME, MAX_WINDOW, Code, ProtocolError
+from smg_core.engines.h2.stream import H2Stream
 
 __all__ = ["Sender"]
 
@@ -26,9 +26,9 @@ class Sender:
         self._initial_window = _DEFAULT_WINDOW
         self._max_frame = MAX_FRAME
         self._table_update = b""
-        self._unsent: dict[int, Stream] = {}
+        self._unsent: dict[int, H2Stream] = {}
 
-    def open(self, stream: Stream) -> None:
+    def open(self, stream: H2Stream) -> None:
         """Put a call's headers out, and its body as far as it may go now. `stream.id` is set."""
         stream.send_window = self._initial_window
         block, self._table_update = self._table_update + stream.head, b""
@@ -47,7 +47,7 @@ class Sender:
             self._unsent[stream.id] = stream
             self.pump()
 
-    def forget(self, stream: Stream) -> bool:
+    def forget(self, stream: H2Stream) -> bool:
         """Send no more of a call; returns whether some of it was unsent."""
         stream.body = b""
         return self._unsent.pop(stream.id, None) is not None
@@ -66,7 +66,7 @@ class Sender:
                 break
         return budget < _PUMP_BYTES
 
-    def _piece(self, stream: Stream, size: int) -> None:
+    def _piece(self, stream: H2Stream, size: int) -> None:
         piece, stream.body = stream.body[:size], stream.body[size:]
         stream.send_window -= size
         self._window -= size
@@ -76,7 +76,7 @@ class Sender:
             self._unsent[stream.id] = stream  # behind the others
         self.out += (wire.frame_head(size, wire.DATA, wire.END_STREAM if last else 0, stream.id), bytes(piece))
 
-    def grant(self, stream: Stream | None, increment: int) -> bool:
+    def grant(self, stream: H2Stream | None, increment: int) -> bool:
         """The peer granted `increment` bytes to a stream, or to the connection (None). False: the stream's window is
         broken. Raises Fault when the connection's is."""
         if stream is not None:
@@ -84,23 +84,23 @@ class Sender:
             return increment > 0 and stream.send_window <= MAX_WINDOW
         self._window += increment
         if not increment or self._window > MAX_WINDOW:
-            raise Fault(Code.FLOW_CONTROL_ERROR, "a connection window update of zero or past 2^31-1")
+            raise ProtocolError(Code.FLOW_CONTROL_ERROR, "a connection window update of zero or past 2^31-1")
         return True
 
-    def set_initial_window(self, value: int, streams: Iterable[Stream]) -> None:
+    def set_initial_window(self, value: int, streams: Iterable[H2Stream]) -> None:
         """Applies to streams that are open too, by the difference; their windows may become negative. Raises Fault."""
         if value > MAX_WINDOW:
-            raise Fault(Code.FLOW_CONTROL_ERROR, "an initial window over 2^31-1")
+            raise ProtocolError(Code.FLOW_CONTROL_ERROR, "an initial window over 2^31-1")
         change, self._initial_window = value - self._initial_window, value
         for stream in streams:
             stream.send_window += change
             if stream.send_window > MAX_WINDOW:
-                raise Fault(Code.FLOW_CONTROL_ERROR, "a window over 2^31-1")
+                raise ProtocolError(Code.FLOW_CONTROL_ERROR, "a window over 2^31-1")
 
     def set_max_frame(self, value: int) -> None:
-        """Raises Fault for a size the protocol does not allow."""
+        """Raises ProtocolError for a size the protocol does not allow."""
         if not MAX_FRAME <= value < 2**24:
-            raise Fault(Code.PROTOCOL_ERROR, f"a maximum frame size of {value}")
+            raise ProtocolError(Code.PROTOCOL_ERROR, f"a maximum frame size of {value}")
         self._max_frame = min(value, _PUMP_BYTES)
 
     def announce_table(self) -> None:

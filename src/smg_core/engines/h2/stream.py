@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from smg_core.engines.base import Receiver
-from smg_core.engines.h2.headers import Head
+from smg_core.engines.h2.headers import HeaderBlock
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.status import error_from_http, error_from_status, percent_decode
 from smg_core.errors import EngineGarbled, SmgError
 
-__all__ = ["Owner", "Stream", "garbled", "outcome"]
+__all__ = ["H2Stream", "Owner", "outcome", "protocol_broken"]
 
 _PREFIX = struct.Struct(">BI")  # compressed or not, length
 
@@ -24,14 +24,14 @@ class Owner(Protocol):
 
     limits: EnginesConfig
 
-    def cancel(self, stream: "Stream") -> None: ...
+    def cancel(self, stream: "H2Stream") -> None: ...
 
-    def end(self, stream: "Stream", error: SmgError) -> None: ...
+    def end(self, stream: "H2Stream", error: SmgError) -> None: ...
 
-    def resume(self, stream: "Stream") -> None: ...
+    def resume(self, stream: "H2Stream") -> None: ...
 
 
-class Stream:
+class H2Stream:
     """One call; it is the `Call` that a transport hands out. `id` is 0 while it waits for a free stream.
 
     `on_sent` is called once for a call that had to wait: with None when its request went out, with the error when it
@@ -169,17 +169,17 @@ def _unwelcome(packed: int, length: int) -> str:
     return "sent a compressed message" if packed else f"sent a message of {length} bytes, over the limit"
 
 
-def garbled(what: str) -> EngineGarbled:
+def protocol_broken(what: str) -> EngineGarbled:
     """The error for an engine that did `what`."""
     return EngineGarbled("The engine broke its own protocol.", detail=f"the engine {what}")
 
 
-def outcome(stream: Stream, head: Head) -> SmgError | None:
+def outcome(stream: H2Stream, head: HeaderBlock) -> SmgError | None:
     """What trailers, or headers that are the whole answer, say of a call."""
     if head.grpc is None:
         if head.http not in (0, 200):
             return error_from_http(head.http)
-        return garbled("ended the answer without a status")
+        return protocol_broken("ended the answer without a status")
     if head.grpc == 0 and stream.need:
-        return garbled("ended in the middle of a message")
+        return protocol_broken("ended in the middle of a message")
     return error_from_status(head.grpc, percent_decode(head.message))

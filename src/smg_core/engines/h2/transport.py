@@ -18,7 +18,7 @@ from typing import cast
 
 from smg_core.clock import Clock, SystemClock
 from smg_core.engines.base import Receiver
-from smg_core.engines.h2.connection import Connection, Stream
+from smg_core.engines.h2.connection import Connection, H2Stream
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.target import Target, Tls
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerGone
@@ -184,7 +184,7 @@ class H2Transport:
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
         connect_timeout: float | None = None,
-    ) -> Stream:
+    ) -> H2Stream:
         """See `Transport.start`. Raises WorkerGone when no connection can be made, WorkerBusy when too many calls wait,
         EngineTimeout when `timeout` passes before the request has left."""
         link = self._link
@@ -217,7 +217,7 @@ class H2Transport:
         metadata: Sequence[tuple[str, str]],
         deadline: float | None,
         connect_timeout: float | None,
-    ) -> Stream:
+    ) -> H2Stream:
         """Connect if need be and wait for a free stream; a call that never left moves to the next connection."""
         loop = asyncio.get_running_loop()
         error: SmgError = WorkerGone("The engine is not available.", detail=str(self.target))
@@ -361,17 +361,17 @@ class UnaryReceiver:
             self.future.set_result(self._messages[0])
 
 
-def _set_deadline(stream: Stream, seconds: float) -> None:
+def _set_deadline(stream: H2Stream, seconds: float) -> None:
     """End the call when its time is up, unless it ends before."""
     if not stream.done:
         stream.on_end = asyncio.get_running_loop().call_later(max(seconds, 0.0), _expire, stream).cancel
 
 
-def _expire(stream: Stream) -> None:
+def _expire(stream: H2Stream) -> None:
     stream.end(EngineTimeout("The engine did not answer in time.", detail="deadline passed"))
 
 
-async def _sent(stream: Stream) -> None:
+async def _sent(stream: H2Stream) -> None:
     """Wait until a waiting call has left. Raises what kept it; a caller that gives up takes the call back."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

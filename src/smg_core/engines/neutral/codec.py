@@ -29,7 +29,7 @@ from smg_core.engines.base import (
 from smg_core.engines.neutral import calls
 from smg_core.engines.neutral.media import NeutralRequestMedia
 from smg_core.engines.status import error_from_status
-from smg_core.engines.tensors import Piece
+from smg_core.engines.tensors import BytesLike
 from smg_core.engines.wire import float32, positive, tagged, uint32, varints_of
 from smg_core.errors import EngineFailed, EngineGarbled, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import FinishReason
@@ -99,7 +99,7 @@ class NeutralCodec:
 # --------------------------------------------------------------------------------------------------------- what is sent
 
 
-def _media(multimodal: object) -> list[Piece]:
+def _media(multimodal: object) -> list[BytesLike]:
     """What belongs to the prompt, an item a field."""
     if not isinstance(multimodal, NeutralRequestMedia):
         raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")

@@ -12,7 +12,7 @@ import attrs
 
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import SharedPlace, Tensor
-from smg_core.engines.tensors import MediaMessage, Piece, head
+from smg_core.engines.tensors import BytesLike, MediaMessage, head
 
 __all__ = ["NeutralMedium", "NeutralRequestMedia", "neutral_medium"]
 
@@ -68,7 +68,7 @@ def neutral_medium(item: NeutralMedium) -> MediaMessage:
         embeddings=[pb.Span(offset=offset, length=length) for offset, length in item.embeddings],
         token_id=item.token_id,
     )
-    pieces: list[Piece] = [small.SerializeToString()]
+    pieces: list[BytesLike] = [small.SerializeToString()]
     for name, tensor in item.tensors.items():
         pieces += _tensor(name, tensor).tagged(_TENSORS)
     return MediaMessage.of(pieces)

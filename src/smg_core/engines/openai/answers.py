@@ -11,7 +11,7 @@ import msgspec
 from smg_core.engines.openai.chunks import ErrorWire, ModelsWire, ModelWire
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineTimeout, SmgError, WorkerBusy
 
-__all__ = ["brief", "error_from_event", "error_from_status", "model_served", "retry_after"]
+__all__ = ["error_from_event", "error_from_http_status", "model_served", "one_line", "retry_after"]
 
 _MAX_TEXT = 2000  # characters of a server's text that are kept; servers send whole tracebacks
 _MAX_NAMES = 10  # models of a server that an error lists
@@ -45,7 +45,7 @@ _WORDS: dict[str, tuple[type[SmgError], str]] = {
 }
 
 
-def error_from_status(status: int, body: bytes, wait: float | None = None) -> SmgError:
+def error_from_http_status(status: int, body: bytes, wait: float | None = None) -> SmgError:
     """The error for an HTTP status other than 200 with (the beginning of) its body; `wait` is when to come back, in
     seconds, if the server said."""
     kind, told = _meaning(status)
@@ -76,10 +76,10 @@ def _meaning(status: int) -> tuple[type[SmgError], str]:
 
 
 def _with(text: str) -> str:
-    return f": {brief(text)}" if text else ""
+    return f": {one_line(text)}" if text else ""
 
 
-def brief(text: str) -> str:
+def one_line(text: str) -> str:
     """`text` on one line, cut to what an operator can use."""
     return " ".join(text[:_MAX_TEXT].split())
 

@@ -7,7 +7,7 @@ Whether the server takes the fields that engines add to OpenAI's is an argument.
 
 import msgspec
 
-from smg_core.engines.openai.fields import ServerFields, refuse_unwritten, unsupported
+from smg_core.engines.openai.fields import ServerFields, Wire, refuse_unwritten, unsupported
 from smg_core.engines.openai.messages import write_messages
 from smg_core.request import (
     ChoiceFormat,
@@ -30,8 +30,6 @@ from smg_core.request import (
 )
 
 __all__ = ["write_body"]
-
-Wire = dict[str, object]
 
 _PLAIN_SAMPLING = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "seed")
 _EXTRA_SAMPLING = ("min_tokens", "top_k", "min_p", "repetition_penalty")

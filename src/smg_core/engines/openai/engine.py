@@ -16,7 +16,7 @@ import httpx
 
 from smg_core.engines.base import Call, EngineFacts, EventSink, Loads, ModelInfo
 from smg_core.engines.openai.address import HTTP2_PREFACE, ChatAddress, is_http2
-from smg_core.engines.openai.answers import error_from_status, model_served, retry_after
+from smg_core.engines.openai.answers import error_from_http_status, model_served, retry_after
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.engines.settings import EnginesConfig
@@ -134,7 +134,7 @@ class OpenAiEngine:
                 ) from None
             raise
         if status != 200:
-            raise error_from_status(status, body, wait)
+            raise error_from_http_status(status, body, wait)
         found = model_served(body, self._model)
         self._model = found.id
         context = found.max_model_len or 0
@@ -284,7 +284,7 @@ class _ChatCall:
         try:
             if response.status_code != 200:
                 body = await _bounded(response, self._limits.http_error_bytes)
-                self.end(error_from_status(response.status_code, body, retry_after(response.headers)))
+                self.end(error_from_http_status(response.status_code, body, retry_after(response.headers)))
             elif not response.headers.get("content-type", "").startswith(_EVENT_STREAM) or _is_packed(response):
                 kind, packed = (response.headers.get(name) for name in ("content-type", "content-encoding"))
                 detail = f"{self._address}: content-type {kind}, content-encoding {packed}"

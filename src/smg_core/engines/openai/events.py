@@ -54,7 +54,7 @@ _REASONS: dict[str, FinishReason] = {
 _CUTTING = frozenset({"length", "abort", "error", "content_filter"})
 _PIECE_COST = 100  # what holding one piece costs besides its text, in bytes, roughly
 
-Kind = Literal["text", "refusal", "reasoning", "opaque"]
+BlockKind = Literal["text", "refusal", "reasoning", "opaque"]
 _ENDS: dict[str, Callable[[int], Event]] = {"text": TextEnd, "refusal": TextEnd, "reasoning": ReasoningEnd}
 
 _DEFAULTS = EnginesConfig()
@@ -86,7 +86,7 @@ class _Call:
         self.number = -1
         self.closed = False
         self.silent = True
-        self.waiting: list[tuple[Piece, int]] | None = None
+        self.waiting: list[tuple[Fragment, int]] | None = None
         self.valid = custom
         self._follow = None if custom else JsonScanner()
 
@@ -104,8 +104,8 @@ class _Call:
         return self._follow is not None and self._follow.done
 
 
-Block = Kind | _Call
-Piece = Event | str  # an event of a block without beginning, or more arguments of a call
+Block = BlockKind | _Call
+Fragment = Event | str  # an event of a block without beginning, or more arguments of a call
 
 
 class _Choice:
@@ -131,7 +131,7 @@ class _Choice:
         self._room = room
         self._most_calls = most_calls
         self._open: Block | None = None
-        self._held: deque[tuple[Block, list[tuple[Piece, int]]]] = deque()
+        self._held: deque[tuple[Block, list[tuple[Fragment, int]]]] = deque()
         self._calls: dict[int, _Call] = {}
         self._last = -1
         self._started = 0
@@ -188,7 +188,7 @@ class _Choice:
 
     # --------------------------------------------------------------------------------------------------------- blocks
 
-    def _take(self, block: Block, piece: Piece, size: int, events: list[Event]) -> None:
+    def _take(self, block: Block, piece: Fragment, size: int, events: list[Event]) -> None:
         """Pass a piece on, or hold it back where another block is open and not complete."""
         if self.finished:
             raise EngineGarbled("The engine went on after a choice was finished.")
@@ -208,7 +208,7 @@ class _Choice:
     def _closable(self) -> bool:
         return not isinstance(self._open, _Call) or self._open.complete
 
-    def _hold(self, block: Block, piece: Piece, size: int) -> None:
+    def _hold(self, block: Block, piece: Fragment, size: int) -> None:
         """Append a piece to the blocks that wait; more of a call joins the waiting pieces of that call."""
         if isinstance(block, _Call):
             if block.waiting is None:
@@ -227,7 +227,7 @@ class _Choice:
             self._room.left += size
             self._pass(block, piece, events)
 
-    def _pass(self, block: Block, piece: Piece, events: list[Event]) -> None:
+    def _pass(self, block: Block, piece: Fragment, events: list[Event]) -> None:
         if block != self._open:
             self._close(events)
             self._open = block

@@ -32,7 +32,10 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["NOT_SENT", "WRITTEN", "ServerFields", "refuse_unwritten", "unsupported"]
+__all__ = ["NOT_SENT", "WRITTEN", "ServerFields", "Wire", "refuse_unwritten", "unsupported"]
+
+Wire = dict[str, object]
+"""A JSON object of the body that is being written."""
 
 NOT_SENT: dict[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})

@@ -9,7 +9,7 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from smg_core.engines.openai.fields import ServerFields, refuse_unwritten, unsupported
+from smg_core.engines.openai.fields import ServerFields, Wire, refuse_unwritten, unsupported
 from smg_core.request import (
     Audio,
     File,
@@ -27,8 +27,6 @@ from smg_core.request import (
 )
 
 __all__ = ["write_messages"]
-
-Wire = dict[str, object]
 
 _MEDIA: frozenset[type] = frozenset({Text, Image, Audio, Video, File})
 _ALLOWED: dict[str, frozenset[type]] = {

@@ -33,7 +33,7 @@ from smg_core.engines.base import (
     OutputDecoder,
     Unary,
 )
-from smg_core.engines.tensors import Piece
+from smg_core.engines.tensors import BytesLike
 from smg_core.engines.vllm import calls
 from smg_core.engines.vllm.media import VllmRequestMedia
 from smg_core.engines.wire import float32, int32, nonzero, positive, tagged, uint32, varints_of
@@ -163,13 +163,13 @@ def _constrain(out: pb.SamplingParams, constraint: Constraint) -> None:
         setattr(out, constraint.kind, constraint.value)
 
 
-def _media(multimodal: object) -> list[Piece]:
+def _media(multimodal: object) -> list[BytesLike]:
     """One MultimodalInputs for each modality; the first has a field of its own."""
     if multimodal is None:
         return []
     if not isinstance(multimodal, VllmRequestMedia):
         raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")
-    pieces: list[Piece] = []
+    pieces: list[BytesLike] = []
     for at, message in enumerate(multimodal.messages()):
         pieces += message.tagged(_EXTRA_MM_INPUTS if at else _MM_INPUTS)
     return pieces

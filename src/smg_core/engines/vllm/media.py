@@ -15,7 +15,7 @@ from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.base import SharedPlace, Tensor
-from smg_core.engines.tensors import MediaMessage, Piece, head
+from smg_core.engines.tensors import BytesLike, MediaMessage, head
 
 __all__ = ["VllmMedia", "VllmRequestMedia", "vllm_media"]
 
@@ -103,7 +103,7 @@ def vllm_media(media: VllmMedia, shared: Mapping[str, SharedPlace] | None = None
         encoder_input_key=None if own == _GENERIC else own,
     )
     primary = _tensor(media.pixel_values, places.get(media.primary))
-    pieces: list[Piece] = [small.SerializeToString(), *primary.tagged(_PIXEL_VALUES)]
+    pieces: list[BytesLike] = [small.SerializeToString(), *primary.tagged(_PIXEL_VALUES)]
     for name, tensor in media.tensors.items():
         key = name.encode()
         entry = [head(_KEY, len(key)), key, *_tensor(tensor, places.get(name)).tagged(_VALUE)]

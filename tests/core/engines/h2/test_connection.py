@@ -25,7 +25,7 @@ from tests.core.engines.h2.wire import (
     settings,
 )
 
-from smg_core.engines.h2.connection import Stream
+from smg_core.engines.h2.connection import H2Stream
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import (
     EngineFailed,
@@ -635,7 +635,7 @@ def test_a_cancelled_call_is_reset_and_hears_nothing_more() -> None:
 
 def test_a_call_cancelled_by_its_own_push_gets_no_end() -> None:
     server = Server()
-    calls: list[Stream] = []
+    calls: list[H2Stream] = []
     sink = Sink(lambda batch: calls[0].cancel())
     calls.append(server.call(sink)[0])
     server.say(server.head(1), message(1, b"a"), message(1, b"b"), server.trailers(1))
@@ -644,7 +644,7 @@ def test_a_call_cancelled_by_its_own_push_gets_no_end() -> None:
 
 def test_a_call_may_cancel_another_within_a_push() -> None:
     server = Server()
-    second: list[Stream] = []
+    second: list[H2Stream] = []
     first_sink = Sink(lambda batch: second[0].cancel())
     server.call(first_sink)
     stream, second_sink = server.call()

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smg_core.engines.h2.headers import (
-    Head,
     HeadDecoder,
+    HeaderBlock,
     check_metadata,
     leaves_table,
     metadata_block,
@@ -131,7 +131,7 @@ def test_blocks_are_remembered_only_while_the_table_stands() -> None:
         fields = [(":status", "200"), ("content-type", f"application/grpc+{turn // 3}")]
         block = encoder.encode(fields)
         expected = dict(reference.decode(block))
-        assert heads.decode(block) == Head(http=200, content_type=expected["content-type"])
+        assert heads.decode(block) == HeaderBlock(http=200, content_type=expected["content-type"])
 
 
 @pytest.mark.parametrize("metadata", [[("a b", "x")], [("é", "x")], [("a", "é")], [("a", "\r\n")], [("x" * 300, "")]])

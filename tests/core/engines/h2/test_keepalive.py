@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from smg_core.engines.h2.keepalive import KeepAlive, Verdict
+from smg_core.engines.h2.keepalive import KeepAlive, KeepaliveAction
 
 
 def answered_pings(alive: KeepAlive, seconds: int) -> list[int]:
@@ -10,8 +10,8 @@ def answered_pings(alive: KeepAlive, seconds: int) -> list[int]:
     pings, now = [], 0.0
     while now < seconds:
         verdict, delay = alive.tick(now, calls=1)
-        assert verdict is not Verdict.GIVE_UP
-        if verdict is Verdict.PING:
+        assert verdict is not KeepaliveAction.GIVE_UP
+        if verdict is KeepaliveAction.PING:
             pings.append(round(now))
             alive.heard = True
         now += delay
@@ -35,17 +35,17 @@ def test_an_answer_forgives_the_pings_before_it() -> None:
 
 def test_an_idle_connection_is_left_in_peace() -> None:
     alive = KeepAlive(30, 10)
-    assert all(alive.tick(now, calls=0) == (Verdict.WAIT, 30) for now in range(0, 1000, 30))
+    assert all(alive.tick(now, calls=0) == (KeepaliveAction.WAIT, 30) for now in range(0, 1000, 30))
 
 
 def test_silence_after_a_ping_is_the_end() -> None:
     alive = KeepAlive(30, 10)
-    assert alive.tick(0, calls=1) == (Verdict.PING, 10)
-    assert alive.tick(10, calls=1)[0] is Verdict.GIVE_UP
+    assert alive.tick(0, calls=1) == (KeepaliveAction.PING, 10)
+    assert alive.tick(10, calls=1)[0] is KeepaliveAction.GIVE_UP
 
 
 def test_any_byte_after_a_ping_will_do() -> None:
     alive = KeepAlive(30, 10)
     alive.tick(0, calls=1)
     alive.heard = True
-    assert alive.tick(10, calls=1) == (Verdict.WAIT, 30)
+    assert alive.tick(10, calls=1) == (KeepaliveAction.WAIT, 30)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.engines.h2.wire import OK_HEAD, PATH, Sink, prefixed
 
-from smg_core.engines.h2.connection import Connection, Stream
+from smg_core.engines.h2.connection import Connection, H2Stream
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineRejected, SmgError, WorkerGone
 
@@ -26,7 +26,7 @@ ENDS: dict[str, type[SmgError | None]] = {"ended": type(None), "rejected": Engin
 class Life:
     """One call, what its server has said, and how it ended: "" (not yet), "cancelled" by us, or one of `ENDS`."""
 
-    stream: Stream
+    stream: H2Stream
     sink: Sink
     begun: bool = False
     said: list[bytes] = attrs.field(factory=list)

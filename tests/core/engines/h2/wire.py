@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from hpack import Decoder, Encoder
 
-from smg_core.engines.h2.connection import Connection, Stream
+from smg_core.engines.h2.connection import Connection, H2Stream
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import SmgError
 
@@ -101,12 +101,12 @@ class Server:
     def say(self, *data: bytes) -> None:
         self.client.receive(b"".join(data))
 
-    def call(self, sink: Sink | None = None, content: bytes = b"", **more: object) -> tuple[Stream, Sink]:
+    def call(self, sink: Sink | None = None, content: bytes = b"", **more: object) -> tuple[H2Stream, Sink]:
         sink = sink or Sink()
         return self.client.request(PATH, content, sink, **more), sink  # type: ignore[arg-type]
 
 
-def open_call(limits: EnginesConfig | None = None) -> tuple[Server, Stream, Sink]:
+def open_call(limits: EnginesConfig | None = None) -> tuple[Server, H2Stream, Sink]:
     """A server, and a call on it whose response has begun."""
     server = Server(limits)
     stream, sink = server.call()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from smg_core.engines.openai.answers import error_from_status, model_served, retry_after
+from smg_core.engines.openai.answers import error_from_http_status, model_served, retry_after
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineTimeout, WorkerBusy
 
 
@@ -18,7 +18,7 @@ from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineT
     ],
 )  # fmt: skip
 def test_a_status_becomes_our_error_and_the_servers_text_stays_inside(status: int, kind: type) -> None:
-    error = error_from_status(status, b'{"error": {"message": "at 10.0.0.7"}}', 7.0)
+    error = error_from_http_status(status, b'{"error": {"message": "at 10.0.0.7"}}', 7.0)
 
     assert type(error) is kind
     assert "10.0.0.7" not in error.message
@@ -37,12 +37,12 @@ def test_a_status_becomes_our_error_and_the_servers_text_stays_inside(status: in
     ],
 )
 def test_the_text_is_found_in_every_shape_of_body(body: Any) -> None:
-    assert error_from_status(500, json.dumps(body).encode()).detail == "HTTP status 500: oops"
+    assert error_from_http_status(500, json.dumps(body).encode()).detail == "HTTP status 500: oops"
 
 
 @pytest.mark.parametrize("body", [b"oops", b"\xff", b"", b"[" * 100_000, b'{"error": {"code": 3}}'])
 def test_a_body_that_says_nothing_readable_does_no_harm(body: bytes) -> None:
-    error = error_from_status(500, body)
+    error = error_from_http_status(500, body)
 
     assert str(error.detail).startswith("HTTP status 500")
     assert len(str(error.detail)) < 2100

@@ -1,0 +1,112 @@
+"""One word means one thing: a public class, function or type alias is defined in one module of all packages.
+
+A name that two modules define needs a row in `REPEATED` with the reason why both mean the same. A new name that is taken already
+gets a longer one: what it is of (`HeaderBlock`, `FetchTarget`). Methods are not looked at: a role's methods are many by design.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parent.parent / "src"
+
+REPEATED: dict[str, tuple[str, frozenset[str]]] = {
+    "main": (
+        "the start of a program, as Python names it",
+        frozenset(
+            {"smg_core.cli", "smg_core.simulator.__main__", "smg_multimodal.worker_process", "smg_parsers.__main__"}
+        ),
+    ),
+    "abort": (
+        "a call that each dialect writes",
+        frozenset({"smg_core.engines.neutral.calls", "smg_core.engines.vllm.calls"}),
+    ),
+    "embed": (
+        "a call that each dialect writes",
+        frozenset({"smg_core.engines.neutral.calls", "smg_core.engines.vllm.calls"}),
+    ),
+    "Text": (
+        "text that a model wrote: a part of a message for the core, a piece of an output for the parsers, which are used alone",
+        frozenset({"smg_core.request", "smg_parsers.base"}),
+    ),
+    "Reasoning": ("as Text", frozenset({"smg_core.request", "smg_parsers.base"})),
+}
+"""The names that more than one module defines: why, and which modules."""
+
+
+def public_names(tree: ast.Module) -> Iterator[str]:
+    """The public classes, functions and type aliases at the top of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            name = node.name
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            if not ast.unparse(node.annotation).endswith("TypeAlias"):
+                continue
+            name = node.target.id
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if not is_alias(name, node.value):
+                continue
+        else:
+            continue
+        if not name.startswith("_"):
+            yield name
+
+
+def is_alias(name: str, value: ast.expr) -> bool:
+    """Whether an assignment gives a type a name: written as class names are, and no call (as that of a TypeVar is)."""
+    return (
+        name[:1].isupper()
+        and not name.isupper()
+        and isinstance(value, ast.Subscript | ast.BinOp | ast.Name | ast.Attribute)
+    )
+
+
+def defined_in(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """The modules that define each public name."""
+    found: dict[str, set[str]] = {}
+    for module, source in sources.items():
+        for name in public_names(ast.parse(source)):
+            found.setdefault(name, set()).add(module)
+    return found
+
+
+def repeated(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """The names that more than one module defines."""
+    return {name: modules for name, modules in defined_in(sources).items() if len(modules) > 1}
+
+
+@pytest.fixture(scope="module")
+def packages() -> dict[str, str]:
+    files = [path for path in SRC.rglob("*.py") if "_pb" not in path.parts]  # generated code keeps the contract's names
+    return {".".join(path.relative_to(SRC).with_suffix("").parts): path.read_text() for path in files}
+
+
+def test_a_public_name_is_defined_in_one_module(packages: dict[str, str]) -> None:
+    surplus = {
+        name: sorted(modules)
+        for name, modules in repeated(packages).items()
+        if modules != REPEATED.get(name, ("", set()))[1]
+    }
+
+    assert surplus == {}, "rename the one with the weaker claim, or give the repetition a row with its reason"
+
+
+def test_every_row_is_a_repetition_that_there_is(packages: dict[str, str]) -> None:
+    assert sorted(REPEATED.keys() - repeated(packages).keys()) == []
+
+
+def test_the_walk_sees_classes_functions_and_aliases_and_nothing_private() -> None:
+    source = (
+        "from typing import TypeAlias, TypeVar\n"
+        "class Apple: ...\nclass _Core: ...\ndef peel(): ...\nasync def eat(): ...\n"
+        "Pip: TypeAlias = int\nBasket = dict[str, Apple]\nFruit = Apple | Pip\nPome = Apple\n"
+        "Kind = TypeVar('Kind')\nLIMIT = Apple\nlog = object()\ncount: int = 1\n"
+    )
+
+    assert list(public_names(ast.parse(source))) == ["Apple", "peel", "eat", "Pip", "Basket", "Fruit", "Pome"]
+    assert repeated({"one": "class Apple: ...", "two": "Apple = int | str", "three": "def eat(): ..."}) == {
+        "Apple": {"one", "two"}
+    }
