@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 132
+AT_LANDING = 133
 
 PROMISED: dict[str, str] = {
     "responses": """
         StoreFailed.reason SmgError.responses_code SmgError.in_stream_code SealBroken.reason
         ToolCallStart.namespace ToolCallStart.kind Finished.cut Usage.cache_write_tokens
-        Annotation.kind ToolCallEnd.repaired Annotation.end Annotation.source Annotation.title
+        Annotation.kind ToolCallEnd.repaired Annotation.start Annotation.end Annotation.source Annotation.title
         Text.cache Image.cache Audio.cache File.cache Reasoning.cache Refusal.cache
         File.filename Message.status ToolCall.namespace ToolKey.namespace Reasoning.summary Reasoning.seal
         ToolCall.item_id Message.phase Message.tools FunctionTool.deferred CustomTool.deferred
