@@ -53,7 +53,6 @@ CONSTANTS: dict[str, str] = {
     "engines.h2.sender._PUMP_BYTES": PACE,
     "engines.h2.sender._DEFAULT_WINDOW": FORMAT,
     "engines.h2.transport._READ_BYTES": PACE,
-    "engines.client._UNSLICED": PACE,
     "engines.slices.SLICE": PACE,
     "engines.neutral.calls.INPUT_IDS": FORMAT,
     "engines.neutral.codec._MEDIA": FORMAT,

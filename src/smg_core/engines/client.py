@@ -26,7 +26,7 @@ from smg_core.engines.base import (
     Unary,
 )
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.slices import SLICE, slices
+from smg_core.engines.slices import SLICE, fit_one_slice, slices
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
 from smg_core.tokens import TokenIds
@@ -35,9 +35,6 @@ __all__ = ["EngineClient", "Reader"]
 
 T = TypeVar("T")
 _DEFAULTS = EnginesConfig()
-
-_UNSLICED = 16
-"""An output with at most this many tokens is never sliced, whatever its logprobs."""
 
 
 class EngineClient:
@@ -152,16 +149,15 @@ class Reader:
     turn between two; what comes meanwhile waits behind it, and so does all while the sink's owner has paused.
     """
 
-    __slots__ = ("_call", "_end", "_feed", "_over", "_paused", "_sink", "_slices", "_waiting")
+    __slots__ = ("_backlog", "_call", "_feed", "_over", "_paused", "_push", "_sink")
 
     def __init__(self, decoder: OutputDecoder, sink: OutputSink) -> None:
         self._feed = decoder.feed
+        self._push = sink.outputs
         self._sink = sink
         self._call: Call | None = None
         self._over = False
-        self._slices: Iterator[list[EngineOutput]] | None = None
-        self._waiting: deque[list[bytes]] = deque()
-        self._end: tuple[SmgError | None] | None = None  # how the call ended, until the sink is told
+        self._backlog: _Backlog | None = None
         self._paused = False
 
     def attach(self, call: Call) -> None:
@@ -176,8 +172,8 @@ class Reader:
     def messages(self, batch: list[bytes]) -> None:
         if self._over:
             return
-        if self._slices is not None:
-            self._waiting.append(batch)
+        if self._backlog is not None:
+            self._backlog.batches.append(batch)
             return
         try:
             outputs = self._feed(batch)
@@ -185,37 +181,38 @@ class Reader:
             self.cancel()
             self._sink.closed(error)
             return
-        if not outputs:
-            return
-        if len(outputs) == 1:  # nearly every push of a stream
-            small = len(outputs[0].ids) <= _UNSLICED
+        # A token, and an alternative of one, takes at least a byte: what nearly every push brings need not be measured.
+        if (len(batch) == 1 and len(batch[0]) <= SLICE) or fit_one_slice(outputs):
+            if outputs:
+                self._push(outputs)
         else:
-            small = len(batch) <= SLICE and max([len(output.ids) for output in outputs]) <= _UNSLICED
-        if small:
-            self._sink.outputs(outputs)
-        else:
-            self._slices = slices(outputs)
+            self._backlog = _Backlog(slices(outputs))
             self._push_next()
 
     def _push_next(self) -> None:
         """Push the next slice; after the last one, read the messages that came meanwhile."""
-        if self._over or self._paused or self._slices is None:
+        backlog = self._backlog
+        if self._over or self._paused or backlog is None:
             return
-        group = next(self._slices, None)
+        group = next(backlog.slices, None)
         if group is not None:
             asyncio.get_running_loop().call_soon(self._push_next)
-            self._sink.outputs(group)
+            self._push(group)
             return
-        self._slices = None
-        while self._waiting and self._slices is None and not self._over:
-            self.messages(self._waiting.popleft())
-        if self._slices is None and self._end is not None and not self._over:
-            self.closed(self._end[0])
+        self._backlog = None
+        while backlog.batches and self._backlog is None and not self._over:
+            self.messages(backlog.batches.popleft())
+        if self._over:
+            return
+        if self._backlog is not None:
+            self._backlog.batches, self._backlog.outcome = backlog.batches, backlog.outcome
+        elif backlog.outcome is not None:
+            self.closed(backlog.outcome[0])
 
     def closed(self, error: SmgError | None) -> None:
         self._call = None
-        if self._slices is not None and not self._over:
-            self._end = (error,)
+        if self._backlog is not None:
+            self._backlog.outcome = (error,)
         elif not self._over:
             self._over = True
             self._sink.closed(error)
@@ -224,8 +221,7 @@ class Reader:
 
     def cancel(self) -> None:
         self._over = True
-        self._slices = None
-        self._waiting.clear()
+        self._backlog = None
         call, self._call = self._call, None
         if call is not None:
             call.cancel()
@@ -239,8 +235,17 @@ class Reader:
         self._paused = False
         if self._call is not None:
             self._call.resume()
-        if self._slices is not None:
+        if self._backlog is not None:
             asyncio.get_running_loop().call_soon(self._push_next)
+
+
+@attrs.define(eq=False)
+class _Backlog:
+    """What waits behind a slice: the slices of one push, the batches that came after it, and how the call ended, if it did."""
+
+    slices: Iterator[list[EngineOutput]]
+    batches: deque[list[bytes]] = attrs.field(factory=deque)
+    outcome: tuple[SmgError | None] | None = None
 
 
 class _ArchiveReceiver:

@@ -10,10 +10,18 @@ from msgspec.structs import replace
 
 from smg_core.engines.base import EngineOutput
 
-__all__ = ["SLICE", "slices"]
+__all__ = ["SLICE", "fit_one_slice", "slices"]
 
 SLICE = 512
 """Tokens that are read in one go; an alternative of a token counts as half a token. Takes some milliseconds."""
+
+
+def fit_one_slice(outputs: Sequence[EngineOutput], most: int = SLICE) -> bool:
+    """Whether `outputs` need not be cut: all of them cost at most `most`."""
+    left = most
+    for output in outputs:
+        left -= len(output.ids) * _token_cost(output) or 1
+    return left >= 0
 
 
 def slices(outputs: Sequence[EngineOutput], most: int = SLICE) -> Iterator[list[EngineOutput]]:

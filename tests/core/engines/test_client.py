@@ -257,16 +257,20 @@ class Outputs:
         return [output for message in batch for output in self.named[message]]
 
 
-def reader_of(**named: list[EngineOutput]) -> tuple[Reader, Sink]:
+LONG = b"long".ljust(5000)
+"""A message of 5,000 tokens: on every wire a token takes a byte at least."""
+
+
+def reader_of(named: dict[bytes, list[EngineOutput]]) -> tuple[Reader, Sink]:
     sink = Sink()
-    return Reader(Outputs({name.encode(): outputs for name, outputs in named.items()}), sink), sink
+    return Reader(Outputs(named), sink), sink
 
 
 async def test_a_long_answer_in_one_message_is_passed_on_slice_by_slice_and_in_order() -> None:
     long, end = EngineOutput(0, list(range(5000))), EngineOutput(0, [5000], finish="stop")
-    reader, sink = reader_of(long=[long], end=[end])
+    reader, sink = reader_of({LONG: [long], b"end": [end]})
 
-    reader.messages([b"long"])
+    reader.messages([LONG])
     reader.messages([b"end"])
     reader.closed(None)
     first = len(sink.got)
@@ -279,8 +283,8 @@ async def test_a_long_answer_in_one_message_is_passed_on_slice_by_slice_and_in_o
 
 
 async def test_slices_wait_while_the_sink_has_paused() -> None:
-    reader, sink = reader_of(long=[EngineOutput(0, list(range(5000)), finish="stop")])
-    reader.messages([b"long"])
+    reader, sink = reader_of({LONG: [EngineOutput(0, list(range(5000)), finish="stop")]})
+    reader.messages([LONG])
     reader.closed(None)
 
     reader.pause()
@@ -294,8 +298,8 @@ async def test_slices_wait_while_the_sink_has_paused() -> None:
 
 
 async def test_nothing_comes_of_slices_that_were_cancelled() -> None:
-    reader, sink = reader_of(long=[EngineOutput(0, list(range(5000)), finish="stop")])
-    reader.messages([b"long"])
+    reader, sink = reader_of({LONG: [EngineOutput(0, list(range(5000)), finish="stop")]})
+    reader.messages([LONG])
     reader.closed(None)
 
     reader.cancel()

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.engines.base import EngineLogprob, EngineOutput
-from smg_core.engines.slices import slices
+from smg_core.engines.slices import fit_one_slice, slices
 
 
 @st.composite
@@ -34,3 +34,16 @@ def test_slices_are_the_outputs_again(brought: list[EngineOutput], most: int) ->
     for group in groups:
         assert len(group) == 1 or sum(len(part.ids) for part in group) <= most
     assert all(len(part.ids) <= most for part in parts)
+
+
+@given(st.lists(outputs(), max_size=5), st.integers(1, 64))
+def test_outputs_that_fit_one_slice_are_not_cut(brought: list[EngineOutput], most: int) -> None:
+    groups = list(slices(brought, most))
+
+    assert fit_one_slice(brought, most) == (groups in ([], [brought]) and sum(map(cost, brought)) <= most)
+
+
+def cost(output: EngineOutput) -> int:
+    """One of an output that brings no token, else of each token and each second alternative."""
+    tops = len(output.logprobs[0].top) if output.logprobs else 0
+    return max(1, len(output.ids) * (1 + tops // 2))

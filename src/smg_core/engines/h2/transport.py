@@ -28,11 +28,11 @@ __all__ = ["H2Transport"]
 _USER_AGENT = "smg-core"
 _DEFAULTS = EnginesConfig()
 _READ_BYTES = 16 * 1024
-"""Most that one callback takes from a socket: an engine that sends all it has at once keeps nobody waiting for longer than that
-takes, some hundred tokens."""
+"""Most that is read in one turn of the event loop: an engine that sends all it has at once keeps nobody waiting for longer than
+that takes, some hundred tokens."""
 
 
-class _Link(asyncio.BufferedProtocol):
+class _Link(asyncio.Protocol):
     """One socket and the connection on it."""
 
     def __init__(self, target: Target, limits: EnginesConfig, clock: Clock, on_over: Callable[["_Link"], None]) -> None:
@@ -47,10 +47,11 @@ class _Link(asyncio.BufferedProtocol):
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._receive = self.connection.receive
         self._out = self.connection.out
-        self._buffer = memoryview(bytearray(_READ_BYTES))
+        self._later = b""  # what the socket brought and is read in further turns; meanwhile the socket is not read
         self._target, self._limits, self._clock, self._on_over = target, limits, clock, on_over
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._greeted = False
         self._finished = False
 
     # ------------------------------------------------------------------------------------------------ the socket's side
@@ -66,31 +67,43 @@ class _Link(asyncio.BufferedProtocol):
         if self._limits.ping_interval_s:
             self._tick()
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
+    def data_received(self, data: bytes) -> None:
+        if self._later or len(data) > _READ_BYTES:
+            data = self._first_piece(data)
         connection = self.connection
-        if nbytes == _READ_BYTES:
-            self._give_others_a_turn()
-        self._receive(bytes(self._buffer[:nbytes]))
+        self._receive(data)
         if self._out:
             self.write()
-        if not self.ready.done() and connection.greeted:
-            self.ready.set_result(None)
-        if connection.over:
-            self.finish()
+        if not self._greeted and connection.greeted:
+            self._greeted = True
+            if not self.ready.done():
+                self.ready.set_result(None)
+        if connection.draining or connection.failure is not None:
+            self._finish_if_over()
 
-    def _give_others_a_turn(self) -> None:
-        """Read no more before the loop has come round: libuv would go on for many reads, as long as there is something."""
-        transport = self._transport
-        if transport is not None and not transport.is_closing():
-            transport.pause_reading()
+    def _first_piece(self, data: bytes) -> bytes:
+        """The first piece of what has been read; the rest follows when others have had their turn."""
+        data = self._later + data
+        if not self._later:
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.pause_reading()
             asyncio.get_running_loop().call_soon(self._read_on)
+        self._later = data[_READ_BYTES:]
+        return data[:_READ_BYTES]
 
     def _read_on(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        """Read the next piece; in the turn behind the last one, go back to the socket."""
+        later, self._later = self._later, b""
+        if later:
+            if len(later) <= _READ_BYTES:
+                asyncio.get_running_loop().call_soon(self._read_on)
+            self.data_received(later)
+        elif self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
+
+    def _finish_if_over(self) -> None:
+        if self.connection.over:
+            self.finish()
 
     def pause_writing(self) -> None:
         self.connection.sender.writable = False
@@ -101,6 +114,9 @@ class _Link(asyncio.BufferedProtocol):
         self.write()
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self._later:  # it came before the loss
+            later, self._later = self._later, b""
+            self._receive(later)
         reason = f"{self._target}: {error or 'closed by the engine'}"
         self.connection.lost(WorkerGone("The connection to the engine was lost.", detail=reason))
         self.finish()

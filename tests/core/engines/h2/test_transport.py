@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+from hpack import Encoder
+from tests.core.engines.h2.wire import OK_HEAD, frame, message
 
 from smg_core.engines.h2.transport import H2Transport
 from smg_core.engines.settings import EnginesConfig
@@ -193,3 +195,35 @@ async def test_a_cancelled_start_takes_its_call_back(server: RawServer, connect:
     reader, _ = await server.peers.get()
     data = await read_until(reader, lambda data: b"three" in data)
     assert b"two" not in data
+
+
+async def test_what_comes_at_once_is_read_in_pieces_between_which_others_have_their_turn(
+    server: RawServer, connect: Callable[..., H2Transport]
+) -> None:
+    loop, turns, over = asyncio.get_running_loop(), 0, False
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if not over:
+            loop.call_soon(turn)
+
+    class Timed(Ear):
+        def messages(self, batch: list[bytes]) -> None:
+            super().messages(batch)
+            read[turns] = read.get(turns, 0) + sum(map(len, batch))
+
+    read: dict[int, int] = {}
+    ear = Timed()
+    await connect(server.url).start(PATH, b"", ear)
+    _, writer = await server.peers.get()
+    sent = [number.to_bytes(1000, "big") for number in range(200)]
+    encoder = Encoder()
+    head, end = frame(1, 4, 1, encoder.encode(OK_HEAD)), frame(1, 5, 1, encoder.encode([("grpc-status", "0")]))
+    turn()
+    writer.write(head + b"".join(message(1, each) for each in sent) + end)
+    assert await ear.end() is None
+    over = True
+
+    assert ear.got == sent
+    assert max(read.values()) <= 16 * 1024 + 1000, "a piece and the message that began in the one before"
