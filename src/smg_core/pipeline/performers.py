@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from smg_core.clock import CallLater, Clock
-from smg_core.pipeline.driver import Driver, Performer, finish, loop_call_later, wait
+from smg_core.pipeline.driver import Driver, Performer, finish, wait
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
@@ -59,10 +59,9 @@ def performers(
     clock: Clock,
     executor: FairExecutor,
     on_outcome: OnOutcome,
-    call_later: CallLater | None = None,
+    call_later: CallLater,
 ) -> Performers:
     """The performers of one gateway. Arguments as of `Preparing`, `Selecting` and `Streaming`."""
-    call_later = call_later or loop_call_later
     return Performers(
         Preparing(registry=registry, models=models, clock=clock, executor=executor),
         Selecting(registry=registry, models=models, policies=policies, clock=clock),

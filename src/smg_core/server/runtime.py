@@ -17,6 +17,7 @@ from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
+from smg_core.pipeline.driver import loop_call_later
 from smg_core.pipeline.performers import Rows, performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
@@ -53,7 +54,7 @@ class Runtime:
 
     `policy` is a name, a factory that is called for each model and role, or an object that serves them all; `tokenizer` a folder,
     without which the engine is asked for its own. `board` counts requests in flight over several processes; `clock`, `ids`,
-    `rng` and `call_later` (by which engines' silence is bounded) are what the rooms are given of the world.
+    `rng` and `call_later` (the event loop's, unless a test brings its own) are what the rooms are given of the world.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Runtime:
         call_later: CallLater | None = None,
     ) -> None:
         self.config = config or Config()
-        self._call_later = call_later
+        self._call_later = call_later or loop_call_later
         self.clock = clock or SystemClock()
         self.ids = ids or random_ids()
         self.rng = rng or random.Random()
@@ -143,6 +144,7 @@ class Runtime:
             self.onboarding.join,
             self.observer,
             self.config.workers,
+            call_later=self._call_later,
             on_lost=self._on_lost,
         )
         self._stack.push_async_callback(self.monitor.close)

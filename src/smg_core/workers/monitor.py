@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from smg_core.clock import CallLater, Handle
+from smg_core.clock import CallLater
 from smg_core.engines.base import Engine
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerGone
@@ -32,14 +32,10 @@ Connect = Callable[[Worker], Awaitable[Engine]]
 Join = Callable[[Worker, Engine], Awaitable[tuple[str, ...]]]
 
 
-def _call_later(seconds: float, callback: Callable[[], None]) -> Handle:
-    return asyncio.get_running_loop().call_later(seconds, callback)
-
-
 class Monitor:
     """Watches every worker of a registry. `connect` opens a client in the engine's dialect, `join` learns the engine's model and
-    returns the names that it serves; `call_later` is the event loop's unless a test passes its own. `on_lost` is called with a
-    worker that has become unreachable."""
+    returns the names that it serves; `call_later` is used to begin a watch again that failed. `on_lost` is called with a worker
+    that has become unreachable."""
 
     def __init__(
         self,
@@ -49,7 +45,7 @@ class Monitor:
         observer: Observer,
         settings: WorkersConfig,
         *,
-        call_later: CallLater = _call_later,
+        call_later: CallLater,
         on_lost: Callable[[Worker], None] | None = None,
     ) -> None:
         self._registry = registry
