@@ -61,7 +61,7 @@ types: dev-env
 	@$(BIN)/mypy
 
 architecture: dev-env
-	@$(BIN)/python -m pytest -q -p no:xdist tests/test_architecture.py tests/test_public_api.py
+	@$(BIN)/python -m pytest -q -p no:xdist tests/test_architecture.py tests/test_public_api.py tests/test_names.py
 
 format: dev-env
 	@$(BIN)/ruff check --fix-only -q .

@@ -51,7 +51,6 @@ __all__ = [
     "LeaseLost",
     "NoConversation",
     "NotKept",
-    "Operation",
     "Owned",
     "Page",
     "PutConversation",
@@ -59,6 +58,7 @@ __all__ = [
     "PutResponse",
     "StaleVersion",
     "Store",
+    "StoreOperation",
     "StoredConversation",
     "StoredEvent",
     "StoredItem",
@@ -285,7 +285,7 @@ class DeleteRecord:
     if_version: int | None = None
 
 
-Operation = (
+StoreOperation = (
     PutResponse
     | DeleteResponse
     | PutConversation
@@ -371,7 +371,7 @@ class Store(Protocol):
         ...
 
     async def write(
-        self, tenant: str, operations: Sequence[Operation], *, lease: Lease | None = None, principal: str = ""
+        self, tenant: str, operations: Sequence[StoreOperation], *, lease: Lease | None = None, principal: str = ""
     ) -> None:
         """Do all of the operations or none; when it returns, they are kept. With a `lease`, only while it is held.
 

@@ -11,7 +11,6 @@ from smg_core.history.base import (
     Chain,
     Exported,
     Lease,
-    Operation,
     Owned,
     Page,
     StoredConversation,
@@ -19,6 +18,7 @@ from smg_core.history.base import (
     StoredItem,
     StoredRecord,
     StoredResponse,
+    StoreOperation,
 )
 from smg_core.history.memory_tables import MemoryTables
 
@@ -36,7 +36,7 @@ class MemoryStore:
         return True
 
     async def write(
-        self, tenant: str, operations: Sequence[Operation], *, lease: Lease | None = None, principal: str = ""
+        self, tenant: str, operations: Sequence[StoreOperation], *, lease: Lease | None = None, principal: str = ""
     ) -> None:
         self._tables.write(tenant, operations, lease, self._now())
 

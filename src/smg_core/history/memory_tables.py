@@ -28,7 +28,6 @@ from smg_core.history.base import (
     Lease,
     LeaseLost,
     NoConversation,
-    Operation,
     Owned,
     Page,
     PutConversation,
@@ -40,6 +39,7 @@ from smg_core.history.base import (
     StoredItem,
     StoredRecord,
     StoredResponse,
+    StoreOperation,
 )
 
 __all__ = ["MemoryTables"]
@@ -92,7 +92,7 @@ class MemoryTables:
 
     # ------------------------------------------------------------------------------------------------------------ writing
 
-    def write(self, tenant: str, operations: Sequence[Operation], lease: Lease | None, now: float) -> None:
+    def write(self, tenant: str, operations: Sequence[StoreOperation], lease: Lease | None, now: float) -> None:
         """Do all of the operations or none."""
         if lease is not None and not self._held(tenant, lease, now):
             raise LeaseLost(lease.id)
@@ -109,7 +109,7 @@ class MemoryTables:
         for root in written:
             self._watch(root)
 
-    def _write(self, tenant: str, operation: Operation, now: float, undo: Undo, written: dict[Root, None]) -> None:
+    def _write(self, tenant: str, operation: StoreOperation, now: float, undo: Undo, written: dict[Root, None]) -> None:
         match operation:
             case PutResponse(response, if_version):
                 earlier = self.response(tenant, response.id, now)
