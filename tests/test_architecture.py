@@ -25,6 +25,7 @@ LEVELS: dict[str, int] = {
     "settings": 0,  # what a setting is, so that every room has its own
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal"), 0),
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "history", "auth", "limits", "observability"), 1),
+    "sealing": 1,
     **dict.fromkeys(("routing", "discovery", "wasm"), 2),
     **dict.fromkeys(("pipeline", "mesh", "middleware", "simulator"), 3),
     "config": 4,
@@ -86,6 +87,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.parsing": frozenset(),
     "server.reaching": frozenset(),
     "server.scratch": frozenset(),
+    "server.sealing_keys": frozenset(),
     "server.simulated": frozenset(),
     "server.memory": frozenset(),
     "server.serve": frozenset(),

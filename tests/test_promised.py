@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 133
+AT_LANDING = 128
 
 PROMISED: dict[str, str] = {
     "responses": """
-        StoreFailed.reason SmgError.responses_code SmgError.in_stream_code SealBroken.reason
+        StoreFailed.reason SmgError.responses_code SmgError.in_stream_code DroppedReasoning.param Started.dropped
         ToolCallStart.namespace ToolCallStart.kind Finished.cut Usage.cache_write_tokens
         Annotation.kind ToolCallEnd.repaired Annotation.start Annotation.end Annotation.source Annotation.title
         Text.cache Image.cache Audio.cache File.cache Reasoning.cache Refusal.cache
-        File.filename Message.status ToolCall.namespace ToolKey.namespace Reasoning.summary Reasoning.seal
+        File.filename Message.status ToolCall.namespace ToolKey.namespace Reasoning.summary
         ToolCall.item_id Message.phase Message.tools FunctionTool.deferred CustomTool.deferred
-        ToolChoice.hosted SchemaFormat.description SchemaFormat.strict ReasoningSettings.visible
+        ToolChoice.hosted SchemaFormat.description SchemaFormat.strict
         HistoryRef.previous_id HistoryRef.conversation_id HistoryRef.store GenerationRequest.history
         CompactRequest.over_tokens CompactRequest.instructions GenerationRequest.compact GenerationRequest.background
-        GenerationRequest.include GenerationRequest.truncation GenerationRequest.generate GenerationRequest.max_tool_calls
+        GenerationRequest.truncation GenerationRequest.generate GenerationRequest.max_tool_calls
         GenerationRequest.verbosity GenerationRequest.session_key GenerationRequest.user Caller.principal
     """,
     "tool loop": """
@@ -32,12 +32,12 @@ PROMISED: dict[str, str] = {
         HostedEnd.failed HostedTool.config Usage.rounds
     """,
     "messages": """
-        SmgError.anthropic_status ReasoningEnd.seal Annotation.quote Reasoning.visible ToolResult.is_error
+        SmgError.anthropic_status Annotation.quote Reasoning.visible ToolResult.is_error
         Video.cache ToolCall.cache ToolResult.cache FunctionTool.cache CustomTool.cache HostedTool.cache
         File.title File.context File.citations FunctionTool.examples
         ReasoningSettings.adaptive ReasoningSettings.between_tools GenerationRequest.context_edits
         ClearToolUses.over_tokens ClearToolUses.over_uses ClearToolUses.at_least_tokens
-        ClearToolUses.exclude Origin.api Origin.version Origin.betas GenerationRequest.origin
+        ClearToolUses.exclude Origin.version Origin.betas
     """,
     "generateContent": """
         ToolChoice.validated Usage.hosted_prompt_tokens Usage.image_tokens

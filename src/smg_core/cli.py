@@ -27,7 +27,7 @@ __all__ = ["main"]
 WRONG_USAGE = 2
 PACKAGE_EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server"}
 """Packages that are not installed by default, with the extra of the distribution that installs each."""
-FILES = ("tokenizer.chat_template", "workers.tls_ca", "workers.tls_cert", "workers.tls_key")
+FILES = ("sealing.keys_file", "tokenizer.chat_template", "workers.tls_ca", "workers.tls_cert", "workers.tls_key")
 FOLDERS = ("tokenizer.path",)
 
 

@@ -23,6 +23,7 @@ from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.settings import StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.routing.settings import RoutingConfig
+from smg_core.sealing.settings import SealingConfig
 from smg_core.server.settings import MediaConfig, ModelConfig, ServerConfig
 from smg_core.settings import (
     ConfigError,
@@ -49,6 +50,7 @@ __all__ = [
     "ObservabilityConfig",
     "Resolved",
     "RoutingConfig",
+    "SealingConfig",
     "ServerConfig",
     "Setting",
     "StructuredConfig",
@@ -81,6 +83,7 @@ class Config:
     media: MediaConfig = attrs.field(factory=MediaConfig)
     model: ModelConfig = attrs.field(factory=ModelConfig)
     structured: StructuredConfig = attrs.field(factory=StructuredConfig)
+    sealing: SealingConfig = attrs.field(factory=SealingConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
 
     def __attrs_post_init__(self) -> None:

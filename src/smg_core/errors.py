@@ -204,15 +204,18 @@ class EngineRejected(InvalidRequest):
     """The engine called the request invalid (gRPC INVALID_ARGUMENT, OUT_OF_RANGE); another worker would too."""
 
 
+SealFault = Literal["not_ours", "too_long", "unknown_key", "wrong_tenant", "other_family", "tampered", "edited"]
+"""Why sealed content cannot be used: it is no token of this gateway, is too long, was sealed by a key that is not known here, for
+another tenant or for another family of models, was changed; or it opens, and the text beside it was changed."""
+
+
 class SealBroken(InvalidRequest):
-    """Sealed reasoning or other sealed content in the request cannot be decrypted; `reason` says why. Raised if the deployment
+    """Sealed reasoning or other sealed content in the request cannot be used; `reason` says why. Raised if the deployment
     wants that; otherwise such content is left out."""
 
     openai_code = "invalid_encrypted_content"
 
-    def __init__(
-        self, reason: Literal["unknown_key", "wrong_tenant", "other_family", "tampered"], *, param: str | None = None
-    ) -> None:
+    def __init__(self, reason: SealFault, *, param: str | None = None) -> None:
         super().__init__("The encrypted content could not be verified.", param=param, detail=reason)
         self.reason = reason
 

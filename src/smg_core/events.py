@@ -35,13 +35,14 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from smg_core.errors import SmgError
+from smg_core.errors import SealFault, SmgError
 
 __all__ = [
     "NO_USAGE",
     "Annotation",
     "Cancelled",
     "Done",
+    "DroppedReasoning",
     "Event",
     "Failed",
     "FinishReason",
@@ -81,13 +82,22 @@ declined; "pause": a hosted tool's loop stops here and can be continued; "malfor
 "abort": it was aborted; "error": the engine gave up on it."""
 
 
+class DroppedReasoning(Struct, frozen=True):
+    """Sealed reasoning of the request that is not in the prompt: its path in `GenerationRequest`, why, and the item's id."""
+
+    param: str
+    reason: SealFault
+    id: str | None = None
+
+
 class Started(Struct, frozen=True):
     """An engine has taken the request. `cached_tokens` is the part of the prompt that it does not have to compute, None
-    while that is not known; `model` is the name of the model that answers."""
+    while that is not known; `model` is the name of the model that answers. `dropped` is what was left out of the prompt."""
 
     prompt_tokens: int
     cached_tokens: int | None
     model: str
+    dropped: tuple[DroppedReasoning, ...] = ()
 
 
 class TopLogprob(Struct, frozen=True):

@@ -18,6 +18,7 @@ __all__ = [
     "MediaLoaded",
     "Moment",
     "Observer",
+    "ReasoningLeftOut",
     "Rendered",
     "RequestFinished",
     "RequestStarted",
@@ -36,6 +37,14 @@ class RequestStarted(Struct, frozen=True):
     api: str
     model: str
     stream: bool
+    at: float
+
+
+class ReasoningLeftOut(Struct, frozen=True):
+    """Sealed reasoning of the request did not open, for these reasons, one for each piece; it is not in the prompt."""
+
+    request_id: str
+    reasons: tuple[str, ...]
     at: float
 
 
@@ -177,6 +186,7 @@ class WorkerStateChanged(Struct, frozen=True):
 
 Moment = (
     RequestStarted
+    | ReasoningLeftOut
     | Rendered
     | MediaLoaded
     | EncodeDone

@@ -25,7 +25,9 @@ OF_A_FORM = {"timeouts.models": "llama=first_token:300"}
 
 
 def _another(setting: Setting) -> str:
-    """A value the setting may take."""
+    """A value the setting may take; for a secret, the one it is shown as."""
+    if setting.secret:
+        return "***"
     if setting.path in OF_A_FORM:
         return OF_A_FORM[setting.path]
     if setting.choices:

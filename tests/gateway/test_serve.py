@@ -121,6 +121,7 @@ async def test_it_says_when_the_first_worker_is_ready_and_what_to_try() -> None:
             headers=dict([words[words.index("-H") + 1].split(": ")]),
         )
 
+    assert len(served.told("no sealing.keys: ")) == 1
     assert words[0] == "curl"
     assert asked.json()["choices"][0]["message"]["content"] == "Yes."
 
@@ -209,7 +210,9 @@ async def test_with_nothing_under_way_sigterm_and_sigint_end_it_at_once() -> Non
 
 
 async def test_what_has_not_finished_when_the_drain_is_over_is_told_so_in_band() -> None:
-    async with serving(attrs.evolve(PACED, faults=(Fault("stall", after=3),)), "--server-drain-s", "0.1") as served:
+    keys = ("--sealing-keys", "k" * 32)
+    stalled = attrs.evolve(PACED, faults=(Fault("stall", after=3),))
+    async with serving(stalled, "--server-drain-s", "0.1", *keys) as served:
         (stream,) = await begin(served, 1)
         served.process.send_signal(signal.SIGTERM)
         text, errors = await text_of(stream)

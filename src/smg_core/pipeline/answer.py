@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from smg_core.errors import SmgError
-from smg_core.events import NO_USAGE, Cancelled, Done, Event, Failed, Finished, Started, Usage
+from smg_core.events import NO_USAGE, Cancelled, Done, DroppedReasoning, Event, Failed, Finished, Started, Usage
 from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
 
@@ -41,7 +41,8 @@ async def _nowhere(data: bytes, last: bool) -> None:
 
 
 class Answer:
-    """One response to one client. `model` is what the client asked for; `unwritten` is how many bytes wait to be written."""
+    """One response to one client. `model` is what the client asked for; `unwritten` is how many bytes wait to be written;
+    `dropped` is what was left out of the prompt, which `Started` tells."""
 
     __slots__ = (
         "_attempt",
@@ -51,6 +52,7 @@ class Answer:
         "_started",
         "_waiter",
         "_write",
+        "dropped",
         "failure",
         "state",
         "unwritten",
@@ -59,6 +61,7 @@ class Answer:
     def __init__(self, write: Write, *, model: str) -> None:
         self.state: Literal["open", "committed", "over", "refused"] = "open"
         self.failure: SmgError | None = None
+        self.dropped: tuple[DroppedReasoning, ...] = ()
         self.unwritten = 0
         self._calls = 0
         self._model = model
@@ -184,7 +187,7 @@ class Answer:
             return events
         self._started = True
         reader = self._attempt.reader
-        return [Started(reader.prompt_tokens, reader.cached_tokens, self._model), *events]
+        return [Started(reader.prompt_tokens, reader.cached_tokens, self._model, self.dropped), *events]
 
     def _wake(self) -> None:
         waiter = self._waiter

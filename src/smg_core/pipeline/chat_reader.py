@@ -6,7 +6,7 @@ those that may be made are passed on; white space alone beside reasoning or call
 format. The counterpart of `OutputProcessor` for the second door. Pure. Above: pipeline.attempt. Below: events.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,7 +41,7 @@ __all__ = ["ChatPlan", "ChatReader"]
 class ChatPlan(Struct, frozen=True, eq=False):
     """How to read one turn of `choices` choices. `only` names the tools whose calls are passed on (None: all), `single_call`
     passes on the first of a choice only, `free_text` names the tools whose text the engine writes as the one argument of a
-    function. `check` and `on_violation` as in `OutputPlan`."""
+    function. `check`, `on_violation` and `seal` as in `OutputPlan`."""
 
     choices: int = 1
     only: frozenset[str] | None = None
@@ -49,6 +49,7 @@ class ChatPlan(Struct, frozen=True, eq=False):
     free_text: frozenset[str] = frozenset()
     check: Check | None = None
     on_violation: OnViolation = "report"
+    seal: Callable[[str], bytes] | None = None
 
 
 _CALLS = (ToolCallStart, ToolCallDelta, ToolCallEnd)
@@ -68,6 +69,7 @@ class _Choice:
         "_open",
         "_plan",
         "_spoke",
+        "_thought",
         "finished",
         "first_call",
         "passed",
@@ -87,6 +89,7 @@ class _Choice:
         self._held: list[str] = []  # the white space before that, and its logprobs
         self._held_logprobs: list[TokenLogprob] = []
         self._conformance = None if plan.check is None else Conformance(plan.check, plan.on_violation)
+        self._thought: list[str] = []  # the open reasoning, where it is to be sealed
 
     def feed(self, event: Event, events: list[Event]) -> None:
         """Take in one event of this choice, append what is to be passed on."""
@@ -103,8 +106,19 @@ class _Choice:
         else:
             if isinstance(event, ReasoningDelta | RefusalDelta):
                 self._accompanied = True
+            if self._plan.seal is not None:
+                event = self._sealed(event, self._plan.seal)
             self._note(event)
             events.append(event)
+
+    def _sealed(self, event: Event, seal: Callable[[str], bytes]) -> Event:
+        """The event; the end of reasoning with its seal."""
+        if isinstance(event, ReasoningDelta):
+            self._thought.append(event.text)
+        elif isinstance(event, ReasoningEnd):
+            event = replace(event, seal=seal("".join(self._thought)))
+            self._thought.clear()
+        return event
 
     def _note(self, event: Event) -> None:
         if isinstance(event, TextDelta | RefusalDelta | ReasoningDelta | HostedStart):
@@ -189,7 +203,8 @@ class _Choice:
             case TextDelta() | RefusalDelta():
                 return TextEnd(self._index)
             case ReasoningDelta():
-                return ReasoningEnd(self._index)
+                end: Event = ReasoningEnd(self._index)
+                return end if self._plan.seal is None else self._sealed(end, self._plan.seal)
             case ToolCallStart():
                 return ToolCallEnd(self._index, block.call, valid=False)
             case HostedStart():

@@ -97,6 +97,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         logprobs=sampling.logprobs is not None,
         check=prompted.check,
         on_violation=model.on_violation,
+        seal=None if model.seals is None else model.seals.sealing(request),
     )
     engine = EngineRequest(
         id=request.id,
@@ -115,7 +116,7 @@ def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
             f"The header '{PARSER_HEADER}' is not taken for a model whose engine reads its own output.",
             param=f"headers.{PARSER_HEADER}",
         )
-    request = _narrowed(prompted.request)
+    request, seals = _narrowed(prompted.request), prompted.model.seals
     choice = prompted.request.tool_choice
     plan = ChatPlan(
         choices=request.sampling.n,
@@ -124,6 +125,7 @@ def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
         free_text=custom_names(request),
         check=prompted.check,
         on_violation=prompted.model.on_violation,
+        seal=None if seals is None else seals.sealing(request),
     )
     return FitForChat(request if facts.custom_tools or not _has_custom(request) else as_functions(request), plan)
 

@@ -54,7 +54,8 @@ class OutputPlan:
     once: every sample would be the same). `hidden_ids` never become text. `check` tells what is wrong with a complete
     text, or None; `on_violation` says what becomes of such a text (`conformance`), and its `Finished` says so.
     `single_call` passes on the first tool call of a choice only; `free_text` names the tools whose calls carry free text, which
-    the model writes as the one argument of a function."""
+    the model writes as the one argument of a function. `seal` makes the seal of each piece of reasoning, whose text is kept for
+    that."""
 
     tokenizer: Tokenizer
     prompt_tokens: int
@@ -70,6 +71,7 @@ class OutputPlan:
     logprobs: bool = False
     check: Check | None = None
     on_violation: OnViolation = "report"
+    seal: Callable[[str], bytes] | None = None
 
 
 _NO_FORMAT = Verdict()
@@ -100,6 +102,7 @@ class _Choice:
         "stopper",
         "text_begins",
         "text_given",
+        "thought",
         "tokens",
         "unread",
     )
@@ -126,6 +129,7 @@ class _Choice:
         self.text_begins = 0  # how many of them came before the open block: citations count from the answer's start
         self.logprobs: list[TokenLogprob] = []
         self.conformance = None if plan.check is None else Conformance(plan.check, plan.on_violation)
+        self.thought: list[str] | None = None if plan.seal is None else []  # the open reasoning, to be sealed
         self.ending = Finished(index, "error")  # what `_finish` replaces
 
     def feed(self, output: EngineOutput, events: list[Event]) -> None:
@@ -205,11 +209,19 @@ class _Choice:
         if block == _TEXT:
             events.append(TextEnd(self.index))
         elif block == _REASONING:
-            events.append(ReasoningEnd(self.index))
+            events.append(ReasoningEnd(self.index, self._seal()))
         else:
             if self.free_text is not None and (rest := self.free_text.finish()):
                 events.append(ToolCallDelta(self.index, block, rest))
             events.append(ToolCallEnd(self.index, block, valid, repaired))
+
+    def _seal(self) -> bytes | None:
+        """The seal of the reasoning that ends."""
+        if self.thought is None or self.plan.seal is None:
+            return None
+        text = "".join(self.thought)
+        self.thought.clear()
+        return self.plan.seal(text)
 
     def _spoken(self, text: str, events: list[Event]) -> None:
         """Text that a parser found to be content: passed on from the first that is not white space."""
@@ -253,6 +265,8 @@ class _Choice:
                 if self.block != _REASONING:
                     self._open(_REASONING, events)
                 events.append(ReasoningDelta(self.index, piece.text))
+                if self.thought is not None:
+                    self.thought.append(piece.text)
             elif isinstance(piece, Citation):
                 self._cite(piece, events)
             else:

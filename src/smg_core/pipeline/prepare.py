@@ -1,25 +1,31 @@
 """From what the client asked to a prompt that any engine of the model can be sent.
 
-Three steps, apart because they cost differently: `render` (the chat template, microseconds to milliseconds), the encoding
-(from nothing to seconds, done by whoever has a thread for it) and `assemble` (checks and the record). A text that cannot fit the
-context is refused before the first two. What makes any engine crash or hang is refused here, for every API and path: empty
-prompts, ids outside the vocabulary, prompts over the context. What only some engines cannot do is refused by `pipeline.fit`.
-Below: tokenizer, parsers. Knows no worker, no engine and no wire.
+Sealed reasoning is opened first (`unsealed`). Then three steps, apart because they cost differently: `render` (the chat template,
+microseconds to milliseconds), the encoding (from nothing to seconds, done by whoever has a thread for it) and `assemble` (checks
+and the record). A text that cannot fit the context is refused before the first two. What makes any engine crash or hang is
+refused here, for every API and path: empty prompts, ids outside the vocabulary, prompts over the context. What only some engines
+cannot do is refused by `pipeline.fit`.
+Below: tokenizer, parsers, sealing. Knows no worker, no engine and no wire.
 """
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from smg_core.errors import InvalidRequest, PromptTooLong
+from smg_core.events import DroppedReasoning
 from smg_core.pipeline.custom_tools import check_tools
 from smg_core.pipeline.formats import light, output_check
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
+from smg_core.sealing.reasoning import sealed_bytes
 from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
 from smg_core.tokens import TokenIds
 
 __all__ = [
+    "Unsealed",
     "assemble",
     "characters_of",
     "encode",
@@ -30,8 +36,29 @@ __all__ = [
     "refuse_too_long",
     "render",
     "salt_of",
+    "sealed_size",
     "take_media",
+    "unsealed",
 ]
+
+
+class Unsealed(Struct, frozen=True):
+    """A request whose sealed reasoning is plain text, and what was left out since it does not open."""
+
+    request: GenerationRequest
+    dropped: tuple[DroppedReasoning, ...] = ()
+
+
+def sealed_size(request: GenerationRequest, model: ServedModel) -> int:
+    """The bytes that `unsealed` has to go through; 0 where the request has no seals, as nearly all."""
+    return 0 if model.seals is None else sealed_bytes(request)
+
+
+def unsealed(request: GenerationRequest, model: ServedModel) -> Unsealed:
+    """Open the request's seals. Raises SealBroken where settings want that."""
+    if model.seals is None or not sealed_bytes(request):
+        return Unsealed(request)
+    return Unsealed(*model.seals.opened(request))
 
 
 def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem]:
@@ -139,6 +166,7 @@ def assemble(
     media: PlacedMedia | None = None,
     *,
     salt: str | None = None,
+    dropped: tuple[DroppedReasoning, ...] = (),
 ) -> Prompted:
     """Check what can only be checked now, and put the record together. `encoded` has the ids that engines are sent: those of a
     prompt with media are expanded, and `media` is what belongs to them. `salt` is `salt_of(request)`, for who has it."""
@@ -148,7 +176,7 @@ def assemble(
     check_tools(request.tools)
     check = output_check(request.response_format)
     kept_apart_by = salt_of(request) if salt is None else salt
-    return Prompted(request, model, text, encoded, encoded.ids, kept_apart_by, check, tuple(items), media)
+    return Prompted(request, model, text, encoded, encoded.ids, kept_apart_by, check, tuple(items), media, dropped)
 
 
 def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> None:

@@ -11,12 +11,13 @@ import attrs
 
 from smg_core.clock import Clock
 from smg_core.errors import ClientGone, NoWorker
-from smg_core.hooks import EncodeDone, MediaLoaded, Rendered
+from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.executor import FairExecutor, GivenUp
 from smg_core.pipeline.fit import fit_all
 from smg_core.pipeline.media import MediaItem, PlacedMedia, refuse_unless_taken, wanted_pixels
 from smg_core.pipeline.prepare import (
+    Unsealed,
     assemble,
     characters_of,
     encode,
@@ -26,7 +27,9 @@ from smg_core.pipeline.prepare import (
     refuse_too_long,
     render,
     salt_of,
+    sealed_size,
     take_media,
+    unsealed,
 )
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
@@ -46,6 +49,8 @@ _PART_COST = 64
 """What a turn or a part costs beside its text, in characters that cost as much."""
 _JSON_COST = 4
 """What a character of a call's arguments costs, which templates get as parsed and walked values."""
+_UNSEALED_INLINE = 64 * 1024
+"""Bytes of sealed reasoning that are opened on the event loop, in half a millisecond at most."""
 _SMALL_BODY = 4
 """A body smaller than the bound on characters by this factor is rendered at once whatever is in it."""
 
@@ -70,7 +75,9 @@ class Preparing:
         self._render_inline = render_inline
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
-        return await self.prepare(step.request, run.trace)
+        prompted = await self.prepare(step.request, run.trace)
+        run.answer.dropped = prompted.dropped
+        return prompted
 
     async def prepare(self, request: GenerationRequest, trace: Trace) -> Prompted:
         """The request, ready for any engine of its model. Raises ModelNotFound, NoWorker, and what is wrong with the request."""
@@ -78,6 +85,8 @@ class Preparing:
         if model is None:
             self._registry.refuse(request.model)
             raise NoWorker(f"The model '{request.model}' is still being loaded.", retry_after=1.0)
+        opened = await self._unsealed(request, model, trace)
+        request, dropped = opened.request, opened.dropped
         items = take_media(request, model)
         prompt = await self._render(request, model)
         rendered = self._clock.monotonic()
@@ -102,12 +111,14 @@ class Preparing:
             trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
         text = prompt.text if isinstance(prompt, Prompt) else ""
         if self._small(request) and quickly_assembled(request):
-            trace.prompted = prompted = assemble(request, model, text, encoded, items, media, salt=salt)
+            trace.prompted = prompted = assemble(
+                request, model, text, encoded, items, media, salt=salt, dropped=dropped
+            )
             return prompted
         kinds = self._registry.kinds(request.model)
 
         def assembled(_: GivenUp) -> Prompted:
-            made = assemble(request, model, text, encoded, items, media, salt=salt)
+            made = assemble(request, model, text, encoded, items, media, salt=salt, dropped=dropped)
             fit_all(made, kinds)
             return made
 
@@ -116,6 +127,17 @@ class Preparing:
 
     async def _long(self, work: Callable[[GivenUp], T], request: GenerationRequest, size: int) -> T:
         return await self._executor.run(work, size=size, caller=request.caller.tenant)
+
+    async def _unsealed(self, request: GenerationRequest, model: ServedModel, trace: Trace) -> Unsealed:
+        size = sealed_size(request, model)
+        if size <= _UNSEALED_INLINE:
+            opened = unsealed(request, model)
+        else:
+            opened = await self._long(lambda _: unsealed(request, model), request, size)
+        if opened.dropped:
+            reasons = tuple(each.reason for each in opened.dropped)
+            trace.report(ReasoningLeftOut(request.id, reasons, self._clock.monotonic()))
+        return opened
 
     def _small(self, request: GenerationRequest) -> bool:
         """Whether free-form values of the request (schemas, documents, template arguments) may be walked on the event loop."""

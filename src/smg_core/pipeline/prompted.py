@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from smg_core.engines.base import EngineFacts, RequestMedia
 from smg_core.errors import SmgError
+from smg_core.events import DroppedReasoning
 from smg_core.pipeline.media import MediaItem, PlacedMedia
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import GenerationRequest
@@ -26,7 +27,8 @@ __all__ = ["Prompted"]
 class Prompted(Struct, frozen=True, eq=False):
     """`text` is the rendered prompt ("" for one that came as ids); `ids` what engines are sent: those of a prompt with media are
     expanded, and `media` is what belongs to them; there are none for a model whose engines all speak chat. `encoded` says how the
-    ids were come by, `salt` in which part of the caches. `check` tells what is wrong with a complete answer, or None."""
+    ids were come by, `salt` in which part of the caches. `check` tells what is wrong with a complete answer, or None.
+    `dropped` is the sealed reasoning that did not open: `request` has all other in plain text."""
 
     request: GenerationRequest
     model: ServedModel
@@ -37,6 +39,7 @@ class Prompted(Struct, frozen=True, eq=False):
     check: Callable[[str], str | None] | None = None
     items: tuple[MediaItem, ...] = ()
     media: PlacedMedia | None = None
+    dropped: tuple[DroppedReasoning, ...] = ()
     fits: "list[tuple[EngineFacts, Fit | SmgError]]" = []
     packed: dict[EngineFacts, RequestMedia] = {}
 

@@ -10,6 +10,7 @@ import attrs
 
 from smg_core.pipeline.conformance import OnViolation
 from smg_core.pipeline.media import MediaService
+from smg_core.sealing import ReasoningSeals
 from smg_core.tokenizer.base import PromptTemplate, Tokenizer
 from smg_parsers import Family
 
@@ -25,7 +26,7 @@ class ServedModel:
     characters of new text its tokenizer encodes in about half a millisecond: no more is encoded on the event loop. `media`
     is None for a model that takes text alone. `on_violation` says what becomes of an answer that is not of the format
     that was asked for. `parser_header`: a request may name another family. `answer_bytes` bounds what an answer that leaves
-    whole may take until then, 0 not at all."""
+    whole may take until then, 0 not at all. `seals` seal and open its reasoning; without them nothing is sealed."""
 
     name: str
     tokenizer: Tokenizer | None
@@ -43,3 +44,4 @@ class ServedModel:
     on_violation: OnViolation = "report"
     parser_header: bool = False
     answer_bytes: int = 0
+    seals: ReasoningSeals | None = None

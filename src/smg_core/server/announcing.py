@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable
 
 from smg_core.server.runtime import Runtime
+from smg_core.server.sealing_keys import DRAWN
 from smg_core.workers.worker import Worker
 
 __all__ = ["announce", "curl", "missing"]
@@ -19,8 +20,8 @@ NAMED = 5  # workers that a reminder names
 
 
 async def announce(gateway: Runtime, base: str, pause: float) -> None:
-    """Return once a worker is ready, which is logged with a request to try at `base`, the URL of the server. Until then log every
-    `pause` seconds (0: never) which workers are missing and why."""
+    """Return once a worker is ready, which is logged with a request to try at `base`, the URL of the server, and with what the
+    operator should know. Until then log every `pause` seconds (0: never) which workers are missing and why."""
     while True:
         try:
             await gateway.ready(pause or None)
@@ -29,6 +30,9 @@ async def announce(gateway: Runtime, base: str, pause: float) -> None:
         else:
             break
     names = sorted(gateway.models)
+    sealing = gateway.config.sealing
+    if not sealing.keys and sealing.keys_file is None:
+        log.warning(DRAWN)
     log.info("ready, with %s; try: %s", ", ".join(names), curl(base, names[0]))
 
 

@@ -26,6 +26,7 @@ from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel
+from smg_core.sealing import ReasoningSeals, Sealer
 from smg_core.server.config_check import check, named_parsers
 from smg_core.server.memory import give_back, trim
 from smg_core.tokenizer.base import Tokenizer
@@ -57,7 +58,7 @@ def executor_of(config: Config) -> FairExecutor:
 
 class ModelLoader:
     """Makes models. `folder` is the operator's tokenizer, without which engines are asked for theirs, which are unpacked below
-    `scratch`. `pool` runs what takes long; `stack` closes what was opened."""
+    `scratch`. `pool` runs what takes long; `stack` closes what was opened; `sealer` seals the models' reasoning."""
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class ModelLoader:
         clock: Clock,
         pool: Executor,
         stack: AsyncExitStack,
+        sealer: Sealer,
     ) -> None:
         self._config = config
         self._folder = folder
@@ -75,6 +77,7 @@ class ModelLoader:
         self._clock = clock
         self._pool = pool
         self._stack = stack
+        self._sealer = sealer
         self._bundles: dict[TokenizerSource, TokenizerBundle] = {}
         self._unpacked: set[TokenizerSource] = set()  # in folders of ours
         self._media: GatewayMedia | None = None
@@ -171,12 +174,13 @@ class ModelLoader:
         """The model that goes by `name`, with the tokenizer of `source`. Raises what keeps it from being served."""
         bundle = await self._load(source)
         media = await self._service(name, bundle)
+        family = self._family(name, info, bundle)
         return ServedModel(
             name=name,
             primary=name,
             tokenizer=bundle.tokenizer,
             template=bundle.template if media is None else _with_media_texts(bundle, media.texts, self._clock),
-            parser=self._family(name, info, bundle),
+            parser=family,
             protect_control=self._config.tokenizer.protect_control,
             encode_inline=_encode_inline(bundle.tokenizer, self._clock),
             created=int(self._clock.time()),
@@ -185,6 +189,7 @@ class ModelLoader:
             on_violation=self._config.structured.on_violation,
             parser_header=self._config.model.parser_header,
             answer_bytes=self._config.limits.answer_bytes,
+            seals=self._seals(family.name if family is not None else name),
         )
 
     def without_tokenizer(self, name: str, info: ModelInfo) -> ServedModel:
@@ -197,7 +202,11 @@ class ModelLoader:
             root=info.model,
             on_violation=self._config.structured.on_violation,
             answer_bytes=self._config.limits.answer_bytes,
+            seals=self._seals(name),
         )
+
+    def _seals(self, family: str) -> ReasoningSeals:
+        return ReasoningSeals(self._sealer, family, self._config.sealing.on_broken)
 
     async def _service(self, name: str, bundle: TokenizerBundle) -> "ModelMedia | None":
         """What serves a model's media; None for a model of text. Only then is anything about media loaded."""

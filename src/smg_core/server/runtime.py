@@ -27,6 +27,7 @@ from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
 from smg_core.server.scratch import Scratch
+from smg_core.server.sealing_keys import sealer_of
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -122,6 +123,7 @@ class Runtime:
         for spec in self._specs:
             self._reaching.check(spec)
         self.policies.check()
+        self.sealer = sealer_of(self.config.sealing)
         self.admission.draining = False
         self._loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
@@ -132,7 +134,13 @@ class Runtime:
         scratch = await self._loop.run_in_executor(pool, Scratch)
         self._stack.callback(scratch.close)
         loader = ModelLoader(
-            self.config, folder=self._folder, scratch=scratch.path, clock=self.clock, pool=pool, stack=self._stack
+            self.config,
+            folder=self._folder,
+            scratch=scratch.path,
+            clock=self.clock,
+            pool=pool,
+            stack=self._stack,
+            sealer=self.sealer,
         )
         self.onboarding = Onboarding(
             self.config, loader=loader, registry=self.registry, policies=self.policies, models=self.models

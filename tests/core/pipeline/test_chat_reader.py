@@ -262,3 +262,17 @@ def test_a_text_that_is_mended_is_still_one_block() -> None:
         TextEnd(0),
         Finished(0, "length", violation="it was cut off", mended=True),
     ]
+
+
+def test_reasoning_is_sealed_where_it_ends_and_where_it_is_cut() -> None:
+    plan = ChatPlan(1, seal=lambda text: f"<{text}>".encode())
+    whole, cut = ChatReader(plan), ChatReader(plan)
+    whole.feed([ReasoningDelta(0, "one "), ReasoningDelta(0, "two")])
+    cut.feed([ReasoningDelta(0, "one")])
+
+    assert whole.feed([ReasoningEnd(0), ReasoningDelta(0, "3"), ReasoningEnd(0)]) == [
+        ReasoningEnd(0, b"<one two>"),
+        ReasoningDelta(0, "3"),
+        ReasoningEnd(0, b"<3>"),
+    ]
+    assert cut.cut() == [ReasoningEnd(0, b"<one>")]

@@ -31,6 +31,7 @@ from smg_core.pipeline.output import OutputParser, OutputPlan, OutputProcessor
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.loader import load_tokenizer
 from smg_parsers import Parser, Piece, Text
+from smg_parsers.models import family
 
 
 @cache
@@ -430,3 +431,21 @@ def test_an_engine_may_be_behind_a_stop_string_that_was_found_here() -> None:
     processor.feed([EngineOutput(finish="stop", kv_transfer='{"block": 1}')])
     assert processor.engine_done
     assert processor.kv_transfer == '{"block": 1}'
+
+
+@given(st.lists(st.integers(0, 200), max_size=8))
+def test_each_piece_of_reasoning_ends_with_its_seal_however_the_ids_are_batched(cuts: list[int]) -> None:
+    text = "<think>one two</think>a<think>three"
+    sealed = attrs.evolve(plan(parser=lambda: Parser(family("qwen3"))), seal=lambda thought: f"<{thought}>".encode())
+    outputs = [EngineOutput(ids=piece) for piece in split(ids_of(text), cuts)] + [EngineOutput(finish="length")]
+    events = run(sealed, outputs)
+
+    thoughts, said = list[str](), ""
+    for event in events:
+        if isinstance(event, ReasoningDelta):
+            said += event.text
+        elif isinstance(event, ReasoningEnd):
+            assert event.seal == f"<{said}>".encode()
+            thoughts.append(said)
+            said = ""
+    assert "".join(thoughts).split() == ["one", "two", *(["three"] if len(thoughts) > 1 else [])]

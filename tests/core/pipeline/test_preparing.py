@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from tests.core.pipeline.road import REQUEST, Road, eventually, road
 
 from smg_core.errors import ModelNotFound, NoWorker, PromptTooLong
-from smg_core.hooks import EncodeDone, Rendered
+from smg_core.hooks import EncodeDone, ReasoningLeftOut, Rendered
 from smg_core.pipeline.preparing import Preparing
-from smg_core.request import Caller, Image, MediaSource, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from smg_core.request import Caller, Image, MediaSource, Message, Origin, Part, Reasoning, Text, ToolCall, ToolResult
+from smg_core.sealing import ReasoningSeals, Sealer
 from smg_core.testing import FakeClock
 from smg_core.tokenizer.base import EncodeReport, Prompt, Tokenizer
 
@@ -211,3 +212,23 @@ async def test_a_picture_for_a_model_whose_workers_are_all_away_is_no_fault_of_t
 
         with pytest.raises(NoWorker):
             await here.preparing.prepare(asked, here.trace)
+
+
+@pytest.mark.parametrize("length", [10, 100_000], ids=["short", "long"])
+async def test_sealed_reasoning_is_opened_before_the_prompt_is_made_and_what_does_not_open_is_reported(
+    length: int,
+) -> None:
+    asked = replace(REQUEST, origin=Origin("messages"))
+    async with road() as here:
+        seals = ReasoningSeals(Sealer([b"k" * 32], most=1 << 20), "family")
+        here.models["m"] = attrs.evolve(here.models["m"], seals=seals)
+        seal = seals.sealing(asked)
+        assert seal is not None
+        thought = "t" * length
+        parts = (Reasoning(thought, seal=seal(thought)), Reasoning("edited", seal=seal(thought)))
+        turns = (*REQUEST.messages, Message("assistant", parts), *REQUEST.messages)
+        made = await here.preparing.prepare(replace(asked, messages=turns), here.trace)
+
+        assert made.request.messages[1].parts == (Reasoning(thought), Reasoning(""))
+        assert [(each.param, each.reason) for each in made.dropped] == [("messages[1].parts[1]", "edited")]
+        assert [each.reasons for each in here.observer.of(ReasoningLeftOut)] == [("edited",)]

@@ -1,0 +1,14 @@
+"""Sealed content: what the gateway gives a client to keep, and must be able to trust when it comes back.
+
+A model's reasoning goes to the client and comes back in a later request, and nothing about it is stored here. The client gets it
+with a token that only this gateway can make, for this tenant and this family of models.
+
+- `sealer`: tokens, keys and their rotation.
+- `reasoning`: which API's reasoning is sealed how, and which of it can be used again.
+- `settings`: the keys.
+"""
+
+from smg_core.sealing.reasoning import ReasoningSeals
+from smg_core.sealing.sealer import SealContext, Sealer
+
+__all__ = ["ReasoningSeals", "SealContext", "Sealer"]

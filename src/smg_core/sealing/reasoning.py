@@ -1,0 +1,139 @@
+"""Which API's reasoning is sealed how, and what of a request's sealed reasoning can go into its prompt.
+
+A seal holds the text itself, where the client is not shown it (or the API returns it encrypted), or only a digest of the text,
+where the client has the text and must not change it. A row of `_FORMS` says which, by API; an API without a row has no seals.
+
+Pure. Above: pipeline.prepare opens what came in, pipeline.fit has seals made for what goes out. Below: sealer, request.
+"""
+
+import hmac
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Literal
+
+import attrs
+from msgspec.structs import replace
+
+from smg_core.errors import SealBroken
+from smg_core.events import DroppedReasoning
+from smg_core.request import GenerationRequest, Message, Part, Reasoning
+from smg_core.sealing.sealer import SealContext, Sealer
+
+__all__ = ["ReasoningSeals", "sealed_bytes"]
+
+Form = Literal["text", "digest"]
+_TEXT, _DIGEST = b"t", b"d"
+"""The first byte of what is sealed."""
+ENCRYPTED = "reasoning.encrypted_content"
+"""What a request of Responses includes to have its reasoning sealed."""
+
+
+def _of_messages(request: GenerationRequest) -> Form:
+    return "text" if request.reasoning.visible == "sealed" else "digest"
+
+
+def _where_included(request: GenerationRequest) -> Form | None:
+    return "text" if ENCRYPTED in request.include else None
+
+
+def _always(request: GenerationRequest) -> Form:
+    return "text"
+
+
+_FORMS: Mapping[str, tuple[str, Callable[[GenerationRequest], Form | None]]] = {
+    "messages": ("messages.thinking", _of_messages),
+    "responses": ("responses.reasoning", _where_included),
+    "generate_content": ("gemini.thought", _always),
+    "interactions": ("gemini.thought", _always),
+}
+"""By API: the purpose of its seals, and what a request's answer has sealed (None: nothing)."""
+
+
+@attrs.frozen
+class ReasoningSeals:
+    """The seals of one family of models. `on_broken` as in `SealingConfig`."""
+
+    sealer: Sealer
+    family: str
+    on_broken: Literal["drop", "refuse_edited", "refuse"] = "drop"
+
+    def sealing(self, request: GenerationRequest) -> Callable[[str], bytes] | None:
+        """What makes the seal of a piece of reasoning in the answer to `request`; None where it has none."""
+        context, form = self._context(request), self._form(request)
+        if context is None or form is None:
+            return None
+        sealer = self.sealer
+        if form == "text":
+            return lambda text: sealer.seal(_TEXT + text.encode("utf-8", "surrogatepass"), context)
+        return lambda text: sealer.seal(_DIGEST + _digest(text), context)
+
+    def _form(self, request: GenerationRequest) -> Form | None:
+        row = _FORMS.get(request.origin.api) if request.origin is not None else None
+        return None if row is None else row[1](request)
+
+    def _context(self, request: GenerationRequest) -> SealContext | None:
+        row = _FORMS.get(request.origin.api) if request.origin is not None else None
+        return None if row is None else SealContext(row[0], request.caller.tenant, self.family)
+
+    def opened(self, request: GenerationRequest) -> tuple[GenerationRequest, tuple[DroppedReasoning, ...]]:
+        """The request with the text of its sealed reasoning in place of the seals, and what was left out because it does not
+        open. What is left out becomes a part without text, so that the paths of all others stay. Raises SealBroken where
+        `on_broken` says so."""
+        context = self._context(request)
+        if context is None:
+            return request, ()
+        dropped: list[DroppedReasoning] = []
+        messages = list(request.messages)
+        for place, message in enumerate(messages):
+            if any(isinstance(part, Reasoning) and part.seal is not None for part in message.parts):
+                messages[place] = self._message(message, place, context, dropped)
+        return replace(request, messages=tuple(messages)), tuple(dropped)
+
+    def _message(self, message: Message, place: int, context: SealContext, dropped: list[DroppedReasoning]) -> Message:
+        parts: list[Part] = []
+        for order, part in enumerate(message.parts):
+            if isinstance(part, Reasoning) and part.seal is not None:
+                path = f"messages[{place}].parts[{order}]"
+                try:
+                    part = replace(part, text=self._text(part.text, part.seal, context), seal=None)
+                except SealBroken as broken:
+                    if self._refused(broken):
+                        broken.param = path
+                        raise
+                    dropped.append(DroppedReasoning(path, broken.reason, part.id))
+                    part = replace(part, text="", summary=(), seal=None)
+            parts.append(part)
+        return replace(message, parts=tuple(parts))
+
+    def _refused(self, broken: SealBroken) -> bool:
+        return self.on_broken == "refuse" or (self.on_broken == "refuse_edited" and broken.reason == "edited")
+
+    def _text(self, shown: str, seal: bytes, context: SealContext) -> str:
+        """The text that `seal` stands for, where the client sent `shown` with it. Raises SealBroken."""
+        content = self.sealer.open(seal, context)
+        kind, body = content[:1], content[1:]
+        if kind == _DIGEST:
+            if not hmac.compare_digest(body, _digest(shown)):
+                raise SealBroken("edited")
+            return shown
+        text = body.decode("utf-8", "surrogatepass")
+        if shown and shown != text:
+            raise SealBroken("edited")
+        return text
+
+
+def _digest(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def sealed_bytes(request: GenerationRequest) -> int:
+    """The bytes that opening the seals of a request has to go through; 0 where there are none, as in nearly all requests."""
+    if request.origin is None or request.origin.api not in _FORMS:
+        return 0
+    return sum(
+        len(part.seal) + len(part.text)
+        for message in request.messages
+        if message.role == "assistant"
+        for part in message.parts
+        if isinstance(part, Reasoning) and part.seal is not None
+    )

@@ -1,0 +1,33 @@
+"""The keys of sealed content.
+
+A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
+"""
+
+from typing import Literal
+
+import attrs
+
+from smg_core.settings import MIB, option
+
+__all__ = ["SealingConfig"]
+
+
+@attrs.frozen
+class SealingConfig:
+    """Reasoning that clients keep and send back: signatures of Messages, encrypted content of Responses."""
+
+    keys: tuple[str, ...] = option(
+        (),
+        "Secret that seals, of 32 characters or more (openssl rand -hex 32); may be repeated: the first seals, all open, so that "
+        "a key is replaced by putting a new one before it. All replicas need the same. Without any, each process draws its own.",
+        secret=True,
+    )
+    keys_file: str | None = option(None, "File with such secrets, one in a line, behind those of sealing.keys.")
+    on_broken: Literal["drop", "refuse_edited", "refuse"] = option(
+        "drop",
+        "What becomes of sealed reasoning that cannot be used: drop leaves it out of the prompt; refuse_edited answers 400 where "
+        "it was sealed here and its text was changed; refuse answers 400 for any that does not open.",
+    )
+    token_bytes: int = option(
+        MIB, "Longest sealed content that is opened, in bytes; what is longer is broken.", at_least=256, at_most=1 << 30
+    )

@@ -1,0 +1,44 @@
+"""Where the keys of sealed content come from: settings, a file, or chance (edge).
+
+Above: server.runtime, when a gateway starts. Below: sealing.
+"""
+
+import secrets
+from pathlib import Path
+
+from smg_core.config import ConfigError, SealingConfig
+from smg_core.sealing import Sealer
+
+__all__ = ["DRAWN", "sealer_of"]
+
+DRAWN = (
+    "no sealing.keys: reasoning is sealed with a key that each process has drawn; what was sealed opens neither after a restart "
+    "nor in another process or replica, and is left out of the prompt there"
+)
+"""What the operator of a gateway without keys is told."""
+
+LEAST_CHARACTERS = 32
+"""Of a key: as many as 128 bits have in hexadecimal."""
+_RANDOM_BYTES = 32
+
+
+def sealer_of(settings: SealingConfig) -> Sealer:
+    """The sealer of a process, with a key of chance where there is none. Raises ConfigError for a key that is too
+    short and for a file that cannot be read."""
+    keys = [*settings.keys, *(_in_file(settings.keys_file) if settings.keys_file is not None else ())]
+    if any(len(key) < LEAST_CHARACTERS for key in keys):
+        raise ConfigError(f"sealing.keys: a key has {LEAST_CHARACTERS} characters at least (openssl rand -hex 32)")
+    if not keys:
+        return Sealer([secrets.token_bytes(_RANDOM_BYTES)], most=settings.token_bytes)
+    return Sealer([key.encode() for key in keys], most=settings.token_bytes)
+
+
+def _in_file(name: str) -> list[str]:
+    """The lines of a file of keys, without empty ones."""
+    try:
+        lines = Path(name).expanduser().read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"sealing.keys_file: {name} cannot be read: {error}") from None
+    if keys := [line.strip() for line in lines if line.strip()]:
+        return keys
+    raise ConfigError(f"sealing.keys_file: {name} has no key")
