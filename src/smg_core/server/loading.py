@@ -26,9 +26,10 @@ from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel
-from smg_core.sealing import ReasoningSeals, Sealer
+from smg_core.sealing import ReasoningSeals
 from smg_core.server.config_check import check, named_parsers
 from smg_core.server.memory import give_back, trim
+from smg_core.server.sealing_keys import sealer_of
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, unpack_archive
@@ -58,7 +59,8 @@ def executor_of(config: Config) -> FairExecutor:
 
 class ModelLoader:
     """Makes models. `folder` is the operator's tokenizer, without which engines are asked for theirs, which are unpacked below
-    `scratch`. `pool` runs what takes long; `stack` closes what was opened; `sealer` seals the models' reasoning."""
+    `scratch`. `pool` runs what takes long; `stack` closes what was opened. `sealer` seals the models' reasoning, with the keys of the
+    settings."""
 
     def __init__(
         self,
@@ -69,7 +71,6 @@ class ModelLoader:
         clock: Clock,
         pool: Executor,
         stack: AsyncExitStack,
-        sealer: Sealer,
     ) -> None:
         self._config = config
         self._folder = folder
@@ -77,7 +78,7 @@ class ModelLoader:
         self._clock = clock
         self._pool = pool
         self._stack = stack
-        self._sealer = sealer
+        self.sealer = sealer_of(config.sealing)
         self._bundles: dict[TokenizerSource, TokenizerBundle] = {}
         self._unpacked: set[TokenizerSource] = set()  # in folders of ours
         self._media: GatewayMedia | None = None
@@ -206,7 +207,7 @@ class ModelLoader:
         )
 
     def _seals(self, family: str) -> ReasoningSeals:
-        return ReasoningSeals(self._sealer, family, self._config.sealing.on_broken)
+        return ReasoningSeals(self.sealer, family, self._config.sealing.on_broken)
 
     async def _service(self, name: str, bundle: TokenizerBundle) -> "ModelMedia | None":
         """What serves a model's media; None for a model of text. Only then is anything about media loaded."""

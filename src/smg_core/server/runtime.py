@@ -27,7 +27,6 @@ from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding
 from smg_core.server.reaching import Reaching
 from smg_core.server.scratch import Scratch
-from smg_core.server.sealing_keys import sealer_of
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -123,7 +122,6 @@ class Runtime:
         for spec in self._specs:
             self._reaching.check(spec)
         self.policies.check()
-        self.sealer = sealer_of(self.config.sealing)
         self.admission.draining = False
         self._loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
@@ -140,8 +138,8 @@ class Runtime:
             clock=self.clock,
             pool=pool,
             stack=self._stack,
-            sealer=self.sealer,
         )
+        self.sealer = loader.sealer
         self.onboarding = Onboarding(
             self.config, loader=loader, registry=self.registry, policies=self.policies, models=self.models
         )
