@@ -26,10 +26,9 @@ from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel
-from smg_core.sealing import ReasoningSeals
 from smg_core.server.config_check import check, named_parsers
 from smg_core.server.memory import give_back, trim
-from smg_core.server.sealing_keys import sealer_of
+from smg_core.server.sealing_keys import Sealing
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, unpack_archive
@@ -59,8 +58,8 @@ def executor_of(config: Config) -> FairExecutor:
 
 class ModelLoader:
     """Makes models. `folder` is the operator's tokenizer, without which engines are asked for theirs, which are unpacked below
-    `scratch`. `pool` runs what takes long; `stack` closes what was opened. `sealer` seals the models' reasoning, with the keys of the
-    settings."""
+    `scratch`. `pool` runs what takes long; `stack` closes what was opened. `sealing` has the keys of what is
+    sealed."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class ModelLoader:
         self._clock = clock
         self._pool = pool
         self._stack = stack
-        self.sealer = sealer_of(config.sealing)
+        self.sealing = Sealing.of(config.sealing)
         self._bundles: dict[TokenizerSource, TokenizerBundle] = {}
         self._unpacked: set[TokenizerSource] = set()  # in folders of ours
         self._media: GatewayMedia | None = None
@@ -190,7 +189,7 @@ class ModelLoader:
             on_violation=self._config.structured.on_violation,
             parser_header=self._config.model.parser_header,
             answer_bytes=self._config.limits.answer_bytes,
-            seals=self._seals(family.name if family is not None else name),
+            seals=self.sealing.seals(family.name if family is not None else name),
         )
 
     def without_tokenizer(self, name: str, info: ModelInfo) -> ServedModel:
@@ -203,11 +202,8 @@ class ModelLoader:
             root=info.model,
             on_violation=self._config.structured.on_violation,
             answer_bytes=self._config.limits.answer_bytes,
-            seals=self._seals(name),
+            seals=self.sealing.seals(name),
         )
-
-    def _seals(self, family: str) -> ReasoningSeals:
-        return ReasoningSeals(self.sealer, family, self._config.sealing.on_broken)
 
     async def _service(self, name: str, bundle: TokenizerBundle) -> "ModelMedia | None":
         """What serves a model's media; None for a model of text. Only then is anything about media loaded."""

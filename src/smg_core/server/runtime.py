@@ -139,7 +139,7 @@ class Runtime:
             pool=pool,
             stack=self._stack,
         )
-        self.sealer = loader.sealer
+        self.sealer = loader.sealing.sealer
         self.onboarding = Onboarding(
             self.config, loader=loader, registry=self.registry, policies=self.policies, models=self.models
         )

@@ -5,11 +5,14 @@ Above: server.runtime, when a gateway starts. Below: sealing.
 
 import secrets
 from pathlib import Path
+from typing import Literal, Self
+
+import attrs
 
 from smg_core.config import ConfigError, SealingConfig
-from smg_core.sealing import Sealer
+from smg_core.sealing import ReasoningSeals, Sealer
 
-__all__ = ["DRAWN", "sealer_of"]
+__all__ = ["DRAWN", "Sealing"]
 
 DRAWN = (
     "no sealing.keys: reasoning is sealed with a key that each process has drawn; what was sealed opens neither after a restart "
@@ -22,15 +25,26 @@ LEAST_CHARACTERS = 32
 _RANDOM_BYTES = 32
 
 
-def sealer_of(settings: SealingConfig) -> Sealer:
-    """The sealer of a process, with a key of chance where there is none. Raises ConfigError for a key that is too
-    short and for a file that cannot be read."""
-    keys = [*settings.keys, *(_in_file(settings.keys_file) if settings.keys_file is not None else ())]
-    if any(len(key) < LEAST_CHARACTERS for key in keys):
-        raise ConfigError(f"sealing.keys: a key has {LEAST_CHARACTERS} characters at least (openssl rand -hex 32)")
-    if not keys:
-        return Sealer([secrets.token_bytes(_RANDOM_BYTES)], most=settings.token_bytes)
-    return Sealer([key.encode() for key in keys], most=settings.token_bytes)
+@attrs.frozen
+class Sealing:
+    """The sealer of a process, and what becomes of sealed reasoning that does not open (`SealingConfig`)."""
+
+    sealer: Sealer
+    on_broken: Literal["drop", "refuse_edited", "refuse"]
+
+    @classmethod
+    def of(cls, settings: SealingConfig) -> Self:
+        """As the settings have it, with a key of chance where there is none. Raises ConfigError for a key that is too short and
+        for a file that cannot be read."""
+        keys = [*settings.keys, *(_in_file(settings.keys_file) if settings.keys_file is not None else ())]
+        if any(len(key) < LEAST_CHARACTERS for key in keys):
+            raise ConfigError(f"sealing.keys: a key has {LEAST_CHARACTERS} characters at least (openssl rand -hex 32)")
+        masters = [key.encode() for key in keys] or [secrets.token_bytes(_RANDOM_BYTES)]
+        return cls(Sealer(masters, most=settings.token_bytes), settings.on_broken)
+
+    def seals(self, family: str) -> ReasoningSeals:
+        """The seals of a family of models."""
+        return ReasoningSeals(self.sealer, family, self.on_broken)
 
 
 def _in_file(name: str) -> list[str]:

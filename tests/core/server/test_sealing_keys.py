@@ -4,7 +4,7 @@ import pytest
 
 from smg_core.config import ConfigError, SealingConfig
 from smg_core.sealing import SealContext
-from smg_core.server.sealing_keys import sealer_of
+from smg_core.server.sealing_keys import Sealing
 
 HERE = SealContext("p")
 A, B = "a" * 32, "b" * 32
@@ -13,14 +13,14 @@ A, B = "a" * 32, "b" * 32
 def test_keys_of_the_settings_and_of_a_file_all_open(tmp_path):
     file = tmp_path / "keys"
     file.write_text(f"\n{B}\n")
-    both = sealer_of(SealingConfig(keys=(A,), keys_file=str(file)))
+    both = Sealing.of(SealingConfig(keys=(A,), keys_file=str(file)).sealer)
 
-    assert sealer_of(SealingConfig(keys=(A,))).open(both.seal(b"x", HERE), HERE) == b"x"
-    assert both.open(sealer_of(SealingConfig(keys=(B,))).seal(b"x", HERE), HERE) == b"x"
+    assert Sealing.of(SealingConfig(keys=(A,)).sealer).open(both.seal(b"x", HERE), HERE) == b"x"
+    assert both.open(Sealing.of(SealingConfig(keys=(B,)).sealer).seal(b"x", HERE), HERE) == b"x"
 
 
 def test_without_a_key_each_process_draws_one():
-    one, other = sealer_of(SealingConfig()), sealer_of(SealingConfig())
+    one, other = Sealing.of(SealingConfig()).sealer, Sealing.of(SealingConfig()).sealer
 
     assert one.seal(b"x", HERE) != other.seal(b"x", HERE)
 
@@ -33,5 +33,5 @@ def test_a_short_key_and_a_file_without_keys_are_refused(tmp_path):
         (SealingConfig(keys_file=str(tmp_path / "empty")), "has no key"),
     ):
         with pytest.raises(ConfigError, match=said) as refused:
-            sealer_of(settings)
+            Sealing.of(settings)
         assert "unlike" not in str(refused.value)
