@@ -230,7 +230,8 @@ class _FanOut:
 
 
 def fan_out(*observers: Observer) -> Observer:
-    """One observer that passes every moment to all of `observers`, in order."""
-    if not observers:
+    """One observer that passes every moment to all of `observers`, in order; silent ones are left out."""
+    heard = tuple(each for each in observers if not isinstance(each, SilentObserver))
+    if not heard:
         return SilentObserver()
-    return observers[0] if len(observers) == 1 else _FanOut(observers)
+    return heard[0] if len(heard) == 1 else _FanOut(heard)

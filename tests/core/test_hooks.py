@@ -29,6 +29,7 @@ def test_every_listener_hears_every_moment_in_the_order_given():
 def test_a_single_listener_is_called_without_a_detour():
     listener = Listener("a", [])
     assert fan_out(listener) is listener
+    assert fan_out(SilentObserver(), listener) is listener
 
 
 def test_no_listener_is_silence():

@@ -4,7 +4,8 @@ Pure. Above: the codecs. Knows our records and protobuf's framing, but no dialec
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter, sub
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -25,14 +26,17 @@ __all__ = [
 
 M = TypeVar("M", bound=Message)
 
+_first_byte: Callable[[bytes], int] = itemgetter(0)
+_second_byte: Callable[[bytes], int] = itemgetter(1)
+
 
 def all_short(messages: Sequence[bytes], tag: int) -> bool:
     """Whether each message is exactly one field with this tag and a one-byte length. Such messages can be concatenated and
     parsed at once: protobuf merges them, and merging joins repeated fields."""
-    for message in messages:  # noqa: SIM110 - a generator costs half as much again, and this runs for every token
-        if message[0] != tag or message[1] != len(message) - 2:
-            return False
-    return True
+    # This runs for every token: without a loop in Python it takes half as long.
+    return set(map(_first_byte, messages)) == {tag} and set(
+        map(sub, map(len, messages), map(_second_byte, messages))
+    ) == {2}
 
 
 def join(outputs: list[EngineOutput], new: list[EngineOutput]) -> list[EngineOutput]:

@@ -128,6 +128,8 @@ class _Call:
         self.first_seconds: float | None = None
         self._fit = fitted(step.prompted, step.chosen.worker.facts)
         self._loan: Loan | None = None
+        self._opening: asyncio.Task[object] | None = None  # the task that opens the call, meanwhile
+        self._gave_up = False
         self._answer = run.answer
         reader = self._reader()
         run.calls += 1
@@ -173,17 +175,26 @@ class _Call:
     async def start(self, connect_timeout: float | None) -> Call | None:
         """Open the call; None where nothing is left to ask an engine for, and where the attempt was ended meanwhile. Raises what
         kept the request from being sent."""
-        opening = asyncio.timeout(None)
-        self.attempt.on_end = lambda: opening.reschedule(0.0)
+        task = self._opening = asyncio.current_task()
+        others = 0 if task is None else task.cancelling()
+        self.attempt.on_end = self._give_up
         try:
-            async with opening:
-                return await self._open(connect_timeout)
-        except TimeoutError:
-            if not opening.expired():
+            return await self._open(connect_timeout)
+        except asyncio.CancelledError:
+            if task is None or not self._gave_up or task.uncancel() > others:
                 raise
             return None
         finally:
-            self.attempt.on_end = None
+            self.attempt.on_end = self._opening = None
+
+    def _give_up(self) -> None:
+        """The attempt was ended while its call is being opened; by the task itself perhaps, which is about to return then."""
+        asyncio.get_running_loop().call_soon(self._cancel_opening)
+
+    def _cancel_opening(self) -> None:
+        if self._opening is not None:
+            self._gave_up = True
+            self._opening.cancel()
 
     async def _open(self, connect_timeout: float | None) -> Call | None:
         fit = self._fit
@@ -195,9 +206,12 @@ class _Call:
             self.attempt.outputs([EngineOutput(ids=(), finish="length")])
             return None
         engine: IdsEngine = self.engine  # type: ignore[assignment]
-        return await engine.generate(await self._request(fit), self.attempt, connect_timeout=connect_timeout)
+        request, prompted = self._request(fit), self.step.prompted
+        if prompted.media is not None:
+            request = replace(request, multimodal=await self._media(prompted))
+        return await engine.generate(request, self.attempt, connect_timeout=connect_timeout)
 
-    async def _request(self, fit: FitForIds) -> EngineRequest:
+    def _request(self, fit: FitForIds) -> EngineRequest:
         step, request = self.step, fit.request
         changes: dict[str, object] = {}
         if self.id != request.id:
@@ -208,8 +222,6 @@ class _Call:
             changes["kv_transfer"] = step.kv_transfer
         if step.continues is not None and step.continues.reader is not None:
             changes |= _remaining_request(request, step.continues.reader.kept_ids)
-        if step.prompted.media is not None:
-            changes["multimodal"] = await self._media(step.prompted)
         return replace(request, **changes) if changes else request
 
     async def _media(self, prompted: Prompted) -> RequestMedia | None:

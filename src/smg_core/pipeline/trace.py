@@ -12,6 +12,7 @@ from smg_core.hooks import (
     AttemptEnded,
     EncodeDone,
     FirstToken,
+    FormatBroken,
     MediaLoaded,
     Moment,
     Observer,
@@ -35,13 +36,16 @@ _PHASES: Mapping[type, str] = {
 }
 """The part of the work that is over with each moment."""
 
+_NOTED = frozenset({FirstToken, AttemptEnded, FormatBroken})
+"""The moments that are looked for in every request."""
+
 
 class Trace:
     """Moments of the request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
-    first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended.
-    `client_id` is the client's own name for the request."""
+    first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended,
+    `violations` the choices that broke their format. `client_id` is the client's own name for the request."""
 
-    __slots__ = ("_tell", "attempts", "client_id", "ended", "first", "moments", "prompted", "started")
+    __slots__ = ("_tell", "attempts", "client_id", "ended", "first", "moments", "prompted", "started", "violations")
 
     def __init__(self, started: float, observer: Observer, client_id: str = "") -> None:
         self.started = started
@@ -50,19 +54,24 @@ class Trace:
         self.prompted: Prompted | None = None
         self.first: FirstToken | None = None
         self.ended: AttemptEnded | None = None
-        self.attempts = 0
+        self.attempts = self.violations = 0
         self._tell = None if isinstance(observer, SilentObserver) else observer.report
 
     def report(self, moment: Moment) -> None:
         self.moments.append(moment)
-        kind = type(moment)
-        if kind is FirstToken:
-            self.first = moment  # type: ignore[assignment]  # the line above says so
-        elif kind is AttemptEnded:
-            self.ended = moment  # type: ignore[assignment]
-            self.attempts += 1
+        if type(moment) in _NOTED:
+            self._note(moment)
         if self._tell is not None:
             self._tell(moment)
+
+    def _note(self, moment: Moment) -> None:
+        if isinstance(moment, FirstToken):
+            self.first = moment
+        elif isinstance(moment, AttemptEnded):
+            self.ended = moment
+            self.attempts += 1
+        elif isinstance(moment, FormatBroken):
+            self.violations += 1
 
     def last(self, kind: type[M]) -> M | None:
         """The latest moment of one kind, None when there was none."""

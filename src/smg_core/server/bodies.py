@@ -29,8 +29,9 @@ class Held:
 
     def grow(self, size: int) -> None:
         """So many bytes more. Raises Overloaded where no other body can give way."""
-        self.size += size
-        self._bodies.add(self, size)
+        if size:
+            self.size += size
+            self._bodies.add(self, size)
 
     def arrived(self) -> None:
         """It is all there, and gives way to no other any more."""
@@ -44,7 +45,8 @@ class Held:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bodies.remove(self)
+        if self.size:
+            self._bodies.remove(self)
 
 
 class Bodies:

@@ -38,7 +38,9 @@ class Hosts:
             return
         name = header[1 : header.find("]")] if header.startswith("[") else header.partition(":")[0]
         name = name.lower().rstrip(".")
-        if name and not any(name == each or (each.startswith(".") and name.endswith(each)) for each in self.names):
+        if not name or name in self.names:
+            return
+        if not any(each.startswith(".") and name.endswith(each) for each in self.names):
             raise PermissionDenied(
                 "The gateway does not take requests for this host; server.allowed_hosts names those it takes."
             )

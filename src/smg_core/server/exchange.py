@@ -61,6 +61,10 @@ def _as_sent(path: str, root: str, raw_path: bytes) -> bytes:
     return raw_path if unquote(raw_path.decode("latin-1")) == path else b""
 
 
+def _too_large(limit: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
+
+
 async def _inflated(pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     """What `pieces` are the gzip of, in slices small enough for the event loop. Raises InvalidRequest where they are not
     gzip, and PayloadTooLarge once more than `limit` bytes were sent, which may inflate to nothing."""
@@ -241,22 +245,31 @@ class Exchange:
         """The whole body, without its content coding. Raises PayloadTooLarge as soon as it is over `limit` bytes, as sent or
         without the coding, UnsupportedMedia for a coding other than gzip, and ClientGone. `held` counts what is there of a body
         that comes in several pieces; Overloaded is raised where it has no room."""
-        too_large = PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
         declared = self.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > limit:
-            raise too_large
+            raise _too_large(limit)
         coding = self.headers.get("content-encoding", "identity").strip().lower()
         if coding not in _CODINGS:
             self.always.append((b"accept-encoding", b"gzip"))
             raise UnsupportedMedia("The content coding of a request's body is gzip or none.")
         self._asked = True
+        first = await self._piece()
+        if self._more or coding not in _PLAIN:
+            return await self._gathered(first, coding, limit, held)
+        if len(first) > limit:
+            raise _too_large(limit)
+        return first
+
+    async def _gathered(self, first: bytes, coding: str, limit: int, held: Held | None) -> bytes:
+        """The whole body that begins with `first` and comes in several pieces, or is coded."""
         pieces: list[bytes] = []
         size = 0
+        sent = self._pieces(first)
         with self._giving_way(held):
-            async for piece in self._pieces() if coding in _PLAIN else _inflated(self._pieces(), limit):
+            async for piece in sent if coding in _PLAIN else _inflated(sent, limit):
                 size += len(piece)
                 if size > limit:
-                    raise too_large
+                    raise _too_large(limit)
                 pieces.append(piece)
                 if held is not None and (self._more or len(pieces) > 1):
                     held.grow(size - held.size)
@@ -281,31 +294,32 @@ class Exchange:
             held.give_way = None
         held.arrived()
 
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        """The body as it arrives. Raises ClientGone."""
+    async def _pieces(self, first: bytes) -> AsyncIterator[bytes]:
+        """The body as it arrives, after its `first` piece. Raises ClientGone."""
+        yield first
         while self._more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone("The client left before its request was complete.")
-            self._more = message.get("more_body", False)
-            yield message.get("body", b"")
+            yield await self._piece()
 
-    def watch(self) -> None:
+    async def _piece(self) -> bytes:
+        """What has arrived of the body since the last piece. Raises ClientGone."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone("The client left before its request was complete.")
+        self._more = message.get("more_body", False)
+        piece: bytes = message.get("body", b"")
+        return piece
+
+    def watch(self, write_seconds: float | None = None) -> None:
         """From here on, a client that leaves cancels the current task; `gone` then says that this was why. To be called
-        once the body has been read."""
+        once the body has been read. The connection is closed when the client takes nothing of its answer for `write_seconds`:
+        our own HTTP protocol keeps that bound, under another server its own holds."""
         self._task = asyncio.current_task()
         disconnect: Disconnect | None = self.scope.get(DISCONNECT)
         if disconnect is not None:
+            disconnect.write_seconds = write_seconds
             disconnect.tell(self._leave)
         else:
             self._listener = asyncio.ensure_future(self._listen())
-
-    def bound_writing(self, seconds: float | None) -> None:
-        """Close the connection when the client takes nothing of its answer for so long. Kept by our own HTTP protocol; under
-        another server, that server's bound holds."""
-        disconnect: Disconnect | None = self.scope.get(DISCONNECT)
-        if disconnect is not None:
-            disconnect.write_seconds = seconds
 
     def unwatch(self) -> None:
         """The exchange is over: a client that leaves from now on cancels nothing."""
@@ -342,7 +356,8 @@ class Exchange:
         await self.start(status, [*headers, length])
         if self.method == "HEAD":
             body = b""
-        last = max(0, (len(body) - 1) // _WRITTEN)
-        for number in range(last):
-            await self.write(body[number * _WRITTEN : (number + 1) * _WRITTEN], False)
-        await self.write(body[last * _WRITTEN :] if last else body, True)
+        at = 0
+        while len(body) - at > _WRITTEN:
+            await self.write(body[at : at + _WRITTEN], False)
+            at += _WRITTEN
+        await self.write(body[at:] if at else body, True)

@@ -19,7 +19,6 @@ from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
 from smg_core.protocols.explain import explanation_header
 from smg_core.server.apis import Api
-from smg_core.server.bodies import Held
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
@@ -75,8 +74,7 @@ class Inference(Generic[D]):
         except Exception:
             self._report(exchange, "", trace, None, None)  # nobody has foreseen it; the app's last line answers
             raise
-        exchange.watch()
-        exchange.bound_writing(timeouts.write)
+        exchange.watch(timeouts.write)
         gateway.admission.enter()
         answer = self._answer(exchange, decoded, trace)
         ended: Answer | None = None  # stays so where something unforeseen is raised
@@ -121,27 +119,24 @@ class Inference(Generic[D]):
         return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
 
     async def _admit(self, exchange: Exchange, request_id: str) -> D:
-        self._gateway.admission.check_room()
-        with self._gateway.admission.bodies.open() as held:
-            return await self._decoded(exchange, request_id, held)
-
-    async def _decoded(self, exchange: Exchange, request_id: str, held: Held) -> D:
         gateway = self._gateway
-        body = await exchange.body(gateway.body_bytes, held)
-        gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, and its answer lost
-        incoming = Incoming(
-            body,
-            path_values=exchange.path_values,
-            query=exchange.query,
-            headers=exchange.headers,
-            caller=exchange.caller,
-            request_id=request_id,
-            limits=gateway.limits,
-            compat=gateway.compat,
-        )
-        if len(body) <= DECODED_INLINE:
-            return self._api.decode(incoming)
-        return await self._decode_elsewhere(exchange, incoming)
+        gateway.admission.check_room()
+        with gateway.admission.bodies.open() as held:
+            body = await exchange.body(gateway.body_bytes, held)
+            gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, its answer lost
+            incoming = Incoming(
+                body,
+                path_values=exchange.path_values,
+                query=exchange.query,
+                headers=exchange.headers,
+                caller=exchange.caller,
+                request_id=request_id,
+                limits=gateway.limits,
+                compat=gateway.compat,
+            )
+            if len(body) <= DECODED_INLINE:
+                return self._api.decode(incoming)
+            return await self._decode_elsewhere(exchange, incoming)
 
     async def _decode_elsewhere(self, exchange: Exchange, incoming: Incoming) -> D:
         """Decode a large body off the event loop. It may have to wait for that, so it counts as in flight, and a client that
@@ -239,7 +234,7 @@ class Inference(Generic[D]):
             finish=ended.finish if ended is not None else (),
             detail=failure.detail or "" if failure is not None else "",
             client_id=exchange.client_id,
-            violations=sum(isinstance(moment, FormatBroken) for moment in trace.moments),
+            violations=trace.violations,
         )
         trace.report(exchange.finished)
 

@@ -209,24 +209,27 @@ class Connection:
         at, size, taken = 0, len(data), 0
         get, unpack, ready = self._streams.get, _FAST.unpack_from, self._ready
         fast, most = self._block is None, self._plain_size
-        while True:
+        while at < size:
             if fast and size - at >= 14:
                 word, flags, number, packed, length = unpack(data, at)
+                start = at + 14
+                end = start + length
                 # One DATA frame, no flags, holding exactly one uncompressed message, all of it here.
-                if word == (length + 5) << 8 and not flags and not packed and at + 14 + length <= size:
+                if word == length + 5 << 8 and not flags and not packed and end <= size:
                     stream = get(number)
                     if stream is not None and stream.plain and length <= most:
-                        taken += length + 5
-                        stream.window = window = stream.window - length - 5
+                        at = end
+                        length += 5
+                        taken += length
+                        stream.window = window = stream.window - length
                         if window < stream.low:
                             self._refill(stream)
-                        at += 14
-                        if stream.batch is None:
-                            stream.batch = [data[at : at + length]]
+                        batch = stream.batch
+                        if batch is None:
+                            stream.batch = [data[start:end]]
                             ready.append(stream)
                         else:
-                            stream.batch.append(data[at : at + length])
-                        at += length
+                            batch.append(data[start:end])
                         continue
             end = self._frame(data, at, size)
             if not end:
