@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
+import h11
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually, held_back, in_process, over_http, settled
@@ -279,6 +280,70 @@ async def test_a_client_that_sent_a_long_body_in_pieces_is_seen_to_leave() -> No
         await asyncio.sleep(0)
         writer.write(request[1000:])
         await eventually(lambda: house.engine.active)
+        writer.transport.abort()
+        await aborted(house)
+
+
+LOOPS = pytest.mark.parametrize(
+    "anyio_backend",
+    [("asyncio", {"use_uvloop": False}), ("asyncio", {"use_uvloop": True})],
+    ids=["asyncio", "uvloop"],
+)
+
+
+def whole_answer(said: bytes) -> tuple[int, bytes]:
+    """Status and body of the one answer in `said`, as an HTTP client reads it; raises where it is cut short."""
+    client = h11.Connection(h11.CLIENT)
+    client.send(h11.Request(method="POST", target=CHAT, headers=[("host", "x")]))
+    client.send(h11.EndOfMessage())
+    client.receive_data(said)
+    client.receive_data(b"")
+    status, pieces = 0, []
+    while not isinstance(event := client.next_event(), h11.EndOfMessage):
+        if isinstance(event, h11.Response):
+            status = event.status_code
+        elif isinstance(event, h11.Data):
+            pieces.append(bytes(event.data))
+    return status, b"".join(pieces)
+
+
+@LOOPS
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "stream"])
+async def test_a_client_that_shuts_its_sending_side_gets_the_rest_of_its_answer(streaming: bool) -> None:
+    stalled = SimulatorConfig(reply_tokens=20, faults=(Fault("stall", after=3, seconds=0.3),))
+    async with over_http(stalled) as house, raw(house, stream=streaming) as (reader, writer):
+        said = await reader.readuntil(b"data: ") if streaming else b""
+        writer.write_eof()
+        said += await reader.read()
+        await settled(house)
+
+    assert outcomes(house) == ["ok"]
+    status, sent = whole_answer(said)
+    assert status == 200
+    assert sent.endswith(b"data: [DONE]\n\n" if streaming else b"}")
+
+
+@LOOPS
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "stream"])
+async def test_a_client_that_closes_having_read_all_there_is_is_seen_to_leave(streaming: bool) -> None:
+    """Nothing unread is left in its socket, so that its close looks like that of its sending side alone."""
+    stalled = attrs.evolve(PACED, faults=(Fault("stall", after=3),))
+    counted = {"stream": True, "logprobs": True}
+    async with over_http(stalled) as house, raw(house, **(counted if streaming else {})) as (reader, writer):
+        said = b""
+        while streaming and (said.count(b'"top_logprobs"') < 3 or not said.endswith(b"\n\n\r\n")):
+            said += await reader.read(65536)
+        await eventually(lambda: house.engine.counters["tokens"] == 3)
+        writer.close()
+        await aborted(house)
+
+
+@LOOPS
+async def test_a_client_that_shuts_its_sending_side_and_leaves_later_is_seen_to_leave() -> None:
+    async with over_http(PACED) as house, raw(house, stream=True) as (reader, writer):
+        await reader.readuntil(b"data: ")
+        writer.write_eof()
+        await eventually(lambda: any(each.cycle and not each.cycle.keep_alive for each in connections(house)))
         writer.transport.abort()
         await aborted(house)
 

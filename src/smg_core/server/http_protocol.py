@@ -8,9 +8,10 @@ Adds bounds on a request's head (bytes and seconds), on the seconds that a body 
 seconds that a client may leave its answer unread, and on connections: those over the bound are answered 503. What cannot be
 parsed is answered in the envelope of the API it was for. The app is told at once when the client of a running request has left;
 for that the socket is read while a response is under way, whatever else the client sends. A client that has only shut its
-sending side gets its answer: it is told from one that has left by interim responses (100), which a closed socket answers with a
-reset. A request that is broken does not take the answers before it with it. A body that is refused is still read and thrown
-away, within bounds: a connection closed over unread bytes is reset, and the client would see that instead of its answer.
+sending side gets its answer: it is told from one that has left by interim responses (100) and, in mid-stream, by zeros before a
+chunk's size, which a closed socket answers with a reset. A request that is broken does not take the answers before it with it.
+A body that is refused is still read and thrown away, within bounds: a connection closed over unread bytes is reset, and the
+client would see that instead of its answer.
 
 Deadlines are looked at by a sweep over the connections twice a second, so a request pays for them with two attribute writes. The
 app's `send` is a `DirectSend`, but for clients of HTTP/1.0. Depends on uvicorn's httptools protocol; `tests/core/server` and
@@ -54,10 +55,8 @@ from smg_core.server.exchange import (
 
 __all__ = ["BoundedHttpProtocol", "protocol_class"]
 
-PROBE_PAUSE = (
-    0.01  # seconds between the first two interim responses to a half-closed client; each pause is four times the last
-)
-PROBES = 12
+PROBE_PAUSE = 0.01  # seconds between the first two probes of a half-closed client; each pause is four times the last
+PROBES = 12  # the last after half a day; curl and Go take 16 digits of a chunk's size, zeros included
 LONGEST_PATH = 256  # bytes of a path that are told
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~!$&'()*+,;=%0-9A-Za-z]*)(?::[0-9]*)?")
 
@@ -143,24 +142,28 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends no more. Whoever waits for an answer still gets it; who had begun to read one has left."""
-        cycle = self.cycle
+        """The client sends no more. If it has asked for something, it still gets the answer, or the rest of it."""
+        cycle, running = self.cycle, self._running
         if cycle is None or cycle.more_body or self._head_open or self.transport.is_closing():
             return False
-        running = self._running
-        if running is None or running.response_started or running.scope["http_version"] == "1.0":
+        if running is None or running.response_complete:
             return False
+        if running.scope["http_version"] == "1.0" and not running.response_started:
+            return False  # it has no interim responses: a client that has left could not be told from one that waits
         cycle.keep_alive = False
         self._probe(PROBES, PROBE_PAUSE)
         return True
 
     def _probe(self, left: int, pause: float) -> None:
-        """Write an interim response to a half-closed client, again after `pause`: one that has left answers the first with a
-        reset, and the next write finds the connection lost."""
+        """Write something without meaning to a half-closed client, again after `pause`: one that has left answers the first
+        with a reset, and the next write finds the connection lost."""
         running = self._running
-        if running is None or running.response_started or self.transport.is_closing() or not left:
+        if running is None or running.response_complete or self.transport.is_closing() or not left:
             return
-        self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if not running.response_started and running.scope["http_version"] != "1.0":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        elif running.chunked_encoding:
+            self.transport.write(b"0")  # a chunk's size may begin with zeros, and what follows begins with a size
         self.loop.call_later(pause, self._probe, left - 1, pause * 4)
 
     def on_message_begin(self) -> None:
