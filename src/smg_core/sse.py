@@ -12,7 +12,10 @@ import attrs
 
 from smg_core.errors import EngineGarbled
 
-__all__ = ["ServerSentEvent", "SseReader", "write_event"]
+__all__ = ["COMMENT", "ServerSentEvent", "SseReader", "write_event"]
+
+COMMENT = b": ping\n\n"
+"""A comment: readers pass over it."""
 
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\r|\n")

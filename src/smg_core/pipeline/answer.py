@@ -26,14 +26,13 @@ from typing import Literal
 from smg_core.errors import SmgError
 from smg_core.events import NO_USAGE, Cancelled, Done, DroppedReasoning, Event, Failed, Finished, Started, Usage
 from smg_core.pipeline.attempt import AnyAttempt
+from smg_core.pipeline.keep_alive import KeepAlive, Silence
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
 
 __all__ = ["Answer", "StreamedAnswer", "WholeAnswer", "Write"]
 
 Write = Callable[[bytes, bool], Awaitable[None]]
 """`await write(data, last)`: pass bytes to the client; `last` ends the response."""
-
-"""`write_now(data)`: pass bytes to the client if nobody has to wait for that; False means that nothing was done."""
 
 
 async def _nowhere(data: bytes, last: bool) -> None:
@@ -198,9 +197,20 @@ class Answer:
 
 
 class StreamedAnswer(Answer):
-    """An answer that leaves as it comes."""
+    """An answer that leaves as it comes. `write_now(data)` passes bytes to the client if nobody has to wait for that; False means
+    that nothing was done."""
 
-    __slots__ = ("_buffer", "_current", "_earlier", "_encoder", "_high_water", "_make_encoder", "_write_now")
+    __slots__ = (
+        "_buffer",
+        "_current",
+        "_earlier",
+        "_encoder",
+        "_high_water",
+        "_make_encoder",
+        "_silence",
+        "_write_now",
+        "_writing",
+    )
 
     def __init__(
         self,
@@ -210,13 +220,16 @@ class StreamedAnswer(Answer):
         model: str,
         high_water: int,
         write_now: Callable[[bytes], bool] | None = None,
+        keep_alive: KeepAlive | None = None,
     ) -> None:
         super().__init__(write, model=model)
+        self._writing = False
         self._make_encoder = make_encoder
         self._high_water = high_water
         self._write_now = write_now
         self._earlier: list[Sequence[Event]] = []  # of turns before this one, while they can be taken back
         self._current: list[Sequence[Event]] = []
+        self._silence = None if keep_alive is None else Silence(keep_alive, self._keep_alive)
         self._reset()
 
     @property
@@ -262,6 +275,27 @@ class StreamedAnswer(Answer):
         if self.unwritten and certain:
             await self._write_out(last=False)
 
+    def release(self) -> None:
+        super().release()
+        if self._silence is not None:
+            self._silence.stop()
+
+    def _keep_alive(self) -> bool:
+        """Nothing was said for a while: say that the answer goes on, unless bytes wait for the client anyway. False where that
+        cannot be done now."""
+        waits = self._waiter is not None
+        if self.state not in ("open", "committed") or self.unwritten or self._writing:
+            return False
+        if self.state == "open" and not waits:
+            return False
+        data = self._encoder.keep_alive()
+        if self.state == "committed" and self._write_now is not None and self._write_now(data):
+            return True
+        if waits:
+            self._put(data)
+            self._wake()
+        return waits
+
     async def _write_out(self, *, last: bool) -> None:
         data = b"".join(self._buffer)
         self._buffer.clear()
@@ -269,12 +303,17 @@ class StreamedAnswer(Answer):
         if self.state == "open":
             self.state = "committed"
             self._earlier, self._current = [], []  # nothing can be taken back any more
+        if self._silence is not None:
+            self._silence.committed()
+        self._writing = True
         try:
             await self._write(data, last)
         except asyncio.CancelledError:  # while the client read nothing: what ends the answer is to stand behind this
             self._buffer.insert(0, data)
             self.unwritten += len(data)
             raise
+        finally:
+            self._writing = False
 
     async def _end(self, events: Sequence[Event]) -> None:
         if self.state not in ("open", "committed"):
@@ -289,6 +328,8 @@ class StreamedAnswer(Answer):
                 return
             events = self._first(events)
         data = self._encoder.encode(events) if events else b""
+        if data and self._silence is not None:
+            self._silence.spoke = True
         waiter = self._waiter
         # A coroutine that waits has written all there was: bytes that leave now leave in order.
         flows = waiter is not None and not over and self.state == "committed"

@@ -44,6 +44,19 @@ class TimeoutsConfig:
     write_s: float = option(
         60.0, "Seconds a client may take nothing of an answer that waits for it.", at_least=0.1, at_most=86400
     )
+    silence_s: float = option(
+        15.0,
+        "Seconds without a word after which a stream that has begun gets its API's keep-alive; 0 for never.",
+        at_least=0,
+        at_most=86400,
+    )
+    commit_s: float | None = option(
+        None,
+        "Seconds after which the head of a streamed answer goes out before its first token, for who has an impatient proxy: "
+        "no other engine is tried from then on, and errors come in the stream. Without it, the first token brings the head.",
+        at_least=0.05,
+        at_most=86400,
+    )
     models: tuple[str, ...] = option(
         (),
         "A time-out of one model, before the settings above, as NAME=TIMEOUT:SECONDS (llama=first_token:300); without SECONDS "

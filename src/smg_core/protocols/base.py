@@ -73,6 +73,10 @@ class StreamEncoder(Protocol):
         is returned for events after either."""
         ...
 
+    def keep_alive(self) -> bytes:
+        """What the API sends when there is nothing to say for a while. May come before the first event, and between any two."""
+        ...
+
 
 class WholeEncoder(Protocol):
     """Encodes events as one body; one object per response. `content_type` goes into the response's head."""

@@ -54,6 +54,7 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.chat import ChatRequest
 from smg_core.protocols.errors import openai_error
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
+from smg_core.sse import COMMENT
 
 __all__ = ["ChatStreamEncoder", "ChatWholeEncoder"]
 
@@ -128,6 +129,10 @@ class ChatStreamEncoder:
     def start(self) -> bytes:
         """Nothing: the response stays uncommitted until the first event."""
         return b""
+
+    def keep_alive(self) -> bytes:
+        """A comment, which clients of server-sent events pass over."""
+        return COMMENT
 
     def encode(self, events: Sequence[Event]) -> bytes:
         """The frames of `events`, in order; nothing after a `Done`, `Failed` or `Cancelled`."""

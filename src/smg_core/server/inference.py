@@ -14,6 +14,7 @@ from smg_core.observability.failures import FailureLog
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
+from smg_core.pipeline.keep_alive import KeepAlive
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
@@ -42,7 +43,9 @@ class Inference(Generic[D]):
     def __init__(self, gateway: Runtime, api: Api[D]) -> None:
         self._gateway = gateway
         self._api = api
-        self._timeouts = TimeoutRules(gateway.config.timeouts, gateway.models)
+        timeouts = gateway.config.timeouts
+        self._timeouts = TimeoutRules(timeouts, gateway.models)
+        self._keep_alive = KeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
         self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
 
     async def __call__(self, exchange: Exchange) -> None:
@@ -175,6 +178,7 @@ class Inference(Generic[D]):
                 model=request.model,
                 high_water=gateway.config.limits.response_buffer_bytes,
                 write_now=exchange.write_now,
+                keep_alive=self._keep_alive,
             )
             return streamed
 

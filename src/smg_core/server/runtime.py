@@ -72,7 +72,7 @@ class Runtime:
         call_later: CallLater | None = None,
     ) -> None:
         self.config = config or Config()
-        self._call_later = call_later or loop_call_later
+        self.call_later = call_later or loop_call_later
         self.clock = clock or SystemClock()
         self.ids = ids or random_ids()
         self.rng = rng or random.Random()
@@ -150,7 +150,7 @@ class Runtime:
             self.onboarding.join,
             self.observer,
             self.config.workers,
-            call_later=self._call_later,
+            call_later=self.call_later,
             on_lost=self._on_lost,
         )
         self._stack.push_async_callback(self.monitor.close)
@@ -161,7 +161,7 @@ class Runtime:
             clock=self.clock,
             executor=self.executor,
             on_outcome=self._on_outcome,
-            call_later=self._call_later,
+            call_later=self.call_later,
         )
         self.driver = self.performers.driver(self._further)
         for spec in await self._first_workers(self._stack, scratch.path):

@@ -39,6 +39,9 @@ class Lines:
     def start(self) -> bytes:
         return b"<"
 
+    def keep_alive(self) -> bytes:
+        return b"."
+
     def encode(self, events: Sequence[Event]) -> bytes:
         return b"".join(map(_word, events))
 

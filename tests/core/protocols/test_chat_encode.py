@@ -40,6 +40,7 @@ from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import _STREAM_WRITERS, ChatStreamEncoder, ChatWholeEncoder
 from smg_core.protocols.json_text import without_surrogates
+from smg_core.request import GenerationRequest
 from smg_core.sse import SseReader
 
 USAGE = Usage(10, 5, cached_tokens=4, reasoning_tokens=2)
@@ -560,3 +561,10 @@ def test_an_error_inside_a_stream_names_the_field_that_the_client_wrote():
     found = json.loads(frame)["error"]
 
     assert (found["param"], found["message"]) == ("top_logprobs", "Invalid 'top_logprobs': too many.")
+
+
+def test_a_stream_is_kept_alive_by_a_comment_that_readers_pass_over():
+    comment = ChatStreamEncoder(ChatRequest(GenerationRequest(id="r", model="m")), 0, "r").keep_alive()
+
+    assert comment.startswith(b":")
+    assert list(SseReader().feed(comment)) == []

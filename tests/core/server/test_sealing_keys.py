@@ -13,10 +13,10 @@ A, B = "a" * 32, "b" * 32
 def test_keys_of_the_settings_and_of_a_file_all_open(tmp_path):
     file = tmp_path / "keys"
     file.write_text(f"\n{B}\n")
-    both = Sealing.of(SealingConfig(keys=(A,), keys_file=str(file)).sealer)
+    both = Sealing.of(SealingConfig(keys=(A,), keys_file=str(file))).sealer
 
-    assert Sealing.of(SealingConfig(keys=(A,)).sealer).open(both.seal(b"x", HERE), HERE) == b"x"
-    assert both.open(Sealing.of(SealingConfig(keys=(B,)).sealer).seal(b"x", HERE), HERE) == b"x"
+    assert Sealing.of(SealingConfig(keys=(A,))).sealer.open(both.seal(b"x", HERE), HERE) == b"x"
+    assert both.open(Sealing.of(SealingConfig(keys=(B,))).sealer.seal(b"x", HERE), HERE) == b"x"
 
 
 def test_without_a_key_each_process_draws_one():
