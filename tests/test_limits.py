@@ -132,6 +132,7 @@ CONSTANTS: dict[str, str] = {
     "server.sealing_keys._RANDOM_BYTES": FORMAT,
     "server.serve.CANNOT_START": TOLD,
     "server.serve.SWEEP_TICKS": PACE,
+    "server.serve.TICK_SECONDS": PACE,
     "sse._MAX_EVENT_BYTES": SET,
     "tokenizer.cache._ENTRY_BYTES": COST,
     "tokenizer.huggingface._BATCH": PACE,

@@ -16,6 +16,7 @@ __all__ = ["FailureLog"]
 log = logging.getLogger("smg.failures")
 
 NOT_FAILED = frozenset({"ok", "abandoned"})
+_LOOKED_AT = frozenset({AttemptEnded, RequestFinished})
 _DEFAULTS = ObservabilityConfig()
 LONGEST_DETAIL = 2000  # characters of an engine's text
 
@@ -30,6 +31,8 @@ class FailureLog:
         self._repeats = Repeats(settings.repeat_s, settings.repeats)
 
     def report(self, moment: Moment) -> None:
+        if type(moment) not in _LOOKED_AT:
+            return
         if isinstance(moment, AttemptEnded):
             if moment.outcome not in NOT_FAILED:
                 self._write(moment.worker, moment.outcome, moment.detail, moment.request_id, moment.client_id)

@@ -94,7 +94,7 @@ class Attempt(Generic[Pushed]):
         "_call",
         "_closed",
         "_on_first",
-        "_receiver",
+        "_take",
         "_tells_stops",
         "_usage",
         "error",
@@ -119,7 +119,7 @@ class Attempt(Generic[Pushed]):
         self.pushes = 0
         self.paused = False
         self.on_end: Callable[[], None] | None = None
-        self._receiver = receiver
+        self._take = receiver.take
         self._on_first = on_first
         self._tells_stops = tells_stops
         self._call: Call | None = None
@@ -135,24 +135,28 @@ class Attempt(Generic[Pushed]):
         self.pushes += 1
         reader = self.reader
         try:
-            events, failure = reader.feed(outputs), None
+            events = reader.feed(outputs)
         except SmgError as error:
-            events, failure = reader.rest, error
+            if reader.rest:  # it is counted and, for who goes on with this reader, said already
+                self._note_first()
+                self._take(reader.rest, False)
+            self.end(error)
+            return
         if events and self._on_first is not None:
-            self._on_first()
-            self._on_first = None
-        if failure is not None:
-            if events:  # they are counted and, for who goes on with this reader, said already
-                self._receiver.take(events, False)
-            self.end(failure)
-        elif reader.done:
+            self._note_first()
+        if reader.done:
             self.state = "complete"
-            self._receiver.take(events, True)
+            self._take(events, True)
         elif events:
-            self._receiver.take(events, False)
+            self._take(events, False)
 
     events = outputs
     """The same for engines that bring events."""
+
+    def _note_first(self) -> None:
+        on_first, self._on_first = self._on_first, None
+        if on_first is not None:
+            on_first()
 
     def closed(self, error: SmgError | None) -> None:
         """The engine's stream is over."""
@@ -161,7 +165,7 @@ class Attempt(Generic[Pushed]):
             return
         if error is None and self.reader.whole:
             self.state = "complete"
-            self._receiver.take((), True)
+            self._take((), True)
         else:
             self.end(error or EngineGarbled("The engine's stream ended before its answer was complete."))
 
@@ -184,7 +188,7 @@ class Attempt(Generic[Pushed]):
         """Fail with `error`, unless the attempt is over already."""
         if self.state == "running":
             self.state, self.error = "failed", error
-            self._receiver.take((), True)
+            self._take((), True)
             if self.on_end is not None:
                 self.on_end()
 

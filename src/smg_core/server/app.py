@@ -85,12 +85,14 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, exchange: Exchange) -> None:
-        """Answer, and tell how that ended."""
+        """Answer, and tell how that ended where somebody wants to know."""
         gateway = self._gateway
-        started = gateway.clock.monotonic()
         exchange.client_id = gateway.client_id(exchange.headers)
-        if self._watched:
-            exchange.count_direct()
+        if not self._watched:
+            await self._answered(exchange)
+            return
+        started = gateway.clock.monotonic()
+        exchange.count_direct()
         outcome = "error"
         try:
             outcome = await self._answered(exchange)

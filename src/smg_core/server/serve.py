@@ -38,7 +38,8 @@ __all__ = ["HttpServer", "SharedBoard", "serve"]
 
 log = logging.getLogger("smg.server")
 
-SWEEP_TICKS = 5  # uvicorn ticks ten times a second: deadlines are looked at twice a second
+TICK_SECONDS = 0.1  # between two looks at whether the server is to leave
+SWEEP_TICKS = 5  # deadlines are looked at every so many ticks
 SPEAKER = "smg-serve-0"  # name of the process that tells the operator for all
 CANNOT_START = 3  # exit status of a process that would only fail again
 
@@ -250,6 +251,16 @@ class HttpServer(uvicorn.Server):
         log.info("leaving: %d request(s) in flight", self._gateway.in_flight)
         self._gateway.drain()
         self._deadline = time.monotonic() + self._drain_seconds
+
+    async def main_loop(self) -> None:
+        """uvicorn's, but that between two sweeps only leaving is looked for."""
+        counter = 0
+        while not await self.on_tick(counter):
+            counter += 1
+            await asyncio.sleep(TICK_SECONDS)
+            while counter % SWEEP_TICKS and not self.should_exit and self._deadline is None:
+                counter += 1
+                await asyncio.sleep(TICK_SECONDS)
 
     async def on_tick(self, counter: int) -> bool:
         if counter % SWEEP_TICKS == 0:
