@@ -1,7 +1,9 @@
 """Every limit can be set: a number in the source is a setting, or it stands here with the reason why it is none.
 
 What bounds a cache, a queue, a buffer, a walk or a wait is a field of a section, with unit, default, bounds and effect. A new
-constant of `smg_core` fails here until it is one, or until its row says what kind of number it is.
+constant of any package fails here until it is one, or until its row says what kind of number it is. The libraries below the core
+(`smg_parsers`, `smg_multimodal`, `smg_mcp`) have no settings of their own: what a gateway can set of them are arguments and
+records, which the core fills in from its sections.
 """
 
 import ast
@@ -9,7 +11,9 @@ import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
-SRC = Path(__file__).parent.parent / "src" / "smg_core"
+SRC = Path(__file__).parent.parent / "src"
+CORE = "smg_core."
+LIBRARIES = ("smg_parsers", "smg_multimodal", "smg_mcp")
 
 # Kinds of numbers that are no settings.
 FORMAT = "a fact of a format or a protocol, which the other side holds to as well"
@@ -22,6 +26,16 @@ SIGN = "a mark that the code itself gives a meaning: an index, a kind, a tag"
 TOLD = "what a program is told of how it ended, or a person is advised to type"
 SET = "the default of an argument, which the gateway takes from its settings"
 ASKED = "the default of an argument of a public function; who calls it says what it is to be"
+READING = (
+    "how much of a model's text is held back or looked at until it is clear what it is; part of how a format is read, so that "
+    "all readers of one text give the same pieces"
+)
+SCHEMA = (
+    "how far into a schema or an expression is looked; what is deeper is any JSON value or free text, or is refused"
+)
+MODEL = "a fact of a model's own processor, by which its engine counts too"
+CHECK = "how thorough a check of parsers in tests is; no gateway runs it"
+BACKSTOP = "far above what files that are in use have; the settings of the section media come before it"
 
 # Rooms whose numbers are no limits of a gateway.
 ROOMS = {
@@ -36,15 +50,9 @@ CONSTANTS: dict[str, str] = {
     "config.MISTYPED": "how alike two names are of which one is taken for the other misspelt",
     "demo.LATER_PORT": TOLD,
     "engines.h2.connection._DEFAULT_WINDOW": FORMAT,
+    **dict.fromkeys((f"engines.h2.frames.{name}" for name in ("MAX_FRAME", "MAX_WINDOW")), FORMAT),
     **dict.fromkeys(
-        (
-            f"engines.h2.frames.{name}"
-            for name in (
-                *("DATA", "HEADERS", "PRIORITY", "RST_STREAM", "SETTINGS", "PUSH_PROMISE", "PING", "GOAWAY"),
-                *("WINDOW_UPDATE", "CONTINUATION", "MAX_FRAME", "MAX_WINDOW"),
-                *("END_STREAM", "ACK", "END_HEADERS", "PADDED", "PRIORITY_FLAG"),
-            )
-        ),
+        (f"engines.h2.frames.{name}" for name in ("END_STREAM", "ACK", "END_HEADERS", "PADDED", "PRIORITY_FLAG")),
         FORMAT,
     ),
     "engines.h2.headers._MAX_BLOCKS": COST,
@@ -172,10 +180,139 @@ DEFAULTS: dict[str, str] = {
     "tokenizer.stream.__init__.hold": "tokens that are held while their text is not valid yet: more than any character has",
 }
 
+LIBRARY_CONSTANTS: dict[str, str] = {
+    SIGN: """
+        smg_parsers.base: MORE DONE FAIL SWITCH RESUME SPILL
+        smg_parsers.model_ids: SAME_VERSION EARLIER_VERSION NO_MINOR_VERSION
+        smg_parsers.tool_xml_ends: YES LATER NO
+        smg_multimodal.decode: _ANY
+        smg_multimodal.egress: _LEAST_BARE
+        smg_multimodal.kernel_text: LOOPS
+    """,
+    READING: """
+        smg_parsers.base: LOOKAHEAD NAME_LIMIT
+        smg_parsers.citations: TAIL_LIMIT
+        smg_parsers.literals: TOKEN_LIMIT
+        smg_parsers.model_ids: ID_LIMIT
+        smg_parsers.models: _SUFFIX_LIMIT
+        smg_parsers.parser: HOLD_LIMIT _OWED_LIMIT
+        smg_parsers.partial_json: MAX_DEPTH
+        smg_parsers.tool_blocks: HEADER_LIMIT
+        smg_parsers.tool_json: QUOTED_LIMIT
+        smg_parsers.tool_xml: VALUE_LIMIT
+        smg_parsers.tool_xml_ends: _CLOSING_TAGS _MISSPELLING
+        smg_parsers.tool_xml_tags: ELEMENT_DEPTH TAG_LIMIT _ATTRIBUTE_LIMIT
+    """,
+    SCHEMA: """
+        smg_parsers.coerce: _UNFOLD_LIMIT
+        smg_parsers.constraints: MAX_NESTING MAX_REF_DEPTH MAX_UNION_DEPTH
+        smg_parsers.patterns: MOST_NESTING MOST_REPEATS
+    """,
+    CHECK: """
+        smg_parsers.lab: CONSERVATION_LIMIT NASTY_LIMIT
+        smg_parsers.laws: SLACK TOLERANCE
+    """,
+    FORMAT: """
+        smg_parsers.patterns: _LAST
+        smg_multimodal.containers: _TAG
+        smg_multimodal.fast_png: _LAST_FILTER
+        smg_multimodal.filters: PRECISION_BITS
+        smg_multimodal.formats: _UNTIMED
+        smg_multimodal.kernel: _PAGE
+        smg_multimodal.passes: _LOW_BITS
+        smg_multimodal.resample: BILINEAR BICUBIC LANCZOS
+    """,
+    PACE: """
+        smg_multimodal.audio: _BLOCK
+        smg_multimodal.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
+        smg_multimodal.decode: _ROWS _USUAL_SCANS
+        smg_multimodal.egress: _LOOKED_AT
+        smg_multimodal.fast_png: _BAND _PIECE
+        smg_multimodal.fetch: _DECODED_HERE _WALKED_HERE
+        smg_multimodal.layouts: _FEWEST _FLOAT_BAND
+        smg_multimodal.packaging: _ROUNDED
+        smg_multimodal.passes: _SOURCE_BAND _MIDDLE_BAND _OUTPUT_BAND
+        smg_multimodal.resample: _BAND
+        smg_multimodal.transforms: _BLOCK
+        smg_multimodal.worker_process: _BAND
+    """,
+    COST: """
+        smg_parsers.model_ids: PATTERNS_KEPT
+        smg_multimodal.clips: _BESIDE _PIXEL_BYTES
+        smg_multimodal.content: _SAMPLES _SAMPLE_BYTES
+        smg_multimodal.costs: _BESIDE _IN_BETWEEN _SHORT_SECONDS _HANDED_FRAMES _MEASURED _HANDED_OVER
+        smg_multimodal.costs: _RECORDED _LEAST_RECORDED _SPECTRA
+        smg_multimodal.decode: _FRAMES_HELD
+        smg_multimodal.formats: _BYTE_SECONDS _INFLATED _PIECE_SECONDS
+        smg_multimodal.kernel: TABLES SOURCE MIDDLE OUTPUT LINES REGION MEMORY SLACK _MOST_KEPT
+        smg_multimodal.sounds: _BESIDE _COPIES _WAVE_COPIES _SECOND_SECONDS _SHORT_SECONDS
+        smg_multimodal.video: _BESIDE
+        smg_multimodal.worker_process: FRAMES_AHEAD _BASE
+        smg_multimodal.workers: _MEMORY_SLACK
+    """,
+    MODEL: """
+        smg_multimodal.deepseek: _PER_CELL
+        smg_multimodal.idefics: _LONGEST
+        smg_multimodal.kimi_vl: _MOST_ALONG_A_SIDE
+        smg_multimodal.ovis: _COVERED
+        smg_multimodal.phi: _CUBIC _PHI4_LINES
+        smg_multimodal.qwen: _MAX_ASPECT
+        smg_multimodal.step3: _LONGEST _THIN
+        smg_multimodal.usm: _MULTIPLE
+    """,
+    BACKSTOP: """
+        smg_multimodal.clips: _LARGER _SMALL
+        smg_multimodal.formats: _MOST_PIECES
+        smg_multimodal.resample: _MAX_AREA
+        smg_multimodal.sounds: _OVER
+        smg_multimodal.step3: _MAX_AREA
+        smg_multimodal.worker_process: _GRACE
+    """,
+}
+"""Why numbers of the libraries are no settings: reason, then `module: names`."""
+LIBRARY_DEFAULTS: dict[str, str] = {
+    CHECK: """
+        smg_parsers.lab: examine.random_cuts
+        smg_parsers.laws: cuts.random_cuts linearity.length split_invariance.random_cuts
+    """,
+    SHOWN: "smg_parsers.lab: steps.size",
+    SIGN: "smg_multimodal.kernel_text: _each.numbers",
+    FORMAT: """
+        smg_multimodal.audio: wave_of_pcm16.rate
+        smg_multimodal.transforms: bfloat16_normalizer.rescale fused_normalizer.rescale rescale_normalizer.rescale
+    """,
+    MODEL: """
+        smg_multimodal.audio: resampled.rolloff resampled.zeros windowed.window
+        smg_multimodal.patches: _made.patch
+        smg_multimodal.resample: on_canvas.fill
+        smg_multimodal.speech: _whisper.mels
+    """,
+    SET: """
+        smg_multimodal.audio: read_wave.max_bytes wave_length.max_bytes wave_recording.max_bytes
+        smg_multimodal.budget: __init__.waiting
+        smg_multimodal.content: __init__.max_bytes
+        smg_multimodal.decoders: __init__.threads __init__.processes __init__.memory __init__.tensors __init__.seconds
+        smg_multimodal.decoders: __init__.clip_seconds __init__.wait_seconds
+        smg_multimodal.expand: expand.limit
+        smg_multimodal.fetch: __init__.threads
+        smg_multimodal.formats: read_header.max_frames read_header.max_scans
+        smg_multimodal.places: __init__.waiting
+        smg_multimodal.prepare: __init__.low_side
+        smg_multimodal.shm: __init__.max_bytes __init__.min_bytes
+        smg_multimodal.workers: __init__.clip_seconds __init__.idle __init__.seconds
+    """,
+}
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Every module of smg_core that is written by hand and holds no settings, by its name without the package."""
-    for path in sorted(SRC.rglob("*.py")):
+
+def unfolded(table: dict[str, str]) -> dict[str, str]:
+    """A table of the libraries by full name: what is explained, and the reason."""
+    rows = ((reason, line.split(":")) for reason, lines in table.items() for line in lines.strip().splitlines())
+    return {f"{module.strip()}.{name}": reason for reason, (module, names) in rows for name in names.split()}
+
+
+def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
+    """Every module that is written by hand and holds no settings, by its full name."""
+    for path in sorted(path for package in packages for path in (SRC / package).rglob("*.py")):
         parts = path.relative_to(SRC).with_suffix("").parts
         if "_pb" not in parts and parts[-1] not in ("settings", "__main__"):
             yield ".".join(part for part in parts if part != "__init__"), ast.parse(path.read_text())
@@ -186,13 +323,18 @@ def is_number(value: object) -> bool:
 
 
 def numbers_of(name: str, tree: ast.Module) -> Iterator[str]:
-    """Upper-case names that the module itself gives a number."""
-    here = vars(importlib.import_module(f"smg_core.{name}" if name else "smg_core"))
+    """Upper-case names that the module itself gives a number. States that `range` counts off are no numbers."""
+    here = vars(importlib.import_module(name))
     for node in tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and not _is_range(node.value):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 names = [each.id for each in ast.walk(target) if isinstance(each, ast.Name)]
-                yield from (f"{name}.{each}" for each in names if each.isupper() and is_number(here.get(each)))
+                shown = name.removeprefix(CORE)
+                yield from (f"{shown}.{each}" for each in names if each.isupper() and is_number(here.get(each)))
+
+
+def _is_range(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "range"
 
 
 def defaults_of(name: str, tree: ast.Module) -> Iterator[str]:
@@ -208,7 +350,7 @@ def defaults_of(name: str, tree: ast.Module) -> Iterator[str]:
             ]
             for argument, value in pairs:
                 if _says_a_number(value):
-                    yield f"{name}.{node.name}.{argument.arg}"
+                    yield f"{name.removeprefix(CORE)}.{node.name}.{argument.arg}"
 
 
 def _says_a_number(value: ast.expr) -> bool:
@@ -224,16 +366,29 @@ def explained(found: set[str], table: dict[str, str]) -> list[str]:
 
 
 def test_every_constant_is_a_setting_or_explained() -> None:
-    found = {each for name, tree in modules() for each in numbers_of(name, tree)}
+    found = {each for name, tree in modules("smg_core") for each in numbers_of(name, tree)}
 
     assert len(found) > 50
     assert explained(found, CONSTANTS) == []
 
 
+def test_every_constant_of_a_library_is_explained() -> None:
+    found = {each for name, tree in modules(*LIBRARIES) for each in numbers_of(name, tree)}
+
+    assert len(found) > 50
+    assert explained(found, unfolded(LIBRARY_CONSTANTS)) == []
+
+
 def test_every_default_of_an_argument_is_a_setting_or_explained() -> None:
-    found = {each for name, tree in modules() for each in defaults_of(name, tree)}
+    found = {each for name, tree in modules("smg_core") for each in defaults_of(name, tree)}
 
     assert explained(found, DEFAULTS) == []
+
+
+def test_every_default_of_an_argument_of_a_library_is_explained() -> None:
+    found = {each for name, tree in modules(*LIBRARIES) for each in defaults_of(name, tree)}
+
+    assert explained(found, unfolded(LIBRARY_DEFAULTS)) == []
 
 
 def test_a_number_without_a_row_is_named() -> None:

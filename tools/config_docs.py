@@ -12,7 +12,7 @@ from smg_core.config import Config, Setting, describe
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
 HEAD = """# Configuration
 
-<!-- Written by tools/config_docs.py from src/smg_core/config.py: `make docs` writes it anew. -->
+<!-- Written by tools/config_docs.py from each room's module `settings`: `make docs` writes it anew. -->
 
 Every setting can be given as a flag of `smg-gateway serve`, as an environment variable, or in a file named by `--config` (or
 `SMG_CONFIG`). A flag beats the environment, which beats the file, which beats the default. The file's suffix says its format:
