@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 128
+AT_LANDING = 124
 
 PROMISED: dict[str, str] = {
     "responses": """
-        StoreFailed.reason SmgError.responses_code SmgError.in_stream_code DroppedReasoning.param Started.dropped
+        StoreFailed.reason SmgError.responses_code SmgError.in_stream_code Started.dropped
         ToolCallStart.namespace ToolCallStart.kind Finished.cut Usage.cache_write_tokens
         Annotation.kind ToolCallEnd.repaired Annotation.start Annotation.end Annotation.source Annotation.title
         Text.cache Image.cache Audio.cache File.cache Reasoning.cache Refusal.cache
@@ -45,7 +45,7 @@ PROMISED: dict[str, str] = {
     """,
     "interactions": "Origin.revision",
     "completions": """
-        Sampling.best_of Sampling.echo Sampling.suffix Sampling.truncate_prompt GenerationRequest.priority
+        GenerationRequest.priority
     """,
     "tokenize": "GenerationRequest.template",
     "providers": "GenerationRequest.extra",
@@ -60,6 +60,7 @@ PROMISED: dict[str, str] = {
 
 BY_HAND: dict[str, str] = {
     "responses": """
+        DroppedReasoning.param
         Message.id Reasoning.id ToolCall.kind ToolResult.kind FunctionTool.namespace CustomTool.namespace
         ToolKey.kind ReasoningSettings.keep
     """,

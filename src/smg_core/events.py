@@ -109,11 +109,12 @@ class TopLogprob(Struct, frozen=True):
 
 
 class TokenLogprob(Struct, frozen=True):
-    """One sampled token. `logprob` is a natural logarithm; `top` is sorted, most likely first."""
+    """One sampled token. `logprob` is a natural logarithm, None for the first token of a prompt that is echoed, which nothing
+    predicts; `top` is sorted, most likely first."""
 
     token: str
     raw: bytes
-    logprob: float
+    logprob: float | None
     top: tuple[TopLogprob, ...] = ()
 
 

@@ -381,7 +381,7 @@ class Sampling(Struct, frozen=True):
     `logprobs` is how many alternatives to report per position (0: the sampled token alone); None reports nothing.
     `stop` strings are not part of the output unless `include_stop`.
 
-    Of Completions: `best_of` samples that many choices and answers with the likeliest `n`; `echo` puts the prompt before the
+    Of Completions: `echo` puts the prompt before the
     text; `suffix` is the text after the completion, for models that fill in the middle; `truncate_prompt` keeps that many of the
     prompt's last tokens (-1: as many as the model takes) instead of refusing a longer one.
     """
@@ -405,7 +405,6 @@ class Sampling(Struct, frozen=True):
     n: int = 1
     logprobs: int | None = None
     prompt_logprobs: int | None = None
-    best_of: int | None = None
     echo: bool = False
     suffix: str | None = None
     truncate_prompt: int | None = None
@@ -494,7 +493,8 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     """One request for generation, whatever API it came through.
 
     Exactly one of `messages` and `prompt` carries input: `prompt` is the Completions API's raw text or token ids, used
-    without a template. `extra` holds fields by wire name that this record has no place for; `headers` the lower-cased
+    without a template; `add_special_tokens` False leaves out what the tokenizer puts around a text (its beginning of text).
+    `extra` holds fields by wire name that this record has no place for; `headers` the lower-cased
     request headers a room may route by.
 
     How the request is run: `background` goes on when the client leaves; `generate` False fills the engine's prefix cache and
@@ -519,6 +519,7 @@ class GenerationRequest(Struct, frozen=True, eq=False):
     template: str | None = None
     template_arguments: Mapping[str, Json] = {}
     documents: tuple[Mapping[str, Json], ...] = ()
+    add_special_tokens: bool | None = None
     add_generation_prompt: bool = True
     continue_final_message: bool = False
     user: str | None = None

@@ -20,6 +20,8 @@ from smg_core.pipeline.media import media_of
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_types import ChatBody
+from smg_core.protocols.completions import decode_completion
+from smg_core.protocols.completions_types import CompletionBody
 from smg_core.protocols.errors import anthropic_error, gemini_error, openai_error
 from smg_core.request import GenerationRequest, Image, MediaSource, Message, Sampling, Text, ToolResult
 
@@ -152,12 +154,15 @@ def test_the_paths_of_media_lead_to_them() -> None:
     assert all(leads_to(GenerationRequest, steps(path)) for path in found)
 
 
+OF_COMPLETIONS = frozenset({"sampling.echo", "sampling.suffix", "sampling.truncate_prompt"})
+"""What the older API alone has a field for."""
 OF_CUSTOM_TOOLS = frozenset({"tools[0].grammar"})
 """What functions have no field for; the table below has the others' place."""
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in PATHS if not path.startswith("headers.") and path not in OF_CUSTOM_TOOLS]
+    "path",
+    [path for path in PATHS if not path.startswith("headers.") and path not in OF_CUSTOM_TOOLS | OF_COMPLETIONS],
 )
 @pytest.mark.parametrize("legacy", [False, True])
 def test_chat_completions_has_a_field_for_each_of_them(path: str, legacy: bool) -> None:
@@ -167,13 +172,26 @@ def test_chat_completions_has_a_field_for_each_of_them(path: str, legacy: bool) 
     assert leads_to(ChatBody, steps(field)), field
 
 
-OF_COMPLETIONS = frozenset({"best_of", "echo", "suffix", "truncate_prompt"})
-"""What the older API alone has a field for."""
+SAMPLING = sorted(f"sampling.{name}" for name in Sampling.__struct_fields__)
 
 
-@pytest.mark.parametrize("name", sorted({*Sampling.__struct_fields__} - OF_COMPLETIONS))
-def test_chat_completions_has_a_field_for_each_setting_of_sampling(name: str) -> None:
-    assert leads_to(ChatBody, steps(chat().locate(f"sampling.{name}")))
+@pytest.mark.parametrize("path", [path for path in SAMPLING if path not in OF_COMPLETIONS])
+def test_chat_completions_has_a_field_for_each_setting_of_sampling(path: str) -> None:
+    assert leads_to(ChatBody, steps(chat().locate(path)))
+
+
+ELSEWHERE = ("messages[", "template", "tools", "tool_choice", "documents", "reasoning", "headers.")
+"""What no Completions request has."""
+
+
+@pytest.mark.parametrize("path", [path for path in (*PATHS, *SAMPLING) if not path.startswith(ELSEWHERE)])
+@pytest.mark.parametrize("prompt", ["a", ["a", "b"]])
+def test_completions_has_a_field_for_each_of_its_own(path: str, prompt: Any) -> None:
+    body = msgspec.json.encode({"model": "m", "prompt": prompt})
+    asked = decode_completion(Incoming(body, request_id="r"))
+
+    assert leads_to(CompletionBody, steps(asked.locate(path))), asked.locate(path)
+    assert leads_to(CompletionBody, steps(asked.locate(f"requests[1].{path}")))
 
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:,"}}

@@ -17,6 +17,7 @@ from smg_core.engines.base import EngineFacts, EngineRequest
 from smg_core.errors import NoWorker, SmgError, UnsupportedParameter
 from smg_core.pipeline.chat_reader import ChatPlan
 from smg_core.pipeline.custom_tools import as_functions, custom_names
+from smg_core.pipeline.echo import Echo
 from smg_core.pipeline.formats import constraint_of
 from smg_core.pipeline.media import refuse_mixture, refuse_unless_taken
 from smg_core.pipeline.output import OutputPlan
@@ -24,6 +25,7 @@ from smg_core.pipeline.prepare import refuse_too_long
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.reading import PARSER_HEADER, reading_of
 from smg_core.request import CustomTool, GenerationRequest, HostedTool, Sampling, ToolCall
+from smg_core.tokenizer.base import Tokenizer
 
 __all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted"]
 
@@ -98,6 +100,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         check=prompted.check,
         on_violation=model.on_violation,
         seal=None if model.seals is None else model.seals.sealing(request),
+        echo=_echo(prompted, tokenizer),
     )
     engine = EngineRequest(
         id=request.id,
@@ -108,6 +111,14 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         cache_salt=request.cache_salt,
     )
     return FitForIds(engine, plan)
+
+
+def _echo(prompted: Prompted, tokenizer: Tokenizer) -> Echo | None:
+    asked, ids = prompted.request.sampling, prompted.ids
+    if not asked.echo:
+        return None
+    text = prompted.text or tokenizer.decode(ids, skip_special_tokens=False)
+    return Echo(text, ids, scored=asked.prompt_logprobs is not None, alone=asked.max_tokens == 0)
 
 
 def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
@@ -153,6 +164,8 @@ def _sampling(prompted: Prompted, facts: EngineFacts) -> tuple[Sampling, int]:
     context = facts.context_length or prompted.model.context_length
     if asked.max_tokens is None and context:
         changes["max_tokens"] = context - len(prompted.ids)
+    if asked.max_tokens == 0:  # engines make one token at least, which is not passed on
+        changes["max_tokens"] = 1
     for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty") if defaults else ():
         if getattr(asked, name) is None and defaults.get(name) is not None:
             changes[name] = defaults[name]
@@ -169,6 +182,8 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
     asked = request.sampling
     if facts.context_length != prompted.model.context_length and prompted.ids:
         refuse_too_long(request, len(prompted.ids), facts.context_length)
+    if request.prompt is not None and facts.door == "chat":
+        raise UnsupportedParameter("This model's engine takes messages, and no prompt as it stands.", param="prompt")
     if asked.n > 1 and not facts.n:
         raise UnsupportedParameter("This model's engine gives one choice at a time.", param="sampling.n")
     if facts.max_n is not None and asked.n > facts.max_n:

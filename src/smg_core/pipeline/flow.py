@@ -10,25 +10,19 @@ Decides only: whether, where and after how long. The driver's performers do.
 """
 
 import random
-from typing import Protocol
+from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, Draining, SmgError
 from smg_core.hooks import Observer, Retrying
-from smg_core.pipeline.steps import Finish, Flow, Prepare, Select, Stream, Wait, ask
+from smg_core.pipeline.steps import Commitment, Finish, Flow, PartFlow, Prepare, Select, Stream, Together, Wait, ask
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
 from smg_core.routing.settings import RoutingConfig
 
-__all__ = ["Commitment", "Terms", "generate", "respond", "retry_delay"]
-
-
-class Commitment(Protocol):
-    """Who knows whether the first byte has gone out."""
-
-    @property
-    def committed(self) -> bool: ...
+__all__ = ["Terms", "generate", "respond", "respond_together", "retry_delay"]
 
 
 class Terms(Struct, frozen=True):
@@ -43,6 +37,16 @@ class Terms(Struct, frozen=True):
 def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
     """The response of one turn. Raises the error that the client is to see when that cannot be done."""
     turn = yield from generate(request, terms)
+    yield from ask(Finish(turn))
+
+
+def respond_together(requests: Sequence[GenerationRequest], at_once: int, terms: Terms) -> Flow[None]:
+    """The response that several requests make together: one turn each, `at_once` of them at the same time."""
+
+    def each(request: GenerationRequest) -> PartFlow:
+        return lambda part: respond(request, replace(terms, answer=part))
+
+    turn = yield from ask(Together(tuple([each(request) for request in requests]), at_once))
     yield from ask(Finish(turn))
 
 

@@ -28,10 +28,10 @@ from smg_core.events import (
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-    TopLogprob,
     Usage,
 )
 from smg_core.pipeline.conformance import Check, Conformance, OnViolation, Verdict
+from smg_core.pipeline.echo import Echo, EchoReader, readable
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.stream import StopMatcher
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
@@ -55,7 +55,7 @@ class OutputPlan:
     text, or None; `on_violation` says what becomes of such a text (`conformance`), and its `Finished` says so.
     `single_call` passes on the first tool call of a choice only; `free_text` names the tools whose calls carry free text, which
     the model writes as the one argument of a function. `seal` makes the seal of each piece of reasoning, whose text is kept for
-    that."""
+    that. `echo` is put before the text of each choice."""
 
     tokenizer: Tokenizer
     prompt_tokens: int
@@ -72,6 +72,7 @@ class OutputPlan:
     check: Check | None = None
     on_violation: OnViolation = "report"
     seal: Callable[[str], bytes] | None = None
+    echo: Echo | None = None
 
 
 _NO_FORMAT = Verdict()
@@ -115,7 +116,7 @@ class _Choice:
         self.decoder = plan.tokenizer.decoder(skip_special_tokens=plan.skip_special_tokens)
         self.stopper = StopMatcher(plan.stop, plan.include_stop) if plan.stop else None
         self.parser = plan.make_parser() if plan.make_parser is not None else None
-        looked_at = plan.stop or plan.hidden_ids or plan.logprobs or plan.make_parser or plan.check
+        looked_at = plan.stop or plan.hidden_ids or plan.logprobs or plan.make_parser or plan.check or plan.echo
         self.plain = not looked_at  # text goes from the decoder to the client, and nothing else happens to it
         self.tokens = 0
         self.reasoning_tokens = 0
@@ -200,6 +201,16 @@ class _Choice:
         """Close the block that is open and open another: blocks of a choice do not interleave."""
         self.close(events)
         self.block = block
+
+    def repeat(self, echo: Echo, logprobs: tuple[TokenLogprob, ...], events: list[Event]) -> None:
+        """Put the prompt before the text; where that is all, the choice ends with it."""
+        if echo.text or logprobs:
+            self._open(_TEXT, events)
+            events.append(TextDelta(self.index, echo.text, logprobs))
+        if echo.alone:
+            self.close(events)
+            self.finished = True
+            self.ending = Finished(self.index, "length")
 
     def close(self, events: list[Event], *, valid: bool = False, repaired: bool = False) -> None:
         """End the block that is open, if one is. A call that is closed without `valid` was cut off."""
@@ -311,7 +322,7 @@ class _Choice:
 
     def _note_logprobs(self, logprobs: Sequence[EngineLogprob]) -> None:
         for each in logprobs:
-            self.logprobs.append(_readable(each, self.plan.tokenizer))
+            self.logprobs.append(readable(each, self.plan.tokenizer))
 
     def _finish(self, output: EngineOutput, matched: str | None, events: list[Event]) -> None:
         if self.parser is not None:
@@ -346,6 +357,7 @@ class OutputProcessor:
     __slots__ = (
         "_cached",
         "_choices",
+        "_echo",
         "_engine_open",
         "_engine_reasoning",
         "_kept",
@@ -364,6 +376,7 @@ class OutputProcessor:
         self._plan = plan
         self._kept: list[int] | None = [] if keep_ids and plan.choices == 1 else None
         self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
+        self._echo = EchoReader(plan.echo, plan.choices, plan.tokenizer) if plan.echo is not None else None
         self._open = plan.choices
         self._engine_open = plan.choices // plan.copies
         self._prompt_tokens = plan.prompt_tokens
@@ -453,15 +466,25 @@ class OutputProcessor:
         choice = self._choices[index]
         if choice.finished:
             return
-        for part in _one_by_one(output) if self._plan.logprobs else (output,):
-            if not choice.finished:
-                choice.feed(part, events)
+        for whole in (output,) if self._echo is None else self._echoed(self._echo, choice, output, events):
+            for part in _one_by_one(whole) if self._plan.logprobs else (whole,):
+                if not choice.finished:
+                    choice.feed(part, events)
         if choice.finished:
             self._engine_reasoning += output.reasoning_tokens
             self._open -= 1
             self.done = not self._open
             self.finishes.append(choice.ending)
             events.append(choice.ending)
+
+    def _echoed(
+        self, echo: EchoReader, choice: _Choice, output: EngineOutput, events: list[Event]
+    ) -> list[EngineOutput]:
+        """The outputs of a choice that can be read now, once the prompt stands before them."""
+        ready = echo.take(choice.index, output)
+        if ready and (logprobs := echo.begin(choice.index)) is not None:
+            choice.repeat(echo.echo, logprobs, events)
+        return ready
 
     def cut(self) -> list[Event]:
         """The ends of the blocks that are open, for a turn that is not completed."""
@@ -511,16 +534,3 @@ def _one_by_one(output: EngineOutput) -> Sequence[EngineOutput]:
     pairs = zip(output.ids[:-1], output.logprobs[:-1], strict=False)
     last = replace(output, ids=output.ids[-1:], logprobs=output.logprobs[-1:])
     return [*(EngineOutput(output.index, (token,), logprobs=(logprob,)) for token, logprob in pairs), last]
-
-
-def _readable(logprob: EngineLogprob, tokenizer: Tokenizer) -> TokenLogprob:
-    raw = tokenizer.token_bytes(logprob.token_id)
-    return TokenLogprob(
-        token=raw.decode("utf-8", "replace"),
-        raw=raw,
-        logprob=logprob.logprob,
-        top=tuple(
-            TopLogprob(bytes_.decode("utf-8", "replace"), bytes_, value)
-            for bytes_, value in ((tokenizer.token_bytes(each), value) for each, value in logprob.top)
-        ),
-    )

@@ -11,10 +11,11 @@ import attrs
 from smg_core.clock import CallLater, Clock
 from smg_core.pipeline.driver import Driver, Performer, finish, wait
 from smg_core.pipeline.executor import FairExecutor
+from smg_core.pipeline.parted import PerformTogether
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
-from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Wait
+from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Together, Wait
 from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Policies
 from smg_core.workers.registry import Registry
@@ -48,7 +49,9 @@ class Performers:
 
     def driver(self, further: Rows) -> Driver:
         """A driver with these performers and `further` ones, which has the time as they do."""
-        return Driver({**self.rows(), **further}, clock=self.clock, call_later=self.call_later)
+        driver = Driver({**self.rows(), **further}, clock=self.clock, call_later=self.call_later)
+        driver.learn({Together: PerformTogether(driver.drive)})
+        return driver
 
 
 def performers(

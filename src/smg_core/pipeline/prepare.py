@@ -10,18 +10,21 @@ Below: tokenizer, parsers, sealing. Knows no worker, no engine and no wire.
 
 from collections.abc import Sequence
 
+from attrs import evolve
 from msgspec import Struct
 
-from smg_core.errors import InvalidRequest, PromptTooLong
+from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from smg_core.events import DroppedReasoning
 from smg_core.pipeline.custom_tools import check_tools
 from smg_core.pipeline.formats import light, output_check
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
+from smg_core.protocols.answer_size import answer_size
 from smg_core.request import GenerationRequest, HostedTool, Part, Text, Tool, ToolCall, ToolResult
 from smg_core.sealing.reasoning import sealed_bytes
-from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt
+from smg_core.tokenizer.base import EncodeReport, GivenUp, Prompt, Tokenizer
+from smg_core.tokenizer.fill_in_middle import between
 from smg_core.tokens import TokenIds
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "assemble",
     "characters_of",
     "encode",
+    "framed",
     "offered",
     "quickly_assembled",
     "refuse_long_prompt",
@@ -97,6 +101,8 @@ def refuse_long_text(characters: int, request: GenerationRequest, model: ServedM
     """Raise PromptTooLong where so many characters cannot be a prompt within the context, however they are cut into tokens. To be
     asked before anything is done with a long text; may measure the vocabulary, so not on an event loop."""
     context, tokenizer = model.context_length, model.tokenizer
+    if request.sampling.truncate_prompt is not None:
+        return
     if not context or characters <= context or tokenizer is None or not tokenizer.longest_token:
         return
     least = -(-characters // tokenizer.longest_token)
@@ -107,7 +113,7 @@ def refuse_long_text(characters: int, request: GenerationRequest, model: ServedM
 def refuse_long_prompt(prompt: Prompt, request: GenerationRequest, model: ServedModel) -> None:
     """The same for a rendered prompt, of which no token spans two pieces."""
     least, context = len(prompt.pieces), model.context_length
-    if context and least > context:
+    if request.sampling.truncate_prompt is None and context and least > context:
         raise PromptTooLong(least, 1, context, param="messages" if request.messages else "prompt", at_least=True)
     refuse_long_text(sum(map(len, prompt.pieces)), request, model)
 
@@ -115,7 +121,7 @@ def refuse_long_prompt(prompt: Prompt, request: GenerationRequest, model: Served
 def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
     """The prompt's text, or the ids where the client sent ids. Raises TemplateFailed and InvalidRequest."""
     if request.prompt is not None:
-        return Prompt((request.prompt,)) if isinstance(request.prompt, str) else _checked_ids(request.prompt, model)
+        return _raw(request.prompt, request, model)
     if model.template is None:
         raise InvalidRequest(f"The model '{model.name}' has no chat template.", param="messages")
     return model.template.render(
@@ -129,6 +135,54 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
         tool_choice=request.tool_choice if request.tools else None,
         reasoning=request.reasoning,
     )
+
+
+def _raw(prompt: str | Sequence[int], request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
+    """A prompt without a template, with the text that is to follow the answer where there is one."""
+    if model.tokenizer is None:
+        raise UnsupportedParameter(
+            f"The model '{model.name}' takes messages, and no prompt as it stands.", param="prompt"
+        )
+    if not isinstance(prompt, str):
+        return _checked_ids(prompt, model)
+    if request.sampling.suffix is None:
+        return Prompt((prompt,))
+    whole = between(prompt, request.sampling.suffix, model.tokenizer)
+    if whole is None:
+        raise UnsupportedParameter(
+            f"The model '{model.name}' was not trained to fill in a text, as 'sampling.suffix' asks for: its vocabulary has "
+            "none of the tokens for that.",
+            param="sampling.suffix",
+        )
+    return Prompt((whole,))
+
+
+def framed(encoded: EncodeReport, request: GenerationRequest, model: ServedModel) -> EncodeReport:
+    """The ids of a prompt without a template as engines are sent them: within what the tokenizer puts around a text, and
+    cut at the front where the request asks for that. Other prompts stay as they are."""
+    ids, most = encoded.ids, request.sampling.truncate_prompt
+    if isinstance(request.prompt, str) and request.add_special_tokens is not False and model.tokenizer is not None:
+        before, after = _frame(model.tokenizer)
+        if before or after:
+            ids = before + ids + after
+    if most == -1 and model.context_length:
+        most = max(1, model.context_length - max(request.sampling.max_tokens or 1, 1))
+    if most is not None and 0 <= most < len(ids):
+        ids = ids[len(ids) - most :]
+    return encoded if ids is encoded.ids else evolve(encoded, ids=ids)
+
+
+_LETTER = "a"
+
+
+def _frame(tokenizer: Tokenizer) -> tuple[TokenIds, TokenIds]:
+    """What the tokenizer puts before and after a text, seen on a short one."""
+    bare = tokenizer.encode(_LETTER)
+    whole = tokenizer.encode(_LETTER, add_special_tokens=True)
+    for start in range(len(whole) - len(bare) + 1):
+        if whole[start : start + len(bare)] == bare:
+            return whole[:start], whole[start + len(bare) :]
+    return TokenIds(), TokenIds()
 
 
 def offered(request: GenerationRequest) -> Sequence[Tool]:
@@ -201,21 +255,16 @@ def refuse_too_long(request: GenerationRequest, length: int, context: int) -> No
         raise PromptTooLong(length, asked, context, param="sampling.max_tokens")
 
 
-_TOKEN_BYTES = 200
-_LOGPROB_BYTES = 320
-"""What a token, and a token's logprob or an alternative to it, takes in an answer that is kept until it is whole (measured)."""
-
-
 def _refuse_large_answer(request: GenerationRequest, model: ServedModel, length: int) -> None:
     """Raise where an answer that leaves whole may take more memory than one may."""
     asked = request.sampling
     tokens = asked.max_tokens if asked.max_tokens is not None else max(0, model.context_length - length)
-    a_token = _TOKEN_BYTES + (0 if asked.logprobs is None else _LOGPROB_BYTES * (asked.logprobs + 1))
-    if request.stream or not model.answer_bytes or asked.n * tokens * a_token <= model.answer_bytes:
+    size = answer_size(asked.n, tokens, asked.logprobs)
+    if request.stream or not model.answer_bytes or size <= model.answer_bytes:
         return
     param = "sampling.max_tokens" if asked.logprobs is None else "sampling.logprobs"
     raise InvalidRequest(
-        f"This answer could take {asked.n * tokens * a_token} bytes before it leaves, and at most {model.answer_bytes} are kept: "
+        f"This answer could take {size} bytes before it leaves, and at most {model.answer_bytes} are kept: "
         f"ask for fewer choices ({asked.n}), tokens ({tokens}) or logprobs, or for a stream.",
         param="sampling.n" if asked.n > 1 else param,
         code="answer_too_large",

@@ -21,6 +21,7 @@ from smg_core.pipeline.prepare import (
     assemble,
     characters_of,
     encode,
+    framed,
     quickly_assembled,
     refuse_long_prompt,
     refuse_long_text,
@@ -47,6 +48,8 @@ T = TypeVar("T")
 
 _PART_COST = 64
 """What a turn or a part costs beside its text, in characters that cost as much."""
+_ID_COST = 8
+"""What a token id of a prompt costs to be checked."""
 _JSON_COST = 4
 """What a character of a call's arguments costs, which templates get as parsed and walked values."""
 _UNSEALED_INLINE = 64 * 1024
@@ -93,6 +96,8 @@ class Preparing:
         trace.report(Rendered(request.id, rendered))
         salt = salt_of(request)
         encoded = await self._encode(prompt, request, model, salt)
+        if request.prompt is not None:
+            encoded = framed(encoded, request, model)
         now = self._clock.monotonic()
         media = await self._place(request, model, items, encoded.ids) if model.media is not None else None
         if media is not None:
@@ -109,7 +114,8 @@ class Preparing:
         )
         if media is not None:
             trace.report(MediaLoaded(request.id, len(items), self._clock.monotonic()))
-        text = prompt.text if isinstance(prompt, Prompt) else ""
+        whole = request.sampling.truncate_prompt is None
+        text = prompt.text if isinstance(prompt, Prompt) and whole else ""
         if self._small(request) and quickly_assembled(request):
             trace.prompted = prompted = assemble(
                 request, model, text, encoded, items, media, salt=salt, dropped=dropped
@@ -146,6 +152,8 @@ class Preparing:
     def _quickly_rendered(self, request: GenerationRequest) -> bool:
         """Whether rendering takes no longer than rendering `render_inline` characters of one message. The messages are weighed
         themselves: a flow may have added to those that the body had."""
+        if request.prompt is not None and not isinstance(request.prompt, str):
+            return len(request.prompt) * _ID_COST <= self._render_inline
         free = request.tools or request.documents or request.template_arguments
         if free and not self._small(request):
             return False

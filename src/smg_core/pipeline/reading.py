@@ -44,6 +44,8 @@ _PLAIN = Reading()
 
 def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, facts: EngineFacts) -> Reading:
     """How to read the answer to `request`, whose rendered prompt is `prompt`, from an engine of these facts."""
+    if request.prompt is not None:
+        return _unread(request)
     calls = bool(request.tools) and request.tool_choice.mode != "none"
     family = _family(request, model)
     if family is None:
@@ -74,6 +76,15 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
         constraint=constraint,
         single_call=request.tool_choice.parallel is False,
     )
+
+
+def _unread(request: GenerationRequest) -> Reading:
+    """A prompt without a template is gone on with as it stands: what comes is text."""
+    if request.headers.get(PARSER_HEADER, "none") != "none":
+        raise UnsupportedParameter(
+            f"The header '{PARSER_HEADER}' is not taken with a prompt as it stands.", param=f"headers.{PARSER_HEADER}"
+        )
+    return _PLAIN
 
 
 def _family(request: GenerationRequest, model: ServedModel) -> Family | None:

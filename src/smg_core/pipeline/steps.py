@@ -5,8 +5,8 @@ event loop. A step carries the type of its answer, which `ask` hands back to the
 opened, awaited or closed belongs to the step's performer. Tokens never pass through here.
 """
 
-from collections.abc import Generator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -15,7 +15,21 @@ from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
 from smg_core.workers.worker import Worker, WorkerRole
 
-__all__ = ["Chosen", "Finish", "Flow", "Placement", "Prepare", "Select", "Step", "Stream", "Wait", "ask"]
+__all__ = [
+    "Chosen",
+    "Commitment",
+    "Finish",
+    "Flow",
+    "PartFlow",
+    "Placement",
+    "Prepare",
+    "Select",
+    "Step",
+    "Stream",
+    "Together",
+    "Wait",
+    "ask",
+]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -89,6 +103,15 @@ class Finish(Step[None], frozen=True):
     turn: Turn
 
 
+class Together(Step[Turn], frozen=True):
+    """Run `flows` at the same time, at most `at_once` of them, each with a part of the answer, which it is called with. The
+    turn that comes of it has their usage; their choices have ended in their parts. Raises the error of the first that fails;
+    a path in it begins with `requests[i].` then, where i is the flow's place."""
+
+    flows: "tuple[PartFlow, ...]"
+    at_once: int = 1
+
+
 class Wait(Step[None], frozen=True):
     """Let `seconds` pass."""
 
@@ -96,6 +119,17 @@ class Wait(Step[None], frozen=True):
 
 
 Flow = Generator[Step[object], Any, T]
+
+
+class Commitment(Protocol):
+    """Who knows whether the first byte has gone out."""
+
+    @property
+    def committed(self) -> bool: ...
+
+
+PartFlow = Callable[[Commitment], Flow[None]]
+"""Makes the flow of one part of an answer, given that part."""
 
 
 def ask(step: Step[T]) -> Generator[Step[T], T, T]:

@@ -23,6 +23,7 @@ from smg_core.protocols.chat_paths import chat_field
 from smg_core.protocols.chat_tools import read_response_format, read_tool_choice, read_tools
 from smg_core.protocols.chat_types import SUPPORTED_VALUES, ChatBody
 from smg_core.protocols.decoding import WireDecoder, brief, check_depth, too_many
+from smg_core.protocols.sampling import read_sampling
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import GenerationRequest, Origin, ReasoningSettings, Sampling
 
@@ -34,7 +35,6 @@ _NEW_NAMES: Mapping[str, str] = MappingProxyType({"sampling.max_tokens": "max_co
 _NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
 _DEFAULT_REASONING = ReasoningSettings()
 _ORIGIN = Origin("chat")
-_SMALLEST_TOP_P = 1e-6
 _UNSUPPORTED = ("audio", "moderation", "prediction", "web_search_options", "prompt_logprobs")
 _SUPPORTED_AT_ONE_VALUE: tuple[tuple[str, object], ...] = (
     ("store", False),
@@ -177,42 +177,7 @@ def _unsupported(param: str, how: str = "") -> UnsupportedParameter:
 
 
 def _sampling(wire: ChatBody, limits: LimitsConfig) -> Sampling:
-    most = _max_tokens(wire)
-    if wire.min_tokens is not None and most is not None and wire.min_tokens > most:
-        raise InvalidRequest(f"'min_tokens' is over the limit on output of {most} tokens.", param="min_tokens")
-    n = wire.n or 1
-    if n > limits.n:
-        raise InvalidRequest(
-            f"Invalid 'n': expected a value <= {limits.n}, but got {n} instead.",
-            param="n",
-            code="integer_above_max_value",
-        )
-    top_p, top_k, token_ids = wire.top_p, wire.top_k, wire.stop_token_ids
-    if token_ids is not None and len(token_ids) > limits.stop_token_ids:
-        raise too_many("stop_token_ids", len(token_ids), limits.stop_token_ids, "token ids")
-    if wire.logit_bias is not None and len(wire.logit_bias) > limits.logit_bias:
-        raise too_many("logit_bias", len(wire.logit_bias), limits.logit_bias, "entries")
-    return Sampling(
-        max_tokens=most,
-        min_tokens=wire.min_tokens,
-        temperature=wire.temperature,
-        # Engines take a top_p in (0, 1]; 0 means the likeliest token alone, as any mass this small does.
-        top_p=_SMALLEST_TOP_P if top_p == 0 else top_p,
-        top_k=-1 if top_k == 0 else top_k,
-        min_p=wire.min_p,
-        frequency_penalty=wire.frequency_penalty,
-        presence_penalty=wire.presence_penalty,
-        repetition_penalty=wire.repetition_penalty,
-        seed=wire.seed,
-        stop=() if wire.stop is None else _stop(wire.stop, limits),
-        stop_token_ids=tuple(token_ids) if token_ids else (),
-        include_stop=wire.include_stop_str_in_output is True or wire.no_stop_trim is True,
-        ignore_eos=wire.ignore_eos is True,
-        skip_special_tokens=wire.skip_special_tokens is not False,
-        logit_bias=wire.logit_bias,
-        n=n,
-        logprobs=_logprobs(wire, limits),
-    )
+    return read_sampling(wire, limits, max_tokens=_max_tokens(wire), logprobs=_logprobs(wire, limits))
 
 
 def _max_tokens(wire: ChatBody) -> int | None:
@@ -223,24 +188,6 @@ def _max_tokens(wire: ChatBody) -> int | None:
             param="max_tokens",
         )
     return old if new is None else new
-
-
-def _stop(stop: str | list[str], limits: LimitsConfig) -> tuple[str, ...]:
-    strings = (stop,) if isinstance(stop, str) else tuple(stop)
-    if len(strings) > limits.stop:
-        raise too_many("stop", len(strings), limits.stop, "stop sequences")
-    for order, text in enumerate(strings):
-        param = "stop" if isinstance(stop, str) else f"stop[{order}]"
-        if not text:
-            raise InvalidRequest(f"Invalid '{param}': empty string.", param=param, code="invalid_value")
-        if len(text) > limits.stop_characters:
-            raise InvalidRequest(
-                f"Invalid '{param}': string too long. Expected at most {limits.stop_characters} characters, "
-                f"but got {len(text)} instead.",
-                param=param,
-                code="string_above_max_length",
-            )
-    return strings
 
 
 def _logprobs(wire: ChatBody, limits: LimitsConfig) -> int | None:

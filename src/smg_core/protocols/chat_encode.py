@@ -56,7 +56,7 @@ from smg_core.protocols.errors import openai_error
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
 from smg_core.sse import COMMENT
 
-__all__ = ["ChatStreamEncoder", "ChatWholeEncoder"]
+__all__ = ["ChatStreamEncoder", "ChatWholeEncoder", "finite", "usage_object"]
 
 _DONE = b"data: [DONE]\n\n"
 _LEAST_LOGPROB = -9999.0
@@ -247,7 +247,7 @@ class ChatStreamEncoder:
 
     def _usage(self, event: Usage, frames: list[bytes]) -> None:
         if self._request.include_usage:
-            frames += (self._open, self._usage_close, b',"usage":', encode_object(_usage_object(event)), b"}\n\n")
+            frames += (self._open, self._usage_close, b',"usage":', encode_object(usage_object(event)), b"}\n\n")
 
     def _done(self, event: Done, frames: list[bytes]) -> None:
         self._ended = True
@@ -394,7 +394,7 @@ class ChatWholeEncoder:
         found = self._head.fields("chat.completion")
         found["choices"] = [self._choice(index, choice) for index, choice in self._choices.items()]
         if self._usage is not None:
-            found["usage"] = _usage_object(self._usage)
+            found["usage"] = usage_object(self._usage)
         found.update(self._head.trailing())
         if self._request.generation.metadata:
             found["metadata"] = self._request.generation.metadata
@@ -456,7 +456,8 @@ def _finish_reason(event: Finished, request: ChatRequest) -> str:
     return "function_call" if reason == "tool_calls" and request.legacy_functions else reason
 
 
-def _usage_object(usage: Usage) -> JsonObject:
+def usage_object(usage: Usage) -> JsonObject:
+    """The token counts, as Chat Completions and Completions write them."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
@@ -489,10 +490,10 @@ def _logprobs_list(logprobs: Sequence[TokenLogprob]) -> bytes:
         [
             {
                 "token": one.token,
-                "logprob": _finite(one.logprob),
+                "logprob": finite(one.logprob),
                 "bytes": list(one.raw),
                 "top_logprobs": [
-                    {"token": top.token, "logprob": _finite(top.logprob), "bytes": list(top.raw)} for top in one.top
+                    {"token": top.token, "logprob": finite(top.logprob), "bytes": list(top.raw)} for top in one.top
                 ],
             }
             for one in logprobs
@@ -500,5 +501,6 @@ def _logprobs_list(logprobs: Sequence[TokenLogprob]) -> bytes:
     )[1:-1]
 
 
-def _finite(logprob: float) -> float:
-    return logprob if math.isfinite(logprob) else _LEAST_LOGPROB
+def finite(logprob: float | None) -> float:
+    """A logprob as JSON can say it."""
+    return logprob if logprob is not None and math.isfinite(logprob) else _LEAST_LOGPROB

@@ -4,6 +4,8 @@
 fields; two constraints at once are refused. Pure. Above: chat. Below: the wire types, json_bounds, request.
 """
 
+from typing import Protocol
+
 import msgspec
 
 from smg_core.errors import InvalidRequest
@@ -135,7 +137,20 @@ def _key_of(name: str, tools: tuple[Tool, ...], kind: type[FunctionTool] | type[
 # --------------------------------------------------------------------------------------------------- response formats
 
 
-def read_response_format(body: wire.ChatBody, limits: LimitsConfig, size: int) -> ResponseFormat:
+class Constrained(Protocol):
+    """The fields of a body that hold the answer to a format."""
+
+    response_format: wire.ResponseFormatWire | None
+    structured_outputs: wire.StructuredOutputs | None
+    guided_json: JsonObject | str | None
+    guided_choice: list[str] | None
+    guided_regex: str | None
+    regex: str | None
+    guided_grammar: str | None
+    ebnf: str | None
+
+
+def read_response_format(body: Constrained, limits: LimitsConfig, size: int) -> ResponseFormat:
     """The one constraint on the answer; `size` is the body's, in bytes. Raises `InvalidRequest` where there are two."""
     if _unconstrained(body):
         return _TEXT
@@ -170,7 +185,7 @@ def _compiled_part(asked: ResponseFormat) -> object:
             return ""
 
 
-def _unconstrained(body: wire.ChatBody) -> bool:
+def _unconstrained(body: Constrained) -> bool:
     """Whether the body has no constraint, as most have; checked without building anything."""
     return (
         body.response_format is None
@@ -184,7 +199,7 @@ def _unconstrained(body: wire.ChatBody) -> bool:
     )
 
 
-def _constraints(body: wire.ChatBody, limits: LimitsConfig) -> list[tuple[str, ResponseFormat]]:
+def _constraints(body: Constrained, limits: LimitsConfig) -> list[tuple[str, ResponseFormat]]:
     found: list[tuple[str, ResponseFormat]] = []
     if body.response_format is not None and type(body.response_format) is not wire.TextResponseFormat:
         found.append(("response_format", _from_openai(body.response_format, limits)))

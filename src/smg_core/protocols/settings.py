@@ -52,6 +52,12 @@ class LimitsConfig:
         256 * 1024, "Longest text that /parse/* reads, in characters.", at_least=16, at_most=1 << 30
     )
     n: int = option(128, "Most choices one request may ask for.", at_least=1, at_most=4096)
+    completion_choices: int = option(
+        1024, "Most choices of one Completions request: prompts x n, or x best_of.", at_least=1, at_most=65536
+    )
+    prompts_at_once: int = option(
+        64, "Most prompts of one Completions request that engines work on at the same time.", at_least=1, at_most=65536
+    )
     stop: int = option(16, "Most stop strings of one request.", at_least=1, at_most=1024)
     stop_characters: int = option(1024, "Most characters of a stop string.", at_least=1, at_most=65536)
     stop_token_ids: int = option(256, "Most stop token ids of one request.", at_least=1, at_most=65536)

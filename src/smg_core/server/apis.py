@@ -4,19 +4,28 @@ A table and nothing more. An API is a value of `Api`, and its route in `server.a
 the handler in `server.inference`. Below: the protocols.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import attrs
 
-from smg_core.pipeline.flow import Terms, respond
+from smg_core.events import Usage
+from smg_core.pipeline.flow import Terms, respond, respond_together
 from smg_core.pipeline.steps import Flow
 from smg_core.protocols.base import Decoded, ErrorEncoder, Incoming, StreamEncoder, WholeEncoder
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
+from smg_core.protocols.completions import CompletionRequest, decode_completion
+from smg_core.protocols.completions_encode import (
+    CompletionChoices,
+    CompletionPart,
+    CompletionStreamEncoder,
+    CompletionWholeEncoder,
+    merge_choices,
+)
 from smg_core.protocols.errors import openai_error
 
-__all__ = ["CHAT", "Api", "one_turn"]
+__all__ = ["CHAT", "COMPLETIONS", "Api", "Parts", "one_turn"]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -27,12 +36,24 @@ def one_turn(decoded: Decoded, terms: Terms) -> Flow[None]:
 
 
 @attrs.frozen
+class Parts(Generic[D]):
+    """How the answer to a request is put together that is several requests (`respond_together`): how many there are, the encoder
+    of the streamed and of the whole part at each place, and the body that whole parts make together."""
+
+    count: Callable[[D], int]
+    stream: Callable[[D, int, int], StreamEncoder]
+    whole: Callable[[D, int, int], WholeEncoder]
+    merge: Callable[[D, int, Sequence[bytes], Usage], bytes]
+
+
+@attrs.frozen
 class Api(Generic[D]):
     """One public API: a name for logs, the prefix of its ids, its four conversions, and the flow of its answers.
 
     `decode` makes a request of the API's own type `D`; `stream` and `whole` make the encoder of one answer to it, given the
     time of the answer in seconds since the epoch. `flow` is what is done for a request, from its history to the end of its
-    answer; the performers of steps that only this API's flow asks for are given to `Runtime.perform`.
+    answer. `parts` is for an API whose request may be several; the performers of steps that only this API's flow asks for are
+    given to `Runtime.perform`.
     """
 
     name: str
@@ -42,6 +63,7 @@ class Api(Generic[D]):
     whole: Callable[[D, int], WholeEncoder]
     error: ErrorEncoder
     flow: Callable[[D, Terms], Flow[None]] = one_turn
+    parts: Parts[D] | None = None
 
 
 CHAT: Api[ChatRequest] = Api(
@@ -51,4 +73,27 @@ CHAT: Api[ChatRequest] = Api(
     stream=lambda decoded, created: ChatStreamEncoder(decoded, created, decoded.generation.id),
     whole=lambda decoded, created: ChatWholeEncoder(decoded, created, decoded.generation.id),
     error=openai_error,
+)
+
+
+def _each_prompt(decoded: CompletionRequest, terms: Terms) -> Flow[None]:
+    if len(decoded.generations) == 1:
+        return respond(decoded.generation, terms)
+    return respond_together(decoded.generations, decoded.at_once, terms)
+
+
+COMPLETIONS: Api[CompletionRequest] = Api(
+    name="completions",
+    id_prefix="cmpl-",
+    decode=decode_completion,
+    stream=CompletionStreamEncoder,
+    whole=CompletionWholeEncoder,
+    error=openai_error,
+    flow=_each_prompt,
+    parts=Parts(
+        count=lambda decoded: len(decoded.generations),
+        stream=CompletionPart,
+        whole=CompletionChoices,
+        merge=merge_choices,
+    ),
 )

@@ -12,11 +12,14 @@ import msgspec
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols.chat_answer_types import ChatCompletion, ChatCompletionChunk
 from smg_core.protocols.chat_types import ChatBody
+from smg_core.protocols.completions_answer_types import Completion, CompletionChunk
+from smg_core.protocols.completions_types import CompletionBody
 from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.protocols.parse import ParseBody
 
 __all__ = [
     "CHAT",
+    "COMPLETIONS",
     "DOCS",
     "FRONT_PAGE",
     "HEALTH",
@@ -99,6 +102,21 @@ CHAT = Operation(
         "sampling": _hello(
             temperature=0.7, top_p=0.9, seed=1, stop=["\n\n"], n=2, logprobs=True, top_logprobs=2, max_tokens=20
         ),
+    },
+)
+COMPLETIONS = Operation(
+    "createCompletion",
+    "Go on with a text, or with several, whole or as server-sent events.",
+    "completions",
+    CompletionBody,
+    (
+        OperationResponse(200, "The texts; as a stream where `stream` is true.", Completion),
+        OperationResponse(200, "The texts; as a stream where `stream` is true.", CompletionChunk, _STREAM),
+    ),
+    {
+        "whole": {"model": "MODEL", "prompt": "Once upon a time"},
+        "several": {"model": "MODEL", "prompt": ["One,", "A,"], "max_tokens": 5, "echo": True, "logprobs": 2},
+        "stream": {"model": "MODEL", "prompt": [1, 2, 3], "stream": True, "stream_options": {"include_usage": True}},
     },
 )
 MODELS = Operation(

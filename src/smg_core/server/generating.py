@@ -4,7 +4,7 @@ Above: server.app puts them into its table. Below: the handler, and the table of
 """
 
 from smg_core.server import descriptions
-from smg_core.server.apis import CHAT
+from smg_core.server.apis import CHAT, COMPLETIONS
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.inference import Inference
 from smg_core.server.routes import Route
@@ -16,4 +16,8 @@ __all__ = ["generating_routes"]
 def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
     chat = Endpoint(Inference(gateway, CHAT), reads_json=True, about=descriptions.CHAT)
-    return (Route("POST", "/v1/chat/completions", chat),)
+    completions = Endpoint(Inference(gateway, COMPLETIONS), reads_json=True, about=descriptions.COMPLETIONS)
+    return (
+        Route("POST", "/v1/chat/completions", chat),
+        Route("POST", "/v1/completions", completions),
+    )

@@ -5,23 +5,21 @@ the app's route table. Below: the gateway's driver.
 """
 
 import asyncio
-import json
 from typing import Generic, TypeVar
 
 from smg_core.errors import ClientGone, InternalError, SmgError
-from smg_core.hooks import FormatBroken, RequestFinished, RequestStarted, fan_out
+from smg_core.hooks import RequestFinished, fan_out
 from smg_core.observability.failures import FailureLog
-from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
+from smg_core.pipeline.answer import Answer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import KeepAlive
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
-from smg_core.protocols.explain import explanation_header
+from smg_core.server.answering import answer_to
 from smg_core.server.apis import Api
-from smg_core.server.exchange import Exchange, Header
-from smg_core.server.explain import explanation
+from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import TimeoutRules
 
@@ -29,10 +27,6 @@ __all__ = ["Inference", "internal_error", "take_back_cancellation"]
 
 D = TypeVar("D", bound=Decoded)
 
-NO_CACHE: Header = (b"cache-control", b"no-cache")
-EXPLAIN = "x-smg-explain"
-VIOLATION = b"x-smg-format-violation"
-LONGEST_VIOLATION = 200
 DECODED_INLINE = 32 * 1024
 """Bytes of a body that are decoded on the event loop: whatever is in them, that takes about a millisecond at most."""
 
@@ -79,7 +73,7 @@ class Inference(Generic[D]):
             raise
         exchange.watch(timeouts.write)
         gateway.admission.enter()
-        answer = self._answer(exchange, decoded, trace)
+        answer = answer_to(exchange, decoded, trace, gateway, self._api, self._keep_alive)
         ended: Answer | None = None  # stays so where something unforeseen is raised
         failure: SmgError | None = None
         try:
@@ -155,45 +149,6 @@ class Inference(Generic[D]):
             gateway.admission.leave()
             exchange.unwatch()
 
-    def _answer(self, exchange: Exchange, decoded: D, trace: Trace) -> Answer:
-        gateway, api = self._gateway, self._api
-        request = decoded.generation
-        created = int(gateway.clock.time())
-        trace.report(RequestStarted(request.id, api.name, request.model, request.stream, trace.started))
-        head: list[Header] = [gateway.id_header(exchange.name)]
-        explained = gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
-
-        if request.stream:
-
-            async def write(data: bytes, last: bool) -> None:
-                if not exchange.started:
-                    if explained:
-                        head.append(_explained(gateway, trace))
-                    await exchange.start(200, [_content_type(streamed.content_type), NO_CACHE, *head])
-                await exchange.write(data, last)
-
-            streamed = StreamedAnswer(
-                lambda: api.stream(decoded, created),
-                write,
-                model=request.model,
-                high_water=gateway.config.limits.response_buffer_bytes,
-                write_now=exchange.write_now,
-                keep_alive=self._keep_alive,
-            )
-            return streamed
-
-        async def write_whole(data: bytes, last: bool) -> None:
-            if explained:
-                head.append(_explained(gateway, trace))
-            if (broken := trace.last(FormatBroken)) is not None:
-                told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
-                head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {told}")))
-            exchange.unwatch()
-            await exchange.respond(200, data, [_content_type(whole.content_type), *head])
-
-        whole = WholeAnswer(lambda: api.whole(decoded, created), write_whole, model=request.model)
-        return whole
-
     async def refuse(self, exchange: Exchange, error: SmgError, request_id: str, locate: Locate | None = None) -> None:
         """Answer with the API's error envelope. `locate` is for errors from behind the decoder."""
         if exchange.started:
@@ -241,20 +196,6 @@ class Inference(Generic[D]):
             violations=trace.violations,
         )
         trace.report(exchange.finished)
-
-
-def _content_type(name: str) -> Header:
-    return b"content-type", name.encode("ascii")
-
-
-def _in_a_header(text: str) -> bytes:
-    """Text that quotes a model, as one line of visible ASCII."""
-    return json.dumps(text)[1:-1][:LONGEST_VIOLATION].encode("ascii")
-
-
-def _explained(gateway: Runtime, trace: Trace) -> Header:
-    limit = gateway.config.observability.explain_characters
-    return EXPLAIN.encode(), explanation_header(explanation(gateway, trace), limit).encode()
 
 
 def _forget_frames(error: BaseException | None) -> None:

@@ -1,0 +1,193 @@
+"""The response to one client that several requests make together, and the performer of `Together` (edge).
+
+A body of Completions may have several prompts. Each is a request of its own, with an answer of its own (a part), so that each is
+retried, bounded and held back by itself; the choices of all leave in one response. A streamed part writes its chunks as they
+come; whole parts are merged when the last is there. The first part that fails ends the others, and the response with its error.
+
+Above: server.inference makes the answer, the driver has the step performed. Below: pipeline.answer, the driver.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec.structs import replace
+
+from smg_core.errors import InternalError, SmgError
+from smg_core.events import NO_USAGE, Event, Failed, Usage
+from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer, Write
+from smg_core.pipeline.driver import Run
+from smg_core.pipeline.keep_alive import KeepAlive
+from smg_core.pipeline.steps import Flow, Together
+from smg_core.pipeline.turn import Turn
+from smg_core.protocols.base import StreamEncoder, WholeEncoder
+
+__all__ = ["PartedAnswer", "PerformTogether", "StreamedParts", "WholeParts"]
+
+
+class PartedAnswer(Answer):
+    """The response; `parts` are the answers of its requests. Attempts belong to the parts, so none is begun here."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, write: Write, *, model: str) -> None:
+        super().__init__(write, model=model)
+        self.parts: list[Answer] = []
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of all parts so far; None before the first."""
+        known = [part.usage for part in self.parts]
+        return sum([usage for usage in known if usage is not None], NO_USAGE) if any(known) else None
+
+    def release(self) -> None:
+        super().release()
+        for part in self.parts:
+            part.release()
+
+    def expire(self, error: SmgError) -> bool:
+        """The request's time is up: end what is under way with `error`. False where a part waits for something else."""
+        if self.state in ("over", "refused"):
+            return True
+        told = [part.expire(error) for part in self.parts]  # each of them, whatever the first says
+        return all(told)
+
+    def _total(self) -> Usage:
+        return self.usage or NO_USAGE
+
+
+class StreamedParts(PartedAnswer):
+    """A response whose parts leave as they come. `make_part` makes the encoder of a part, `make_end` that of the response's
+    end."""
+
+    __slots__ = ("_encoder", "_writing")
+
+    def __init__(
+        self,
+        count: int,
+        make_part: Callable[[int], StreamEncoder],
+        make_end: Callable[[], StreamEncoder],
+        write: Write,
+        *,
+        model: str,
+        high_water: int,
+        keep_alive: KeepAlive | None = None,
+    ) -> None:
+        super().__init__(write, model=model)
+        self._encoder = make_end()
+        self._writing = asyncio.Lock()  # parts write at the same time, and a socket takes one after the other
+        for place in range(count):
+            self.parts.append(
+                StreamedAnswer(
+                    lambda place=place: make_part(place),  # type: ignore[misc]
+                    self._write_part,
+                    model=model,
+                    high_water=high_water,
+                    keep_alive=keep_alive,
+                )
+            )
+
+    @property
+    def content_type(self) -> str:
+        return self._encoder.content_type
+
+    async def _write_part(self, data: bytes, last: bool) -> None:
+        """Pass on what a part has written. The end of a part is none of the response."""
+        async with self._writing:
+            if data and self.state in ("open", "committed"):
+                self.state = "committed"
+                await self._write(data, False)
+
+    async def _end(self, events: Sequence[Event]) -> None:
+        async with self._writing:
+            self.state = "over"
+            await self._write(self._encoder.encode(events), True)
+
+
+class WholeParts(PartedAnswer):
+    """A response that leaves in one piece. `make_part` makes the encoder of a part; `merge` makes the body of what those wrote,
+    in their order, and of the tokens of all."""
+
+    __slots__ = ("_bodies", "_merge")
+
+    def __init__(
+        self,
+        count: int,
+        make_part: Callable[[int], WholeEncoder],
+        merge: Callable[[Sequence[bytes], Usage], bytes],
+        write: Write,
+        *,
+        model: str,
+    ) -> None:
+        super().__init__(write, model=model)
+        self._merge = merge
+        self._bodies = [b""] * count
+        for place in range(count):
+            self.parts.append(
+                WholeAnswer(
+                    lambda place=place: make_part(place),  # type: ignore[misc]
+                    self._write_of(place),
+                    model=model,
+                )
+            )
+
+    @property
+    def content_type(self) -> str:
+        return "application/json"
+
+    def _write_of(self, place: int) -> Callable[[bytes, bool], Awaitable[None]]:
+        async def keep(data: bytes, last: bool) -> None:
+            self._bodies[place] = data
+
+        return keep
+
+    async def _end(self, events: Sequence[Event]) -> None:
+        failed = next((event.error for event in events if isinstance(event, Failed)), None)
+        if failed is not None:
+            raise failed
+        body = self._merge(self._bodies, self._total())
+        self.state = "over"
+        await self._write(body, True)
+
+
+class PerformTogether:
+    """Performs `Together`: drives the requests of a step at the same time, each with a part of the answer. `drive` is the
+    driver's."""
+
+    def __init__(self, drive: Callable[[Flow[None], Run], Awaitable[None]]) -> None:
+        self._drive = drive
+
+    async def __call__(self, step: Together, run: Run) -> Turn:
+        answer = run.answer
+        if not isinstance(answer, PartedAnswer) or len(answer.parts) != len(step.flows):
+            raise InternalError("The gateway failed to answer several prompts.")
+        room = asyncio.Semaphore(step.at_once)
+        tasks = [
+            asyncio.create_task(self._part(step, run, part, place, room)) for place, part in enumerate(answer.parts)
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        failures = [each for each in ended if isinstance(each, Exception)]
+        if failures:
+            raise failures[0]
+        return Turn((), answer.usage or NO_USAGE)
+
+    async def _part(self, step: Together, run: Run, part: Answer, place: int, room: asyncio.Semaphore) -> None:
+        """One request, from prepared to complete. The time of the whole is kept by who drives the step."""
+        own = Run(part, run.trace, replace(run.timeouts, request=None))
+        async with room:
+            try:
+                await self._drive(step.flows[place](part), own)
+            except SmgError as error:
+                _relocate(error, f"requests[{place}]")
+                raise
+
+
+def _relocate(error: SmgError, request: str) -> None:
+    """Say in whose request the field at fault is."""
+    if error.param is not None:
+        error.message = error.message.replace(f"'{error.param}'", f"'{request}.{error.param}'")
+        error.param = f"{request}.{error.param}"

@@ -1,0 +1,15 @@
+"""How much memory an answer takes that is kept until it is whole.
+
+Measured once, and reckoned with wherever such an answer is bounded. Pure. Above: the decoder of Completions, pipeline.prepare.
+"""
+
+__all__ = ["answer_size"]
+
+_TOKEN_BYTES = 200
+_LOGPROB_BYTES = 320
+"""What a token, and a token's logprob or an alternative to it, takes (measured)."""
+
+
+def answer_size(choices: int, tokens: int, logprobs: int | None) -> int:
+    """Bytes that so many choices of so many tokens each may take; `logprobs` are the alternatives a token, None without."""
+    return choices * tokens * (_TOKEN_BYTES + (0 if logprobs is None else _LOGPROB_BYTES * (logprobs + 1)))

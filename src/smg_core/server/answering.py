@@ -1,0 +1,109 @@
+"""The answer to one request, made of its API's encoders and of its exchange (edge).
+
+Decides which kind of answer it is (streamed or whole, one or in parts) and what stands in its head. Above: the handler in
+`server.inference`. Below: pipeline.answer, pipeline.parted, the exchange.
+"""
+
+import json
+from typing import TypeVar
+
+from smg_core.hooks import FormatBroken, RequestStarted
+from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
+from smg_core.pipeline.keep_alive import KeepAlive
+from smg_core.pipeline.parted import StreamedParts, WholeParts
+from smg_core.pipeline.trace import Trace
+from smg_core.protocols.base import Decoded
+from smg_core.protocols.explain import explanation_header
+from smg_core.server.apis import Api
+from smg_core.server.exchange import Exchange, Header
+from smg_core.server.explain import explanation
+from smg_core.server.runtime import Runtime
+
+__all__ = ["answer_to"]
+
+D = TypeVar("D", bound=Decoded)
+
+NO_CACHE: Header = (b"cache-control", b"no-cache")
+EXPLAIN = "x-smg-explain"
+VIOLATION = b"x-smg-format-violation"
+LONGEST_VIOLATION = 200
+
+
+def answer_to(
+    exchange: Exchange, decoded: D, trace: Trace, gateway: Runtime, api: Api[D], keep_alive: KeepAlive
+) -> Answer:
+    """The client's side of an admitted request: its encoder, and how its bytes leave. Tells that the request has started."""
+    request = decoded.generation
+    parts = api.parts if api.parts is not None and api.parts.count(decoded) > 1 else None
+    created = int(gateway.clock.time())
+    trace.report(RequestStarted(request.id, api.name, request.model, request.stream, trace.started))
+    head: list[Header] = [gateway.id_header(exchange.name)]
+    explained = gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
+
+    if request.stream:
+
+        async def write(data: bytes, last: bool) -> None:
+            if not exchange.started:
+                if explained:
+                    head.append(_explained(gateway, trace))
+                await exchange.start(200, [_content_type(streamed.content_type), NO_CACHE, *head])
+            await exchange.write(data, last)
+
+        high_water = gateway.config.limits.response_buffer_bytes
+        streamed: StreamedAnswer | StreamedParts
+        if parts is not None:
+            streamed = StreamedParts(
+                parts.count(decoded),
+                lambda place: parts.stream(decoded, created, place),
+                lambda: api.stream(decoded, created),
+                write,
+                model=request.model,
+                high_water=high_water,
+                keep_alive=keep_alive,
+            )
+        else:
+            streamed = StreamedAnswer(
+                lambda: api.stream(decoded, created),
+                write,
+                model=request.model,
+                high_water=high_water,
+                write_now=exchange.write_now,
+                keep_alive=keep_alive,
+            )
+        return streamed
+
+    async def write_whole(data: bytes, last: bool) -> None:
+        if explained:
+            head.append(_explained(gateway, trace))
+        if (broken := trace.last(FormatBroken)) is not None:
+            told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
+            head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {told}")))
+        exchange.unwatch()
+        await exchange.respond(200, data, [_content_type(whole.content_type), *head])
+
+    whole: WholeAnswer | WholeParts
+    if parts is not None:
+        whole = WholeParts(
+            parts.count(decoded),
+            lambda place: parts.whole(decoded, created, place),
+            lambda bodies, usage: parts.merge(decoded, created, bodies, usage),
+            write_whole,
+            model=request.model,
+        )
+    else:
+        whole = WholeAnswer(lambda: api.whole(decoded, created), write_whole, model=request.model)
+    return whole
+
+
+def _content_type(name: str) -> Header:
+    return b"content-type", name.encode("ascii")
+
+
+def _in_a_header(text: str) -> bytes:
+    """Text that quotes a model, as one line of visible ASCII."""
+    return json.dumps(text)[1:-1][:LONGEST_VIOLATION].encode("ascii")
+
+
+def _explained(gateway: Runtime, trace: Trace) -> Header:
+    limit = gateway.config.observability.explain_characters
+    return EXPLAIN.encode(), explanation_header(explanation(gateway, trace), limit).encode()
