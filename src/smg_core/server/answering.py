@@ -8,7 +8,7 @@ import json
 from typing import TypeVar
 
 from smg_core.hooks import FormatBroken, RequestStarted
-from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
+from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.keep_alive import KeepAlive
 from smg_core.pipeline.parted import StreamedParts, WholeParts
 from smg_core.pipeline.trace import Trace
@@ -81,18 +81,21 @@ def answer_to(
         exchange.unwatch()
         await exchange.respond(200, data, [_content_type(whole.content_type), *head])
 
-    whole: WholeAnswer | WholeParts
-    if parts is not None:
-        whole = WholeParts(
-            parts.count(decoded),
-            lambda place: parts.whole(decoded, created, place),
-            lambda bodies, usage: parts.merge(decoded, created, bodies, usage),
-            write_whole,
-            model=request.model,
-        )
-    else:
-        whole = WholeAnswer(lambda: api.whole(decoded, created), write_whole, model=request.model)
+    whole = _whole(decoded, created, api, write_whole)
     return whole
+
+
+def _whole(decoded: D, created: int, api: Api[D], write: Write) -> WholeAnswer | WholeParts:
+    parts, model = api.parts, decoded.generation.model
+    if parts is None or parts.count(decoded) == 1:
+        return WholeAnswer(lambda: api.whole(decoded, created), write, model=model)
+    return WholeParts(
+        parts.count(decoded),
+        lambda place: parts.whole(decoded, created, place),
+        lambda bodies, usage: parts.merge(decoded, created, bodies, usage),
+        write,
+        model=model,
+    )
 
 
 def _content_type(name: str) -> Header:
