@@ -1,6 +1,6 @@
 """A routing policy of one's own: a user's requests stay on one worker, as long as that worker is there.
 
-    python examples/custom_policy.py
+    pip install openai && python examples/custom_policy.py
 
 A policy is any object with a `name` and a `pick`. To select it by name (`--policy sticky`), a package names it in its
 pyproject.toml:

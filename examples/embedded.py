@@ -1,6 +1,6 @@
 """A gateway inside another ASGI application: `/llm` is the gateway, everything else is the application's own.
 
-    uvicorn examples.embedded:app
+    pip install "smg-sdk[server]" && uvicorn examples.embedded:app
 
 `gateway.asgi()` is plain ASGI, so it mounts in Starlette or FastAPI just as here. For real engines, replace
 `Gateway.simulated()` with `Gateway(workers=["grpc://gpu-0:50051"])`.

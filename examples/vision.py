@@ -1,6 +1,6 @@
 """A picture and a question, from a data URL to what vLLM is sent: no engine, no model weights, no torch.
 
-    python examples/vision.py [picture.jpg]
+    pip install "smg-sdk[vision]" && python examples/vision.py [picture.jpg]
 
 Shows the three calls that matter: make a `Preparer` of the model's files, bring the media, prepare the prompt. The tokenizer
 here is a stand-in of a few lines; in a gateway it is the model's own.
