@@ -1,6 +1,6 @@
 """A gateway in a script: an embedded engine, the official OpenAI client, no port and no GPU.
 
-    pip install openai && python examples/gateway.py
+pip install openai && python examples/gateway.py
 """
 
 import asyncio

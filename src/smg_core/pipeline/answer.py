@@ -26,7 +26,7 @@ from typing import Literal
 from smg_core.errors import SmgError
 from smg_core.events import NO_USAGE, Cancelled, Done, DroppedReasoning, Event, Failed, Finished, Started, Usage
 from smg_core.pipeline.attempt import AnyAttempt
-from smg_core.pipeline.keep_alive import KeepAlive, Silence
+from smg_core.pipeline.keep_alive import Silence, StreamKeepAlive
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
 
 __all__ = ["Answer", "StreamedAnswer", "WholeAnswer", "Write"]
@@ -220,7 +220,7 @@ class StreamedAnswer(Answer):
         model: str,
         high_water: int,
         write_now: Callable[[bytes], bool] | None = None,
-        keep_alive: KeepAlive | None = None,
+        keep_alive: StreamKeepAlive | None = None,
     ) -> None:
         super().__init__(write, model=model)
         self._writing = False

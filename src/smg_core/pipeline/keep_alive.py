@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from smg_core.clock import CallLater, Handle
 
-__all__ = ["KeepAlive", "Silence"]
+__all__ = ["Silence", "StreamKeepAlive"]
 
 
-class KeepAlive(Struct, frozen=True):
+class StreamKeepAlive(Struct, frozen=True):
     """`after`: seconds of silence after which the API's keep-alive is sent, 0 for never. `commit`: seconds after which the
     head goes out although nothing has been said, None for never: a client that waits behind an impatient proxy then sees that it
     is waited for, and no other worker can be tried any more. `call_later` is the event loop's."""
@@ -31,7 +31,7 @@ class Silence:
 
     __slots__ = ("_broken", "_committed", "_handle", "_idle", "_settings", "_stopped", "spoke")
 
-    def __init__(self, settings: KeepAlive, broken: Callable[[], bool]) -> None:
+    def __init__(self, settings: StreamKeepAlive, broken: Callable[[], bool]) -> None:
         self.spoke = False
         self._settings = settings
         self._broken = broken

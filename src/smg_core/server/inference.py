@@ -13,7 +13,7 @@ from smg_core.observability.failures import FailureLog
 from smg_core.pipeline.answer import Answer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
-from smg_core.pipeline.keep_alive import KeepAlive
+from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
@@ -39,7 +39,7 @@ class Inference(Generic[D]):
         self._api = api
         timeouts = gateway.config.timeouts
         self._timeouts = TimeoutRules(timeouts, gateway.models)
-        self._keep_alive = KeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
+        self._keep_alive = StreamKeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
         self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
 
     async def __call__(self, exchange: Exchange) -> None:

@@ -9,7 +9,7 @@ from tests.core.pipeline.test_timeouts import Timer
 
 from smg_core.pipeline.answer import StreamedAnswer
 from smg_core.pipeline.attempt import Attempt
-from smg_core.pipeline.keep_alive import KeepAlive
+from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.output import OutputProcessor
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ class Talk:
             model="m",
             high_water=HIGH_WATER,
             write_now=self.client.write_now if fast else None,
-            keep_alive=KeepAlive(self.timer.call_later, after, commit),
+            keep_alive=StreamKeepAlive(self.timer.call_later, after, commit),
         )
         self.attempt = Attempt(OutputProcessor(plan()), self.answer)
         self.answer.begin(self.attempt)

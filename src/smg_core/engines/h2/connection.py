@@ -300,7 +300,7 @@ class Connection:
         return at + length
 
     def _count_idle_frame(self) -> None:
-        """Count a frame that brings nothing; raises Fault after too many in a row."""
+        """Count a frame that brings nothing; raises ProtocolError after too many in a row."""
         self._idle += 1
         if self._idle > self.limits.idle_frames:
             raise ProtocolError(Code.ENHANCE_YOUR_CALM, "too many frames that bring nothing")

@@ -211,7 +211,7 @@ class HeadDecoder:
         self._heads: dict[bytes, HeaderBlock] = {}
 
     def decode(self, block: bytes) -> HeaderBlock | None:
-        """The block's meaning; None when it is malformed in a way that harms its own call only. Raises Fault."""
+        """The block's meaning; None when it is malformed in a way that harms its own call only. Raises ProtocolError."""
         head = self._heads.get(block)
         if head is not None:
             return head

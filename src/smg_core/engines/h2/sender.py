@@ -78,7 +78,7 @@ class Sender:
 
     def grant(self, stream: H2Stream | None, increment: int) -> bool:
         """The peer granted `increment` bytes to a stream, or to the connection (None). False: the stream's window is
-        broken. Raises Fault when the connection's is."""
+        broken. Raises ProtocolError when the connection's is."""
         if stream is not None:
             stream.send_window += increment
             return increment > 0 and stream.send_window <= MAX_WINDOW
@@ -88,7 +88,7 @@ class Sender:
         return True
 
     def set_initial_window(self, value: int, streams: Iterable[H2Stream]) -> None:
-        """Applies to streams that are open too, by the difference; their windows may become negative. Raises Fault."""
+        """Applies to streams that are open too, by the difference; their windows may become negative. Raises ProtocolError."""
         if value > MAX_WINDOW:
             raise ProtocolError(Code.FLOW_CONTROL_ERROR, "an initial window over 2^31-1")
         change, self._initial_window = value - self._initial_window, value
