@@ -16,7 +16,7 @@ from smg_core.errors import InternalError, SmgError
 from smg_core.events import NO_USAGE, Event, Failed, Usage
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.driver import Run
-from smg_core.pipeline.keep_alive import KeepAlive
+from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.steps import Flow, Together
 from smg_core.pipeline.turn import Turn
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
@@ -70,7 +70,7 @@ class StreamedParts(PartedAnswer):
         *,
         model: str,
         high_water: int,
-        keep_alive: KeepAlive | None = None,
+        keep_alive: StreamKeepAlive | None = None,
     ) -> None:
         super().__init__(write, model=model)
         self._encoder = make_end()

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from smg_core.hooks import FormatBroken, RequestStarted
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer, Write
-from smg_core.pipeline.keep_alive import KeepAlive
+from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.parted import StreamedParts, WholeParts
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded
@@ -30,7 +30,7 @@ LONGEST_VIOLATION = 200
 
 
 def answer_to(
-    exchange: Exchange, decoded: D, trace: Trace, gateway: Runtime, api: Api[D], keep_alive: KeepAlive
+    exchange: Exchange, decoded: D, trace: Trace, gateway: Runtime, api: Api[D], keep_alive: StreamKeepAlive
 ) -> Answer:
     """The client's side of an admitted request: its encoder, and how its bytes leave. Tells that the request has started."""
     request = decoded.generation
