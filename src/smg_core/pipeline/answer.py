@@ -279,6 +279,7 @@ class StreamedAnswer(Answer):
         super().release()
         if self._silence is not None:
             self._silence.stop()
+            self._silence = None  # it knows this answer: they would keep each other
 
     def _keep_alive(self) -> bool:
         """Nothing was said for a while: say that the answer goes on, unless bytes wait for the client anyway. False where that

@@ -112,6 +112,11 @@ class Disconnect:
         if self._has_happened:
             call()
 
+    def forget(self) -> None:
+        """Call nobody: the exchange is over. What was to be called would keep it, and all that it holds, for the garbage
+        collector to find."""
+        self._call = None
+
     def happened(self) -> None:
         """The client has left."""
         self._has_happened = True
@@ -157,6 +162,7 @@ class Exchange:
 
     __slots__ = (
         "_asked",
+        "_disconnect",
         "_listener",
         "_more",
         "_receive",
@@ -204,6 +210,7 @@ class Exchange:
         self._more = True  # of the body is to come
         self._task: asyncio.Task[object] | None = None
         self._listener: asyncio.Future[None] | None = None
+        self._disconnect: Disconnect | None = None
 
     @property
     def name(self) -> str:
@@ -314,7 +321,7 @@ class Exchange:
         once the body has been read. The connection is closed when the client takes nothing of its answer for `write_seconds`:
         our own HTTP protocol keeps that bound, under another server its own holds."""
         self._task = asyncio.current_task()
-        disconnect: Disconnect | None = self.scope.get(DISCONNECT)
+        disconnect = self._disconnect = self.scope.get(DISCONNECT)
         if disconnect is not None:
             disconnect.write_seconds = write_seconds
             disconnect.tell(self._leave)
@@ -324,6 +331,9 @@ class Exchange:
     def unwatch(self) -> None:
         """The exchange is over: a client that leaves from now on cancels nothing."""
         self._task = None
+        if self._disconnect is not None:
+            self._disconnect.forget()
+            self._disconnect = None
         if self._listener is not None:
             self._listener.cancel()
 

@@ -1,8 +1,10 @@
 """One exchange over ASGI messages: bodies within their bound, and the news that the client has left."""
 
 import asyncio
+import gc
 import gzip
 import itertools
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,6 +116,25 @@ async def test_who_leaves_after_the_exchange_is_over_leaves_in_peace() -> None:
     await asyncio.sleep(0)
 
     assert not made.gone
+
+
+class Values(dict[str, str]):
+    """Something that an exchange holds and that a test can see go."""
+
+
+async def test_an_exchange_that_is_over_leaves_nothing_to_the_garbage_collector() -> None:
+    scope: dict[str, Any] = {DISCONNECT: Disconnect()}
+    made, _ = exchange(**scope)
+    made.path_values = Values()
+    held = weakref.ref(made.path_values)
+    made.watch()
+    made.unwatch()
+    gc.disable()
+    try:
+        del made
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_client_that_waits_to_be_asked_for_a_body_nobody_wants_loses_its_connection() -> None:
