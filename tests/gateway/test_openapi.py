@@ -85,7 +85,8 @@ def answered_as_described(document: dict[str, Any], operation: dict[str, Any], a
     described = operation["responses"][str(answer.status_code)]["content"]
     schema = next(each for name, each in described.items() if name.partition(";")[0] == kind)["schema"]
     if kind == "text/event-stream":
-        events = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line.startswith("data: {")]
+        lines = answer.text.splitlines()
+        events = [line.removeprefix("data: ") for line in lines if line.startswith("data: {")]
         assert events
         for event in events:
             fits(document, schema, json.loads(event))

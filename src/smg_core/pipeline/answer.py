@@ -10,7 +10,7 @@ turns has each of them once. The first write is the commit point: before it an a
 next one drops its events); after it, nothing can be taken back.
 
     state       begin(attempt)           take        carry, flush            finish, cancel    fail(error)
-    open        drops a failed attempt   buffered    writes -> committed     -> over           -> refused (says False)
+    open        drops a failed attempt   buffered    writes -> committed     -> over           -> refused (says False), or over
     committed   closes its open blocks   buffered    writes                  -> over           -> over (in band; says True)
     over        wrong                    ignored     nothing to write        wrong             nothing (says True)
     refused     wrong                    ignored     nothing to write        wrong             nothing (says False)
@@ -142,13 +142,14 @@ class Answer:
         """End the response, incomplete by somebody's wish."""
         await self._end([self._total(), Cancelled(reason)])
 
-    async def fail(self, error: SmgError) -> bool:
-        """End the response with `error`: in band where the client has seen some of it. False: nothing has been written, and the
-        caller is to answer with an error of its own."""
+    async def fail(self, error: SmgError, *, in_band: bool = False) -> bool:
+        """End the response with `error`: in band where the client has seen some of it, or where the API wants that. False:
+        nothing
+        has been written, and the caller is to answer with an error of its own."""
         if self.state in ("over", "refused"):
             return self.state == "over"
         self.failure = error
-        if self.state == "open":
+        if self.state == "open" and not in_band:
             self.state = "refused"
             return False
         await self._end([self._total(), Failed(error)])

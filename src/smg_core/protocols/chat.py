@@ -22,7 +22,8 @@ from smg_core.protocols.chat_messages import read_messages
 from smg_core.protocols.chat_paths import chat_field
 from smg_core.protocols.chat_tools import read_response_format, read_tool_choice, read_tools
 from smg_core.protocols.chat_types import SUPPORTED_VALUES, ChatBody
-from smg_core.protocols.decoding import WireDecoder, brief, check_depth, too_many
+from smg_core.protocols.decoding import WireDecoder, check_depth, too_many
+from smg_core.protocols.fields import read_metadata, read_template_arguments
 from smg_core.protocols.sampling import read_sampling
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import GenerationRequest, Origin, ReasoningSettings, Sampling
@@ -32,7 +33,6 @@ __all__ = ["ChatRequest", "decode_chat"]
 _DECODER = WireDecoder(ChatBody, SUPPORTED_VALUES, shaped=("messages",))
 _USUAL_NAMES: Mapping[str, str] = MappingProxyType({})
 _NEW_NAMES: Mapping[str, str] = MappingProxyType({"sampling.max_tokens": "max_completion_tokens"})
-_NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
 _DEFAULT_REASONING = ReasoningSettings()
 _ORIGIN = Origin("chat")
 _UNSUPPORTED = ("audio", "moderation", "prediction", "web_search_options", "prompt_logprobs")
@@ -51,24 +51,6 @@ _read_refusable = attrgetter(
     "stream_options",
 )
 _NOTHING_REFUSABLE = _read_refusable(ChatBody(model="", messages=[]))
-_RESERVED_ARGUMENTS = frozenset(
-    {
-        "messages",
-        "tools",
-        "documents",
-        "chat_template",
-        "conversation",
-        "add_generation_prompt",
-        "continue_final_message",
-        "tokenize",
-        "padding",
-        "truncation",
-        "return_dict",
-        "return_tensors",
-        "return_assistant_tokens_mask",
-        "tokenizer_kwargs",
-    }
-)
 
 
 class ChatRequest(Struct, frozen=True):
@@ -116,7 +98,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         sampling=_sampling(wire, limits),
         reasoning=_reasoning(wire),
         stream=stream,
-        template_arguments=_template_arguments(wire, limits),
+        template_arguments=read_template_arguments(wire.chat_template_kwargs, wire.verbosity, limits),
         documents=_documents(wire, limits) if wire.documents else (),
         add_generation_prompt=_add_generation_prompt(wire, continues),
         continue_final_message=continues,
@@ -124,7 +106,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         cache_key=wire.prompt_cache_key,
         cache_salt=wire.cache_salt,
         service_tier=wire.service_tier,
-        metadata=_metadata(wire.metadata, limits) if wire.metadata else {},
+        metadata=read_metadata(wire.metadata, limits) if wire.metadata else {},
         headers=incoming.headers,
         origin=_ORIGIN,
         caller=incoming.caller,
@@ -231,40 +213,9 @@ def _add_generation_prompt(wire: ChatBody, continues: bool) -> bool:
     return False
 
 
-def _template_arguments(wire: ChatBody, limits: LimitsConfig) -> Mapping[str, Json]:
-    arguments = wire.chat_template_kwargs
-    if arguments:
-        if len(arguments) > limits.template_arguments:
-            raise too_many("chat_template_kwargs", len(arguments), limits.template_arguments, "entries")
-        for name in arguments:
-            if name in _RESERVED_ARGUMENTS:
-                at = f"chat_template_kwargs.{name}"
-                raise InvalidRequest(f"Invalid '{at}': it is not the client's to set.", param=at, code="invalid_value")
-        check_depth([arguments], limits.json_depth, "chat_template_kwargs")
-    if wire.verbosity is not None:
-        # Engines have no such setting; some models' templates have.
-        return {"verbosity": wire.verbosity, **(arguments or {})}
-    return arguments or _NO_ARGUMENTS
-
-
 def _documents(wire: ChatBody, limits: LimitsConfig) -> tuple[Mapping[str, Json], ...]:
     documents = wire.documents or []
     if len(documents) > limits.documents:
         raise too_many("documents", len(documents), limits.documents, "documents")
     check_depth(documents, limits.json_depth, "documents")
     return tuple(documents)
-
-
-def _metadata(metadata: dict[str, str], limits: LimitsConfig) -> Mapping[str, str]:
-    if len(metadata) > limits.metadata:
-        raise too_many("metadata", len(metadata), limits.metadata, "entries")
-    for name, value in metadata.items():
-        if len(name) > limits.metadata_name_characters or len(value) > limits.metadata_characters:
-            param = f"metadata.{brief(name, limits.metadata_name_characters)}"
-            raise InvalidRequest(
-                f"Invalid '{param}': keys have at most {limits.metadata_name_characters} characters, values at most "
-                f"{limits.metadata_characters}.",
-                param=param,
-                code="string_above_max_length",
-            )
-    return metadata

@@ -18,7 +18,6 @@ Pure. Above: the server. Below: events, chat, errors, json_text. It knows no eng
 
 import base64
 import copy
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,13 +53,12 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.chat import ChatRequest
 from smg_core.protocols.errors import openai_error
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
+from smg_core.protocols.logprobs import logprob_object
 from smg_core.sse import COMMENT
 
-__all__ = ["ChatStreamEncoder", "ChatWholeEncoder", "finite", "usage_object"]
+__all__ = ["ChatStreamEncoder", "ChatWholeEncoder", "usage_object"]
 
 _DONE = b"data: [DONE]\n\n"
-_LEAST_LOGPROB = -9999.0
-"""What the API writes for a probability of zero, since JSON has no minus infinity."""
 _OBFUSCATION_BLOCK = 32
 
 
@@ -486,21 +484,4 @@ def _logprobs_of(lists: Sequence[bytes]) -> bytes:
 
 def _logprobs_list(logprobs: Sequence[TokenLogprob]) -> bytes:
     """Tokens and their alternatives, separated by commas."""
-    return encode_object(
-        [
-            {
-                "token": one.token,
-                "logprob": finite(one.logprob),
-                "bytes": list(one.raw),
-                "top_logprobs": [
-                    {"token": top.token, "logprob": finite(top.logprob), "bytes": list(top.raw)} for top in one.top
-                ],
-            }
-            for one in logprobs
-        ]
-    )[1:-1]
-
-
-def finite(logprob: float | None) -> float:
-    """A logprob as JSON can say it."""
-    return logprob if logprob is not None and math.isfinite(logprob) else _LEAST_LOGPROB
+    return encode_object([logprob_object(one) for one in logprobs])[1:-1]

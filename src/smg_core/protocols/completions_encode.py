@@ -17,10 +17,11 @@ import msgspec
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import Cancelled, Done, Event, Failed, Finished, FinishReason, TextDelta, TokenLogprob, Usage
 from smg_core.json_types import JsonObject
-from smg_core.protocols.chat_encode import finite, usage_object
+from smg_core.protocols.chat_encode import usage_object
 from smg_core.protocols.completions import CompletionRequest
 from smg_core.protocols.errors import openai_error
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
+from smg_core.protocols.logprobs import finite
 from smg_core.sse import COMMENT
 
 __all__ = [

@@ -22,7 +22,7 @@ from smg_core.protocols.compat import STRICT, Compat
 from smg_core.protocols.json_bounds import over_values
 from smg_core.protocols.settings import LimitsConfig
 
-__all__ = ["WireDecoder", "brief", "check_depth", "too_many"]
+__all__ = ["WireDecoder", "brief", "check_depth", "explained", "too_many"]
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -105,7 +105,7 @@ class WireDecoder(Generic[Body]):
         except msgspec.ValidationError as error:
             if _unknown_field(_split(str(error))[0]) is not None:
                 return None
-            raise self._explain(str(error)) from None
+            raise _explain(str(error), self._supported) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error, limits) from None
 
@@ -120,48 +120,57 @@ class WireDecoder(Generic[Body]):
         try:
             return msgspec.convert(plain, self._type, str_keys=True)
         except msgspec.ValidationError as error:
-            raise self._explain(str(error)) from None
+            raise _explain(str(error), self._supported) from None
 
-    def _explain(self, text: str) -> InvalidRequest:
-        complaint, path = _split(text)
-        param = _without_unknown_indexes(path)
-        if (name := _unknown_field(complaint)) is not None:
-            where = _join(param, name)
-            say = (
-                f"Unknown parameter: '{brief(where)}'."
-                if path
-                else f"Unrecognized request argument supplied: {brief(name)}"
-            )
-            return InvalidRequest(say, param=brief(where), code="unknown_parameter")
-        if complaint.startswith("Object missing required field"):
-            where = _join(param, _quoted(complaint))
-            return InvalidRequest(
-                f"Missing required parameter: '{where}'.", param=where, code="missing_required_parameter"
-            )
-        if not path and complaint.startswith("Expected `object`"):
-            return InvalidJson(f"The request body must be a JSON object, but it is {_got_kind(complaint)}.")
-        if complaint.startswith(("Invalid value", "Invalid enum value")):
-            return self._wrong_value(complaint, param)
-        if complaint.startswith("Expected ") and ", got " in complaint:
-            kinds = [kind for kind in _quoted(complaint).split(" | ") if kind != "null"]
-            wanted = " or ".join(_ARTICLES.get(kind, kind) for kind in kinds)
-            return InvalidRequest(
-                f"Invalid type for '{param}': expected {wanted}, but got {_got_kind(complaint)} instead.",
-                param=param,
-                code="invalid_type",
-            )
-        return InvalidRequest(
-            f"Invalid value for '{param}': {_in_words(complaint)}.", param=param, code="invalid_value"
-        )
 
-    def _wrong_value(self, complaint: str, param: str) -> InvalidRequest:
-        value = complaint[complaint.find("value ") + 6 :]
-        known = self._supported.get(_without_indexes(param), ())
-        hint = f" Supported values are: {', '.join(repr(name) for name in known)}." if known else ""
-        return InvalidRequest(f"Invalid value for '{param}': {brief(value)}.{hint}", param=param, code="invalid_value")
+def explained(plain: object, wire_type: type[Body], at: str, supported: Mapping[str, tuple[str, ...]] = {}) -> Body:
+    """`plain`, a decoded part of a body that stands at `at`, as `wire_type`. Raises `InvalidRequest` with the path from the
+    body's root. `supported` as of `WireDecoder`, by paths that begin with `at`."""
+    try:
+        return msgspec.convert(plain, wire_type, str_keys=True)
+    except msgspec.ValidationError as error:
+        complaint, path = _split(str(error))
+        joint = "" if not path or path.startswith("[") else "."
+        raise _explain(f"{complaint} - at `$.{at}{joint}{path}`", supported) from None
 
 
 # ------------------------------------------------------------------------------------- msgspec's words, taken apart
+
+
+def _explain(text: str, supported: Mapping[str, tuple[str, ...]]) -> InvalidRequest:
+    complaint, path = _split(text)
+    param = _without_unknown_indexes(path)
+    if (name := _unknown_field(complaint)) is not None:
+        where = _join(param, name)
+        say = (
+            f"Unknown parameter: '{brief(where)}'."
+            if path
+            else f"Unrecognized request argument supplied: {brief(name)}"
+        )
+        return InvalidRequest(say, param=brief(where), code="unknown_parameter")
+    if complaint.startswith("Object missing required field"):
+        where = _join(param, _quoted(complaint))
+        return InvalidRequest(f"Missing required parameter: '{where}'.", param=where, code="missing_required_parameter")
+    if not path and complaint.startswith("Expected `object`"):
+        return InvalidJson(f"The request body must be a JSON object, but it is {_got_kind(complaint)}.")
+    if complaint.startswith(("Invalid value", "Invalid enum value")):
+        return _wrong_value(complaint, param, supported)
+    if complaint.startswith("Expected ") and ", got " in complaint:
+        kinds = [kind for kind in _quoted(complaint).split(" | ") if kind != "null"]
+        wanted = " or ".join(_ARTICLES.get(kind, kind) for kind in kinds)
+        return InvalidRequest(
+            f"Invalid type for '{param}': expected {wanted}, but got {_got_kind(complaint)} instead.",
+            param=param,
+            code="invalid_type",
+        )
+    return InvalidRequest(f"Invalid value for '{param}': {_in_words(complaint)}.", param=param, code="invalid_value")
+
+
+def _wrong_value(complaint: str, param: str, supported: Mapping[str, tuple[str, ...]]) -> InvalidRequest:
+    value = complaint[complaint.find("value ") + 6 :]
+    known = supported.get(_without_indexes(param), ())
+    hint = f" Supported values are: {', '.join(repr(name) for name in known)}." if known else ""
+    return InvalidRequest(f"Invalid value for '{param}': {brief(value)}.{hint}", param=param, code="invalid_value")
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Error responses: the envelope of each public API, and the headers.
 
 The status and the names of an error are decided by its class (`smg_core.errors`). An envelope has the error's message and never
-its detail. The three functions of the signature `(error, request_id, locate) -> bytes` are `ErrorEncoder`s: given `locate`, they
+its detail. The four functions of the signature `(error, request_id, locate) -> bytes` are `ErrorEncoder`s: given `locate`, they
 replace a path in `GenerationRequest` by the API's own field, both in the param and in the message that quotes it. Pure. Above:
 the server and the encoders. Below: smg_core.errors, error_texts.
 """
@@ -14,7 +14,7 @@ from smg_core.protocols.base import Locate
 from smg_core.protocols.error_texts import anthropic_text, gemini_text
 from smg_core.protocols.json_text import encode_object
 
-__all__ = ["anthropic_error", "error_headers", "gemini_error", "openai_error"]
+__all__ = ["anthropic_error", "error_headers", "gemini_error", "openai_error", "responses_error"]
 
 _LONGEST_RETRY = 24 * 3600
 
@@ -32,6 +32,15 @@ def openai_error(error: SmgError, request_id: str = "", locate: Locate | None = 
             }
         }
     )
+
+
+def responses_error(error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes:
+    """The same envelope with the codes of the Responses API, where they differ."""
+    if error.responses_code is not None and error.code == error.openai_code:
+        message, param = _message_and_param(error, locate, error.message)
+        found = {"message": message, "type": error.openai_type, "param": param, "code": error.responses_code}
+        return encode_object({"error": found})
+    return openai_error(error, request_id, locate)
 
 
 def anthropic_error(error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes:

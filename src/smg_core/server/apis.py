@@ -23,9 +23,11 @@ from smg_core.protocols.completions_encode import (
     CompletionWholeEncoder,
     merge_choices,
 )
-from smg_core.protocols.errors import openai_error
+from smg_core.protocols.errors import openai_error, responses_error
+from smg_core.protocols.responses import ResponsesRequest, decode_responses
+from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 
-__all__ = ["CHAT", "COMPLETIONS", "Api", "Parts", "one_turn"]
+__all__ = ["CHAT", "COMPLETIONS", "Api", "Parts", "one_turn", "responses_api"]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -53,7 +55,8 @@ class Api(Generic[D]):
     `decode` makes a request of the API's own type `D`; `stream` and `whole` make the encoder of one answer to it, given the
     time of the answer in seconds since the epoch. `flow` is what is done for a request, from its history to the end of its
     answer. `parts` is for an API whose request may be several; the performers of steps that only this API's flow asks for are
-    given to `Runtime.perform`.
+    given to `Runtime.perform`. A failure of a stream with one of the statuses `told_in_stream` is told inside of it even where
+    nothing has gone out: clients try again less often then.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Api(Generic[D]):
     error: ErrorEncoder
     flow: Callable[[D, Terms], Flow[None]] = one_turn
     parts: Parts[D] | None = None
+    told_in_stream: tuple[int, ...] = ()
 
 
 CHAT: Api[ChatRequest] = Api(
@@ -97,3 +101,20 @@ COMPLETIONS: Api[CompletionRequest] = Api(
         merge=merge_choices,
     ),
 )
+
+
+def responses_api(
+    now: Callable[[], float], flow: Callable[[ResponsesRequest, Terms], Flow[None]]
+) -> Api[ResponsesRequest]:
+    """The Responses API. `now` is the clock that its responses are stamped by, `flow` what is done around a turn: the history is
+    loaded before it."""
+    return Api(
+        name="responses",
+        id_prefix="resp_",
+        decode=decode_responses,
+        stream=lambda decoded, created: ResponsesStreamEncoder(decoded, created, now),
+        whole=lambda decoded, created: ResponsesWholeEncoder(decoded, created, now),
+        error=responses_error,
+        flow=flow,
+        told_in_stream=(503,),
+    )

@@ -16,6 +16,7 @@ from smg_core.protocols.completions_answer_types import Completion, CompletionCh
 from smg_core.protocols.completions_types import CompletionBody
 from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.protocols.parse import ParseBody
+from smg_core.protocols.responses_types import ResponsesBody
 
 __all__ = [
     "CHAT",
@@ -30,6 +31,7 @@ __all__ = [
     "PARSE_CALLS",
     "PARSE_REASONING",
     "READINESS",
+    "RESPONSES",
 ]
 
 _HTML = "text/html; charset=utf-8"
@@ -117,6 +119,26 @@ COMPLETIONS = Operation(
         "whole": {"model": "MODEL", "prompt": "Once upon a time"},
         "several": {"model": "MODEL", "prompt": ["One,", "A,"], "max_tokens": 5, "echo": True, "logprobs": 2},
         "stream": {"model": "MODEL", "prompt": [1, 2, 3], "stream": True, "stream_options": {"include_usage": True}},
+    },
+)
+RESPONSES = Operation(
+    "createResponse",
+    "Generate a response, whole or as server-sent events.",
+    "responses",
+    ResponsesBody,
+    (
+        OperationResponse(200, "The response; as a stream where `stream` is true.", JsonObject),
+        OperationResponse(200, "The response; as a stream where `stream` is true.", JsonObject, _STREAM),
+    ),
+    {
+        "whole": {"model": "MODEL", "input": "Hello"},
+        "stream": {"model": "MODEL", "input": "Hello", "stream": True, "store": False},
+        "tools": {
+            "model": "MODEL",
+            "input": [{"role": "user", "content": "Hello"}],
+            "tools": [{"type": "function", "name": "get_weather", "parameters": {"type": "object"}}],
+            "tool_choice": "required",
+        },
     },
 )
 MODELS = Operation(

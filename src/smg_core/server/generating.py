@@ -4,9 +4,10 @@ Above: server.app puts them into its table. Below: the handler, and the table of
 """
 
 from smg_core.server import descriptions
-from smg_core.server.apis import CHAT, COMPLETIONS
+from smg_core.server.apis import CHAT, COMPLETIONS, responses_api
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.inference import Inference
+from smg_core.server.responses_flow import respond_to
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 
@@ -17,7 +18,10 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
     chat = Endpoint(Inference(gateway, CHAT), reads_json=True, about=descriptions.CHAT)
     completions = Endpoint(Inference(gateway, COMPLETIONS), reads_json=True, about=descriptions.COMPLETIONS)
+    made = responses_api(gateway.clock.time, respond_to)
+    responses = Endpoint(Inference(gateway, made), reads_json=True, about=descriptions.RESPONSES)
     return (
         Route("POST", "/v1/chat/completions", chat),
         Route("POST", "/v1/completions", completions),
+        Route("POST", "/v1/responses", responses),
     )

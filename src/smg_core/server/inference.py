@@ -99,7 +99,10 @@ class Inference(Generic[D]):
             try:
                 await gateway.driver.drive(self._api.flow(decoded, terms), run)
             except SmgError as error:
-                if not exchange.gone and not await run.answer.fail(error):
+                if error.status == 503 and error.retry_after is None:
+                    error.retry_after = gateway.admission.retry_after
+                in_band = decoded.generation.stream and error.status in self._api.told_in_stream
+                if not exchange.gone and not await run.answer.fail(error, in_band=in_band):
                     exchange.unwatch()
                     await self.refuse(exchange, error, decoded.generation.id, decoded.locate)
                 return error

@@ -40,8 +40,8 @@ Wire = dict[str, object]
 NOT_SENT: dict[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
     | {"max_tool_calls", "session_key", "deadline_s", "size"},
-    ReasoningSettings: frozenset({"visible"}),
-    Message: frozenset({"id", "status"}),
+    ReasoningSettings: frozenset({"visible", "keep"}),
+    Message: frozenset({"id", "status", "phase"}),
     Image: frozenset({"cache"}),
     Audio: frozenset({"cache"}),
     Video: frozenset({"cache"}),

@@ -1,0 +1,68 @@
+"""Fields that several APIs have alike: metadata, arguments of the chat template.
+
+Each is checked against the limits here, for all of them. Pure. Above: the decoders. Below: decoding, settings.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from smg_core.errors import InvalidRequest
+from smg_core.json_types import Json
+from smg_core.protocols.decoding import brief, check_depth, too_many
+from smg_core.protocols.settings import LimitsConfig
+
+__all__ = ["read_metadata", "read_template_arguments"]
+
+_NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
+_RESERVED_ARGUMENTS = frozenset(
+    {
+        "messages",
+        "tools",
+        "documents",
+        "chat_template",
+        "conversation",
+        "add_generation_prompt",
+        "continue_final_message",
+        "tokenize",
+        "padding",
+        "truncation",
+        "return_dict",
+        "return_tensors",
+        "return_assistant_tokens_mask",
+        "tokenizer_kwargs",
+    }
+)
+
+
+def read_template_arguments(
+    arguments: Mapping[str, Json] | None, verbosity: str | None, limits: LimitsConfig
+) -> Mapping[str, Json]:
+    """The variables of the chat template: `chat_template_kwargs`, and how long the answer is to be."""
+    if arguments:
+        if len(arguments) > limits.template_arguments:
+            raise too_many("chat_template_kwargs", len(arguments), limits.template_arguments, "entries")
+        for name in arguments:
+            if name in _RESERVED_ARGUMENTS:
+                at = f"chat_template_kwargs.{name}"
+                raise InvalidRequest(f"Invalid '{at}': it is not the client's to set.", param=at, code="invalid_value")
+        check_depth([arguments], limits.json_depth, "chat_template_kwargs")
+    if verbosity is not None:
+        # Engines have no such setting; some models' templates have.
+        return {"verbosity": verbosity, **(arguments or {})}
+    return arguments or _NO_ARGUMENTS
+
+
+def read_metadata(metadata: Mapping[str, str], limits: LimitsConfig) -> Mapping[str, str]:
+    """The metadata, within the limits."""
+    if len(metadata) > limits.metadata:
+        raise too_many("metadata", len(metadata), limits.metadata, "entries")
+    for name, value in metadata.items():
+        if len(name) > limits.metadata_name_characters or len(value) > limits.metadata_characters:
+            param = f"metadata.{brief(name, limits.metadata_name_characters)}"
+            raise InvalidRequest(
+                f"Invalid '{param}': keys have at most {limits.metadata_name_characters} characters, values at most "
+                f"{limits.metadata_characters}.",
+                param=param,
+                code="string_above_max_length",
+            )
+    return metadata

@@ -1,0 +1,324 @@
+"""A Responses request: bytes in, one `ResponsesRequest` out, or one error that names the parameter at fault.
+
+Decides what every documented parameter becomes, and which are refused because nothing behind this API can honour them. A request
+that continues a stored history is decoded in two parts: the body first, and with `continued` the messages, once the history's
+items are loaded. Pure. Above: the server. Below: the wire types and their readers, request. It knows no store and no model.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import JsonObject
+from smg_core.protocols.base import Incoming
+from smg_core.protocols.decoding import WireDecoder, too_many
+from smg_core.protocols.fields import read_metadata, read_template_arguments
+from smg_core.protocols.responses_items import ReadInput, item_type, read_items, with_ids
+from smg_core.protocols.responses_names import ToolNames
+from smg_core.protocols.responses_paths import responses_field
+from smg_core.protocols.responses_tools import read_format, read_tool_choice, read_tools
+from smg_core.protocols.responses_types import SUPPORTED_VALUES, ResponsesBody
+from smg_core.protocols.sampling import read_sampling
+from smg_core.protocols.settings import LimitsConfig
+from smg_core.request import (
+    GenerationRequest,
+    HistoryRef,
+    Message,
+    Origin,
+    Reasoning,
+    ReasoningSettings,
+    ResponseFormat,
+    Sampling,
+    Text,
+)
+
+__all__ = ["INCLUDE", "SEALED", "ResponsesRequest", "continued", "decode_responses", "of_body"]
+
+SEALED = "reasoning.encrypted_content"
+INCLUDE = frozenset(
+    {
+        SEALED,
+        "message.output_text.logprobs",
+        "message.input_image.image_url",
+        "web_search_call.action.sources",
+        "web_search_call.results",
+        "file_search_call.results",
+        "code_interpreter_call.outputs",
+        "computer_call_output.output.image_url",
+    }
+)
+"""The values of `include`. Those of hosted tools are taken and have nothing to include."""
+_DECODER = WireDecoder(ResponsesBody, SUPPORTED_VALUES)
+_ORIGIN = Origin("responses")
+_UNSUPPORTED = ("prompt", "moderation", "access_programs", "context_management")
+_NO_SUMMARIES: Mapping[str, str] = {}
+
+
+class ResponsesRequest(Struct, frozen=True):
+    """One decoded request: what to generate, and what the encoders and the store need.
+
+    `items` are the request's own input items as they are stored, `loaded` how many items of the history stand before them in
+    `generation`. `names` are the tools' names before the model, `not_offered` the types of tools that it is not offered. `places`
+    has the field that each message and part was read from. `summarized` shows reasoning as a summary, `seals` sends it sealed;
+    `logprobs` reports them; `compacts` asks for a compaction instead of a turn.
+    """
+
+    generation: GenerationRequest
+    body: ResponsesBody
+    items: tuple[JsonObject, ...] = ()
+    names: ToolNames = ToolNames()
+    not_offered: tuple[str, ...] = ()
+    places: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    loaded: int = 0
+    limits: LimitsConfig = LimitsConfig()
+    compacts: bool = False
+
+    @property
+    def history(self) -> HistoryRef:
+        return self.generation.history
+
+    @property
+    def store(self) -> bool:
+        """Whether the response is kept; it is unless the client says otherwise."""
+        return self.history.store is not False
+
+    @property
+    def waits_for_history(self) -> bool:
+        """Whether items have to be loaded before the request is whole."""
+        history = self.history
+        if history.previous_id is not None or history.conversation_id is not None:
+            return True
+        return any(item_type(item) in ("item_reference", "compaction") for item in self.items)
+
+    @property
+    def summarized(self) -> bool:
+        return self.generation.reasoning.visible == "summary"
+
+    @property
+    def seals(self) -> bool:
+        return SEALED in self.generation.include
+
+    @property
+    def logprobs(self) -> bool:
+        return "message.output_text.logprobs" in self.generation.include
+
+    @property
+    def obfuscate(self) -> bool:
+        options = self.body.stream_options
+        return options is not None and options.include_obfuscation is True
+
+    def locate(self, path: str) -> str:
+        """The field of the body that `path` in `generation` was read from."""
+        return responses_field(path, self.generation, self.names, self.places)
+
+
+def decode_responses(incoming: Incoming) -> ResponsesRequest:
+    """Decode the body of `incoming`, with its id, headers and caller.
+
+    Raises `PayloadTooLarge`, `InvalidJson`, `UnsupportedParameter` or `InvalidRequest`; their param is a field of the body.
+    """
+    wire = _DECODER.decode(incoming.body, incoming.limits, incoming.compat)
+    return of_body(wire, incoming)
+
+
+def of_body(wire: ResponsesBody, incoming: Incoming) -> ResponsesRequest:
+    """The same for a body that is read already; `incoming` has the rest of the request."""
+    limits, size = incoming.limits, len(incoming.body)
+    _refuse_unsupported(wire)
+    items = with_ids(wire.input or [], incoming.request_id.partition("_")[2] or incoming.request_id)
+    if len(items) > limits.messages:
+        raise too_many("input", len(items), limits.messages, "items")
+    history = _history(wire)
+    if not items and history.previous_id is None and history.conversation_id is None:
+        raise InvalidRequest("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
+    generation = GenerationRequest(
+        id=incoming.request_id,
+        model=wire.model,
+        response_format=read_format(wire.text.format if wire.text else None, limits, size),
+        sampling=_sampling(wire, limits),
+        reasoning=_reasoning(wire),
+        stream=wire.stream is True,
+        history=history,
+        template_arguments=read_template_arguments(
+            wire.chat_template_kwargs, wire.text.verbosity if wire.text else None, limits
+        ),
+        user=wire.safety_identifier or wire.user or None,
+        cache_key=wire.prompt_cache_key,
+        cache_salt=wire.cache_salt,
+        service_tier=wire.service_tier,
+        metadata=read_metadata(wire.metadata, limits) if wire.metadata else {},
+        headers=incoming.headers,
+        background=wire.background is True,
+        include=_include(wire),
+        truncation=wire.truncation,
+        max_tool_calls=wire.max_tool_calls,
+        generate=wire.generate is not False,
+        origin=_ORIGIN,
+        caller=incoming.caller,
+        size=size,
+    )
+    request = ResponsesRequest(generation, wire, tuple(items), limits=limits)
+    return request if request.waits_for_history else continued(request)
+
+
+def continued(
+    request: ResponsesRequest,
+    history: Sequence[JsonObject] = (),
+    summaries: Mapping[str, str] = _NO_SUMMARIES,
+    referred: Mapping[str, JsonObject] | None = None,
+) -> ResponsesRequest:
+    """The request with its messages: those of the items of `history`, then its own. `summaries` has what sealed compactions say,
+    `referred` the items that its references name."""
+    wire, limits = request.body, request.limits
+    own = [
+        (referred or {}).get(str(item.get("id")), item) if item_type(item) == "item_reference" else item
+        for item in request.items
+    ]
+    text_input = isinstance(wire.input, str)
+    items = [*history, *own]
+    listed = [(f"tools[{order}]", tool) for order, tool in enumerate(wire.tools or ())]
+    first = read_tools(listed, limits, request.generation.size)
+    read = read_items(
+        items, limits=limits, names=first.names, loaded=len(history), summaries=summaries, text_input=text_input
+    )
+    tools = first if not read.tools else read_tools([*listed, *read.tools], limits, request.generation.size)
+    messages, places = _with_instructions(wire, read)
+    reasoning, wanted = _updated(request.generation, read, limits)
+    if reasoning.keep == "current_turn":
+        messages = _without_earlier_reasoning(messages)
+    generation = replace(
+        request.generation,
+        messages=messages,
+        tools=tools.offered,
+        tool_choice=read_tool_choice(wire.tool_choice, wire.parallel_tool_calls, tools),
+        reasoning=reasoning,
+        response_format=wanted,
+    )
+    return replace(
+        request,
+        generation=generation,
+        items=tuple(own),
+        names=tools.names,
+        not_offered=tools.not_offered,
+        places=places,
+        loaded=len(history),
+        compacts=read.compact,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ refusals
+
+
+def _refuse_unsupported(wire: ResponsesBody) -> None:
+    """Refuse parameters that nothing behind this API can honour."""
+    for name in _UNSUPPORTED:
+        if getattr(wire, name):
+            raise _unsupported(name)
+    if wire.reasoning is not None and wire.reasoning.mode not in (None, "standard"):
+        raise _unsupported("reasoning.mode", f" with the value '{wire.reasoning.mode[:40]}'")
+    if wire.image is not None and wire.image.context_compression == "enabled":
+        raise _unsupported("image.context_compression", " with the value 'enabled'")
+    options = wire.background_options
+    if options is not None and options.completion_window not in (None, "soonest"):
+        raise _unsupported("background_options.completion_window", f" with the value '{options.completion_window}'")
+    if wire.background and wire.store is False:
+        raise InvalidRequest("A background response is stored: 'store' cannot be false.", param="store")
+    if wire.stream_options is not None and wire.stream is not True:
+        raise InvalidRequest(
+            "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
+        )
+
+
+def _unsupported(param: str, how: str = "") -> UnsupportedParameter:
+    return UnsupportedParameter(f"Unsupported parameter: '{param}' is not supported on this server{how}.", param=param)
+
+
+def _history(wire: ResponsesBody) -> HistoryRef:
+    asked = wire.conversation
+    conversation = asked if isinstance(asked, str) or asked is None else asked.id
+    if wire.previous_response_id is not None and conversation is not None:
+        raise InvalidRequest(
+            "Only one of 'previous_response_id' and 'conversation' can be given.", param="previous_response_id"
+        )
+    return HistoryRef(wire.previous_response_id, conversation, wire.store)
+
+
+def _include(wire: ResponsesBody) -> frozenset[str]:
+    """What the answer is to have. What is not kept here the client has to send back, so its reasoning is sealed."""
+    asked = wire.include
+    for order, name in enumerate(asked or ()):
+        if name not in INCLUDE:
+            known = ", ".join(map(repr, sorted(INCLUDE)))
+            raise InvalidRequest(
+                f"Invalid value for 'include[{order}]': {name[:80]!r}. Supported values are: {known}.",
+                param=f"include[{order}]",
+                code="invalid_value",
+            )
+    return frozenset(asked or ()) | ({SEALED} if wire.store is False else frozenset())
+
+
+# ------------------------------------------------------------------------------------------------------------- settings
+
+
+def _sampling(wire: ResponsesBody, limits: LimitsConfig) -> Sampling:
+    top = wire.top_logprobs
+    if top is not None and top > limits.logprobs:
+        raise InvalidRequest(
+            f"Invalid 'top_logprobs': expected a value <= {limits.logprobs}, but got {top} instead.",
+            param="top_logprobs",
+            code="integer_above_max_value",
+        )
+    wants_logprobs = "message.output_text.logprobs" in (wire.include or ())
+    logprobs = (top or 0) if wants_logprobs else None
+    return read_sampling(wire, limits, max_tokens=wire.max_output_tokens, logprobs=logprobs)
+
+
+def _reasoning(wire: ResponsesBody) -> ReasoningSettings:
+    asked = wire.reasoning
+    if asked is None:
+        return ReasoningSettings()
+    summary = asked.summary or asked.generate_summary
+    visible: Literal["summary", "text"] = "text" if summary is None else "summary"
+    keep: Literal["all", "current_turn"] | None = None
+    if asked.context in ("all_turns", "current_turn"):
+        keep = "all" if asked.context == "all_turns" else "current_turn"
+    return ReasoningSettings(effort=asked.effort, visible=visible, keep=keep)
+
+
+def _updated(
+    generation: GenerationRequest, read: ReadInput, limits: LimitsConfig
+) -> tuple[ReasoningSettings, ResponseFormat]:
+    """The settings with those of the last configuration_update among the items."""
+    update = read.update
+    reasoning, wanted = generation.reasoning, generation.response_format
+    if update is None:
+        return reasoning, wanted
+    if update.reasoning is not None and update.reasoning.effort is not None:
+        reasoning = replace(reasoning, effort=update.reasoning.effort)
+    if update.text is not None and update.text.format is not None:
+        wanted = read_format(update.text.format, limits, generation.size)
+    return reasoning, wanted
+
+
+def _with_instructions(
+    wire: ResponsesBody, read: ReadInput
+) -> tuple[tuple[Message, ...], tuple[tuple[str, tuple[str, ...]], ...]]:
+    if not wire.instructions:
+        return read.messages, read.places
+    leading = Message("system", (Text(wire.instructions),), content_is_text=True)
+    return (leading, *read.messages), (("instructions", ("instructions",)), *read.places)
+
+
+def _without_earlier_reasoning(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages without the reasoning that came before the last message of the user."""
+    users = [place for place, message in enumerate(messages) if message.role == "user"]
+    last = users[-1] if users else 0
+    return tuple(
+        replace(message, parts=tuple(part for part in message.parts if not isinstance(part, Reasoning)))
+        if place < last and message.role == "assistant"
+        else message
+        for place, message in enumerate(messages)
+    )

@@ -1,0 +1,559 @@
+"""Encodes the answer to a Responses request: from events to server-sent events or one JSON object.
+
+One builder makes the output items for both, so that what was streamed and what is stored or sent whole have the same items
+with the same ids. The order of the streamed events is that of `responses_grammar`, which every test holds them to.
+
+What the API leaves open is decided so:
+
+- `response.created` and `response.in_progress` go out with the first event, not earlier: the first byte commits the response.
+- An item is done when the next event shows whether it was cut off: its status says that, and clients keep what is done.
+- Reasoning is `reasoning_text`; where the client asked for a summary, the same text is one summary part instead.
+- A call of a tool of a namespace has its own name and the namespace, whatever name the model knew it by.
+- A response that is cancelled ends with `response.incomplete` and the status cancelled: the API has no event of its own for it.
+
+Pure. Above: the server. Below: events, responses, responses_object, json_text. It knows no engine and no store.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from smg_core.errors import EngineFailed, SmgError
+from smg_core.events import (
+    Annotation,
+    Cancelled,
+    Done,
+    Event,
+    Failed,
+    Finished,
+    HostedEnd,
+    HostedProgress,
+    HostedStart,
+    OpaqueBlock,
+    ReasoningDelta,
+    ReasoningEnd,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    TextEnd,
+    TokenLogprob,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from smg_core.json_types import Json, JsonObject
+from smg_core.protocols.json_text import encode_body, encode_object, encode_text
+from smg_core.protocols.logprobs import logprob_object
+from smg_core.protocols.responses import ResponsesRequest
+from smg_core.protocols.responses_object import error_object, response_fields, usage_object
+
+__all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder"]
+
+_BLOCK = 32
+"""Bytes to whose multiples obfuscated deltas are padded."""
+_INCOMPLETE: Mapping[str, str] = {
+    "length": "max_output_tokens",
+    "context": "max_output_tokens",
+    "content_filter": "content_filter",
+}
+"""Why a choice ended early, by the reason of its end."""
+_REMOVED: Mapping[str, str] = {
+    "wrong_tenant": "organization_mismatch",
+    "other_family": "model_mismatch",
+    "unknown_key": "organization_mismatch",
+    "not_ours": "organization_mismatch",
+}
+"""What the API calls it when sealed reasoning does not open; whatever was changed is a prefix_mismatch."""
+_END_EVENTS: Mapping[str, str] = {
+    "completed": "response.completed",
+    "incomplete": "response.incomplete",
+    "failed": "response.failed",
+    "cancelled": "response.incomplete",
+}
+_TEXT_HEAD = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta"'
+ItemStatus = Literal["completed", "incomplete"]
+
+
+class _Builder:
+    """The output items of one response, and the frames of its stream where `streams`.
+
+    One item is open at most. `_pending` is an item whose block has ended and that is done with the next event.
+    """
+
+    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], *, streams: bool) -> None:
+        self._request = request
+        self._streams = streams
+        self._now = now
+        self.fields = response_fields(request, created)
+        self._suffix = request.generation.id.partition("_")[2] or request.generation.id
+        self._silent = not request.generation.generate
+        self._frames: list[bytes] = []
+        self._number = 0
+        self._begun = False
+        self.ended = False
+        self.items: list[JsonObject] = []
+        self.error: SmgError | None = None
+        self._open: JsonObject | None = None
+        self._kind = ""  # of the open item
+        self._texts: list[str] = []
+        self._logprobs: list[JsonObject] = []
+        self._pending: JsonObject | None = None
+        self._finished: Finished | None = None
+        self._part: JsonObject = {}
+        self._annotations: list[JsonObject] = []
+        self._prefix = b""  # of the deltas of the open item
+        self._text_head = b""  # of a frame with more text, where that can be written the short way
+
+    # ---------------------------------------------------------------------------------------------------------- frames
+
+    def take_frames(self) -> bytes:
+        """The frames since the last call."""
+        data = b"".join(self._frames)
+        self._frames.clear()
+        return data
+
+    def _frame(self, kind: str, body: bytes) -> None:
+        """One event. `body` has its fields but `type` and `sequence_number`, each with a comma before it."""
+        name = kind.encode()
+        self._frames.append(
+            b'event: %b\ndata: {"type":"%b"%b,"sequence_number":%d}\n\n' % (name, name, body, self._number)
+        )
+        self._number += 1
+
+    def _event(self, kind: str, **fields: object) -> None:
+        if self._streams:
+            self._frame(kind, b"," + encode_object(fields)[1:-1] if fields else b"")
+
+    def _lifecycle(self, kind: str) -> None:
+        if self._streams:
+            self._frame(kind, b',"response":' + encode_object(self.fields))
+
+    def begin(self) -> None:
+        """What opens the stream, once."""
+        if self._begun:
+            return
+        self._begun = True
+        if not self._streams:
+            return
+        response = encode_object(self.fields)
+        if self._request.generation.background:
+            queued = encode_object({**self.fields, "status": "queued"})
+            self._frame("response.created", b',"response":' + queued)
+            self._frame("response.queued", b',"response":' + queued)
+        else:
+            self._frame("response.created", b',"response":' + response)
+        self._frame("response.in_progress", b',"response":' + response)
+
+    def keep_alive(self) -> bytes:
+        """What keeps a silent stream alive: of all frames, every client's timer is reset by this one alone. Before the first
+        event it is what opens the stream."""
+        if not self._begun:
+            self.begin()
+        elif not self.ended:
+            self._lifecycle("response.in_progress")
+        return self.take_frames()
+
+    # ------------------------------------------------------------------------------------------------------------ items
+
+    def _add(self, kind: str, prefix: str, **fields: Any) -> JsonObject:
+        """Open an item."""
+        self._settle("completed")
+        item: JsonObject = {"id": f"{prefix}{self._suffix}o{len(self.items)}", "type": kind, **fields}
+        item["status"] = "in_progress"
+        self._open, self._kind = item, kind
+        self._texts, self._logprobs = [], []
+        self._event("response.output_item.added", output_index=len(self.items), item=item)
+        return item
+
+    def _settle(self, status: ItemStatus) -> None:
+        """The item whose block has ended is done."""
+        item = self._pending
+        if item is None:
+            return
+        self._pending = None
+        item["status"] = status
+        self._event("response.output_item.done", output_index=len(self.items), item=item)
+        self.items.append(item)
+
+    def _at(self, **fields: object) -> dict[str, object]:
+        """The fields that say where an event within the open item belongs."""
+        item = self._open or {}
+        return {"item_id": item.get("id"), "output_index": len(self.items), **fields}
+
+    def _delta(self, kind: str, text: str, fields: bytes, logprobs: Sequence[TokenLogprob] | None = None) -> None:
+        """A delta of the open item, whose prefix is made once."""
+        self._texts.append(text)
+        if not self._streams:
+            return
+        data = encode_text(text)
+        told = b""
+        if logprobs is not None:
+            told = b',"logprobs":' + (encode_object([logprob_object(each) for each in logprobs]) if logprobs else b"[]")
+        padding = b""
+        if self._request.obfuscate:
+            padding = b',"obfuscation":"%b"' % (b"x" * (-len(data) % _BLOCK))
+        self._frame(kind, fields + b',"delta":' + data + told + padding)
+
+    # ------------------------------------------------------------------------------------------------------------- text
+
+    def text(self, event: TextDelta) -> None:
+        if not event.text and not event.logprobs:
+            return
+        if self._open is None:
+            self._add("message", "msg_", role="assistant", content=[])
+            self._open_part({"type": "output_text", "text": "", "annotations": [], "logprobs": []})
+        logprobs = event.logprobs if self._request.logprobs else ()
+        self._logprobs += [logprob_object(each) for each in logprobs]
+        self._delta("response.output_text.delta", event.text, self._prefix, logprobs)
+
+    def more_text(self, event: TextDelta) -> bytes | None:
+        """The frame of `event` in an open text, the short way; None where it takes the long one. Both write the same."""
+        if not self._text_head or event.logprobs or not event.text:
+            return None
+        self._texts.append(event.text)
+        number = self._number
+        self._number = number + 1
+        return b'%b%b,"logprobs":[],"sequence_number":%d}\n\n' % (self._text_head, encode_text(event.text), number)
+
+    def refusal(self, event: RefusalDelta) -> None:
+        if not event.text:
+            return
+        if self._open is None:
+            self._add("message", "msg_", role="assistant", content=[])
+            self._open_part({"type": "refusal", "refusal": ""})
+        self._delta("response.refusal.delta", event.text, self._prefix)
+
+    def _open_part(self, part: JsonObject) -> None:
+        where = self._at(content_index=0)
+        self._prefix = b"," + encode_object(where)[1:-1]
+        self._annotations = []
+        self._part = part
+        if part["type"] == "output_text" and self._streams and not self._request.obfuscate:
+            self._text_head = _TEXT_HEAD + self._prefix + b',"delta":'
+        self._event("response.content_part.added", **where, part=part)
+
+    def annotation(self, event: Annotation) -> None:
+        if self._kind != "message" or self._open is None:
+            return
+        made = _annotation(event)
+        self._event(
+            "response.output_text.annotation.added",
+            **self._at(content_index=0, annotation_index=len(self._annotations), annotation=made),
+        )
+        self._annotations.append(made)
+
+    def text_end(self, event: TextEnd) -> None:
+        if self._open is not None and self._kind == "message":
+            self._close()
+
+    def _close_message(self, item: JsonObject) -> None:
+        text = "".join(self._texts)
+        where = self._at(content_index=0)
+        if self._part["type"] == "refusal":
+            self._event("response.refusal.done", **where, refusal=text)
+            part: JsonObject = {"type": "refusal", "refusal": text}
+        else:
+            self._event("response.output_text.done", **where, text=text, logprobs=self._logprobs)
+            part = {
+                "type": "output_text",
+                "text": text,
+                "annotations": self._annotations,
+                "logprobs": self._logprobs,
+            }
+        self._event("response.content_part.done", **where, part=part)
+        item["content"] = [part]
+
+    # -------------------------------------------------------------------------------------------------------- reasoning
+
+    def reasoning(self, event: ReasoningDelta) -> None:
+        if not event.text:
+            return
+        summarized = self._request.summarized
+        if self._open is None:
+            self._add("reasoning", "rs_", summary=[], encrypted_content=None)
+            if summarized:
+                where = self._at(summary_index=0)
+                self._event("response.reasoning_summary_part.added", **where, part=_summary(""))
+            else:
+                where = self._at(content_index=0)
+                self._event("response.content_part.added", **where, part=_reasoning_text(""))
+            self._prefix = b"," + encode_object(where)[1:-1]
+        kind = "response.reasoning_summary_text.delta" if summarized else "response.reasoning_text.delta"
+        self._delta(kind, event.text, self._prefix)
+
+    def reasoning_end(self, event: ReasoningEnd) -> None:
+        if self._open is None or self._kind != "reasoning":
+            return
+        if event.seal is not None and self._request.seals:
+            self._open["encrypted_content"] = event.seal.decode()
+        self._close()
+
+    def _close_reasoning(self, item: JsonObject) -> None:
+        text = "".join(self._texts)
+        if self._request.summarized:
+            where = self._at(summary_index=0)
+            self._event("response.reasoning_summary_text.done", **where, text=text)
+            self._event("response.reasoning_summary_part.done", **where, part=_summary(text))
+            item["summary"] = [_summary(text)]
+        else:
+            where = self._at(content_index=0)
+            self._event("response.reasoning_text.done", **where, text=text)
+            self._event("response.content_part.done", **where, part=_reasoning_text(text))
+            item["content"] = [_reasoning_text(text)]
+
+    # ------------------------------------------------------------------------------------------------------------ calls
+
+    def call(self, event: ToolCallStart) -> None:
+        tool = self._request.names.of(event.name)
+        if tool.kind == "tool_search":
+            self._add("tool_search_call", "tsc_", call_id=event.id, execution="client", arguments={})
+            return
+        named: JsonObject = {"call_id": event.id, "name": tool.name}
+        if tool.namespace is not None:
+            named["namespace"] = tool.namespace
+        if event.custom:
+            self._add("custom_tool_call", "ctc_", **named, input="")
+        else:
+            self._add("function_call", "fc_", **named, arguments="")
+        self._prefix = b"," + encode_object(self._at())[1:-1]
+
+    def call_delta(self, event: ToolCallDelta) -> None:
+        if not event.arguments or self._open is None:
+            return
+        if self._kind == "tool_search_call":
+            self._texts.append(event.arguments)
+        elif self._kind == "custom_tool_call":
+            self._delta("response.custom_tool_call_input.delta", event.arguments, self._prefix)
+        else:
+            self._delta("response.function_call_arguments.delta", event.arguments, self._prefix)
+
+    def call_end(self, event: ToolCallEnd) -> None:
+        if self._open is not None:
+            self._close()
+
+    def _close_call(self, item: JsonObject) -> None:
+        text = "".join(self._texts)
+        if self._kind == "tool_search_call":
+            item["arguments"] = _object_of(text)
+        elif self._kind == "custom_tool_call":
+            self._event("response.custom_tool_call_input.done", **self._at(input=text))
+            item["input"] = text
+        else:
+            self._event("response.function_call_arguments.done", **self._at(arguments=text, name=item["name"]))
+            item["arguments"] = text
+
+    # ------------------------------------------------------------------------------------------------------------- ends
+
+    def _close(self) -> None:
+        """The open item's block has ended."""
+        item = self._open
+        if item is None:
+            return
+        closers: Mapping[str, Callable[[JsonObject], None]] = {
+            "message": self._close_message,
+            "reasoning": self._close_reasoning,
+        }
+        closers.get(self._kind, self._close_call)(item)
+        self._open, self._pending = None, item
+        self._text_head = b""
+
+    def fork(self) -> "_Builder":
+        """An independent copy."""
+        other = copy.copy(self)
+        other.fields, other.items = dict(self.fields), list(self.items)
+        other._frames, other._texts = list(self._frames), list(self._texts)
+        other._logprobs, other._annotations = list(self._logprobs), list(self._annotations)
+        other._open = None if self._open is None else dict(self._open)
+        other._pending = None if self._pending is None else dict(self._pending)
+        return other
+
+    def started(self, event: Started) -> None:
+        """An engine has taken the request. What it says of reasoning that was left out is in every object from now on."""
+        if event.dropped:
+            self.fields["input_transformations"] = [
+                {
+                    "id": each.id or "",
+                    "type": "reasoning",
+                    "action": "removed",
+                    "reason": _REMOVED.get(each.reason, "prefix_mismatch"),
+                }
+                for each in event.dropped
+            ]
+
+    def finished(self, event: Finished) -> None:
+        self._finished = event
+        self._settle("incomplete" if event.cut else "completed")
+
+    def usage(self, event: Usage) -> None:
+        self.fields["usage"] = usage_object(event)
+
+    def done(self, event: Done) -> None:
+        reason = self._finished.reason if self._finished is not None else "stop"
+        if reason in _INCOMPLETE:
+            self._end("incomplete", {"reason": _INCOMPLETE[reason]})
+        elif reason == "error":
+            self.fail(EngineFailed("The model's engine gave up on this response."))
+        elif reason == "abort":
+            self._end("incomplete", None)
+        else:
+            self._end("completed", None)
+
+    def failed(self, event: Failed) -> None:
+        self.fail(event.error)
+
+    def fail(self, error: SmgError) -> None:
+        self.error = error
+        self.fields["error"] = error_object(error, self._request.locate)
+        self._end("failed", None)
+
+    def cancelled(self, event: Cancelled) -> None:
+        self._end("cancelled", None)
+
+    def interrupt(self, reason: str | None = None) -> None:
+        """End the response as incomplete: its client has left, or its process has."""
+        self._end("incomplete", None if reason is None else {"reason": reason})
+
+    def _end(self, status: str, details: JsonObject | None) -> None:
+        self._close()
+        self._settle("completed" if status == "completed" else "incomplete")
+        self.ended = True
+        self.fields["status"] = status
+        self.fields["incomplete_details"] = details
+        self.fields["output"] = self.items
+        if status == "completed":
+            self.fields["completed_at"] = int(self._now())
+        self._lifecycle(_END_EVENTS[status])
+
+    def skip(self, event: Event) -> None:
+        """For events that this API cannot express yet."""
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Take in events; nothing after the end."""
+        for event in events:
+            if self.ended:
+                return
+            if not self._begun and type(event) is not Started:
+                self.begin()
+            if self._silent and type(event) in _CONTENT:
+                continue
+            _WRITERS[type(event)](self, event)
+
+
+_WRITERS: dict[type, Callable[[_Builder, Any], None]] = {
+    Started: _Builder.started,
+    TextDelta: _Builder.text,
+    TextEnd: _Builder.text_end,
+    RefusalDelta: _Builder.refusal,
+    Annotation: _Builder.annotation,
+    ReasoningDelta: _Builder.reasoning,
+    ReasoningEnd: _Builder.reasoning_end,
+    ToolCallStart: _Builder.call,
+    ToolCallDelta: _Builder.call_delta,
+    ToolCallEnd: _Builder.call_end,
+    HostedStart: _Builder.skip,
+    HostedProgress: _Builder.skip,
+    HostedEnd: _Builder.skip,
+    OpaqueBlock: _Builder.skip,
+    Finished: _Builder.finished,
+    Usage: _Builder.usage,
+    Done: _Builder.done,
+    Failed: _Builder.failed,
+    Cancelled: _Builder.cancelled,
+}
+_CONTENT = frozenset(_WRITERS) - {Started, Usage, Done, Failed, Cancelled}
+
+
+def _summary(text: str) -> JsonObject:
+    return {"type": "summary_text", "text": text}
+
+
+def _reasoning_text(text: str) -> JsonObject:
+    return {"type": "reasoning_text", "text": text}
+
+
+def _object_of(text: str) -> Json:
+    """A search's arguments as the JSON object that they are; the text where they are none."""
+    try:
+        found: Json = msgspec.json.decode(text or "{}")
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return text
+    return found
+
+
+def _annotation(event: Annotation) -> JsonObject:
+    made: JsonObject = {"type": f"{event.kind}_citation", "start_index": event.start, "end_index": event.end}
+    made["file_id" if event.kind == "file" else "url"] = event.source
+    made["filename" if event.kind == "file" else "title"] = event.title
+    return made
+
+
+class ResponsesStreamEncoder:
+    """One streamed response. `created` is seconds since the epoch, `now` tells the time when it completes."""
+
+    content_type = "text/event-stream; charset=utf-8"
+
+    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float]) -> None:
+        self._builder = _Builder(request, created, now, streams=True)
+
+    def start(self) -> bytes:
+        """Nothing: the response stays uncommitted until the first event."""
+        return b""
+
+    def encode(self, events: Sequence[Event]) -> bytes:
+        """The frames of `events`, in order; nothing after the end."""
+        if len(events) == 1 and type(event := events[0]) is TextDelta:
+            quick = self._builder.more_text(event)
+            if quick is not None:
+                return quick
+        self._builder.add(events)
+        return self._builder.take_frames()
+
+    def keep_alive(self) -> bytes:
+        """A frame for a stream on which nothing happens."""
+        return self._builder.keep_alive()
+
+    def interrupt(self) -> bytes:
+        """End the response as incomplete, and the frames of that."""
+        if not self._builder.ended:
+            self._builder.interrupt()
+        return self._builder.take_frames()
+
+    def response(self) -> JsonObject:
+        """The object as it is now."""
+        return self._builder.fields | {"output": list(self._builder.items)}
+
+
+class ResponsesWholeEncoder:
+    """One whole response. Arguments as for `ResponsesStreamEncoder`."""
+
+    content_type = "application/json"
+
+    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float]) -> None:
+        self._builder = _Builder(request, created, now, streams=False)
+
+    def add(self, events: Sequence[Event]) -> None:
+        self._builder.add(events)
+
+    def body(self) -> bytes:
+        """The finished object. Raises the error of a `Failed` event."""
+        if self._builder.error is not None:
+            raise self._builder.error
+        return encode_body(self.response())
+
+    def interrupt(self) -> bytes:
+        """End the response as incomplete."""
+        if not self._builder.ended:
+            self._builder.interrupt()
+        return b""
+
+    def fork(self) -> "ResponsesWholeEncoder":
+        other = copy.copy(self)
+        other._builder = self._builder.fork()
+        return other
+
+    def response(self) -> JsonObject:
+        """The object as it is now."""
+        return self._builder.fields | {"output": list(self._builder.items)}

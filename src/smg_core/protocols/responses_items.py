@@ -1,0 +1,454 @@
+"""The items of a Responses request as `Message` records.
+
+Decides which item becomes which part of which turn. Consecutive items of the assistant's side (reasoning, messages, calls)
+are one turn, in the order of the wire; each output of a call is a turn of its own. Items that only other servers can make
+(hosted calls, approvals) are never refused, since clients send back what they were once given: they are left out of the
+prompt, or stand in it as text. What is refused: a part or role that an item cannot have, an output without its call, and a
+call that a later turn of the user leaves without its output.
+
+A history that was loaded is read together with the request's own items, so that an output finds its call in it. Pure. Above:
+responses. Below: the wire types, json_bounds, request.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import Json, JsonObject
+from smg_core.protocols import responses_types as wire
+from smg_core.protocols.decoding import explained
+from smg_core.protocols.json_bounds import NestedJson
+from smg_core.protocols.responses_names import ToolNames
+from smg_core.protocols.settings import LimitsConfig
+from smg_core.request import (
+    Audio,
+    File,
+    Image,
+    MediaSource,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+__all__ = ["ReadInput", "item_type", "read_items", "with_ids"]
+
+T = TypeVar("T", bound=Struct)
+
+_PREFIXES: Mapping[str, str] = {
+    "message": "msg_",
+    "reasoning": "rs_",
+    "function_call": "fc_",
+    "function_call_output": "fco_",
+    "custom_tool_call": "ctc_",
+    "custom_tool_call_output": "ctco_",
+    "tool_search_call": "tsc_",
+    "tool_search_output": "tso_",
+    "additional_tools": "at_",
+    "compaction": "cmp_",
+}
+_LEFT_OUT = frozenset(
+    {
+        "web_search_call",
+        "file_search_call",
+        "code_interpreter_call",
+        "image_generation_call",
+        "mcp_list_tools",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "program",
+        "program_output",
+    }
+)
+"""Items of tools that servers run. A replay of them is taken and says nothing to the model."""
+_AS_TEXT: Mapping[str, Role] = {
+    "mcp_call": "assistant",
+    "local_shell_call": "assistant",
+    "shell_call": "assistant",
+    "apply_patch_call": "assistant",
+    "computer_call": "assistant",
+    "local_shell_call_output": "user",
+    "shell_call_output": "user",
+    "apply_patch_call_output": "user",
+    "computer_call_output": "user",
+}
+"""Calls of built-in tools that no local model has a form for: the prompt has them as text, on this side."""
+_NOT_SAID = frozenset({"id", "status", "type"})
+
+
+class ReadInput(Struct, frozen=True):
+    """What the items come to. `places` has, for each message, the field it was read from and the field of each of its parts.
+    `tools` are those that items bring along, with their fields. `update` is the last configuration_update, `compact` says
+    that the last item asks for a compaction instead of a turn."""
+
+    messages: tuple[Message, ...]
+    places: tuple[tuple[str, tuple[str, ...]], ...]
+    tools: tuple[tuple[str, JsonObject], ...] = ()
+    update: wire.ConfigurationUpdate | None = None
+    compact: bool = False
+
+
+def item_type(item: Mapping[str, Json]) -> str:
+    """The item's type; two types may be left out on the wire."""
+    kind = item.get("type")
+    if isinstance(kind, str):
+        return kind
+    return "message" if "role" in item else "item_reference"
+
+
+def with_ids(items: str | Sequence[JsonObject], suffix: str) -> list[JsonObject]:
+    """The items as they are stored: each with its type and an id, made of `suffix` where the client gave none; a text as the
+    user's message that it stands for. Keys that nobody here reads stay."""
+    if isinstance(items, str):
+        items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": items}]}]
+    made: list[JsonObject] = []
+    for order, item in enumerate(items):
+        kind = item_type(item)
+        whole: JsonObject = {**item, "type": kind}
+        if kind != "item_reference" and not item.get("id"):
+            whole["id"] = f"{_PREFIXES.get(kind, 'item_')}{suffix}i{order}"
+        if kind == "message" and isinstance(item.get("content"), str):
+            text_type = "output_text" if item.get("role") == "assistant" else "input_text"
+            text: JsonObject = {"type": text_type, "text": item["content"]}
+            whole["content"] = [text | {"annotations": []} if text_type == "output_text" else text]
+        if kind == "message":
+            whole.setdefault("status", "completed")
+        made.append(whole)
+    return made
+
+
+def read_items(
+    items: Sequence[JsonObject],
+    *,
+    limits: LimitsConfig,
+    names: ToolNames,
+    loaded: int = 0,
+    summaries: Mapping[str, str] = {},
+    text_input: bool = False,
+) -> ReadInput:
+    """`items` in order; the first `loaded` of them come from the store. `names` are the tools' names before the model,
+    `summaries`
+    what sealed compactions say, by their encrypted_content. `text_input`: the request's input was one string. Raises
+    `InvalidRequest` naming the field at fault."""
+    reader = _Reader(limits, names, loaded, summaries, text_input)
+    for order, item in enumerate(items):
+        reader.read(order, item)
+    return reader.done()
+
+
+class _Turn:
+    """A message that is being read."""
+
+    __slots__ = ("at", "id", "parts", "phase", "places", "role", "text")
+
+    def __init__(self, role: Role, at: str) -> None:
+        self.role: Role = role
+        self.at = at
+        self.id: str | None = None
+        self.phase: Any = None
+        self.parts: list[Part] = []
+        self.places: list[str] = []
+        self.text = False  # the client wrote one plain string
+
+    def add(self, part: Part, place: str) -> None:
+        self.parts.append(part)
+        self.places.append(place)
+
+    def message(self) -> Message:
+        only_text = self.text and len(self.parts) == 1
+        return Message(self.role, tuple(self.parts), content_is_text=only_text, id=self.id, phase=self.phase)
+
+
+class _Reader:
+    """Reads the items of one request."""
+
+    def __init__(
+        self, limits: LimitsConfig, names: ToolNames, loaded: int, summaries: Mapping[str, str], text_input: bool
+    ) -> None:
+        self._names = names
+        self._loaded = loaded
+        self._summaries = summaries
+        self._text_input = text_input
+        self._nested = NestedJson(limits)
+        self._turns: list[_Turn] = []
+        self._tools: list[tuple[str, JsonObject]] = []
+        self._update: wire.ConfigurationUpdate | None = None
+        self._compact = False
+        self._calls: set[str] = set()
+        self._open: dict[str, tuple[str, bool]] = {}  # calls without an output yet: where, and whether it was cut off
+
+    def read(self, order: int, item: JsonObject) -> None:
+        at = self._place(order)
+        if self._compact:
+            raise InvalidRequest(f"Invalid '{at}': a compaction_trigger is the last item.", param=at)
+        kind = item_type(item)
+        if kind in _LEFT_OUT:
+            return
+        if kind in _AS_TEXT:
+            said = {name: value for name, value in item.items() if name not in _NOT_SAID}
+            self._turn(_AS_TEXT[kind], at).add(Text(f"[{kind}] {msgspec.json.encode(said).decode()}"), at)
+            return
+        reader = _READERS.get(kind)
+        if reader is None:
+            raise InvalidRequest(
+                f"Invalid value for '{at}.type': {kind[:80]!r}.", param=f"{at}.type", code="invalid_value"
+            )
+        reader(self, item, at)
+
+    def done(self) -> ReadInput:
+        self._settle("input")
+        kept = [turn for turn in self._turns if turn.parts]
+        return ReadInput(
+            tuple(turn.message() for turn in kept),
+            tuple((turn.at, tuple(turn.places)) for turn in kept),
+            tuple(self._tools),
+            self._update,
+            self._compact,
+        )
+
+    def _place(self, order: int) -> str:
+        if order < self._loaded:
+            return "previous_response_id"
+        return "input" if self._text_input else f"input[{order - self._loaded}]"
+
+    def _turn(self, role: Role, at: str) -> _Turn:
+        """The turn that a part goes into: the open one of the assistant, else a new one."""
+        if role == "assistant" and self._turns and self._turns[-1].role == "assistant":
+            return self._turns[-1]
+        turn = _Turn(role, at)
+        self._turns.append(turn)
+        return turn
+
+    def _settle(self, at: str) -> None:
+        """A turn of the user begins, or the input ends: calls before it have their outputs, or were cut off."""
+        for call_id, (where, cut) in self._open.items():
+            if not cut:
+                raise InvalidRequest(f"No tool output found for function call {call_id[:80]}.", param=where)
+            for turn in self._turns:
+                kept = [
+                    (part, place)
+                    for part, place in zip(turn.parts, turn.places, strict=True)
+                    if not (isinstance(part, ToolCall) and part.id == call_id)
+                ]
+                turn.parts, turn.places = [part for part, _ in kept], [place for _, place in kept]
+        self._open.clear()
+
+    # -------------------------------------------------------------------------------------------------------- messages
+
+    def _message(self, item: JsonObject, at: str) -> None:
+        read = explained(item, wire.MessageItem, at)
+        if read.role != "assistant":
+            self._settle(at)
+        turn = self._turn(read.role, at)
+        if turn.id is None:
+            turn.id = read.id
+        turn.phase = read.phase or turn.phase
+        if isinstance(read.content, str):
+            turn.text = not turn.parts
+            turn.add(Text(read.content), f"{at}.content")
+            return
+        if not read.content and read.role != "assistant" and at != "previous_response_id":
+            raise InvalidRequest(f"Invalid '{at}.content': empty array.", param=f"{at}.content", code="empty_array")
+        one_text = len(read.content) == 1 and read.content[0].get("type") in _TEXTS
+        turn.text = one_text and not turn.parts and not read.content[0].get("prompt_cache_breakpoint")
+        for order, part in enumerate(read.content):
+            where = at if self._text_input else f"{at}.content[{order}]"
+            turn.add(_part(part, read.role, where), where)
+
+    def _reasoning(self, item: JsonObject, at: str) -> None:
+        read = explained(item, wire.ReasoningItem, at)
+        summary = tuple(part.text for part in read.summary)
+        seal = read.encrypted_content.encode() if read.encrypted_content else None
+        shown = "".join(part.text for part in read.content or ()) or "\n".join(summary)
+        text = shown if seal is None else ""  # what is sealed counts
+        if text or seal:
+            self._turn("assistant", at).add(Reasoning(text, read.id, summary, seal), at)
+
+    # ----------------------------------------------------------------------------------------------------------- calls
+
+    def _call(self, item: JsonObject, at: str) -> None:
+        read = explained(item, wire.FunctionCall, at)
+        self._nested.check(read.arguments, f"{at}.arguments")
+        name = self._names.flat(read.name, read.namespace)
+        call = ToolCall(read.call_id, name, read.arguments, item_id=read.id)
+        self._called(call, at, cut=read.status == "incomplete")
+
+    def _custom_call(self, item: JsonObject, at: str) -> None:
+        read = explained(item, wire.CustomCall, at)
+        name = self._names.flat(read.name, read.namespace)
+        call = ToolCall(read.call_id, name, read.input, custom=True, item_id=read.id)
+        self._called(call, at, cut=item.get("status") == "incomplete")
+
+    def _search(self, item: JsonObject, at: str) -> None:
+        read = explained(item, wire.ToolSearchCall, at)
+        arguments = msgspec.json.encode(read.arguments).decode()
+        call = ToolCall(read.call_id or at, "tool_search", arguments, item_id=read.id)
+        self._called(call, at, cut=item.get("status") == "incomplete")
+
+    def _called(self, call: ToolCall, at: str, *, cut: bool) -> None:
+        self._calls.add(call.id)
+        self._open[call.id] = (at, cut)
+        self._turn("assistant", at).add(call, at)
+
+    def _output(self, item: JsonObject, at: str) -> None:
+        read = explained(item, wire.OutputItem, at)
+        if isinstance(read.output, str):
+            content: tuple[Part, ...] = (Text(read.output),)
+            places = [f"{at}.output"]
+        else:
+            places = [f"{at}.output[{order}]" for order in range(len(read.output))]
+            content = tuple(_part(part, "tool", place) for part, place in zip(read.output, places, strict=True))
+        self._returned(read.call_id, content, at, isinstance(read.output, str))
+
+    def _found_tools(self, item: JsonObject, at: str) -> None:
+        read = explained(item, wire.ToolSearchOutput, at)
+        self._tools += [(f"{at}.tools[{order}]", tool) for order, tool in enumerate(read.tools)]
+        found = ", ".join(str(tool.get("name")) for tool in read.tools)
+        self._returned(read.call_id or at, (Text(f"Tools that can be called now: {found or 'none'}"),), at, True)
+
+    def _returned(self, call_id: str, content: tuple[Part, ...], at: str, is_text: bool) -> None:
+        if call_id not in self._calls:
+            raise InvalidRequest(
+                f"No tool call found for function call output with call_id {call_id[:80]}.", param=f"{at}.call_id"
+            )
+        self._open.pop(call_id, None)
+        turn = _Turn("tool", at)
+        turn.add(ToolResult(call_id, content), f"{at}.output")
+        turn.text = is_text
+        self._turns.append(turn)
+
+    # ---------------------------------------------------------------------------------------------------------- others
+
+    def _more_tools(self, item: JsonObject, at: str) -> None:
+        read = explained(item, wire.AdditionalTools, at)
+        self._tools += [(f"{at}.tools[{order}]", tool) for order, tool in enumerate(read.tools)]
+
+    def _configuration(self, item: JsonObject, at: str) -> None:
+        self._update = explained(item, wire.ConfigurationUpdate, at)
+
+    def _compaction(self, item: JsonObject, at: str) -> None:
+        read = explained(item, wire.Compaction, at)
+        summary = self._summaries.get(read.encrypted_content)
+        if summary is None:
+            raise InvalidRequest(
+                "The encrypted content could not be verified.",
+                param=f"{at}.encrypted_content",
+                code="invalid_encrypted_content",
+            )
+        self._turns.clear()
+        self._open.clear()
+        turn = self._turn("developer", at)
+        turn.text = True
+        turn.add(Text(summary), at)
+
+    def _trigger(self, item: JsonObject, at: str) -> None:
+        self._compact = True
+
+    def _reference(self, item: JsonObject, at: str) -> None:
+        read = explained(item, wire.ItemReference, at)
+        raise InvalidRequest(f"Item with id '{read.id[:80]}' not found.", param=f"{at}.id")
+
+
+_READERS: Mapping[str, Callable[[_Reader, JsonObject, str], None]] = {
+    "message": _Reader._message,
+    "reasoning": _Reader._reasoning,
+    "function_call": _Reader._call,
+    "function_call_output": _Reader._output,
+    "custom_tool_call": _Reader._custom_call,
+    "custom_tool_call_output": _Reader._output,
+    "tool_search_call": _Reader._search,
+    "tool_search_output": _Reader._found_tools,
+    "additional_tools": _Reader._more_tools,
+    "configuration_update": _Reader._configuration,
+    "item_reference": _Reader._reference,
+    "compaction": _Reader._compaction,
+    "compaction_trigger": _Reader._trigger,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------- parts
+
+_TEXTS = frozenset({"input_text", "output_text", "text"})
+_MEDIA = frozenset({"input_image", "input_file", "input_audio"})
+_ALLOWED: Mapping[str, frozenset[str]] = {
+    "system": _TEXTS,
+    "developer": _TEXTS | _MEDIA,
+    "user": _TEXTS | _MEDIA,
+    "assistant": _TEXTS | {"refusal", "reasoning_text", "summary_text"},
+    "tool": _TEXTS | _MEDIA | {"computer_screenshot"},
+}
+
+
+def _part(part: JsonObject, role: str, at: str) -> Part:
+    kind = part.get("type")
+    if kind not in _ALLOWED[role]:
+        raise InvalidRequest(
+            f"Invalid value for '{at}.type': {str(kind)[:80]!r}. "
+            f"Supported values are: {', '.join(sorted(repr(each) for each in _ALLOWED[role]))}.",
+            param=f"{at}.type",
+            code="invalid_value",
+        )
+    if kind in _TEXTS:
+        text = explained(part, wire.TextPart, at)
+        return Text(text.text, _mark(text.prompt_cache_breakpoint))
+    return _PART_READERS[str(kind)](part, at)
+
+
+def _mark(mark: Struct | None) -> JsonObject | None:
+    return None if mark is None else {k: v for k, v in msgspec.structs.asdict(mark).items() if v is not None}
+
+
+def _image(part: JsonObject, at: str) -> Part:
+    read = explained(part, wire.InputImagePart, at)
+    if read.file_id is not None:
+        raise _no_files(f"{at}.file_id")
+    if read.image_url is None:
+        raise _missing(f"{at}.image_url")
+    return Image(MediaSource(url=read.image_url), read.detail or "auto", cache=_mark(read.prompt_cache_breakpoint))
+
+
+def _file(part: JsonObject, at: str) -> Part:
+    read = explained(part, wire.InputFilePart, at)
+    if read.file_id is not None:
+        raise _no_files(f"{at}.file_id")
+    if (read.file_data is None) == (read.file_url is None):
+        raise _missing(f"{at}.file_data")
+    url = read.file_url or read.file_data or ""
+    if read.file_data is not None and not url.startswith("data:"):
+        url = f"data:application/octet-stream;base64,{url}"
+    return File(MediaSource(url=url), read.filename, cache=_mark(read.prompt_cache_breakpoint))
+
+
+def _audio(part: JsonObject, at: str) -> Part:
+    read = explained(part, wire.InputAudioPart, at)
+    sound = read.input_audio
+    url = f"data:audio/{sound.format};base64,{sound.data}"
+    return Audio(MediaSource(url=url), sound.format, cache=_mark(read.prompt_cache_breakpoint))
+
+
+def _no_files(at: str) -> UnsupportedParameter:
+    return UnsupportedParameter(
+        f"Unsupported parameter: '{at}' is not supported on this server: it keeps no files.", param=at
+    )
+
+
+def _missing(at: str) -> InvalidRequest:
+    return InvalidRequest(f"Missing required parameter: '{at}'.", param=at, code="missing_required_parameter")
+
+
+_PART_READERS: Mapping[str, Callable[[JsonObject, str], Part]] = {
+    "input_image": _image,
+    "computer_screenshot": _image,
+    "input_file": _file,
+    "input_audio": _audio,
+    "refusal": lambda part, at: Refusal(explained(part, wire.RefusalPart, at).refusal),
+    "reasoning_text": lambda part, at: Reasoning(explained(part, wire.TextPart, at).text),
+    "summary_text": lambda part, at: Reasoning(explained(part, wire.TextPart, at).text),
+}

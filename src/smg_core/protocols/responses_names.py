@@ -1,0 +1,66 @@
+"""The names under which a model is offered the tools of a Responses request.
+
+The API groups tools in namespaces, and two groups may each have a tool of one name; a model knows only names. A tool of a
+group is offered as `group__tool`, and a call of it is split again into the two. Tools with a type of their own that clients
+run (tool_search) are offered as functions. Pure. Above: responses and its readers, the encoders. Below: nothing.
+"""
+
+from collections.abc import Iterable
+
+import attrs
+
+__all__ = ["OfferedTool", "ToolNames"]
+
+_JOINT = "__"
+
+
+@attrs.frozen
+class OfferedTool:
+    """What a name before the model stands for on the wire, and where it stands. `kind`: "function", "custom" or "tool_search"."""
+
+    name: str
+    namespace: str | None = None
+    kind: str = "function"
+    at: str = attrs.field(default="tools", eq=False)
+
+
+class ToolNames:
+    """The names of one request's tools."""
+
+    __slots__ = ("_by_flat", "_flat")
+
+    def __init__(self, tools: Iterable[OfferedTool] = ()) -> None:
+        self._by_flat: dict[str, OfferedTool] = {}
+        self._flat: dict[tuple[str, str | None], str] = {}
+        for tool in tools:
+            self.add(tool)
+
+    def add(self, tool: OfferedTool) -> str:
+        """Take in a tool; returns its name before the model, unlike that of any other."""
+        known = self._flat.get((tool.name, tool.namespace))
+        if known is not None:
+            self._by_flat[known] = tool
+            return known
+        flat = _flattened(tool.name, tool.namespace)
+        while flat in self._by_flat:
+            flat += "_"
+        self._by_flat[flat] = tool
+        self._flat[tool.name, tool.namespace] = flat
+        return flat
+
+    def flat(self, name: str, namespace: str | None) -> str:
+        """The name before the model; of a tool that the request does not have, the one it would get."""
+        return self._flat.get((name, namespace)) or _flattened(name, namespace)
+
+    def of(self, flat: str) -> OfferedTool:
+        """What `flat` stands for; a name that nobody gave stands for itself."""
+        return self._by_flat.get(flat) or OfferedTool(flat)
+
+    def place(self, order: int) -> str:
+        """The field that the tool offered in place `order` was read from."""
+        tools = list(self._by_flat.values())
+        return tools[order].at if order < len(tools) else "tools"
+
+
+def _flattened(name: str, namespace: str | None) -> str:
+    return name if namespace is None else f"{namespace}{_JOINT}{name}"

@@ -1,0 +1,242 @@
+"""The tools, the tool choice and the text format of a Responses request.
+
+Tools of namespaces are offered under one flat name each (`responses_names`). Tools that servers run are taken and echoed, and the
+model is not offered them while nothing here can run them; a choice that demands one is refused by its name, and so is a named
+tool that the request does not have. Pure. Above: responses. Below: the wire types, request.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn
+
+import msgspec
+from msgspec import Struct
+
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import JsonObject
+from smg_core.protocols import responses_types as wire
+from smg_core.protocols.decoding import brief, check_depth, explained, too_many
+from smg_core.protocols.responses_names import OfferedTool, ToolNames
+from smg_core.protocols.settings import LimitsConfig
+from smg_core.request import (
+    CustomTool,
+    FunctionTool,
+    JsonFormat,
+    ResponseFormat,
+    SchemaFormat,
+    TextFormat,
+    Tool,
+    ToolChoice,
+    ToolKey,
+)
+
+__all__ = ["HOSTED", "ReadTools", "read_format", "read_tool_choice", "read_tools"]
+
+HOSTED = frozenset(
+    {
+        "web_search",
+        "web_search_2025_08_26",
+        "web_search_preview",
+        "web_search_preview_2025_03_11",
+        "file_search",
+        "code_interpreter",
+        "image_generation",
+        "mcp",
+        "programmatic_tool_calling",
+        "local_shell",
+        "shell",
+        "apply_patch",
+        "computer",
+        "computer_use",
+        "computer_use_preview",
+    }
+)
+"""Types of tools that are taken, echoed and not offered to the model: those a server runs, and built-in ones that no local model
+knows."""
+
+
+class ReadTools(Struct, frozen=True):
+    """`offered` is what the model is told of; `names` what their names stand for; `not_offered` the types that it is not."""
+
+    offered: tuple[Tool, ...]
+    names: ToolNames
+    not_offered: tuple[str, ...] = ()
+
+
+def read_tools(tools: Iterable[tuple[str, JsonObject]], limits: LimitsConfig, size: int) -> ReadTools:
+    """`tools` with the field that each stands in; `size` is the body's, in bytes. A later tool of the same name takes the
+    place of an earlier one, since items may bring tools again. Where the model can search for tools, those that are to be loaded
+    later are offered once a search has found them."""
+    tools = list(tools)
+    searches = any(tool.get("type") == "tool_search" for _, tool in tools)
+    names = ToolNames()
+    found: dict[str, Tool] = {}
+    left: dict[str, None] = {}
+    for at, tool in tools:
+        kind = tool.get("type")
+        if kind in HOSTED:
+            left[str(kind)] = None
+            continue
+        if kind == "namespace":
+            group = explained(tool, wire.NamespaceTool, at)
+            members = [(f"{at}.tools[{order}]", each, group.name) for order, each in enumerate(group.tools)]
+        else:
+            members = [(at, tool, "")]
+        for where, each, namespace in members:
+            if searches and each.get("defer_loading") is True and where.startswith("tools["):
+                continue
+            offered, made = _tool(each, where, namespace or None)
+            flat = names.add(offered)
+            found[flat] = made(flat)
+    if len(found) > limits.tools:
+        raise too_many("tools", len(found), limits.tools, "tools")
+    schemas = [tool.grammar if isinstance(tool, CustomTool) else _parameters(tool) for tool in found.values()]
+    check_depth(schemas, limits.json_depth, "tools")
+    if size > limits.schema_bytes and (taken := len(msgspec.json.encode(schemas))) > limits.schema_bytes:
+        raise _too_large("tools", taken, limits)
+    return ReadTools(tuple(found.values()), names, tuple(left))
+
+
+def _parameters(tool: Tool) -> object:
+    return tool.parameters if isinstance(tool, FunctionTool) else None
+
+
+def _too_large(at: str, taken: int, limits: LimitsConfig) -> InvalidRequest:
+    return InvalidRequest(
+        f"Invalid '{at}': {taken} bytes, and at most {limits.schema_bytes} are taken.",
+        param=at,
+        code="string_above_max_length",
+    )
+
+
+def _tool(tool: JsonObject, at: str, namespace: str | None) -> tuple[OfferedTool, Callable[[str], Tool]]:
+    """What the tool is on the wire, and what makes the record of it, given its name before the model."""
+    kind = tool.get("type")
+    if kind == "function":
+        function = explained(tool, wire.FunctionTool, at)
+        if function.async_:
+            raise _unsupported(f"{at}.async", " with the value true")
+        if function.allowed_callers is not None and "direct" not in function.allowed_callers:
+            raise _unsupported(f"{at}.allowed_callers", " without 'direct'")
+        return OfferedTool(function.name, namespace, at=at), lambda flat: FunctionTool(
+            flat, function.description, function.parameters, function.strict
+        )
+    if kind == "custom":
+        custom = explained(tool, wire.CustomTool, at)
+        grammar = _grammar(custom.format, f"{at}.format")
+        return OfferedTool(custom.name, namespace, "custom", at), lambda flat: CustomTool(
+            flat, custom.description, *grammar
+        )
+    if kind == "tool_search" and namespace is None:
+        search = explained(tool, wire.ToolSearchTool, at)
+        if search.execution != "client":
+            raise _unsupported(f"{at}.execution", " with anything but 'client'")
+        return OfferedTool("tool_search", None, "tool_search", at), lambda flat: FunctionTool(
+            flat, search.description, search.parameters
+        )
+    known = ", ".join(map(repr, ["function", "custom", "namespace", "tool_search", *sorted(HOSTED)]))
+    raise InvalidRequest(
+        f"Invalid value for '{at}.type': {brief(repr(kind))}. Supported values are: {known}.",
+        param=f"{at}.type",
+        code="invalid_value",
+    )
+
+
+def _grammar(asked: wire.GrammarSyntax | None, at: str) -> tuple[()] | tuple[str, str]:
+    if asked is None or asked.type == "text":
+        return ()
+    if asked.syntax is None or asked.definition is None:
+        missing = "syntax" if asked.syntax is None else "definition"
+        raise InvalidRequest(
+            f"Missing required parameter: '{at}.{missing}'.",
+            param=f"{at}.{missing}",
+            code="missing_required_parameter",
+        )
+    return asked.syntax, asked.definition
+
+
+def _unsupported(param: str, how: str = "") -> UnsupportedParameter:
+    return UnsupportedParameter(f"Unsupported parameter: '{param}' is not supported on this server{how}.", param=param)
+
+
+# --------------------------------------------------------------------------------------------------------------- choices
+
+
+def read_tool_choice(asked: str | JsonObject | None, parallel: bool | None, tools: ReadTools) -> ToolChoice:
+    """Which tools may or must be called. Raises where one is demanded that the model is not offered."""
+    if asked is None or asked in ("auto", "none"):
+        return ToolChoice("none" if asked == "none" else "auto", (), parallel)
+    if isinstance(asked, str):
+        if not tools.offered:
+            _nothing_to_call(tools)
+        return ToolChoice("required", (), parallel)
+    if asked.get("type") == "allowed_tools":
+        allowed = explained(asked, wire.AllowedTools, "tool_choice")
+        keys = [
+            key
+            for order, one in enumerate(allowed.tools)
+            if (key := _chosen(one, tools, f"tool_choice.tools[{order}]", demanded=False)) is not None
+        ]
+        if not keys:
+            raise InvalidRequest("'tool_choice' allows no tool that can be called here.", param="tool_choice.tools")
+        return ToolChoice(allowed.mode, tuple(keys), parallel)
+    named = explained(asked, wire.NamedChoice, "tool_choice")
+    key = _chosen(named, tools, "tool_choice", demanded=True)
+    return ToolChoice("required", () if key is None else (key,), parallel)
+
+
+def _nothing_to_call(tools: ReadTools) -> NoReturn:
+    what = f": tools of type '{tools.not_offered[0]}' cannot be called here" if tools.not_offered else ""
+    raise InvalidRequest(f"'tool_choice' demands a call, and there is no tool to call{what}.", param="tool_choice")
+
+
+def _chosen(choice: wire.NamedChoice, tools: ReadTools, at: str, *, demanded: bool) -> ToolKey | None:
+    if choice.type in HOSTED:
+        if demanded:
+            raise _unsupported(f"{at}.type", f" with the value '{choice.type}': such a tool cannot be called here")
+        return None
+    if choice.type == "tool_search":
+        name: str | None = "tool_search"
+    elif choice.type in ("function", "custom"):
+        name = choice.name
+    else:
+        raise InvalidRequest(f"Invalid value for '{at}.type': {brief(repr(choice.type))}.", param=f"{at}.type")
+    if name is None:
+        raise InvalidRequest(
+            f"Missing required parameter: '{at}.name'.", param=f"{at}.name", code="missing_required_parameter"
+        )
+    flat = tools.names.flat(name, choice.namespace)
+    for tool in tools.offered:
+        if isinstance(tool, FunctionTool | CustomTool) and tool.name == flat:
+            return tool.key
+    raise InvalidRequest(
+        f"Invalid value for '{at}.name': no tool is named '{brief(name)}'.", param=f"{at}.name", code="invalid_value"
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------- formats
+
+_FORMATS: Mapping[str, ResponseFormat] = {"text": TextFormat(), "json_object": JsonFormat()}
+
+
+def read_format(asked: wire.JsonSchemaText | None, limits: LimitsConfig, size: int) -> ResponseFormat:
+    """What `text.format` holds the answer to; `size` is the body's, in bytes."""
+    if asked is None or asked.type != "json_schema":
+        return _FORMATS["text" if asked is None else asked.type]
+    at = "text.format"
+    for name in ("name", "schema"):
+        if getattr(asked, name) is None:
+            raise InvalidRequest(
+                f"Missing required parameter: '{at}.{name}'.", param=f"{at}.{name}", code="missing_required_parameter"
+            )
+    name = asked.name or ""
+    if not (name.isascii() and name.replace("_", "x").replace("-", "x").isalnum()):
+        raise InvalidRequest(
+            f"Invalid '{at}.name': it may hold letters, digits, underscores and dashes only.",
+            param=f"{at}.name",
+            code="invalid_value",
+        )
+    schema = asked.schema or {}
+    check_depth([schema], limits.json_depth, f"{at}.schema")
+    if size > limits.schema_bytes and (taken := len(msgspec.json.encode(schema))) > limits.schema_bytes:
+        raise _too_large(f"{at}.schema", taken, limits)
+    return SchemaFormat(schema, name, asked.description, asked.strict is not False)

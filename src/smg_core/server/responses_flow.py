@@ -1,0 +1,68 @@
+"""The flow of a Responses request: a turn, within the context where the client wants that.
+
+With `truncation` "auto" a prompt that is too long loses its oldest turns, as many as the numbers say and more if that was not
+enough; instructions stay, and so does what answers a call together with the call. Without a turn to lose, and with
+"disabled", the client gets the error. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow`.
+"""
+
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from smg_core.errors import PromptTooLong, UnsupportedParameter
+from smg_core.pipeline.flow import Terms, generate
+from smg_core.pipeline.steps import Finish, Flow, ask
+from smg_core.pipeline.turn import Turn
+from smg_core.protocols.responses import ResponsesRequest
+from smg_core.request import GenerationRequest, Message, ToolCall
+
+__all__ = ["respond_to", "shortened"]
+
+
+def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[None]:
+    """The response to `request`, whose history is loaded."""
+    if request.waits_for_history:
+        raise UnsupportedParameter("No history is kept here.", param="history.previous_id")
+    turn = yield from _within_context(request.generation, terms)
+    yield from ask(Finish(turn))
+
+
+def _within_context(asked: GenerationRequest, terms: Terms) -> Flow[Turn]:
+    """A turn; of a prompt that is too long, without its oldest turns where the client allows that."""
+    request = replace(asked, truncation=None, generate=True)  # done here, so that no engine need know them
+    if not asked.generate:
+        request = replace(request, sampling=replace(asked.sampling, max_tokens=1, min_tokens=None))
+    while True:
+        try:
+            return (yield from generate(request, terms))
+        except PromptTooLong as error:
+            allowed = asked.truncation == "auto" and not terms.answer.committed
+            shorter = shortened(request.messages, error) if allowed else None
+            if shorter is None:
+                raise
+            request = replace(request, messages=shorter)
+
+
+def shortened(messages: tuple[Message, ...], error: PromptTooLong) -> tuple[Message, ...] | None:
+    """The messages without the oldest turns, so many that about enough of the prompt is gone; None where only the last is left.
+    A turn begins with a message of the user and goes to the next."""
+    starts = [place for place, message in enumerate(messages) if message.role == "user"]
+    if len(starts) < 2:
+        return None
+    leading = starts[0]
+    total = sum(_weight(message) for message in messages[leading:]) or 1
+    over = error.prompt_tokens + error.requested - error.context_length
+    wanted = total * min(1.0, over / max(error.prompt_tokens, 1))
+    gone = 0
+    for start, following in pairwise(starts):
+        gone += sum(_weight(message) for message in messages[start:following])
+        if gone >= wanted:
+            return messages[:leading] + messages[following:]
+    return messages[:leading] + messages[starts[-1] :]
+
+
+def _weight(message: Message) -> int:
+    """About how much of the prompt a message is."""
+    calls = sum(len(part.arguments) for part in message.parts if isinstance(part, ToolCall))
+    results = sum(len(str(part)) for part in message.parts if not isinstance(part, ToolCall))
+    return 1 + calls + results

@@ -1,0 +1,272 @@
+"""Responses on the wire: every stream keeps the grammar, the SDK's own state machine takes it, and it says what the whole body
+says."""
+
+import json
+import typing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai import omit
+from openai._models import construct_type_unchecked
+from openai.lib.streaming.responses._responses import ResponseStreamState
+from openai.types.responses import Response, ResponseStreamEvent
+from tests.core.protocols.responses_events import STARTED, USAGE, streams
+
+from smg_core.errors import EngineFailed, InvalidRequest, Overloaded, PromptTooLong, SmgError
+from smg_core.events import (
+    Annotation,
+    Done,
+    DroppedReasoning,
+    Event,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    ReasoningEnd,
+    Started,
+    TextDelta,
+    TextEnd,
+    TokenLogprob,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from smg_core.protocols.base import Incoming
+from smg_core.protocols.responses import ResponsesRequest, decode_responses
+from smg_core.protocols.responses_encode import _WRITERS, ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.protocols.responses_grammar import TERMINAL, check_stream
+from smg_core.sse import SseReader
+
+TOOLS = [
+    {"type": "function", "name": "look", "parameters": {"type": "object"}},
+    {"type": "custom", "name": "patch"},
+    {"type": "tool_search", "execution": "client", "parameters": {"type": "object"}},
+    {"type": "namespace", "name": "clock", "tools": [{"type": "function", "name": "sleep"}]},
+    {"type": "web_search"},
+]
+END = [Finished(0, "stop"), USAGE, Done()]
+
+
+def asked(**fields: object) -> ResponsesRequest:
+    body = {"model": "sim", "input": "Hello", "stream": True, "tools": TOOLS, **fields}
+    return decode_responses(Incoming(json.dumps(body).encode(), request_id="resp_1"))
+
+
+def wire(request: ResponsesRequest, events: list[Event]) -> list[dict[str, typing.Any]]:
+    encoder = ResponsesStreamEncoder(request, 1700000000, lambda: 1700000009.5)
+    data = encoder.start() + b"".join(encoder.encode([event]) for event in events)
+    frames = SseReader().feed(data)
+    found = [json.loads(frame.data) for frame in frames]
+    assert [frame.event for frame in frames] == [each["type"] for each in found]
+    return found
+
+
+def whole(request: ResponsesRequest, events: list[Event]) -> dict[str, typing.Any]:
+    encoder = ResponsesWholeEncoder(request, 1700000000, lambda: 1700000009.5)
+    for event in events:
+        encoder = encoder.fork()
+        encoder.add([event])
+    found: dict[str, typing.Any] = json.loads(encoder.body())
+    return found
+
+
+def names(frames: list[dict[str, typing.Any]]) -> list[str]:
+    return [each["type"].removeprefix("response.") for each in frames]
+
+
+@settings(max_examples=60)
+@given(streams(), st.sampled_from([None, "auto"]), st.booleans())
+def test_every_stream_keeps_the_grammar_and_says_what_the_whole_body_says(
+    events: list[Event], summary: str | None, sealed: bool
+) -> None:
+    include = ["reasoning.encrypted_content"] if sealed else []
+    request = asked(reasoning={"summary": summary}, include=include)
+    frames = wire(request, events)
+    check_stream(frames)
+    assert sum(each["type"] in TERMINAL for each in frames) == 1
+    last = frames[-1]["response"]
+    if last["status"] == "failed":
+        with pytest.raises(SmgError):
+            whole(request, events)
+    else:
+        assert whole(request, events) == last
+    Response.model_validate(last)
+
+
+@settings(max_examples=40)
+@given(streams())
+def test_the_sdks_own_state_machine_takes_every_stream(events: list[Event]) -> None:
+    state: ResponseStreamState[typing.Any] = ResponseStreamState(input_tools=omit, text_format=omit)
+    for frame in wire(asked(), events):
+        state.handle_event(construct_type_unchecked(value=frame, type_=typing.cast(typing.Any, ResponseStreamEvent)))
+
+
+def test_each_kind_of_event_has_a_writer() -> None:
+    assert set(_WRITERS) == set(typing.get_args(Event))
+
+
+def test_a_text_has_the_events_that_clients_need() -> None:
+    frames = wire(asked(), [STARTED, TextDelta(0, "Hel"), TextDelta(0, "lo"), TextEnd(0), *END])
+    assert names(frames) == [
+        "created",
+        "in_progress",
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.delta",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "completed",
+    ]
+    message = frames[-1]["response"]["output"][0]
+    assert message["id"] == frames[2]["item"]["id"] == frames[4]["item_id"]
+    assert message["content"] == [{"type": "output_text", "text": "Hello", "annotations": [], "logprobs": []}]
+    assert frames[-1]["response"]["completed_at"] == 1700000009
+
+
+def test_the_short_way_of_a_text_writes_what_the_long_way_writes() -> None:
+    events: list[Event] = [STARTED, *(TextDelta(0, piece) for piece in 'a"\u2028é'), TextEnd(0), *END]
+    encoder = ResponsesStreamEncoder(asked(), 1700000000, lambda: 1700000009.5)
+    at_once = encoder.encode(events)
+    one_by_one = ResponsesStreamEncoder(asked(), 1700000000, lambda: 1700000009.5)
+    assert b"".join(one_by_one.encode([event]) for event in events) == at_once
+
+
+def test_reasoning_is_text_or_where_it_was_asked_for_a_summary() -> None:
+    events = [STARTED, ReasoningDelta(0, "Hm"), ReasoningEnd(0, b"gw1.seal"), TextDelta(0, "x"), TextEnd(0), *END]
+    shown = wire(asked(store=False), events)
+    assert shown[-1]["response"]["output"][0]["content"] == [{"type": "reasoning_text", "text": "Hm"}]
+    assert shown[2]["item"]["encrypted_content"] is None
+    assert shown[-1]["response"]["output"][0]["encrypted_content"] == "gw1.seal"
+    summed = wire(asked(reasoning={"summary": "auto"}), events)
+    assert summed[-1]["response"]["output"][0]["summary"] == [{"type": "summary_text", "text": "Hm"}]
+    assert "reasoning_summary_text.delta" in names(summed)
+    assert "reasoning_text.delta" not in names(summed)
+
+
+def test_a_call_of_a_namespace_has_its_own_name_and_the_namespace() -> None:
+    request = asked()
+    assert [tool.name for tool in request.generation.tools] == ["look", "patch", "tool_search", "clock__sleep"]  # type: ignore[union-attr]
+    call = [ToolCallStart(0, 0, "call_1", "clock__sleep"), ToolCallDelta(0, 0, "{}"), ToolCallEnd(0, 0)]
+    frames = wire(request, [STARTED, *call, *END])
+    item = frames[-1]["response"]["output"][0]
+    assert (item["type"], item["name"], item["namespace"], item["call_id"]) == (
+        "function_call",
+        "sleep",
+        "clock",
+        "call_1",
+    )
+
+
+def test_a_search_for_tools_has_an_object_as_arguments() -> None:
+    call = [ToolCallStart(0, 0, "call_1", "tool_search"), ToolCallDelta(0, 0, '{"query":"x"}'), ToolCallEnd(0, 0)]
+    item = wire(asked(), [STARTED, *call, *END])[-1]["response"]["output"][0]
+    assert item["type"] == "tool_search_call"
+    assert (item["arguments"], item["execution"]) == ({"query": "x"}, "client")
+
+
+def test_what_was_cut_off_is_incomplete_in_its_item_and_in_the_response() -> None:
+    call = [ToolCallStart(0, 0, "call_1", "look"), ToolCallDelta(0, 0, '{"ci'), ToolCallEnd(0, 0, valid=False)]
+    last = wire(asked(), [STARTED, *call, Finished(0, "length", cut=True), USAGE, Done()])[-1]["response"]
+    assert (last["status"], last["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+    assert (last["output"][0]["status"], last["output"][0]["arguments"]) == ("incomplete", '{"ci')
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (EngineFailed("x"), "server_error"),
+        (Overloaded("x", retry_after=3), "rate_limit_exceeded"),
+        (Overloaded("x"), "server_is_overloaded"),
+        (PromptTooLong(10, 1, 5), "context_length_exceeded"),
+        (InvalidRequest("x"), "invalid_prompt"),
+    ],
+)
+def test_a_failed_stream_says_why_by_the_codes_that_clients_go_by(error: SmgError, code: str) -> None:
+    frames = wire(asked(), [STARTED, TextDelta(0, "x"), USAGE, Failed(error)])
+    check_stream(frames)
+    told = frames[-1]["response"]
+    assert told["error"]["code"] == code
+    assert ("try again in 3s" in told["error"]["message"]) is (code == "rate_limit_exceeded")
+    assert told["output"][0]["status"] == "incomplete"
+
+
+def test_a_stream_that_fails_before_any_engine_took_it_still_begins_with_created() -> None:
+    frames = wire(asked(), [USAGE, Failed(Overloaded("Full.", retry_after=1))])
+    assert names(frames) == ["created", "in_progress", "failed"]
+
+
+def test_a_keep_alive_is_a_numbered_event_of_the_stream() -> None:
+    encoder = ResponsesStreamEncoder(asked(), 1, lambda: 2.0)
+    data = encoder.keep_alive() + encoder.encode([STARTED, TextDelta(0, "x")]) + encoder.keep_alive()
+    data += encoder.encode([TextEnd(0), *END])
+    frames = [json.loads(frame.data) for frame in SseReader().feed(data)]
+    check_stream(frames)
+    assert names(frames).count("in_progress") == 2
+    assert encoder.keep_alive() == b""
+
+
+def test_reasoning_that_did_not_open_is_told() -> None:
+    dropped = (DroppedReasoning("messages[0].parts[0]", "other_family", "rs_9"),)
+    last = wire(asked(), [Started(1, None, "sim", dropped), TextDelta(0, "x"), TextEnd(0), *END])[-1]["response"]
+    expected = {"id": "rs_9", "type": "reasoning", "action": "removed", "reason": "model_mismatch"}
+    assert last["input_transformations"] == [expected]
+
+
+def test_logprobs_are_reported_where_they_are_included() -> None:
+    token = TokenLogprob("x", b"x", -0.5)
+    events = [STARTED, TextDelta(0, "x", (token,)), TextEnd(0), *END]
+    included = wire(asked(include=["message.output_text.logprobs"]), events)
+    assert included[4]["logprobs"][0]["token"] == "x"
+    assert included[-1]["response"]["output"][0]["content"][0]["logprobs"][0]["logprob"] == -0.5
+    assert wire(asked(), events)[4]["logprobs"] == []
+
+
+def test_an_annotation_belongs_to_its_text() -> None:
+    note = Annotation(0, "url", 0, 1, "https://a.example", "A")
+    frames = wire(asked(), [STARTED, TextDelta(0, "x"), note, TextEnd(0), *END])
+    check_stream(frames)
+    told = frames[-1]["response"]["output"][0]["content"][0]["annotations"][0]
+    assert (told["type"], told["url"], told["title"]) == ("url_citation", "https://a.example", "A")
+
+
+def test_deltas_are_padded_where_the_client_wants_their_sizes_hidden() -> None:
+    events = [STARTED, TextDelta(0, "Hel"), TextDelta(0, "lo"), TextEnd(0), *END]
+    frames = wire(asked(stream_options={"include_obfuscation": True}), events)
+    check_stream(frames)
+    assert all("obfuscation" in each for each in frames if each["type"].endswith(".delta"))
+
+
+def test_a_prewarm_answers_nothing() -> None:
+    frames = wire(asked(generate=False), [STARTED, TextDelta(0, "x"), TextEnd(0), Finished(0, "length"), USAGE, Done()])
+    assert names(frames) == ["created", "in_progress", "completed"]
+    assert frames[-1]["response"]["output"] == []
+
+
+def test_a_background_response_is_queued_first() -> None:
+    frames = wire(asked(background=True), [STARTED, TextDelta(0, "x"), TextEnd(0), *END])
+    check_stream(frames)
+    assert names(frames)[:3] == ["created", "queued", "in_progress"]
+    assert frames[0]["response"]["status"] == "queued"
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda frames: frames.pop(0), "came when nothing has come"),
+        (lambda frames: frames.pop(2), "came when no item is open"),
+        (lambda frames: frames.pop(3), "came when a message is open"),
+        (lambda frames: frames.pop(4), "has the number"),
+        (lambda frames: frames.pop(), "the stream ended when"),
+        (lambda frames: frames[-2]["item"].update(id="msg_2"), "another id"),
+        (lambda frames: frames[4].update(delta="y"), "other text than its deltas"),
+        (lambda frames: frames[-1]["response"].update(output=[]), "other output"),
+        (lambda frames: frames[-1]["response"].update(id="resp_2"), "another response id"),
+    ],
+)
+def test_the_grammar_finds_what_is_wrong(change: typing.Any, fault: str) -> None:
+    frames = wire(asked(), [STARTED, TextDelta(0, "x"), TextEnd(0), *END])
+    change(frames)
+    with pytest.raises(ValueError, match=fault):
+        check_stream(frames)
