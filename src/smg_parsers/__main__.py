@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = command(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has had enough. What is still buffered goes nowhere, or the interpreter would complain.
+        # The reader of the output has closed it. Standard output is replaced, or the interpreter would report the failed flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, ValueError, ImportError, RecursionError, ParserError) as error:
@@ -108,7 +108,7 @@ def _parse(options: argparse.Namespace) -> int:
 
 
 def _row(options: argparse.Namespace) -> Family:
-    """The family named, or the one that the model and its template lead to."""
+    """The family that was named, or the family of the model and its template."""
     if options.family is not None and options.model is not None:
         raise ValueError("--family or --model, not both")
     template = _template(options)

@@ -1,4 +1,4 @@
-"""The formats that rows of the table are made of: each a grammar with one family's markers filled in.
+"""The formats that rows of the table use: each is a grammar with the markers of one family.
 
 Decides: the markers and tags of every format that more than one row uses, or that is too long to stand in a row.
 Above: `table`. Below: the grammars, `reasoning`.

@@ -42,7 +42,7 @@ choose();
 
 @dataclass(frozen=True, slots=True)
 class FedChunk:
-    """What was fed, and what came out."""
+    """One chunk that was fed to the parser, and the pieces that came out."""
 
     chunk: str
     pieces: tuple[str, ...]

@@ -115,10 +115,10 @@ def order(make: Make, text: str) -> list[Breach]:
 
 
 def conservation(make: Make, text: str, family: Family) -> list[Breach]:
-    """What does not come out as text or reasoning must be a marker of the family, or begin with one that opens calls.
+    """Input that does not come out as text or reasoning must be a marker of the family, or begin with one that opens calls.
 
-    Of a call that breaks off, every word has to come out, in its arguments or behind it. The output's text is aligned with
-    the input by dynamic programming, so this is for texts of a few hundred characters.
+    Every word of a call that breaks off must come out, in its arguments or after it. The output's text is aligned with the
+    input by dynamic programming, so this check is for texts of a few hundred characters.
     """
     pieces = read(make, [text])
     spoken = "".join(piece.text for piece in pieces if isinstance(piece, Text | Reasoning))
@@ -144,7 +144,7 @@ def _words(text: str) -> set[str]:
 
 
 def _lost_words(make: Make, text: str, family: Family) -> set[str]:
-    """The words of calls that broke off which came out nowhere, those of the family's own tags left out."""
+    """The words of broken-off calls that came out nowhere, without the words of the family's own tags."""
     parser = make()
     timed = [(at, piece) for at, char in enumerate(text) for piece in parser.feed(char)]
     timed += [(len(text), piece) for piece in parser.finish()]
@@ -158,13 +158,14 @@ def _lost_words(make: Make, text: str, family: Family) -> set[str]:
         rest = behind[len(arguments) :]
         if not rest or any(isinstance(piece, CallEnd) for _, piece in arguments):
             continue
-        # Where arguments and text meet in the middle of a word, it may be whole in the text alone, or only over both.
-        said = _words("".join(_said(piece) for _, piece in behind)) | _words("".join(_said(piece) for _, piece in rest))
-        lost |= _words(_PART.sub("", text[begun + 1 : rest[0][0] + 1])) - said - own
+        # A word may be cut where arguments end and text begins: it is then whole in the text alone, or only in both joined.
+        kept = _words("".join(map(_text_of, (piece for _, piece in behind))))
+        kept |= _words("".join(map(_text_of, (piece for _, piece in rest))))
+        lost |= _words(_PART.sub("", text[begun + 1 : rest[0][0] + 1])) - kept - own
     return lost
 
 
-def _said(piece: Piece) -> str:
+def _text_of(piece: Piece) -> str:
     if isinstance(piece, CallStart):
         return f" {piece.name} {piece.id} "
     return (
@@ -185,7 +186,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def breakage(text: str, count: int, seed: int = 0) -> Iterator[str]:
-    """The text broken in so many ways, as models break it: parts left out, written twice, cut off, or with junk between."""
+    """`count` broken versions of the text, as models break it: parts missing, repeated, cut off, or with junk between."""
     source = random.Random(seed)
     for number in range(count if text else 0):
         at = source.randrange(len(text))
@@ -319,7 +320,7 @@ def _repeated(prefix: str, unit: str, length: int) -> str:
 
 
 def nasty(family: Family, example: str = "") -> Iterator[tuple[str, str]]:
-    """Prefixes and units to repeat that make careless parsers slow: pairs for `linearity`."""
+    """Pairs of a prefix and a unit to repeat, for `linearity`, that make careless parsers slow."""
     for marker in sorted({*family.tables.roles, *family.tables.calls}):
         yield "", marker
         yield "", marker[:-1] or marker

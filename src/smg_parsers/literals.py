@@ -28,9 +28,9 @@ _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 
 @dataclass(frozen=True, slots=True)
 class LiteralSyntax:
-    """What tells one kind of literal from another.
+    """How one kind of literal is written.
 
-    `marks` delimit strings; with `escapes`, a backslash means what it means in Python. `loose` bare words may hold spaces.
+    `marks` delimit strings. `escapes`: a backslash means what it means in Python. `loose`: bare words may hold spaces.
     """
 
     marks: tuple[str, ...]
@@ -88,7 +88,7 @@ class LiteralReader:
         self.bad = False
         self.key = False
         self._dialect = dialect
-        self._wanted: list[str] = []  # the closing brackets still owed
+        self._wanted: list[str] = []  # closing brackets that are still to come
         self._state = _VALUE
         self._mark = ""
         self._token: list[str] = []
@@ -96,7 +96,7 @@ class LiteralReader:
 
     @property
     def depth(self) -> int:
-        """Brackets that are open."""
+        """How many brackets are open."""
         return len(self._wanted)
 
     def step(self, buf: str, pos: int, final: bool) -> int:
@@ -229,7 +229,7 @@ class LiteralReader:
             self.out.append(escape(text))
 
     def _unfinished(self, buf: str, pos: int, final: bool) -> int:
-        """No closing mark in sight: pass on everything that cannot be the beginning of one."""
+        """No closing mark has come: pass on all text except a possible beginning of one."""
         keep = 0
         if not final:
             for length in range(min(len(self._mark) - 1, len(buf) - pos), 0, -1):
@@ -240,7 +240,7 @@ class LiteralReader:
         return ~(len(buf) - keep)
 
     def _closes(self, buf: str, after: int, final: bool) -> bool | None:
-        """Whether a closing mark is one: models forget to escape, and a real one has something to close behind it."""
+        """Whether this mark closes the string. Models forget to escape marks; behind a real one stands a separator or bracket."""
         if not self._dialect.escapes:
             return True
         size = len(buf)

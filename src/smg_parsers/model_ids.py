@@ -1,4 +1,4 @@
-"""How a model id is read: which of its parts count, and how well a pattern of the table fits.
+"""Reads model ids: which parts of an id count, and how well a pattern of the table fits.
 
 Decides: the part of a path that names the model, what a version number is and what a size, and where a word begins and ends.
 Above: `models`. Below: the standard library.
@@ -22,7 +22,7 @@ PATTERNS_KEPT: Final = 1024
 """Patterns whose compiled form is kept."""
 
 SAME_VERSION, EARLIER_VERSION, NO_MINOR_VERSION = 2, 1, 0
-"""How a pattern's version is to the id's: equal; the same major version and an earlier minor one; only the major one is said."""
+"""The pattern's version compared with the id's: equal; same major and earlier minor version; the pattern has no minor version."""
 
 _SEPARATOR: Final = r"[-_.: ]?"
 _UNIT: Final = r"(?:[bmkte](?![a-z])|bits?(?![a-z])|bpw|x\d)"
@@ -55,7 +55,7 @@ class PatternMatch:
 
 
 def name_of(model_id: str) -> str:
-    """The part of an id or a path that names the model, in lower case: the last one that says something.
+    """The part of an id or path that names the model, in lower case: the last part that is not a commit, step or file kind.
 
     `/data/mistral-cluster/Qwen3-8B` is `qwen3-8b`, and so is `models--Qwen--Qwen3-8B/snapshots/0123abc`.
     """
@@ -67,7 +67,7 @@ def name_of(model_id: str) -> str:
 
 
 def is_distilled(name: str) -> bool:
-    """Whether the name says that one model was taught by another: it then writes as the one that is named first."""
+    """Whether the name is that of a distilled model. Such a model writes in the format of the one that is named first."""
     return re.search(r"(?<![a-z])distill?(?:ed|ation)?(?![a-z])", name) is not None
 
 

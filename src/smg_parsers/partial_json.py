@@ -1,7 +1,7 @@
-"""JSON that arrives in parts: follow one value through any split, without ever reading a character twice.
+"""JSON that arrives in parts: follows one value however the text is cut, and reads each character once.
 
-Decides: where a JSON value ends, and whether it still is JSON (RFC 8259). The one liberty taken is that raw control
-characters inside strings, which models write and JSON forbids, are accepted and can be escaped on the way through.
+Decides: where a JSON value ends, and whether it is valid JSON so far (RFC 8259). One exception: raw control characters inside
+strings, which models write and JSON forbids, are accepted, and `take` escapes them.
 Above: every grammar whose arguments are JSON. Below: nothing.
 Does not know: tool calls.
 """
@@ -58,7 +58,7 @@ _CLASSES: Final[dict[str, str]] = {
 
 
 class JsonScanner:
-    """Follows one JSON value. `done` and `bad` say whether it is over, well or badly."""
+    """Follows one JSON value. `done`: the value is complete; `bad`: the text is not JSON."""
 
     __slots__ = ("_depth", "_key", "_nesting", "_part", "_state", "_word", "bad", "controls", "done")
 
@@ -92,7 +92,7 @@ class JsonScanner:
         return pos
 
     def take(self, buf: str, pos: int) -> tuple[str, int]:
-        """Like `scan`, with the text followed: verbatim, but for raw control characters in strings, now escaped."""
+        """As `scan`; returns also the text that was read, verbatim except that raw control characters in strings are escaped."""
         end = self.scan(buf, pos)
         if not self.controls:
             return buf[pos:end], end
@@ -105,22 +105,22 @@ class JsonScanner:
         return "".join(parts), end
 
     def close(self) -> None:
-        """No more text comes: a number at the top may be over now."""
+        """To be called at the end of the text: a number that is the whole value is complete now."""
         if self._state == _NUMBER and not self._nesting and self._part in _NUMBER_ENDS:
             self.done = True
 
     @property
     def closable(self) -> bool:
-        """Whether what has come is a whole value as soon as `closers` are put behind it."""
+        """Whether the text so far, followed by `closers`, is a complete value."""
         return self._state in _CLOSABLE or (self._state == _STRING and not self._key)
 
     @property
     def in_number(self) -> bool:
-        """Whether a number has come that may be whole: what follows it says so."""
+        """Whether the text ends in a number that may be complete; the next character decides."""
         return self._state == _NUMBER and self._part in _NUMBER_ENDS
 
     def closers(self, *, in_string: bool) -> str:
-        """What closes all that is open: a string, if one is, and every object and array."""
+        """The characters that close the open string, if there is one, and every open object and array."""
         return ('"' if in_string else "") + "".join("}" if each else "]" for each in reversed(self._nesting))
 
     @property

@@ -1,9 +1,9 @@
 """Regular expressions for free text, as the text is spelled inside a model's call.
 
-A text that matches an expression is written into a call with a quote or a backslash as an escape, so an engine that samples
-the call has to be given another expression: one for the spelled text. Decides which expressions can be translated, and the
-translation: each character becomes its spelling, all else stays. What the engines' own regular languages have no place for
-(look-around, back-references, flags, anchors inside, word boundaries, properties) is refused. Nothing is ever matched here.
+A text is written into a call with quotes and backslashes escaped, so an engine that samples the call needs another expression:
+one for the escaped text. Decides which expressions can be translated, and translates them: each character becomes its
+spelling, everything else stays. What the engines' regular languages do not have (look-around, back-references, flags, anchors
+inside, word boundaries, properties) is refused. Nothing is matched here.
 Above: `constraints`. Below: the standard library. Does not know: families, tools.
 """
 
@@ -29,12 +29,12 @@ _HEX_LENGTHS: Final = {"x": 2, "u": 4, "U": 8}
 
 
 class PatternError(ValueError):
-    """The expression is malformed, or says what cannot be translated; the message says what and where."""
+    """The expression is malformed or cannot be translated; the message says why and where."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """How a text is written: characters with an escape, and a range of those that have no other place in it."""
+    """How a text is written: `escapes` maps characters to their escapes; other characters of the range `never` cannot occur."""
 
     escapes: Mapping[str, str] = field(default_factory=dict)
     never: tuple[int, int] | None = None

@@ -27,7 +27,7 @@ ParserLaw: TypeAlias = "Callable[..., Report]"
 @pytest.fixture
 def parser_law() -> ParserLaw:
     """A function that examines a parser on transcripts, and fails the test with every breach it finds."""
-    # Loaded here, so that test runs that have this package installed but never ask for it do not pay for it.
+    # Imported here: test runs that do not use the fixture then do not load the lab.
     lab = import_module("smg_parsers.lab")
 
     def check(

@@ -68,7 +68,7 @@ def hunyuan_tagged(name: str, patterns: tuple[str, ...] = (), suffix: str = "") 
     )
 
 
-# What a row rests on, where it is not a chat template that was read: documentation and model cards; parsers and their tests.
+# The sources of rows that are not made from a chat template: documentation and model cards; other parsers and their tests.
 NOTES: Final = "reference notes"
 PUBLIC: Final = "public parser"
 LIBRARY: Final = "mistral-common, the models' own library"

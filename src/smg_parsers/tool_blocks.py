@@ -34,7 +34,7 @@ HEADER_LIMIT: Final = 2 * NAME_LIMIT
 
 
 class _Reader:
-    """What all readers of this module share: JSON arguments, verbatim."""
+    """The base of this module's readers: passes on JSON arguments verbatim."""
 
     __slots__ = ("_scanner", "_sink", "status")
 
@@ -67,7 +67,7 @@ class _Reader:
         return end
 
     def _nothing(self, pos: int) -> int:
-        """The call has no arguments at all."""
+        """End a call that has no arguments."""
         self._sink.arguments("{}")
         self._sink.end()
         return pos
@@ -77,10 +77,10 @@ class _Reader:
 class BlockCalls:
     """Calls of the form `header arguments close`, perhaps several in a section.
 
-    `header` is a call's opening tag; `identity` says that what it names is an id, `functions.name:index`. `sections` and
-    `section_ends` wrap several calls. With `line`, a header may be a mere type, and the name a line of its own before a
-    fenced block. With `json`, the opening marker may be followed by JSON calls instead. `fillers` are markers that may stand
-    before a header and before arguments, those `behind` may stand behind a block.
+    `header` is a call's opening tag; `identity`: the header holds an id of the form `functions.name:index`. `sections` and
+    `section_ends` wrap several calls. `line`: a header may hold only a type, and the name is a line of its own before a
+    fenced block. `json`: the opening marker may be followed by JSON calls instead. `fillers` are markers that may stand
+    before a header and before arguments; markers `behind` may follow a block.
     """
 
     opens: tuple[str, ...]
@@ -181,7 +181,7 @@ class BlockReader(_Reader):
         if found > len(ends):
             return pos + len(fillers[found - len(ends) - 1])
         if found < len(ends):
-            # A section that holds nothing is nothing.
+            # An empty section gives no piece.
             self.status = RESUME if self._sink.count == self._before else DONE
             return pos + len(ends[found])
         self._state = _HEADER
@@ -216,7 +216,7 @@ class BlockReader(_Reader):
         return self._begin(reached)
 
     def _after_header(self, buf: str, pos: int, final: bool) -> int:
-        """The header was the name if arguments follow, else a type, and the name is on this line."""
+        """If arguments follow, the header was the name; else it was a type, and the name is on this line."""
         if buf[pos] in "{[":
             return self._begin(pos)
         self._state = _LINE
@@ -230,7 +230,7 @@ class BlockReader(_Reader):
         return self._begin(reached)
 
     def _arguments(self, buf: str, pos: int, final: bool) -> int:
-        """Just before the arguments: there may be none, or a fence around them."""
+        """Before the arguments, which may be missing or inside a fence."""
         options = (*filter(None, (self._spec.close,)), "```json", "```", *self._spec.fillers)
         found = match(buf, pos, options, final)
         if found == -1:
@@ -250,7 +250,7 @@ class BlockReader(_Reader):
         return end
 
     def _close(self, buf: str, pos: int, final: bool) -> int:
-        """Behind the arguments: the end of a fence and of the block, if they are there."""
+        """After the arguments: the end of a fence and of the block, both optional."""
         if not self._spec.close:
             self.status = DONE
             return pos
@@ -273,7 +273,7 @@ class BlockReader(_Reader):
         return at + len(self._spec.close)
 
     def _after(self, buf: str, pos: int, final: bool) -> int:
-        """Behind a block: the next one, the section's end, or ordinary text."""
+        """After a block: the next block, the section's end, or ordinary text."""
         at = pos
         limit = min(len(buf), pos + LOOKAHEAD)
         while at < limit and buf[at] in SPACE:
@@ -433,7 +433,7 @@ class HarmonyReader(_Reader):
 
 
 def _line_break(buf: str, at: int, *, beside: bool) -> int:
-    """Behind white space with a line break in a header: it may stand beside a marker. `at` where it does not."""
+    """The position after white space that holds a line break and stands beside a marker; `at` if there is none."""
     after = at
     limit = min(len(buf), at + LOOKAHEAD)
     while after < limit and buf[after] in SPACE:

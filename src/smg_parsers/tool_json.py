@@ -1,7 +1,7 @@
 """Calls written as JSON: an object, a list of objects, or several in a row, with or without markers around them.
 
-Decides: which JSON is a call (it names a tool), where its arguments are, and that they pass through verbatim while they
-arrive. Once the arguments are complete the call has ended, whatever becomes of the braces around it.
+Decides: which JSON is a call (it names a tool), and where its arguments are. Arguments are passed on verbatim while they
+arrive. Once they are complete the call has ended, whether or not the braces around it are closed.
 Above: `table`. Below: `base`, `partial_json`, `literals`.
 Does not know: which model writes which keys; that is `JsonCalls`.
 """
@@ -29,10 +29,10 @@ QUOTED_LIMIT: Final = 1 << 20
 class JsonCalls:
     """JSON calls of one family.
 
-    `opens` begin a region (a lone `{` or `[` is part of the JSON itself), `closes` end it where there is one. With
-    `strict`, an object with a key that no call has is not a call, and the first name must be a known tool's: for JSON that
-    stands in the text without any marker. `keyed` calls are `{"name": arguments}`; `python` ones are written as
-    Python literals. With `lines`, every call is a line of its own, and one that is none is text while the next may be one.
+    `opens` are the markers that begin a region (a lone `{` or `[` is part of the JSON itself), `closes` those that end it.
+    `strict` is for JSON without any marker: an object with a key that calls do not have is not a call, and the first name
+    must be a known tool's. `keyed`: calls are written `{"name": arguments}`. `python`: calls are Python literals. `lines`:
+    every call is a line of its own; a line that is not a call is text, and the next line may be a call again.
     """
 
     opens: tuple[str, ...]
@@ -112,7 +112,7 @@ class JsonEnvelope:
         self._state = _START
         self._listed = False
         self._objects = False  # an object has begun
-        self._astray = False  # a line that is not even an object stands behind the last call
+        self._astray = False  # the line after the last call is not an object
         self._scanner = JsonScanner()
         self._text: list[str] = []
         self._size = 0
@@ -120,8 +120,8 @@ class JsonEnvelope:
         self._name = ""
         self._given = ""
         self._nested = 0
-        self._spent = False  # this object's call is over, whatever else it holds
-        self._begun = not spec.strict  # there is no doubt that this is a call, or a list of them
+        self._spent = False  # the call of this object has ended; its further members are skipped
+        self._begun = not spec.strict  # it is certain that this is a call, or a list of calls
         self._early: str | None = None  # arguments that came before the name
 
     def prime(self, char: str) -> None:
@@ -151,7 +151,7 @@ class JsonEnvelope:
             self._sink.end()
 
     def fail(self, pos: int) -> int:
-        """This is no call, or no longer one."""
+        """End the region: what stands at `pos` is not part of a call. A call that is open is abandoned."""
         if self._sink.open:
             self._sink.abandon()
         if self._spec.lines and not self._listed and self._objects:
@@ -196,7 +196,7 @@ class JsonEnvelope:
         return self._object_over(pos) if buf[pos] == "}" else self._off(pos)
 
     def _off(self, pos: int) -> int:
-        """What stands here is no part of a call: harmless once the arguments are out, the end of the matter before."""
+        """What stands at `pos` is not part of a call. Once the arguments are complete it is skipped; before, the region fails."""
         if not self._spent:
             return self.fail(pos)
         self._state = _TAIL
@@ -271,7 +271,7 @@ class JsonEnvelope:
                 return self.fail(pos)
             return self._string(_QUOTED, pos)
         if char == "n":
-            # `null` is no arguments: it is followed, and `{}` passed on instead.
+            # `null` means no arguments: it is skipped, and `{}` is passed on instead.
             self._state, self._early = _SKIP, "{}"
             return pos
         self._state = _ARGUMENTS
@@ -320,7 +320,7 @@ class JsonEnvelope:
         return end
 
     def _quoted(self, buf: str, pos: int, final: bool) -> int:
-        """Arguments as a JSON string: the object it holds, if it holds one, else the string."""
+        """Read arguments written as a JSON string. If the string holds a JSON object, that is passed on, else the string."""
         end = self._literal(buf, pos, QUOTED_LIMIT)
         if end < 0 or self.status != MORE:
             return end
@@ -375,7 +375,7 @@ class JsonEnvelope:
             self._late(pos)
             if self.status == FAIL:
                 return pos + 1
-        self._sink.touched = True  # the braces around a call are no text, whatever follows
+        self._sink.touched = True  # the braces around a call are never text
         self._state = _BETWEEN if self._listed else _TAIL
         return pos + 1
 

@@ -1,7 +1,7 @@
 """Calls written like Python (`[f(a=1), g()]`) or like Gemma's records (`call:f{a:1}`).
 
-Decides: where calls and arguments begin and end. A string streams while it arrives, and so does any literal when the
-schema has nothing to say; otherwise a value is held until it is whole and coerced.
+Decides: where calls and arguments begin and end. A string is streamed while it arrives, and so is any literal for which the
+schema gives no type; any other value is held until it is complete and then converted to the schema's type.
 Above: `table`. Below: `base`, `coerce`, `literals`, `tool_json` (a region may hold JSON instead).
 Does not know: which model writes which marks; that is `PythonCalls` and `RecordCalls`.
 """
@@ -132,7 +132,7 @@ class PythonReader:
         self._dialect = dialect
         self._listed = listed
         self._bare = bare
-        self._begun = False  # a call has been read: what follows it in the list is one too
+        self._begun = False  # a call has been read, so the further items of the list are calls too
         self._state = _NAME if listed or bare else _OPEN
         self._name = ""
         self._key = ""
@@ -227,7 +227,7 @@ class PythonReader:
         return self._begun
 
     def _argument(self, buf: str, pos: int, final: bool) -> int:
-        """A name of an argument, or the end of them."""
+        """Read the name of an argument, or the end of the arguments."""
         if buf[pos] == self._end:
             return self._call_over(pos)
         mark = self._dialect.marks[0]
@@ -265,7 +265,7 @@ class PythonReader:
         self._reader = LiteralReader(self._dialect)
         self._schema = property_schema(self._root, self._key)
         types = types_of(self._schema, self._root)
-        # Whether to hold the value is decided by its first character, once that is there.
+        # The first character of the value decides whether it is held.
         self._buffered = bool(types)
         self._state = _VALUE
         return pos + 1
@@ -303,7 +303,7 @@ class PythonReader:
         return pos + 1
 
     def _after_call(self, buf: str, pos: int, final: bool) -> int:
-        """After a call: in a list, a comma or its end; else another call, if one follows."""
+        """After a call: in a list, a comma or the list's end; outside of a list, another call if one follows."""
         at = pos
         limit = min(len(buf), pos + LOOKAHEAD)
         while at < limit and buf[at] in SPACE:

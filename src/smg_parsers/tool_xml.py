@@ -31,12 +31,12 @@ _NAME: Final = re.compile(r"[\w.-]+")
 class XmlCalls:
     """Tagged calls of one family.
 
-    `opens` and `closes` are the wrapper around calls; where one of `opens` is the call's own tag there is none. A call is
-    `call … close`, a parameter `param … value … value_end`. `fillers` may stand between the calls of a wrapper, those
-    `behind` close one of them. `newline` takes one newline off each side of a value. `cdata` values may be wrapped so.
-    `space` is MiniMax M3's prefix of every tag, under which values nest as elements. `body` lets a call's body be JSON
-    between two markers (perhaps empty ones), and `json` a whole region or a whole call. With `words`, a word may stand where
-    a filler may. `inline` parameters follow one another on one line.
+    `opens` and `closes` are the wrapper around calls; there is no wrapper where one of `opens` is the call's own tag. A call is
+    written `call … close`, a parameter `param … value … value_end`. `fillers` are texts that may stand between the calls of a
+    wrapper; texts `behind` may follow a call. `newline`: one newline is removed from each side of a value. `cdata`: values may
+    be wrapped in CDATA. `space` is MiniMax M3's prefix of every tag, with which values nest as elements. `body`: a call's body
+    may be JSON between these two markers (which may be empty). `json`: a whole region or a whole call may be JSON. `words`: any
+    word may stand where a filler may. `inline`: parameters follow one another on one line.
     """
 
     opens: tuple[str, ...]
@@ -144,8 +144,8 @@ class XmlReader:
         self._root: Schema = {}
         self._schema: Schema = {}
         self._parameter = ""
-        self._keys: frozenset[str] | None = None  # the arguments that the tool has, where that is known
-        self._written: set[str] = set()  # those that this call has so far
+        self._keys: frozenset[str] | None = None  # the tool's arguments by its schema, None if that is not known
+        self._written: set[str] = set()  # the arguments of this call so far
         self._tags = spec.bounds.tags
         self._line = True  # the value so far ends at the beginning of a line
         self._kind = ""
@@ -295,7 +295,7 @@ class XmlReader:
         return pos
 
     def _unexpected(self, buf: str, pos: int, final: bool) -> int:
-        """Neither a parameter nor the call's end: another call, if that is what it is, or text."""
+        """Handle what is neither a parameter nor the call's end: another call, or text."""
         if pos == len(buf):
             return ~pos
         told = self._spec.bounds.calls_again(buf, pos, final, self._is_tool)
@@ -316,7 +316,7 @@ class XmlReader:
         return pos + len(self._spec.close)
 
     def _after_call(self, buf: str, pos: int, final: bool) -> int:
-        """After a call: the wrapper's end, another call, or, if it is neither, ordinary text again."""
+        """After a call: the wrapper's end, another call, or else ordinary text."""
         spec = self._spec
         if not spec.closes:
             self.status = DONE
@@ -420,7 +420,7 @@ class XmlReader:
         return self._more_value(buf, pos, final)
 
     def _bound(self, buf: str, at: int, pos: int, final: bool) -> tuple[int, int]:
-        """What stands at `at` in a value that is passed on up to `pos`: nearly always nothing but text."""
+        """Whether the value, passed on up to `pos`, ends at `at`. Nearly always it does not: what stands there is text."""
         tags = self._tags
         if not buf.startswith(tags, at) and not buf.startswith(self._end[:-1], at):
             left = len(buf) - at
@@ -434,7 +434,7 @@ class XmlReader:
         return self._spec.bounds.at(buf, at, self._end, final, line, self._is_tool, self._is_next)
 
     def _at_bound(self, buf: str, pos: int, at: int, found: int, stop: int) -> int:
-        """Pass on the value up to `at`, where it ends, or where that cannot be told yet."""
+        """Pass on the value up to `at`, where it ends, or may end as soon as more text has come."""
         spec = self._spec
         newline = at > pos and buf[at - 1] == "\n" and (spec.newline or found != ENDS)
         self._pass(buf[pos : at - newline])
@@ -446,7 +446,7 @@ class XmlReader:
         return at if found == MISSING else stop
 
     def _nested_value(self, buf: str, pos: int, final: bool) -> int:
-        """A value that may hold elements: from one tag to the next, so that inner ones of the same name are counted."""
+        """Read a value that may hold elements, from tag to tag, and count inner elements of the same name."""
         space = self._spec.space
         at = buf.find(space, pos)
         if at < 0:
@@ -463,14 +463,14 @@ class XmlReader:
         return stop
 
     def _element_bound(self, buf: str, at: int, final: bool) -> tuple[int, int]:
-        """The same as `_bound` among elements: one with another argument's name may belong to the value."""
+        """As `_bound`, in a value with elements: an element with another argument's name may belong to the value."""
         holds = types_of(self._schema, self._root) & {"object", "array"}
         nests = holds or not self._schema
         is_next = _never if nests else self._is_next
         return self._spec.bounds.at(buf, at, self._end, final, False, self._is_tool, is_next)
 
     def _more_value(self, buf: str, pos: int, final: bool) -> int:
-        """No end in sight: pass on all of it, but for a newline that may belong to an end tag."""
+        """No end tag has come: pass on all text except a last newline, which may belong to an end tag."""
         if final:
             return ~pos
         stop = len(buf)
@@ -482,7 +482,7 @@ class XmlReader:
         return ~stop
 
     def _before_prefix(self, buf: str, pos: int) -> int:
-        """Where what may become the prefix of a tag begins, at the end of the text."""
+        """The position at the end of the text from which on it may be the beginning of a tag's prefix."""
         space = self._spec.space
         at = buf.find(space[0], max(pos, len(buf) - len(space) + 1))
         while at >= 0 and not space.startswith(buf[at:]):

@@ -22,14 +22,14 @@ Knows = Callable[[str], bool]
 YES: Final = 0
 LATER: Final = -1
 NO: Final = -2
-"""What `base.match` says too: yes, not to be told yet, no."""
+"""Answers, as of `base.match`: yes, unknown until more text comes, no."""
 
 QUOTED, OPEN_QUESTION, ENDS, MISSPELT, MISSING = range(5)
-"""What stands at a place in a value: text, something that more input will tell, its end tag, a misspelt end tag, or what
-can only come after it."""
+"""What stands at a place in a value: text, something unknown until more text comes, the value's end tag, a misspelt end
+tag, or something that can only follow the value."""
 
 _MISSPELLING: Final = 16
-"""Characters that a misspelt end tag may have too many."""
+"""The most surplus characters of a misspelt end tag."""
 _CLOSING_TAGS: Final = 4
 _JSON_CALL: Final = re.compile(r'\{\s{0,64}"name"\s{0,64}:\s{0,64}"([^"]*)"')
 _JSON_BEGUN: Final = re.compile(r'\{\s{0,64}("(n(a(m(e("\s{0,64}(:\s{0,64}("[^"]*)?)?)?)?)?)?)?)?')
@@ -57,7 +57,7 @@ class Bounds:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What a value can be bounded by, its own end tag left out."""
+        """The tags that can end a value, without its own end tag."""
         return (*self._closing, self.param.begin, *self.opens, self.call.begin)
 
     def at(self, buf: str, at: int, end: str, final: bool, line: bool, tool: Knows, key: Knows) -> tuple[int, int]:
@@ -80,7 +80,7 @@ class Bounds:
         return ((MISSING, at) if told == YES else (OPEN_QUESTION, at)) if told != NO else (QUOTED, at)
 
     def _misspelt(self, buf: str, at: int, end: str, final: bool, tool: Knows) -> tuple[int, int]:
-        """An end tag with something too much before its `>`, or with none, at the end of a line."""
+        """Recognise an end tag with surplus characters before its `>`, or without `>` at the end of a line."""
         stem = end.removesuffix(">")
         if stem == end or not buf.startswith(stem, at):
             return QUOTED, at
@@ -108,7 +108,7 @@ class Bounds:
         return self.calls_again(buf, at, final, tool) if line or self.nests else NO
 
     def follows(self, buf: str, at: int, final: bool, tool: Knows) -> int:
-        """Whether what follows a closing tag is another tag, as behind a real one, or the output's end."""
+        """Whether a closing tag is followed by another tag or by the output's end, as a real one is."""
         at = _past_space(buf, at)
         if at == len(buf):
             return YES if final else LATER

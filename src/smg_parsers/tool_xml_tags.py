@@ -93,7 +93,7 @@ def _named(tag: Tag, buf: str, pos: int, final: bool) -> tuple[int, str]:
 
 
 def _name_end(tag: Tag, buf: str, begin: int, limit: int) -> int:
-    """Where the characters of a name end: one class of characters, so there is nothing to go back on."""
+    """The position after the characters of a name."""
     found = (_LOOSE_NAME if tag.loose else _NAME).match(buf, begin, limit)
     at = begin if found is None else found.end()
     for end in tag.ends:
@@ -108,7 +108,7 @@ def _at(buf: str, at: int, ends: tuple[str, ...]) -> bool:
 
 
 def _attributes(tag: Tag, buf: str, final: bool, found: dict[str, str]) -> int:
-    """Read `name="value"` pairs up to the tag's end; -1 when it is not there. An offence is noted under the empty name."""
+    """Read `name="value"` pairs up to the tag's end; -1 when the end is missing. An error is recorded under the empty name."""
     at = 0
     while True:
         at = skip_space(buf, at)

@@ -1,4 +1,4 @@
-"""Transcripts for every family, made from its row: what the lab shows a parser when the user brings none.
+"""Makes transcripts for a family from its row; the lab uses them when the user gives none.
 
 Decides: what a plausible output of a family looks like: reasoning where there is some, a sentence, calls as the family writes
 them, and its markers in the wrong places.
