@@ -1,7 +1,10 @@
 """How the gateway speaks to inference engines. Each file says more in its own docstring.
 
     base             the records and roles: requests, outputs, facts about an engine, `Engine`, `Codec`, `Transport`
-    client           `EngineClient`: one codec on one transport, the engines that take token ids (edge)
+    client           `EngineClient`: one codec on one transport, for engines that take token ids (edge)
+    slices           cuts a long answer that comes at once into slices
+    openai           `OpenAiEngine`: a server of the Chat Completions API, which takes whole requests
+    settings         the settings of connections to engines
     dialects         the table of dialects; each row loads its folder when it is first asked for
     vllm, neutral    one folder a dialect: codec, calls beside Generate, media and how they are packed
     h2               gRPC over our own HTTP/2 connection, the default transport

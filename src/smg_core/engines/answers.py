@@ -1,4 +1,4 @@
-"""What the decoders of all dialects share: joining outputs, parsing messages, and the errors for what an engine may not send.
+"""Shared by the decoders of all dialects: joining outputs, parsing messages, and the errors for what an engine may not send.
 
 Pure. Above: the codecs. Knows our records and protobuf's framing, but no dialect.
 """

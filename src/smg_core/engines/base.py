@@ -1,10 +1,10 @@
-"""What the gateway asks of an engine, in records that no dialect appears in, and the roles that answer.
+"""The records and roles between the gateway and its engines. Nothing here belongs to one dialect.
 
-An engine has one of two doors. Through "ids" it takes token ids and gives token ids back (`IdsEngine`): a *codec* turns an
-`EngineRequest` into the bytes of one dialect and that dialect's messages into `EngineOutput`s, it is pure; a *transport*
-carries bytes to one engine and pushes what comes back into a `Receiver`, it is an edge; `engines.client` puts one codec on one
-transport. Through "chat" it takes a whole `GenerationRequest` and gives events back (`ChatEngine`). What an engine can do is
-said by `EngineFacts`. Above: pipeline and workers. This module knows no protobuf, no socket and no API.
+An engine has one of two doors. Through "ids" it takes token ids and gives token ids back (`IdsEngine`): a *codec* (pure) turns
+an `EngineRequest` into the bytes of one dialect, and that dialect's messages into `EngineOutput`s; a *transport* (an edge)
+carries bytes to one engine and pushes what comes back into a `Receiver`; `engines.client` joins one codec and one transport.
+Through "chat" it takes a whole `GenerationRequest` and gives events back (`ChatEngine`). `EngineFacts` says what an engine can
+do. Above: pipeline and workers. This module knows no protobuf, no socket and no API.
 
 Tokens are pushed. A transport calls `Receiver.messages` with all messages of one call that one read of the socket brought, in
 order, and an engine calls `OutputSink.outputs` or `EventSink.events` with what they mean; each calls `closed` exactly once,
@@ -69,8 +69,8 @@ class Constraint:
 
 
 class EngineRequest(Struct, frozen=True):
-    """One call of Generate. `id` is unique among all requests the engine knows; ids are checked against the vocabulary and
-    the context before this record is made (engines crash on what is outside).
+    """One call of Generate. `id` is unique among all requests of the engine. Token ids and length are checked against the
+    vocabulary and the context before this record is made, since engines crash on ids and lengths outside of them.
 
     In `sampling` None means "the engine's own default", which a codec must be able to say; of `min_tokens` the default is 0.
     `multimodal` is what the dialect's `MediaPacking` made, opaque to everyone between; `kv_transfer` is the parameters of a
@@ -164,8 +164,8 @@ class Loads:
 
 @attrs.frozen
 class Pixels:
-    """How an engine wants pictures: with `raw`, pixels that it will rescale and normalise itself, as bytes; `resize` is whose
-    arithmetic its own processor would use, Pillow's or torch's."""
+    """How an engine wants pictures. `raw`: pixels as bytes, which it rescales and normalises itself. `resize`: the library
+    whose arithmetic its own processor uses, Pillow or torch."""
 
     raw: bool = False
     resize: Literal["pil", "torch"] = "pil"
@@ -173,9 +173,8 @@ class Pixels:
 
 @attrs.frozen(cache_hash=True)
 class EngineFacts:
-    """What one engine is and can be asked, from its own words where its dialect has words for it, else from the dialect's
-    table. What it cannot do is refused with a 400 that names the parameter. Hashable: what is made for an engine may be kept
-    by its facts.
+    """What one engine is and can do: as the engine itself reports it, or by the dialect's table for facts that the dialect
+    cannot report. What an engine cannot do is refused with a 400 that names the parameter. Hashable, so that it can be a key.
 
     `n`: whether a request may have more than one choice, `max_n` how many (None: no limit known), `greedy_n` whether also at
     temperature 0. `stop_strings`: whether it looks for them itself. `constraints`: kinds of `Constraint` it holds its output
@@ -184,7 +183,7 @@ class EngineFacts:
     `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
     normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses. `floats`:
     how wide tensors of floats are best sent; a narrower type than float32 is one that it rounds them to anyway.
-    `shared_memory`: id of the shared memory it sees, "" for none.
+    `shared_memory`: id of the shared memory that it can open, "" for none.
     `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can.
     `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its data-parallel ranks. `loads`,
     `kv_events`, `embed`: whether it answers these calls.
@@ -268,11 +267,11 @@ class Engine(Protocol):
         ...
 
     async def health(self, timeout: float | None = None) -> bool:
-        """Its own verdict on itself; `timeout` in seconds."""
+        """Whether it reports itself healthy; `timeout` in seconds."""
         ...
 
     async def loads(self) -> Loads | None:
-        """Its load now; None when it has no way to say."""
+        """Its load now; None when its dialect cannot report it."""
         ...
 
     async def abort(self, request_id: str) -> None:
@@ -280,8 +279,7 @@ class Engine(Protocol):
         ...
 
     async def tokenizer(self) -> tuple[bytes, str] | None:
-        """Its tokenizer's files as a zip archive, and their sha256 as hex; None when it has no way
-        to send them."""
+        """Its tokenizer's files as a zip archive, and their sha256 as hex; None when its dialect cannot send them."""
         ...
 
     async def close(self) -> None:
@@ -326,7 +324,7 @@ class ChatEngine(Engine, Protocol):
 
 
 class OutputDecoder(Protocol):
-    """Decodes the messages of one Generate call; made by `Codec.decoder`, one per call, since dialects repeat things."""
+    """Decodes the messages of one Generate call. `Codec.decoder` makes one per call, since some messages repeat earlier ones."""
 
     def feed(self, messages: Sequence[bytes]) -> list[EngineOutput]:
         """The outputs that `messages` (whole protobuf messages, in order) bring. Adjacent tokens of one choice may come
@@ -336,8 +334,8 @@ class OutputDecoder(Protocol):
 
 @attrs.frozen
 class Unary(Generic[T]):
-    """One message out, and how to read what comes back: `path` is the full gRPC method path, `parse` raises EngineGarbled.
-    Of a call that answers with a stream, `parse` reads one message of it."""
+    """One message to send, and how to read the reply: `path` is the full gRPC method path, `parse` raises EngineGarbled. If the
+    reply is a stream, `parse` reads one message of it."""
 
     path: str
     message: bytes
@@ -345,11 +343,11 @@ class Unary(Generic[T]):
 
 
 class Codec(Protocol):
-    """One dialect: pure functions between our records and its messages. A call that the dialect has not is None.
+    """One dialect: pure functions between our records and its messages. A call that the dialect does not have is None.
 
-    `facts` is what an engine of the dialect can be asked when it says nothing itself; `describes`, where the dialect has words
-    for it, what this engine says (`context_length` may be left to `model`). A piece of the tokenizer's archive is
-    `(bytes, hex sha256 or "")`; the last one at least carries the digest. An embedding comes with the tokens it was charged.
+    `facts` are those of an engine that reports nothing itself; `describes` reads what this engine reports, where the dialect has
+    such a call (`context_length` may be left to `model`). A piece of the tokenizer's archive is `(bytes, hex sha256 or "")`; at
+    least the last one carries the digest. An embedding comes with the number of tokens it counted.
     """
 
     @property
@@ -377,7 +375,8 @@ class Codec(Protocol):
     def tokenizer(self) -> Unary[tuple[bytes, str]] | None: ...
 
     def generate(self, request: EngineRequest) -> bytes:
-        """The message that starts a generation. Raises UnsupportedParameter or InvalidRequest naming what it cannot say."""
+        """The message that starts a generation. Raises UnsupportedParameter or InvalidRequest naming the field that the
+        dialect cannot express."""
         ...
 
     def decoder(self, request: EngineRequest) -> OutputDecoder: ...
@@ -399,7 +398,7 @@ class Tensor(Protocol):
 
 
 class SharedPlace(Protocol):
-    """Where a tensor's bytes lie in shared memory: a name that the engine knows how to open, and the bytes there."""
+    """Where a tensor's bytes lie in shared memory: a name that the engine can open, the offset and the size in bytes."""
 
     @property
     def name(self) -> str: ...
@@ -414,8 +413,8 @@ class RequestMedia(Protocol):
 
     @property
     def lendable(self) -> Sequence[Tensor]:
-        """The tensors that the engine could read from shared memory instead, in a fixed order; empty where the dialect has
-        no way to say where they lie."""
+        """The tensors that the engine could read from shared memory instead, in a fixed order; empty where the dialect cannot
+        name a place in shared memory."""
         ...
 
     def lent(self, places: Sequence[SharedPlace | None]) -> "RequestMedia":
@@ -424,7 +423,7 @@ class RequestMedia(Protocol):
 
 
 class MediaPacking(Protocol):
-    """How one dialect wants media: what its row in `engines.dialects` gives beside the codec."""
+    """Packs media for one dialect; its row in `engines.dialects` names it beside the codec."""
 
     def pack(self, prepared: "Prepared", facts: EngineFacts) -> RequestMedia:
         """What `smg_multimodal` prepared for one request, as this dialect sends it to an engine of these facts: where it

@@ -1,10 +1,10 @@
 """The reference transport: grpcio's own client, carrying bytes.
 
-An edge: grpcio opens the sockets, resolves names and honours its environment. Above: `engines.client`. It is here because
-grpcio is what gRPC means in practice: the fast transport is held to the same tests as this one, and whoever needs what
-only grpcio has can ask for it. It costs a task a call and several times the CPU a message.
+An edge: grpcio opens the sockets, resolves names and reads its environment variables. Above: `engines.client`. grpcio is the
+reference implementation of gRPC: the default transport passes the same tests as this one, and an operator who needs a feature
+that only grpcio has can choose it. It costs one task per call and several times the CPU per message.
 
-grpcio decides itself when to reconnect: after a refusal it fails calls at once for up to `backoff_s` seconds.
+grpcio itself decides when to reconnect: after a refused connection it fails calls at once for up to `backoff_s` seconds.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class _Call:
         except grpc.aio.AioRpcError as failed:
             error = _translated(failed)
         except asyncio.CancelledError:
-            # grpcio raises this when the call was cancelled underneath, by us or with its channel.
+            # grpcio raises this when the call was cancelled, by us or because its channel was closed.
             error = WorkerGone(_CLOSED, detail=str(self._transport.target))
         except grpc.aio.UsageError as misused:
             error = EngineFailed("The engine failed while it worked on the request.", detail=str(misused))

@@ -42,7 +42,7 @@ def door(url: str) -> Literal["ids", "chat"]:
 
 
 def _material(value: "str | bytes | Path | None") -> "bytes | Path | None":
-    """Text that is PEM is PEM; any other text is a path."""
+    """Text in PEM format as bytes, other text as a path; bytes, paths and None as they are."""
     if isinstance(value, str):
         return value.encode() if value.lstrip().startswith(_PEM_MARK) else Path(value)
     return value

@@ -1,4 +1,4 @@
-"""Protobuf messages with tensors in them, framed so that each tensor is copied only once.
+"""Frames protobuf messages with tensors so that each tensor is copied only once.
 
 Above: the media modules of the dialects. Below: `wire`. Knows no dialect.
 """

@@ -1,6 +1,6 @@
-"""Protobuf framing by hand for the one field where it pays, token ids, and checks of the ranges of numbers.
+"""Protobuf framing by hand for token ids, where it saves time, and checks of the ranges of numbers.
 
-A prompt's ids are packed once and used by every dialect; upb does the packing, forty times as fast as Python. A number that its
+A prompt's ids are packed once and used by every dialect; upb packs them, forty times as fast as Python. A number that its
 field cannot hold is refused: `param` is its path in request.py ("sampling.top_k"). Pure. Above: the codecs. Knows varints and
 tags, but no message.
 """

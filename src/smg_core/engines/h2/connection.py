@@ -1,9 +1,9 @@
 """One HTTP/2 connection to an engine, without the socket: bytes in, pushes to receivers and bytes out.
 
-Decides everything HTTP/2 and gRPC framing ask of a client: what a frame means, how much window to grant, when a call may
-be sent, which calls survive a GOAWAY, and when a peer has misbehaved enough. It reads no clock and owns no socket:
-`receive` takes what was read, `take` hands over what is to be written, `tick` is told the time. Above: `h2.transport`.
-It does not know what the messages say.
+Decides everything that HTTP/2 and gRPC framing ask of a client: what a frame means, how much window to grant, when a call may
+be sent, which calls survive a GOAWAY, and when to close the connection of a misbehaving peer. It reads no clock and owns no
+socket: `receive` is given the bytes that were read, `take` returns the bytes to write, `tick` is given the time. Above:
+`h2.transport`. It does not know what the messages mean.
 
 The hot path is `receive`: a token is usually one DATA frame with one whole message in it, so that case is recognised
 with one unpack and four comparisons, and everything else goes to `_frame`. All messages one read brought for a call are
@@ -72,7 +72,7 @@ class Connection:
         self._low_window = self._full_window // 2
         self._held = 0  # bytes of messages that are partly here
         self._plain_size = min(MAX_FRAME - 5, limits.message_bytes)  # of a message that is one frame
-        self._owed = 0  # bytes that may be on their way for calls we let go of
+        self._owed = 0  # bytes that may be on their way for calls that we have cancelled
         self._heads = HeadDecoder(limits.header_block_bytes)
         self._block: bytearray | None = None  # a header block that CONTINUATION frames are still to complete
         self._block_of, self._block_flags = 0, 0
@@ -91,7 +91,7 @@ class Connection:
         if self._full_window > _DEFAULT_WINDOW:
             self.out.append(wire.window_update(0, self._full_window - _DEFAULT_WINDOW))
 
-    # ---------------------------------------------------------------------------------------------- what owners ask
+    # ---------------------------------------------------------------------------------------- called by the transport
 
     @property
     def usable(self) -> bool:
@@ -104,7 +104,7 @@ class Connection:
         return self.failure is not None or (self.draining and not self._streams)
 
     def take(self) -> bytes:
-        """All output there is, in order; empty bytes when there is none."""
+        """Return and remove all output, in order; empty bytes when there is none."""
         out = self.out
         if not out:
             return b""
@@ -140,7 +140,7 @@ class Connection:
         return stream
 
     def cancel(self, stream: H2Stream) -> None:
-        """Forget a call at both ends; its receiver hears nothing more."""
+        """Cancel a call here and at the engine; nothing more is pushed to its receiver."""
         if not stream.done:
             stream.done = True
             self._forget(stream, Code.CANCEL)
@@ -175,10 +175,10 @@ class Connection:
         self.out.append(wire.frame(wire.GOAWAY, 0, 0, bytes(8)))
 
     def tick(self, now: float) -> float:
-        """Keep-alive: call at the time it asked for, `now` in seconds of any steady clock. Returns seconds to the next.
+        """Keep-alive: to be called after the seconds that the last call returned; `now` is in seconds of any steady clock.
 
-        Pings an engine that has been silent while calls are open, and declares the connection lost when not a byte came
-        back within `ping_timeout`.
+        Pings an engine that has been silent while calls are open, and declares the connection lost when no byte came back
+        within `ping_timeout`.
         """
         self._idle = 0
         verdict, delay = self._alive.tick(now, len(self._streams))
@@ -192,7 +192,7 @@ class Connection:
     # ---------------------------------------------------------------------------------------------------- bytes in
 
     def receive(self, data: bytes) -> None:
-        """Take what one read of the socket brought, and push what it means. Output it causes is left for `take`."""
+        """Handle the bytes of one read of the socket, and push the messages in them. Output it causes is left for `take`."""
         self._alive.heard = self._receiving = True
         try:
             self._read(data)
@@ -244,7 +244,7 @@ class Connection:
             self._use_window(0)
 
     def _flush(self) -> None:
-        """Push what this read brought, one call of a receiver each."""
+        """Push the messages of this read, with one call per receiver."""
         ready, self._ready = self._ready, []
         self._idle = 0
         self._alive.quiet_pings = 0
@@ -422,7 +422,7 @@ class Connection:
             self._finish(stream, error_from_reset(code))
 
     def _send_again(self, stream: H2Stream) -> None:
-        """The engine has not looked at the call: servers refuse so when a stream ends and one begins at the same time."""
+        """Send a call again that the engine refused unread, as servers do when a stream ends and one begins at the same time."""
         del self._streams[stream.id]
         self.sender.forget(stream)
         stream.renew()
@@ -503,7 +503,7 @@ class Connection:
     # --------------------------------------------------------------------------------------------- calls come and go
 
     def _send_request(self, stream: H2Stream) -> None:
-        """Give a call its stream, and its headers and as much body as may go now to the output."""
+        """Give a call its stream id, and write its headers, and as much of its body as the window allows, to the output."""
         stream.id = number = self._next_id
         self._next_id += 2
         if self._next_id > MAX_WINDOW:
@@ -516,7 +516,7 @@ class Connection:
             )
 
     def _finish(self, stream: H2Stream, error: SmgError | None, reset: int | None = None) -> None:
-        """End a call and tell its receiver, after all messages that came before. `reset`: the peer does not know yet."""
+        """End a call and tell its receiver, after all earlier messages. `reset`: the peer must still be told."""
         batch, stream.batch = stream.batch, None
         if batch is not None and not stream.done:
             try:
@@ -559,7 +559,7 @@ class Connection:
                 tell(None)
 
     def _drop_waiting(self, error: SmgError) -> None:
-        """Calls that never got a stream will not get one here. Their receivers hear nothing: nothing was sent."""
+        """Drop the calls that wait for a stream. Nothing of them was sent, so their receivers are told nothing."""
         waiting, self._waiting = self._waiting, deque()
         for stream in waiting:
             if stream.refusals:  # it was sent once, and its receiver waits

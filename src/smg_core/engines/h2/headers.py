@@ -96,7 +96,7 @@ def check_metadata(metadata: Sequence[tuple[str, str]], max_bytes: int) -> None:
 
 
 def timeout_text(seconds: float) -> str:
-    """A `grpc-timeout` value: at most eight digits and a unit, rounded up so that the peer never gives up first."""
+    """A `grpc-timeout` value: at most eight digits and a unit, rounded up so that the peer never times out first."""
     for unit, per_second in (("m", 1000), ("S", 1), ("M", 1 / 60), ("H", 1 / 3600)):
         value = -int(-seconds * per_second // 1)
         if value <= 99_999_999:
@@ -166,7 +166,7 @@ def read_head(fields: Iterable[tuple[str, str]]) -> HeaderBlock:
     if not (http.isascii() and http.isdigit() and len(http) <= 3):
         raise ValueError("the HTTP status is no number")
     if grpc is not None:
-        # A status that is no number is as good as none: gRPC asks for UNKNOWN.
+        # gRPC asks for UNKNOWN where the status is not a number.
         grpc = grpc if grpc.isascii() and grpc.isdigit() and len(grpc) < 6 else "2"
     return HeaderBlock(
         http=int(http),
@@ -177,9 +177,9 @@ def read_head(fields: Iterable[tuple[str, str]]) -> HeaderBlock:
 
 
 def leaves_table(block: bytes) -> bool:
-    """Whether decoding a (valid) block changes no table, so that it means the same until one comes that does.
+    """Whether decoding a (valid) block leaves the table unchanged; it then means the same until another block changes the table.
 
-    True only where it is plain to see: one-byte references to a table, and short literals that are not to be indexed.
+    True only in the simple cases: one-byte references to a table, and short literals that are not to be indexed.
     """
     at, size = 0, len(block)
     while at < size:

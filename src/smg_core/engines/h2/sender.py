@@ -29,7 +29,7 @@ class Sender:
         self._unsent: dict[int, H2Stream] = {}
 
     def open(self, stream: H2Stream) -> None:
-        """Put a call's headers out, and its body as far as it may go now. `stream.id` is set."""
+        """Write a call's headers, and as much of its body as the windows allow, to the output. `stream.id` is set."""
         stream.send_window = self._initial_window
         block, self._table_update = self._table_update + stream.head, b""
         limit, out = self._max_frame, self.out
@@ -104,5 +104,5 @@ class Sender:
         self._max_frame = min(value, _PUMP_BYTES)
 
     def announce_table(self) -> None:
-        """Our blocks never use the dynamic table; a peer that resized its own wants to be told so all the same."""
+        """Announce a table of size 0 after the peer has resized its own: HPACK asks for it, though our blocks never use it."""
         self._table_update = b"\x20"

@@ -20,7 +20,7 @@ _PREFIX = struct.Struct(">BI")  # compressed or not, length
 
 
 class Owner(Protocol):
-    """What a stream asks of its connection."""
+    """The connection of a stream, as the stream calls it."""
 
     limits: EnginesConfig
 

@@ -1,8 +1,8 @@
 """The calls of the neutral contract beside Generate: health, what the engine says of itself, load, tokenizer, abort, embeddings.
 
-Decides which method each is and what its answer means; pure. Above: `codec`, which offers them. `Capabilities` is taken at its
-word, field by field: what an engine does not declare it has not, with one exception that the contract makes itself (an absent
-`max_n` is no limit).
+Decides which method each call is and what its reply means; pure. Above: `codec`, which offers them. `Capabilities` is believed
+field by field: an engine lacks what it does not declare, with one exception that the contract makes itself (an absent `max_n`
+means no limit).
 """
 
 from smg_core.engines._pb import engine_pb2 as pb
@@ -28,7 +28,7 @@ FACTS = EngineFacts(
     media=frozenset(),
     media_together=frozenset(_MEDIA.values()),
 )
-"""All that the contract can carry; which of it an engine has is in its `Capabilities`."""
+"""Everything that the contract can carry. What one engine has of it is in its `Capabilities`."""
 
 
 def _health(message: bytes) -> bool:

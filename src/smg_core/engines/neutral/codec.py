@@ -1,8 +1,8 @@
 """The neutral dialect: `smg.engine.v1.Engine`, the contract in proto/ that anybody's engine may speak.
 
-Decides how an `EngineRequest` is put and what the engine's events mean; pure. Above: engines.client puts it on a transport. It
-does not know the socket, the public API or the tokenizer. The contract has presence for every optional field and sends deltas
-only, so little is decided here: `Failure`, the error in band, becomes the same error as the gRPC status it names.
+Decides how an `EngineRequest` is written and what the engine's events mean; pure. Above: engines.client joins it with a
+transport. It does not know the socket, the public API or the tokenizer. The contract has presence for every optional field and
+sends deltas only, so little is decided here: `Failure`, the error in band, becomes the same error as the gRPC status it names.
 """
 
 from collections.abc import Sequence
@@ -100,7 +100,7 @@ class NeutralCodec:
 
 
 def _media(multimodal: object) -> list[BytesLike]:
-    """What belongs to the prompt, an item a field."""
+    """The fields that hold the media of the prompt, one per item."""
     if not isinstance(multimodal, NeutralRequestMedia):
         raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")
     return [piece for message in multimodal.messages() for piece in message.tagged(_MEDIA)]

@@ -1,8 +1,8 @@
 """Prepared media as the neutral contract's `Media`, framed so that tensors are copied once.
 
-One message an item, with its own tensors: what to batch is the engine's affair. Pure. Above: `packing` makes a
-`NeutralRequestMedia`, `codec` puts its pieces into the request. It does not know how tensors were made: it takes anything of
-the shape below.
+One message per item, with its own tensors: the engine decides what to batch. Pure. Above: `packing` makes a
+`NeutralRequestMedia`, `codec` puts its pieces into the request. It does not know how tensors were made: it takes any objects
+with the attributes below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,13 +41,13 @@ class NeutralMedium(Protocol):
 
 @attrs.frozen(eq=False)
 class NeutralRequestMedia:
-    """What one request carries, in prompt order."""
+    """The media of one request, in prompt order."""
 
     items: tuple[NeutralMedium, ...] = attrs.field(repr=False)
 
     @property
     def lendable(self) -> tuple[Tensor, ...]:
-        """None of them: the contract has no words for shared memory."""
+        """None of them: the contract cannot name shared memory."""
         return ()
 
     def lent(self, places: Sequence[SharedPlace | None]) -> "NeutralRequestMedia":

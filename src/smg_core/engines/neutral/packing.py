@@ -1,7 +1,7 @@
 """Prepared media packed for the neutral contract.
 
-Pure. Above: the dialect's row, which imports this module when media are first to be packed: it needs numpy, which a gateway of
-text models does not.
+Pure. Above: the dialect's row, which imports this module when media are first packed: it needs numpy, and a gateway of text
+models does not.
 """
 
 import attrs
@@ -19,6 +19,6 @@ class NeutralPacking:
     """The contract's `MediaPacking`."""
 
     def pack(self, prepared: Prepared, facts: EngineFacts) -> NeutralRequestMedia:
-        """Each item by itself, as float32: the contract has no word for engines that normalise, or take floats otherwise."""
+        """Each item by itself, as float32: the contract has no field for engines that normalise, or take other floats."""
         del facts
         return NeutralRequestMedia(for_items(prepared))

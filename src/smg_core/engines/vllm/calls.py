@@ -1,8 +1,7 @@
 """The calls of the vLLM dialect beside Generate: health, what the engine says of itself, load, tokenizer, abort, embeddings.
 
-Decides which method each is and what its answer means; pure. Above: `codec`, which offers them. The messages come from the
-package smg-grpc-proto. Its GetModelInfo and GetServerInfo have words for some facts only; `FACTS`, the dialect's table, has the
-others.
+Decides which method each call is and what its reply means; pure. Above: `codec`, which offers them. The messages come from the
+package smg-grpc-proto. GetModelInfo and GetServerInfo report some facts only; `FACTS`, the dialect's table, has the others.
 """
 
 from typing import Literal
@@ -44,10 +43,10 @@ FACTS = EngineFacts(
     resizes="torch",  # it has torchvision installed, so transformers takes that backend
     media_together=frozenset({"image", "video"}),  # the servicer (0.14) takes recordings beside pictures for pictures
 )
-"""What vLLM can be asked over this wire where its own answers have no word for it."""
+"""Facts of vLLM that it does not report over this protocol."""
 
 _FLOATS: dict[str, Literal["bfloat16", "float16"]] = {"bfloat16": "bfloat16", "float16": "float16"}
-"""What it may call its encoder's type. Servicers that name it (0.14 on) take tensors of it, and cast wider ones to it."""
+"""Names of the encoder's dtype, as vLLM reports it. Servicers that do (0.14 on) take tensors of it and cast wider ones to it."""
 
 
 def _health(message: bytes) -> bool:

@@ -1,10 +1,10 @@
 """The vLLM dialect: `vllm.grpc.engine.VllmEngine`, as vLLM's Python and Rust servicers speak it.
 
-Decides how an `EngineRequest` is put and what the engine's messages mean; pure. Above: engines.client puts it on a transport.
-It does not know the socket, the public API or the tokenizer. The messages come from the package smg-grpc-proto.
+Decides how an `EngineRequest` is written and what the engine's messages mean; pure. Above: engines.client joins it with a
+transport. It does not know the socket, the public API or the tokenizer. The messages come from the package smg-grpc-proto.
 
-On this wire a sampling field of 0 means "not set" (only temperature, max_tokens, logprobs and seed have presence), and the
-engine then uses a fixed default. So a value that cannot be said is refused by name; it is never sent as something else.
+In this protocol a sampling field of 0 means "not set" (only temperature, max_tokens, logprobs and seed have presence), and the
+engine then uses a fixed default. So a value that cannot be expressed is refused by name; it is never sent as something else.
 
 The servicers differ in what they repeat, and one rule covers them: ids come from the chunks; those of the closing message
 count only where no chunk brought any.
@@ -63,7 +63,7 @@ class VllmCodec:
     tokenizer = calls.TOKENIZER
 
     def generate(self, request: EngineRequest) -> bytes:
-        """The GenerateRequest. Raises UnsupportedParameter or InvalidRequest naming what this wire cannot say.
+        """The GenerateRequest. Raises UnsupportedParameter or InvalidRequest naming a field that this dialect cannot express.
 
         The ids' varints are made once per prompt (`varints_of`) and framed here; the rest is serialized and put before.
         """
@@ -123,7 +123,7 @@ def _sampling(asked: Sampling, constraint: Constraint | None) -> pb.SamplingPara
 
 
 def _penalties(out: pb.SamplingParams, asked: Sampling) -> None:
-    """Fields of which 0 is both the engine's default and "not set" on the wire."""
+    """Write the fields for which 0 is both the engine's default and "not set"."""
     if asked.min_p:
         out.min_p = float32("sampling.min_p", asked.min_p)
     if asked.frequency_penalty:
@@ -133,7 +133,7 @@ def _penalties(out: pb.SamplingParams, asked: Sampling) -> None:
 
 
 def _rare_sampling(out: pb.SamplingParams, asked: Sampling) -> None:
-    """What most requests leave alone."""
+    """Write the fields that most requests do not set."""
     if asked.seed is not None:
         out.seed = int32("sampling.seed", asked.seed)
     if asked.stop:
@@ -188,8 +188,8 @@ _is_one_token = re.compile(
 
 
 def _one_token(message: bytes) -> int:
-    """The id in a message that is a chunk of one token with its counts and nothing else, as nearly all are; else -1. A third
-    of the time that parsing it takes: the counts of a chunk that is not the first are of no interest."""
+    """The id in a message that is a chunk of one token and its counts, as nearly all are; else -1. Takes a third of the time
+    of parsing the message. The counts of a chunk that is not the first are not needed."""
     if not _is_one_token(message) or message[1] != len(message) - 2:
         return -1
     size = message[3]
@@ -201,8 +201,8 @@ def _one_token(message: bytes) -> int:
 
 
 class _PlainDecoder:
-    """One choice, no logprobs: nearly every request. Several chunks are parsed in one go: protobuf merges messages that
-    are laid end to end, and merging joins their ids."""
+    """Decodes calls with one choice and no logprobs, as nearly all are. Several chunks are parsed at once: protobuf merges
+    messages that are concatenated, and merging joins their ids."""
 
     __slots__ = ("_done", "_seen")
 
@@ -264,7 +264,7 @@ class _PlainDecoder:
 
 
 class _Decoder:
-    """Several choices, or logprobs. `seen` and `done` are the choices that brought ids, and those that are complete."""
+    """Decodes calls with several choices or logprobs. `seen` are the choices that have brought ids, `done` the complete ones."""
 
     __slots__ = ("_done", "_logprobs", "_n", "_prompted", "_seen")
 
@@ -349,8 +349,8 @@ def _output_logprobs(message: pb.OutputLogProbs, ids: Sequence[int], most: int) 
 
 
 class _Rows(Sequence[EngineLogprob]):
-    """The rows of `_output_logprobs`, each made when somebody asks for it: an answer that is not streamed has all its tokens in
-    one message."""
+    """The rows of `_output_logprobs`, each made when it is read: an answer that is not streamed has all its tokens in one
+    message."""
 
     def __init__(self, message: pb.OutputLogProbs, ids: Sequence[int], most: int) -> None:
         self._message, self._ids = message, ids

@@ -1,10 +1,10 @@
 """Prepared media as vLLM's MultimodalInputs, framed so that tensors are copied once.
 
-Decides names and framing: the tensor that the encoder takes goes into the field `pixel_values`, and is called that in the
-lists of keys too, also for clips, which engines rename; a model with another name for it states that in `encoder_input_key`.
-A tensor lies within the message, or in shared memory with its place in the message. Pure. Above: `packing` makes a
-`VllmRequestMedia`, `codec` puts its pieces into the request. Below: the vendor's messages. It does not know how tensors were
-made or shared: it takes anything of the shapes below.
+Decides names and framing. The encoder's input tensor goes into the field `pixel_values` and has this name in the lists of keys
+too, also for clips, which engines rename; a model with another name for it states that in `encoder_input_key`. A tensor lies
+within the message, or in shared memory with its place in the message. Pure. Above: `packing` makes a `VllmRequestMedia`,
+`codec` puts its pieces into the request. Below: the vendor's messages. It does not know how tensors were made or shared: it
+takes any objects with the attributes below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,8 +58,8 @@ class VllmMedia(Protocol):
 
 @attrs.frozen(eq=False)
 class VllmRequestMedia:
-    """What one request carries: a batch for each modality, and of each batch the tensors that lie in shared memory instead of
-    in the message, by name (`primary` among them)."""
+    """The media of one request: a batch for each modality, and for each batch the tensors that lie in shared memory instead of
+    in the message, by name (`primary` may be among them)."""
 
     batches: tuple[VllmMedia, ...] = attrs.field(repr=False)
     shared: tuple[Mapping[str, SharedPlace], ...] = ()
@@ -70,7 +70,7 @@ class VllmRequestMedia:
         return tuple(tensor for batch in self.batches for tensor in (batch.pixel_values, *batch.tensors.values()))
 
     def lent(self, places: Sequence[SharedPlace | None]) -> "VllmRequestMedia":
-        """The same media, of which each tensor with a place lies there instead of in the message."""
+        """The same media; each tensor with a place lies there instead of in the message."""
         left, shared = iter(places), []
         for batch in self.batches:
             found = {name: next(left) for name in (batch.primary, *batch.tensors)}
@@ -84,7 +84,7 @@ class VllmRequestMedia:
 
 
 def vllm_media(media: VllmMedia, shared: Mapping[str, SharedPlace] | None = None) -> MediaMessage:
-    """`media` as MultimodalInputs; of a tensor named in `shared` the place alone is sent."""
+    """`media` as MultimodalInputs; for a tensor named in `shared` only its place is sent."""
 
     own = _GENERIC if media.primary in _GENERIC_NAMES else media.primary
     places = shared or {}

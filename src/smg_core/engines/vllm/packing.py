@@ -1,7 +1,7 @@
 """Prepared media packed for vLLM.
 
-Decides in which dtype tensors go; which tensors, under which names, is `smg_multimodal.packaging`'s. Pure. Above: the dialect's
-row, which imports this module when media are first to be packed: it needs numpy, which a gateway of text models does not.
+Decides in which dtype tensors are sent; `smg_multimodal.packaging` decides which tensors, under which names. Pure. Above: the
+dialect's row, which imports this module when media are first packed: it needs numpy, and a gateway of text models does not.
 """
 
 import attrs
