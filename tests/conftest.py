@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,6 +39,11 @@ def _unless_closed(post: Callable[..., Any]) -> Callable[..., Any]:
         return post(loop, callback, *args, **options)
 
     return call_soon_threadsafe
+
+
+# Gateways that tests start in processes of their own keep their history here, and not in the home of who runs the tests.
+STATE = tempfile.TemporaryDirectory(prefix="smg-tests-")
+os.environ["XDG_STATE_HOME"] = STATE.name
 
 
 def pytest_configure(config: pytest.Config) -> None:

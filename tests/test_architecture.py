@@ -54,7 +54,11 @@ EDGES: dict[str, frozenset[str]] = {
     "tokenizer.loader": frozenset(),
     "tokenizer.prover": frozenset(),
     "workers.monitor": frozenset(),
+    "history.group_commit": frozenset(),
+    "history.guard": frozenset({"server.keeping"}),
     "history.memory": frozenset(),
+    "history.opening": frozenset({"server.keeping"}),
+    "history.sql": frozenset(),
     "observability.logs": frozenset({"server.serve"}),
     "pipeline.answer": frozenset({"server.answering", "server.inference"}),
     "pipeline.driver": frozenset({"server.inference"}),
@@ -83,6 +87,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.inference": frozenset(),
     "server.inprocess": frozenset(),
     "server.media": frozenset(),
+    "server.keeping": frozenset(),
     "server.launched": frozenset({"server.gateway"}),
     "server.loading": frozenset(),
     "server.onboarding": frozenset(),
@@ -113,7 +118,7 @@ WIRING |= {"server.launched"}
 WIRING |= {"cli", "demo", "testing"}
 
 # Tables whose rows load what they name when it is first asked for.
-LAZY_TABLES = frozenset({"engines.dialects"})
+LAZY_TABLES = frozenset({"engines.dialects", "history.opening"})
 
 # Where everything is caught because nothing is above: module to how often. Elsewhere a broad `except` must raise again,
 # as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).

@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 
 from smg_core.engines.settings import EnginesConfig
+from smg_core.history.settings import HistoryConfig
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.settings import StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig
@@ -44,6 +45,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "EnginesConfig",
+    "HistoryConfig",
     "LimitsConfig",
     "MediaConfig",
     "ModelConfig",
@@ -82,6 +84,7 @@ class Config:
     limits: LimitsConfig = attrs.field(factory=LimitsConfig)
     media: MediaConfig = attrs.field(factory=MediaConfig)
     model: ModelConfig = attrs.field(factory=ModelConfig)
+    history: HistoryConfig = attrs.field(factory=HistoryConfig)
     structured: StructuredConfig = attrs.field(factory=StructuredConfig)
     sealing: SealingConfig = attrs.field(factory=SealingConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)

@@ -43,6 +43,7 @@ def refused(answer: Any, status: int, param: str | None, *words: str) -> dict[st
     error: dict[str, Any] = envelope
     assert set(error) == {"message", "type", "param", "code"}
     assert error["param"] == param, error
+    assert error["code"] or status != 400, error
     assert not [hint for hint in INTERNAL if hint in answer.text], answer.text
     for word in words:
         assert word in error["message"], error
@@ -114,6 +115,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"stop_token_ids": [999_999]}, "stop_token_ids"),
     ({"stop_token_ids": [-1]}, "stop_token_ids[0]"),
     ({"frobnicate": 1}, "frobnicate"),
+    ({"max_tokens": 3, "max_completion_tokens": 4}, "max_tokens"),
     ({"stream_options": {"include_usage": True}}, "stream_options"),
     ({"response_format": {"type": "xml"}}, "response_format.type"),
     (

@@ -73,6 +73,19 @@ async def test_what_is_not_there_is_refused_in_the_envelope_of_the_api_whose_pat
     assert (answer.status_code == 405) == ("allow" in answer.headers)
 
 
+async def test_every_route_answers_with_a_slash_behind_its_path_as_without(house: House) -> None:
+    routes = App(house.gateway).routes
+    for route in routes:
+        path = route.pattern.replace("{model:path}", "sim")
+        assert "{" not in path
+        sent = {"content": b"{}"} if route.method == "POST" else {}
+        answers = [await house.http.request(route.method, path + slash, **sent) for slash in ("", "/" * (path != "/"))]
+        assert answers[0].status_code == answers[1].status_code != 404
+
+    said = await house.http.post(f"{CHAT}/", json=body("Hello"))
+    assert said.status_code == 200
+
+
 async def test_a_fault_of_ours_is_told_in_that_envelope_too(house: House) -> None:
     async def broken(head: Head) -> Caller:
         raise RuntimeError("this is ours")

@@ -7,7 +7,8 @@ Exports nothing: `smg_core` exports `Gateway`. Above: the command line. Below: e
 - Wiring: `runtime` (builds, starts and stops all), `onboarding` (workers and models that come and go), `loading` (makes a
   model), `reaching` (makes an engine's client), `config_check`, `scratch` (temporary files), `memory` (the C allocator).
 - HTTP: `http_protocol` (one connection), `exchange` (one request and its response), `app` (the ASGI app), `routes` and
-  `endpoint` (which handler answers), `browsers` and `identity` (who may ask), `admission` and `bodies` (how much at once).
+  `endpoint` (which handler answers), `framing` (what a head must be), `browsers` and `identity` (who may ask), `admission` and
+  `bodies` (how much at once).
 - Handlers: `inference` (all generating APIs), `apis` and `generating` (which there are), `timeouts`, `envelopes` (errors),
   `explain`, `parsing`, `status`, `front_page`, `describing`, `descriptions` and `docs_page` (the API's description).
 - Media: `media` (shared by all models), `model_media` (of one model), `media_errors`, `lending` (shared memory).

@@ -54,6 +54,7 @@ class App:
         self._hosts = hosts_taken(server.host, server.allowed_hosts)
         self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
         self._any_type = server.any_content_type
+        self._header_bytes = server.header_bytes
         routes = [
             *generating_routes(gateway),
             *status_routes(gateway),
@@ -116,6 +117,7 @@ class App:
     async def _answered(self, exchange: Exchange) -> str:
         """Answer; returns the outcome. Raises what came up once the answer had begun."""
         try:
+            exchange.check_head(self._header_bytes)
             if not self._gateway.started or self._beginning is not None:
                 await self._begun(exchange)
             if self._origins:

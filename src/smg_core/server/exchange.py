@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from typing import Any, final
 from urllib.parse import parse_qsl, quote, unquote
 
-from smg_core.errors import ClientGone, InvalidRequest, PayloadTooLarge, UnsupportedMedia
+from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, UnsupportedMedia
 from smg_core.hooks import RequestFinished
 from smg_core.request import Caller
 from smg_core.server.bodies import Held
+from smg_core.server.framing import framing_fault, ignores_upgrade
 
 __all__ = [
     "DISCONNECT",
@@ -43,6 +44,7 @@ Header = tuple[bytes, bytes]
 DISCONNECT = "smg.disconnect"
 """Key of the scope under which a server that tells of a lost connection by a plain call puts its `Disconnect`."""
 
+_BINARY = ("2", "3")  # versions of HTTP without a Transfer-Encoding, whose hosts are the server's business
 _PLAIN = frozenset({"identity", ""})
 _CODINGS = _PLAIN | {"gzip", "x-gzip"}
 _INFLATED = 65536  # bytes that are inflated before others have their turn
@@ -222,6 +224,21 @@ class Exchange:
         """The other end of the connection, "" where there is none."""
         client = self.scope.get("client")
         return f"{client[0]}:{client[1]}" if client else ""
+
+    def check_head(self, most: int) -> None:
+        """Refuse a head that another server than ours has let pass: one that can be read in two ways or is over `most` bytes.
+        The server is told to close the connection then, and where it has not granted the client's wish for another protocol:
+        uvicorn reads nothing more behind that."""
+        version, headers = self.scope.get("http_version", "1.1"), self.scope["headers"]
+        if DISCONNECT in self.scope or version in _BINARY:
+            return
+        fault = framing_fault(version, headers)
+        if fault is None and sum(len(name) + len(value) + 4 for name, value in headers) > most:
+            fault = HeadersTooLarge(f"The request's head is over the limit of {most} bytes.")
+        if fault is not None or ignores_upgrade(headers):
+            self.always.append((b"connection", b"close"))
+        if fault is not None:
+            raise fault
 
     def count_direct(self) -> None:
         """Count what `write_now` writes too: only done where somebody asks how much was sent, since it runs for every token."""

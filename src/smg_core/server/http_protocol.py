@@ -19,7 +19,6 @@ app's `send` is a `DirectSend`, but for clients of HTTP/1.0. Depends on uvicorn'
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Any, cast
@@ -32,7 +31,6 @@ from smg_core.errors import (
     HeadersTooLarge,
     InvalidRequest,
     MethodNotAllowed,
-    NotImplementedHere,
     Overloaded,
     RequestTimeout,
     SmgError,
@@ -52,13 +50,13 @@ from smg_core.server.exchange import (
     Send,
     WriteNow,
 )
+from smg_core.server.framing import framing_fault
 
 __all__ = ["BoundedHttpProtocol", "protocol_class"]
 
 PROBE_PAUSE = 0.01  # seconds between the first two probes of a half-closed client; each pause is four times the last
 PROBES = 12  # the last after half a day; curl and Go take 16 digits of a chunk's size, zeros included
 LONGEST_PATH = 256  # bytes of a path that are told
-_HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~!$&'()*+,;=%0-9A-Za-z]*)(?::[0-9]*)?")
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -203,7 +201,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._stop(MethodNotAllowed("This is no proxy: CONNECT is not taken."))
             self._upgrade_ignored = True
             return
-        fault = _framing_fault(self.parser.get_http_version(), self.headers)
+        fault = framing_fault(self.parser.get_http_version(), self.headers)
         if fault is not None:
             self._stop(fault)
         super().on_headers_complete()
@@ -337,32 +335,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         path, _, query = self.url.decode("latin-1").partition("?")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
         return envelope_of(unquote(path), headers, parse_qs(query, keep_blank_values=True))
-
-
-def _framing_fault(version: str, headers: list[tuple[bytes, bytes]]) -> SmgError | None:
-    """What keeps a request from being understood by all in one way; the parser has looked at lengths and chunks itself."""
-    hosts: list[bytes] = []
-    codings: list[bytes] = []
-    for name, value in headers:
-        if name == b"host":
-            hosts.append(value.strip(b"\t"))
-        elif name == b"transfer-encoding":
-            codings.append(value)
-    if version not in ("1.1", "1.0"):
-        return InvalidRequest("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
-    if len(hosts) > 1 or (not hosts and version == "1.1"):
-        return InvalidRequest("A request has one Host header.")
-    if hosts and _HOST.fullmatch(hosts[0]) is None:
-        return InvalidRequest("The Host header is not valid.")
-    if codings and version == "1.0":
-        return InvalidRequest("HTTP/1.0 has no Transfer-Encoding.")
-    if len(codings) > 1:
-        return InvalidRequest("A request has one Transfer-Encoding header.")
-    if codings and codings[0].lower().rpartition(b",")[2].strip() != b"chunked":
-        return InvalidRequest("The last transfer coding of a request is chunked.")
-    if codings and codings[0].lower() != b"chunked":
-        return NotImplementedHere("The only transfer coding that is read here is chunked.")
-    return None
 
 
 def _direct(write_now: WriteNow, app: AsgiApp) -> AsgiApp:

@@ -9,6 +9,9 @@ parsers.
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -20,13 +23,14 @@ from smg_core.errors import InternalError, WorkerGone
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies
 from smg_core.server.loading import ModelLoader, TokenizerSource
+from smg_core.server.scratch import Scratch
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker
 
 if TYPE_CHECKING:
     from smg_core.server.media import GatewayMedia
 
-__all__ = ["Onboarding"]
+__all__ = ["Onboarding", "loading_place"]
 
 log = logging.getLogger("smg.gateway")
 
@@ -37,6 +41,15 @@ class _Made:
 
     model: ServedModel
     source: TokenizerSource | None
+
+
+async def loading_place(config: Config, stack: AsyncExitStack) -> tuple[ThreadPoolExecutor, Path]:
+    """The threads that load models and the folder that they are loaded into, until `stack` closes."""
+    pool = ThreadPoolExecutor(config.tokenizer.load_threads, thread_name_prefix="smg-load")
+    stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+    scratch = await asyncio.get_running_loop().run_in_executor(pool, Scratch)
+    stack.callback(scratch.close)
+    return pool, scratch.path
 
 
 class Onboarding:

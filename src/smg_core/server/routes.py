@@ -8,6 +8,8 @@ the app starts, asked for every request. Above: server.app, whose targets are ha
   that few are tried.
 - Of the patterns that match, the most literal one that has the method wins.
 - A path is cut into segments before percent-encoding is taken away: an encoded slash is part of a value.
+- One slash behind a path is as if it were not there: clients that join base URLs badly send it. Starlette, so vLLM, redirects
+  (307), which costs a second upload and is not followed by every client that has a body.
 - HEAD is answered by GET's target where it has none of its own. WebSocket routes have the method `WEBSOCKET`.
 """
 
@@ -90,15 +92,22 @@ class Routes(Generic[T]):
         exact = self._exact.get(path)
         if exact is not None and (match := exact.get(method)) is not None:
             return match
+        path, raw_path = _without_last_slash(path, raw_path)
+        found = self._find(method, path, raw_path)
+        return self._find("GET", path, raw_path) if found is None and method == "HEAD" else found
+
+    def _find(self, method: str, path: str, raw_path: bytes) -> Match[T] | None:
+        exact = self._exact.get(path)
+        if exact is not None and (match := exact.get(method)) is not None:
+            return match
         for targets, values in self._matching(path, raw_path):
             if method in targets:
                 return Match(targets[method], values)
-        if method == "HEAD":
-            return self.find("GET", path, raw_path)
         return None
 
     def allowed(self, path: str, raw_path: bytes = b"") -> list[str]:
         """The HTTP methods that `path` has, sorted; none where nothing is there."""
+        path, raw_path = _without_last_slash(path, raw_path)
         methods = set(self._exact.get(path, ()))
         for targets, _ in self._matching(path, raw_path):
             methods.update(targets)
@@ -115,6 +124,13 @@ class Routes(Generic[T]):
                 values = pattern.values(cut)
                 if values is not None:
                     yield pattern.targets, values
+
+
+def _without_last_slash(path: str, raw_path: bytes) -> tuple[str, bytes]:
+    """Both without the slash behind the last segment; an encoded one is a part of that, and two are not what a client meant."""
+    if path[-1:] != "/" or path[-2:] in ("/", "//") or raw_path[-1:] not in (b"", b"/"):
+        return path, raw_path
+    return path[:-1], raw_path[:-1]
 
 
 def _segments(raw_path: str) -> str:

@@ -8,7 +8,6 @@ from a `Config` and arguments, starts and stops them. Above: `server.app` and it
 import asyncio
 import random
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self, TypedDict
@@ -23,10 +22,10 @@ from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission, compat_of
+from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
 from smg_core.server.loading import ModelLoader, executor_of
-from smg_core.server.onboarding import Onboarding
+from smg_core.server.onboarding import Onboarding, loading_place
 from smg_core.server.reaching import Reaching
-from smg_core.server.scratch import Scratch
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -42,6 +41,8 @@ class RuntimeArguments(TypedDict, total=False):
     tokenizer: str | Path | None
     config: Config | None
     observer: Observer | None
+    history: Backend | None
+    history_hooks: Sequence[Hook]
     clock: Clock | None
     ids: IdSource | None
     rng: random.Random | None
@@ -53,8 +54,10 @@ class Runtime:
     """Everything between `workers` (engine URLs or WorkerSpecs, beside those in `config`) and whoever answers requests.
 
     `policy` is a name, a factory that is called for each model and role, or an object that serves them all; `tokenizer` a folder,
-    without which the engine is asked for its own. `board` counts requests in flight over several processes; `clock`, `ids`,
-    `rng` and `call_later` (the event loop's, unless a test brings its own) are what the rooms are given of the world.
+    without which the engine is asked for its own. `history` is a store that is yours to close, in place of the one that the
+    settings name; `history_hooks` are called around every use of it. `board` counts requests in flight over several processes;
+    `clock`, `ids`, `rng` and `call_later` (the event loop's, unless a test brings its own) are what the rooms are given of the
+    world.
     """
 
     def __init__(
@@ -65,6 +68,8 @@ class Runtime:
         tokenizer: str | Path | None = None,
         config: Config | None = None,
         observer: Observer | None = None,
+        history: Backend | None = None,
+        history_hooks: Sequence[Hook] = (),
         clock: Clock | None = None,
         ids: IdSource | None = None,
         rng: random.Random | None = None,
@@ -97,6 +102,7 @@ class Runtime:
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
         self._reaching = Reaching(self.config)
         self._further: Rows = {}
+        self._history, self._history_hooks = history, history_hooks
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
 
@@ -106,7 +112,8 @@ class Runtime:
         """Begin to reach the workers; returns before they are. Calling it again does nothing; who calls it meanwhile waits.
 
         Raises ConfigError for settings that could never work, ValueError for a worker's URL that is none and for a tokenizer
-        folder that holds none, UnknownDialect and UnknownPolicy for names that are none; then nothing is left of it.
+        folder that holds none, StoreFailed where the history cannot be opened, UnknownDialect and UnknownPolicy for names that
+        are none; then nothing is left of it.
         """
         async with self._changing:
             if self.started:
@@ -127,14 +134,13 @@ class Runtime:
         self._stack = AsyncExitStack()
         self.executor = executor_of(self.config)
         self._stack.callback(self.executor.close)
-        pool = ThreadPoolExecutor(self.config.tokenizer.load_threads, thread_name_prefix="smg-load")
-        self._stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        scratch = await self._loop.run_in_executor(pool, Scratch)
-        self._stack.callback(scratch.close)
+        opened = keeping(self.config.history, self.clock, self._history, self._history_hooks)
+        self.history: GuardedStore = await self._stack.enter_async_context(opened)
+        pool, scratch = await loading_place(self.config, self._stack)
         loader = ModelLoader(
             self.config,
             folder=self._folder,
-            scratch=scratch.path,
+            scratch=scratch,
             clock=self.clock,
             pool=pool,
             stack=self._stack,
@@ -164,7 +170,7 @@ class Runtime:
             call_later=self.call_later,
         )
         self.driver = self.performers.driver(self._further)
-        for spec in await self._first_workers(self._stack, scratch.path):
+        for spec in await self._first_workers(self._stack, scratch):
             self.add_worker(spec)
 
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:

@@ -31,6 +31,7 @@ from smg_core.server.announcing import announce, missing
 from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
+from smg_core.server.keeping import with_state_file
 from smg_core.server.memory import one_arena, settle
 from smg_core.workers.worker import Board, LocalBoard
 
@@ -68,6 +69,11 @@ class SharedBoard:
 def serve(config: Config) -> int:
     """Serve until told to stop; the exit status."""
     configure(config.observability.log_level, config.observability.log_format)
+    try:
+        config = with_state_file(config, os.environ)
+    except OSError as error:
+        log.critical("there is no place for the history (--history memory: needs none): %s", error)
+        return 1
     try:
         listener = _listen(config)
     except OSError as error:

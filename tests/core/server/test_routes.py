@@ -4,7 +4,7 @@ import re
 from urllib.parse import quote, unquote
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from smg_core.server.routes import WEBSOCKET, Route, Routes
@@ -144,10 +144,23 @@ def test_there_are_as_many_routes_as_the_apis_will_have() -> None:
 @given(requests())
 def test_each_path_finds_its_own_route_and_its_values(asked: tuple[Route[str], dict[str, str], str]) -> None:
     route, values, sent = asked
+    assume(not sent.endswith("/"))
     match = COMING.find(route.method, unquote(sent), sent.encode())
 
     assert match is not None
     assert (match.target, match.values) == (route.target, values)
+
+
+@given(requests())
+def test_a_slash_behind_a_path_is_as_if_it_were_not_there(asked: tuple[Route[str], dict[str, str], str]) -> None:
+    route, values, sent = asked
+    assume(not sent.endswith("/"))
+    path, raw = unquote(f"{sent}/"), f"{sent}/".encode()
+    match = COMING.find(route.method, path, raw)
+
+    assert match is not None
+    assert (match.target, match.values) == (route.target, values)
+    assert COMING.allowed(path, raw) == COMING.allowed(unquote(sent), sent.encode())
 
 
 @given(requests(), st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "TRACE"]))
@@ -211,7 +224,16 @@ def test_an_encoded_colon_is_a_colon() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", "/v1", "/v1/responses/", "/v1/responses/a/b", "/v1/models/", "/v1/nothing", "/v3/models", "//", "/v1//models"],
+    [
+        "",
+        "/v1",
+        "/v1/responses/a/b",
+        "/v1/responses//",
+        "/v1/nothing/",
+        "/v3/models",
+        "//",
+        "/v1//models",
+    ],
 )
 def test_what_no_route_has_is_found_nowhere(path: str) -> None:
     assert COMING.find("GET", path) is None

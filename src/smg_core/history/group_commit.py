@@ -1,0 +1,137 @@
+"""Many writers, one transaction (edge).
+
+Who writes hands in a `Write` or a job and waits; one task takes all that wait, up to `group`, does them in one transaction and
+answers each when it is committed. So a disk that needs milliseconds for a commit still takes thousands of writes a second, and
+SQLite, which has one writer at a time, has one. Above: `sql`. Below: `sql_writing`.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from smg_core.clock import Clock
+from smg_core.errors import SmgError, StoreFailed
+from smg_core.history.sql_failures import failures_of
+from smg_core.history.sql_writing import Write, Writing
+
+__all__ = ["GroupCommit"]
+
+T = TypeVar("T")
+Job = Callable[[sa.Connection, float], Any]
+
+
+@attrs.define(eq=False)
+class _Waiting:
+    """What somebody waits for, and the answer."""
+
+    work: Write | Job
+    answer: "asyncio.Future[Any]"
+
+
+class GroupCommit:
+    """Writes over `engine`. At most `most_waiting` wait; a transaction takes at most `seconds`."""
+
+    def __init__(
+        self, engine: AsyncEngine, writing: Writing, clock: Clock, *, group: int, most_waiting: int, seconds: float
+    ) -> None:
+        self._engine, self._writing, self._now = engine, writing, clock.time
+        self._group, self._most_waiting, self._seconds = group, most_waiting, seconds
+        self._waiting: deque[_Waiting] = deque()
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="smg-history")
+
+    async def write(self, write: Write) -> None:
+        await self._ask(write)
+
+    async def job(self, job: Callable[[sa.Connection, float], T]) -> T:
+        """Do `job` in a transaction, in a savepoint of its own. It gets the connection and the time."""
+        found: T = await self._ask(job)
+        return found
+
+    async def _ask(self, work: Write | Job) -> Any:
+        if self._closing or len(self._waiting) >= self._most_waiting:
+            why = "it is closing" if self._closing else f"{len(self._waiting)} writes wait (history.waiting_writes)"
+            raise StoreFailed("failed", why)
+        waiting = _Waiting(work, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._wake.set()
+        return await waiting.answer
+
+    async def close(self) -> None:
+        """Do what waits, and end."""
+        self._closing = True
+        self._wake.set()
+        await self._task
+
+    async def _run(self) -> None:
+        while self._waiting or not self._closing:
+            if not self._waiting:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            taken = [self._waiting.popleft() for _ in range(min(self._group, len(self._waiting)))]
+            group = [each for each in taken if not each.answer.done()]  # whose writer has left
+            if group:
+                await self._commit(group)
+
+    async def _commit(self, group: list[_Waiting]) -> None:
+        try:
+            outcomes = await self._transaction(group, merge=True)
+        except sa.exc.IntegrityError:
+            outcomes = None
+        except SmgError as error:
+            _answer(group, [error] * len(group))
+            return
+        if outcomes is None:  # one of the merged writes cannot be done: which one shows when each has its savepoint
+            try:
+                outcomes = await self._transaction(group, merge=False)
+            except SmgError as error:
+                outcomes = [error] * len(group)
+        _answer(group, outcomes)
+
+    async def _transaction(self, group: list[_Waiting], *, merge: bool) -> list[Any]:
+        with failures_of("writing"):
+            async with asyncio.timeout(self._seconds), self._engine.begin() as connection:
+                return await connection.run_sync(self._apply, [each.work for each in group], merge)
+
+    def _apply(self, connection: sa.Connection, works: list[Write | Job], merge: bool) -> list[Any]:
+        now = self._now()
+        plain = {id(work): work for work in works if merge and isinstance(work, Write) and work.plain}
+        self._writing.merged(connection, list(plain.values()), now)
+        return [None if id(work) in plain else self._one(connection, work, now) for work in works]
+
+    def _one(self, connection: sa.Connection, work: Write | Job, now: float) -> Any:
+        """The result of one piece of work, or the error that is its writer's."""
+        nested = connection.begin_nested()
+        try:
+            found = self._do(connection, work, now)
+        except SmgError as error:
+            nested.rollback()
+            return error
+        except BaseException:
+            nested.rollback()
+            raise
+        nested.commit()
+        return found
+
+    def _do(self, connection: sa.Connection, work: Write | Job, now: float) -> Any:
+        if not isinstance(work, Write):
+            return work(connection, now)
+        self._writing.alone(connection, work, now)
+        return None
+
+
+def _answer(group: list[_Waiting], outcomes: list[Any]) -> None:
+    for waiting, outcome in zip(group, outcomes, strict=True):
+        if waiting.answer.done():
+            continue
+        if isinstance(outcome, SmgError):
+            waiting.answer.set_exception(outcome)
+        else:
+            waiting.answer.set_result(outcome)

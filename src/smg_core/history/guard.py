@@ -1,0 +1,286 @@
+"""A store behind its rules (edge): what the gateway holds, whatever the history is kept in.
+
+Every call passes here: hooks are asked, names are checked, tenants of which nothing is kept are refused, times are filled in, and
+texts are encrypted and decrypted; large ones in a thread. Above: `opening`, `server`. Below: `rules`, `hooks`, and a store.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import attrs
+
+from smg_core.clock import Clock
+from smg_core.history.base import (
+    AppendEvents,
+    AppendItems,
+    Chain,
+    Exported,
+    Lease,
+    NotKept,
+    Owned,
+    Page,
+    PutRecord,
+    PutResponse,
+    Store,
+    StoredConversation,
+    StoredEvent,
+    StoredItem,
+    StoredRecord,
+    StoredResponse,
+    StoreOperation,
+    Upkeep,
+)
+from smg_core.history.hooks import Call, Hook
+from smg_core.history.rules import (
+    Clear,
+    Rules,
+    Seal,
+    is_name,
+    open_conversation,
+    open_event,
+    open_exported,
+    open_item,
+    open_link,
+    open_record,
+    open_response,
+    sealed,
+)
+
+__all__ = ["Backend", "GuardedStore"]
+
+T = TypeVar("T")
+_LARGE = 128 * 1024  # bytes whose encryption may take longer than an event loop should
+
+
+class Backend(Store, Upkeep, Protocol):
+    """What things are kept in."""
+
+
+class GuardedStore:
+    """A `Store` and `Upkeep` over a `backend`, by `rules`. `seal` None keeps texts in the clear."""
+
+    def __init__(
+        self, backend: Backend, rules: Rules, clock: Clock, *, seal: Seal | None = None, hooks: Sequence[Hook] = ()
+    ) -> None:
+        self._in, self._rules, self._now = backend, rules, clock.time
+        self._sealed, self._seal, self._hooks = seal is not None, seal or Clear(), tuple(hooks)
+
+    def keeps(self, tenant: str, principal: str = "") -> bool:
+        return self._rules.keeps(tenant, principal) and self._in.keeps(tenant, principal)
+
+    # ------------------------------------------------------------------------------------------------------------- hooks
+
+    async def _before(self, method: str, tenant: str, arguments: dict[str, Any], principal: str = "") -> Call:
+        """The call as the hooks leave it."""
+        call = Call(method, tenant, principal, arguments)
+        for hook in self._hooks:
+            changed = await hook.before(call)
+            if changed is not None:
+                call = attrs.evolve(call, arguments={**call.arguments, **changed})
+        return call
+
+    async def _after(self, call: Call, result: T) -> T:
+        for hook in self._hooks:
+            await hook.after(call, result)
+        return result
+
+    async def _around(
+        self, method: str, tenant: str, arguments: dict[str, Any], do: Callable[..., Any], absent: Any = None
+    ) -> Any:
+        """Ask the hooks, do it with the arguments that they leave, and tell them. `absent` is the answer where a name is none."""
+        call = await self._before(method, tenant, arguments)
+        named = (call.arguments.get(name) for name in ("id", "conversation_id", "response_id", "kind", "after"))
+        if not _is_tenant(tenant) or any(isinstance(name, str) and not is_name(name) for name in named):
+            return await self._after(call, absent)
+        return await self._after(call, await do(tenant, **call.arguments))
+
+    async def _opened(self, size: int, do: Callable[[], T]) -> T:
+        """What `do` makes of texts of that many bytes."""
+        return await asyncio.to_thread(do) if self._sealed and size > _LARGE else do()
+
+    # ------------------------------------------------------------------------------------------------------------ writing
+
+    async def write(
+        self, tenant: str, operations: Sequence[StoreOperation], *, lease: Lease | None = None, principal: str = ""
+    ) -> None:
+        if not self.keeps(tenant, principal):
+            raise NotKept
+        call = await self._before("write", tenant, {"operations": tuple(operations), "lease": lease}, principal)
+        given: Any = call.arguments["operations"]
+        timed = self._rules.checked(tenant, given, self._now())
+        if self._sealed:
+            size = sum(_size(each) for each in timed)
+            timed = await self._opened(size, lambda: [sealed(self._seal, tenant, each) for each in timed])
+        held: Any = call.arguments["lease"]
+        await self._in.write(tenant, timed, lease=held, principal=principal)
+        await self._after(call, None)
+
+    async def acquire(self, tenant: str, kind: str, id: str, owner: str, seconds: float) -> Lease | None:
+        if not self.keeps(tenant):
+            raise NotKept
+        arguments = {"kind": kind, "id": id, "owner": owner, "seconds": seconds}
+        found: Lease | None = await self._around("acquire", tenant, arguments, self._in.acquire)
+        return found
+
+    async def renew(self, tenant: str, lease: Lease, seconds: float) -> Lease:
+        arguments = {"lease": lease, "seconds": seconds}
+        found: Lease = await self._around("renew", tenant, arguments, self._in.renew)
+        return found
+
+    async def release(self, tenant: str, lease: Lease) -> None:
+        await self._around("release", tenant, {"lease": lease}, self._in.release)
+
+    async def erase(self, tenant: str) -> int:
+        found: int = await self._around("erase", tenant, {}, self._in.erase, 0)
+        return found
+
+    # ------------------------------------------------------------------------------------------------------------ reading
+
+    async def response(self, tenant: str, id: str) -> StoredResponse | None:
+        async def read(tenant: str, id: str) -> StoredResponse | None:
+            found = await self._in.response(tenant, id)
+            return None if found is None else await self._opened_response(tenant, found)
+
+        answer: StoredResponse | None = await self._around("response", tenant, {"id": id}, read)
+        return answer
+
+    async def _opened_response(self, tenant: str, found: StoredResponse) -> StoredResponse:
+        size = len(found.body) + len(found.input) + len(found.output)
+        return await self._opened(size, lambda: open_response(self._seal, tenant, found))
+
+    async def chain(self, tenant: str, id: str) -> Chain | None:
+        async def read(tenant: str, id: str) -> Chain | None:
+            found = await self._in.chain(tenant, id)
+            if found is None or not self._sealed:
+                return found
+            size = sum(len(link.input) + len(link.output) for link in found.links)
+            links = await self._opened(size, lambda: tuple(open_link(self._seal, tenant, link) for link in found.links))
+            return Chain(links, found.missing)
+
+        answer: Chain | None = await self._around("chain", tenant, {"id": id}, read)
+        return answer
+
+    async def holding(self, tenant: str, item_ids: Sequence[str]) -> tuple[StoredResponse, ...]:
+        async def read(tenant: str, item_ids: Sequence[str]) -> tuple[StoredResponse, ...]:
+            found = await self._in.holding(tenant, [each for each in item_ids if is_name(each)])
+            return tuple([await self._opened_response(tenant, each) for each in found])
+
+        answer: tuple[StoredResponse, ...] = await self._around("holding", tenant, {"item_ids": item_ids}, read, ())
+        return answer
+
+    async def conversation(self, tenant: str, id: str) -> StoredConversation | None:
+        async def read(tenant: str, id: str) -> StoredConversation | None:
+            found = await self._in.conversation(tenant, id)
+            return None if found is None else open_conversation(self._seal, tenant, found)
+
+        answer: StoredConversation | None = await self._around("conversation", tenant, {"id": id}, read)
+        return answer
+
+    async def items(
+        self,
+        tenant: str,
+        conversation_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> Page[StoredItem]:
+        async def read(tenant: str, conversation_id: str, **page: Any) -> Page[StoredItem]:
+            found = await self._in.items(tenant, conversation_id, **page)
+            size = sum(len(item.body) for item in found.data)
+            data = await self._opened(
+                size, lambda: tuple(open_item(self._seal, tenant, conversation_id, item) for item in found.data)
+            )
+            return Page(data, found.has_more)
+
+        arguments = {"conversation_id": conversation_id, "after": after, "limit": limit, "newest_first": newest_first}
+        answer: Page[StoredItem] = await self._around("items", tenant, arguments, read, Page((), False))
+        return answer
+
+    async def item(self, tenant: str, conversation_id: str, id: str) -> StoredItem | None:
+        async def read(tenant: str, conversation_id: str, id: str) -> StoredItem | None:
+            found = await self._in.item(tenant, conversation_id, id)
+            return None if found is None else open_item(self._seal, tenant, conversation_id, found)
+
+        arguments = {"conversation_id": conversation_id, "id": id}
+        answer: StoredItem | None = await self._around("item", tenant, arguments, read)
+        return answer
+
+    async def events(
+        self, tenant: str, response_id: str, *, after: int = -1, limit: int = 1000
+    ) -> tuple[StoredEvent, ...]:
+        async def read(tenant: str, response_id: str, after: int, limit: int) -> tuple[StoredEvent, ...]:
+            found = await self._in.events(tenant, response_id, after=after, limit=limit)
+            size = sum(len(event.data) for event in found)
+            return await self._opened(
+                size, lambda: tuple(open_event(self._seal, tenant, response_id, event) for event in found)
+            )
+
+        arguments = {"response_id": response_id, "after": after, "limit": limit}
+        answer: tuple[StoredEvent, ...] = await self._around("events", tenant, arguments, read, ())
+        return answer
+
+    async def last_event(self, tenant: str, response_id: str) -> int:
+        arguments = {"response_id": response_id}
+        found: int = await self._around("last_event", tenant, arguments, self._in.last_event, -1)
+        return found
+
+    async def record(self, tenant: str, kind: str, id: str) -> StoredRecord | None:
+        async def read(tenant: str, kind: str, id: str) -> StoredRecord | None:
+            found = await self._in.record(tenant, kind, id)
+            return None if found is None else open_record(self._seal, tenant, found)
+
+        answer: StoredRecord | None = await self._around("record", tenant, {"kind": kind, "id": id}, read)
+        return answer
+
+    async def records(
+        self, tenant: str, kind: str, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+    ) -> Page[StoredRecord]:
+        async def read(tenant: str, kind: str, **page: Any) -> Page[StoredRecord]:
+            found = await self._in.records(tenant, kind, **page)
+            size = sum(len(record.body) for record in found.data)
+            data = await self._opened(
+                size, lambda: tuple(open_record(self._seal, tenant, record) for record in found.data)
+            )
+            return Page(data, found.has_more)
+
+        arguments = {"kind": kind, "after": after, "limit": limit, "newest_first": newest_first}
+        answer: Page[StoredRecord] = await self._around("records", tenant, arguments, read, Page((), False))
+        return answer
+
+    async def export(self, tenant: str) -> AsyncIterator[Exported]:
+        call = await self._before("export", tenant, {})
+        if _is_tenant(tenant):
+            async for each in self._in.export(tenant):
+                yield open_exported(self._seal, tenant, each)
+        await self._after(call, None)
+
+    # ------------------------------------------------------------------------------------------------- for all tenants
+
+    async def abandoned(self, kind: str, limit: int = 100) -> tuple[Owned, ...]:
+        return await self._in.abandoned(kind, limit)
+
+    async def sweep(self, limit: int = 1000) -> int:
+        return await self._in.sweep(limit)
+
+    async def close(self) -> None:
+        await self._in.close()
+
+
+def _is_tenant(tenant: str) -> bool:
+    return not tenant or is_name(tenant)
+
+
+def _size(operation: StoreOperation) -> int:
+    """Bytes of the texts that an operation brings."""
+    match operation:
+        case PutResponse(response):
+            return len(response.body) + len(response.input) + len(response.output)
+        case AppendItems(items=items):
+            return sum(len(item.body) for item in items)
+        case AppendEvents(events=events):
+            return sum(len(event.data) for event in events)
+        case PutRecord(record):
+            return len(record.body)
+    return 0

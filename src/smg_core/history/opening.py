@@ -1,0 +1,78 @@
+"""Opens the store that the settings name (edge).
+
+Decides which module a URL's scheme means, and loads it then: nobody has to have the driver of a database that is not used. Above:
+`server.runtime`. Below: the stores, `guard`.
+"""
+
+import os
+from collections.abc import Sequence
+
+from smg_core.clock import Clock
+from smg_core.history.guard import Backend, GuardedStore
+from smg_core.history.hooks import Hook
+from smg_core.history.memory import MemoryStore
+from smg_core.history.rules import Rules
+from smg_core.history.settings import HistoryConfig
+from smg_core.settings import ConfigError, nearest
+
+__all__ = ["guarded", "open_history"]
+
+_EXTRAS = {
+    "memory": "",
+    "sqlite": "history",
+    "postgresql": "postgres",
+    "oracle": "oracle",
+    "redis": "redis",
+    "rediss": "redis",
+    "unix": "redis",
+}
+"""What has to be installed for a URL of each scheme."""
+
+
+async def open_history(config: HistoryConfig, clock: Clock, hooks: Sequence[Hook] = ()) -> GuardedStore:
+    """The store, ready. Raises ConfigError for settings that could never work, and StoreFailed where it cannot be opened."""
+    scheme = (config.url or "memory:").partition(":")[0]
+    if scheme not in _EXTRAS:
+        raise ConfigError(f"history.url: there is no store for {scheme}:{nearest(scheme, [*_EXTRAS])}")
+    try:
+        return guarded(await _backend(scheme, config, clock), config, clock, hooks)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS[scheme] if not (error.name or "").startswith("cryptography") else "encryption"
+        raise ConfigError(f'history: {error.name} is missing: pip install "smg-sdk[{extra}]"') from error
+
+
+def guarded(backend: Backend, config: HistoryConfig, clock: Clock, hooks: Sequence[Hook] = ()) -> GuardedStore:
+    """A store of any make behind the rules of the settings."""
+    seal = None
+    if config.keys:
+        from smg_core.history.sealing import Cipher
+
+        seal = Cipher(config.keys, os.urandom)
+    return GuardedStore(backend, Rules(config), clock, seal=seal, hooks=hooks)
+
+
+async def _backend(scheme: str, config: HistoryConfig, clock: Clock) -> Backend:
+    if scheme == "memory":
+        return MemoryStore(
+            clock, most_bytes=config.memory_bytes, most_links=config.chain_links, most_link_bytes=config.chain_bytes
+        )
+    return await _sql(config, clock)
+
+
+async def _sql(config: HistoryConfig, clock: Clock) -> Backend:
+    from smg_core.history.sql import SqlBounds, SqlStore
+    from smg_core.history.sql_engines import engines
+    from smg_core.history.sql_migrate import Migrations
+    from smg_core.history.sql_tables import Names, Tables
+
+    names = Names.parse(config.prefix, config.schema, config.names)
+    pair = engines(config.url or "", connections=config.connections, seconds=config.timeout_s, flush=config.flush)
+    bounds = SqlBounds(
+        chain_links=config.chain_links,
+        chain_bytes=config.chain_bytes,
+        group=config.group,
+        waiting_writes=config.waiting_writes,
+        timeout_s=config.timeout_s,
+    )
+    migrations = Migrations(names, allowed=config.migrate)
+    return await SqlStore.open(*pair, Tables(names), clock, bounds, migrations)

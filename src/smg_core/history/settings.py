@@ -1,0 +1,95 @@
+"""What is kept of requests after they were answered, where, and for how long.
+
+A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
+"""
+
+import attrs
+
+from smg_core.settings import MIB, option
+
+__all__ = ["HistoryConfig"]
+
+DAY = 86400.0  # seconds
+CENTURY = 36_500 * DAY
+
+
+@attrs.frozen
+class HistoryConfig:
+    """What is kept of requests after they were answered, where, and for how long."""
+
+    url: str | None = option(
+        None,
+        "Where responses and conversations are kept: memory:, sqlite:///FILE, postgresql://, redis://, rediss:// or oracle://; "
+        "without it, in memory; `smg-gateway serve` then keeps them in a file of the user's state folder.",
+        secret=True,
+        flag="--history",
+    )
+    migrate: bool = option(
+        True, "Bring the tables of an older version to this one's at the start; without it such a store is refused."
+    )
+    prefix: str = option("smg_", "What the names of tables, indexes and Redis keys begin with.")
+    schema: str | None = option(None, "Schema of the database that the tables are in; without it the user's own.")
+    names: tuple[str, ...] = option(
+        (), "Own name of a table or a column, as TABLE=NAME or TABLE.COLUMN=NAME, without the prefix; may be repeated."
+    )
+    responses_s: float | None = option(
+        30 * DAY,
+        "Seconds that responses are kept after they were last written; null keeps them.",
+        at_least=1,
+        at_most=CENTURY,
+    )
+    conversations_s: float | None = option(
+        None,
+        "Seconds that conversations are kept after they were last changed; null keeps them.",
+        at_least=1,
+        at_most=CENTURY,
+    )
+    records_s: float | None = option(
+        30 * DAY,
+        "Seconds that other objects are kept that bring no time of their own; null keeps them.",
+        at_least=1,
+        at_most=CENTURY,
+    )
+    events_s: float = option(
+        3600.0,
+        "Seconds that the events of a stream are kept after the last was written, for clients that resume it.",
+        at_least=600,
+        at_most=CENTURY,
+    )
+    sweep_s: float = option(
+        60.0, "Seconds between two rounds that delete what has expired; 0 deletes nothing.", at_least=0, at_most=DAY
+    )
+    zero_retention: tuple[str, ...] = option(
+        (),
+        'Tenant of which nothing is kept, or one key of it as TENANT/KEY; "*" keeps nothing of anybody; may be repeated.',
+    )
+    keys: tuple[str, ...] = option(
+        (),
+        "Key that contents are encrypted with, as NAME=BASE64 of 32 bytes; the first encrypts, all decrypt; may be repeated.",
+        secret=True,
+    )
+    chain_links: int = option(
+        1000, "Most responses that one may continue, one after the other.", at_least=1, at_most=100_000
+    )
+    chain_bytes: int = option(
+        64 * MIB, "Most bytes of items of the responses that one continues.", at_least=MIB, at_most=1 << 34
+    )
+    memory_bytes: int = option(
+        256 * MIB,
+        "Most bytes kept in memory, where that is the store; what was written longest ago goes first.",
+        at_least=MIB,
+        at_most=1 << 40,
+    )
+    connections: int = option(4, "Connections of each process that read.", at_least=1, at_most=1024)
+    waiting_writes: int = option(
+        4096, "Writes of each process that wait for the store; over it they fail at once.", at_least=1, at_most=1 << 20
+    )
+    group: int = option(256, "Most writes that one transaction makes together.", at_least=1, at_most=10_000)
+    timeout_s: float = option(
+        10.0, "Seconds that the store may take for a read, or for writing.", at_least=0.1, at_most=600
+    )
+    flush: bool = option(
+        True,
+        "SQLite: wait until the disk has a write before it counts as kept. Without it, what was kept survives the end of the "
+        "process but maybe not that of the machine.",
+    )

@@ -1,0 +1,258 @@
+"""A store in a database that speaks SQL (edge): SQLite, PostgreSQL or Oracle, through SQLAlchemy.
+
+Reads are single statements on connections that know no transaction; writes go through `group_commit`. Above: `opening`. Below:
+`sql_statements` and `sql_writing`, which decide; `sql_migrate`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import attrs
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from smg_core.clock import Clock
+from smg_core.history.base import (
+    Chain,
+    ChainBroken,
+    Exported,
+    Lease,
+    Owned,
+    Page,
+    StoredConversation,
+    StoredEvent,
+    StoredItem,
+    StoredRecord,
+    StoredResponse,
+    StoreOperation,
+)
+from smg_core.history.group_commit import GroupCommit
+from smg_core.history.sql_failures import failures_of
+from smg_core.history.sql_migrate import Migrations
+from smg_core.history.sql_statements import (
+    Statements,
+    conversation_of,
+    item_of,
+    link_of,
+    record_of,
+    response_of,
+)
+from smg_core.history.sql_tables import Tables
+from smg_core.history.sql_writing import Write, Writing
+
+__all__ = ["SqlBounds", "SqlStore"]
+
+_EXPORTED = 200  # rows that an export reads at once
+
+
+@attrs.frozen
+class SqlBounds:
+    """Bounds, from settings: links and bytes of a chain, writes of one transaction and those that wait, seconds."""
+
+    chain_links: int
+    chain_bytes: int
+    group: int
+    waiting_writes: int
+    timeout_s: float
+
+
+class SqlStore:
+    """A `Store` and `Upkeep` in SQL tables. Made by `open`."""
+
+    def __init__(
+        self, reading: AsyncEngine, writing: AsyncEngine, tables: Tables, clock: Clock, bounds: SqlBounds
+    ) -> None:
+        """`reading` makes connections in autocommit; `writing` such as begin a transaction that may write."""
+        self._reading, self._engine = reading, writing
+        self._now, self._bounds = clock.time, bounds
+        self._of = Statements(tables, writing.dialect.name)
+        self._do = Writing(self._of)
+        self._commit = GroupCommit(
+            writing,
+            self._do,
+            clock,
+            group=bounds.group,
+            most_waiting=bounds.waiting_writes,
+            seconds=bounds.timeout_s,
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        reading: AsyncEngine,
+        writing: AsyncEngine,
+        tables: Tables,
+        clock: Clock,
+        bounds: SqlBounds,
+        migrations: Migrations,
+    ) -> "SqlStore":
+        """The store, its tables brought to the newest version. Raises StoreFailed where it cannot be opened; then the engines are
+        disposed of."""
+        try:
+            with failures_of("opening the history"):
+                async with reading.connect() as connection:
+                    outdated = await connection.run_sync(migrations.outdated)
+                if outdated:
+                    async with writing.begin() as connection:
+                        await connection.run_sync(migrations.run)
+        except BaseException:
+            await writing.dispose()
+            await reading.dispose()
+            raise
+        return cls(reading, writing, tables, clock, bounds)
+
+    def keeps(self, tenant: str, principal: str = "") -> bool:
+        return True
+
+    # ------------------------------------------------------------------------------------------------------------ writing
+
+    async def write(
+        self, tenant: str, operations: Sequence[StoreOperation], *, lease: Lease | None = None, principal: str = ""
+    ) -> None:
+        await self._commit.write(Write(tenant, operations, lease))
+
+    async def acquire(self, tenant: str, kind: str, id: str, owner: str, seconds: float) -> Lease | None:
+        return await self._commit.job(
+            lambda connection, now: self._do.acquire(connection, tenant, kind, id, owner, seconds, now)
+        )
+
+    async def renew(self, tenant: str, lease: Lease, seconds: float) -> Lease:
+        return await self._commit.job(lambda connection, now: self._do.renew(connection, tenant, lease, seconds, now))
+
+    async def release(self, tenant: str, lease: Lease) -> None:
+        await self._commit.job(lambda connection, now: self._do.release(connection, tenant, lease, now))
+
+    async def erase(self, tenant: str) -> int:
+        return await self._commit.job(lambda connection, now: self._do.erase(connection, tenant))
+
+    async def sweep(self, limit: int = 1000) -> int:
+        return await self._commit.job(lambda connection, now: self._do.sweep(connection, limit, now))
+
+    # ------------------------------------------------------------------------------------------------------------ reading
+
+    async def _rows(self, statement: sa.Select[Any]) -> Sequence[Any]:
+        with failures_of("reading"):
+            async with asyncio.timeout(self._bounds.timeout_s), self._reading.connect() as connection:
+                found: Sequence[Any] = (await connection.execute(statement)).all()
+        return found
+
+    async def response(self, tenant: str, id: str) -> StoredResponse | None:
+        rows = await self._rows(self._of.response(tenant, id, self._now()))
+        return response_of(rows[0]) if rows else None
+
+    async def chain(self, tenant: str, id: str) -> Chain | None:
+        most_links, most_bytes = self._bounds.chain_links, self._bounds.chain_bytes
+        rows = await self._rows(self._of.chain(tenant, id, most_links, most_bytes, self._now()))
+        if not rows:
+            return None
+        if len({row.id for row in rows}) < len(rows):
+            raise ChainBroken(id, "cycle")
+        if len(rows) > most_links:
+            raise ChainBroken(id, "too_long", most_links)
+        if rows[-1].total > most_bytes:
+            raise ChainBroken(id, "too_large", most_bytes)
+        return Chain(tuple(link_of(row) for row in reversed(rows)), missing=rows[-1].previous_id)
+
+    async def holding(self, tenant: str, item_ids: Sequence[str]) -> tuple[StoredResponse, ...]:
+        if not item_ids:
+            return ()
+        rows = await self._rows(self._of.holding(tenant, list(item_ids), self._now()))
+        return tuple(response_of(row) for row in rows)
+
+    async def conversation(self, tenant: str, id: str) -> StoredConversation | None:
+        rows = await self._rows(self._of.conversation(tenant, id, self._now()))
+        return conversation_of(rows[0]) if rows else None
+
+    async def items(
+        self,
+        tenant: str,
+        conversation_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> Page[StoredItem]:
+        rows = await self._rows(self._of.items(tenant, conversation_id, after, limit + 1, newest_first, self._now()))
+        return Page(tuple(item_of(row) for row in rows[:limit]), len(rows) > limit)
+
+    async def item(self, tenant: str, conversation_id: str, id: str) -> StoredItem | None:
+        rows = await self._rows(self._of.item(tenant, conversation_id, id, self._now()))
+        return item_of(rows[0]) if rows else None
+
+    async def events(
+        self, tenant: str, response_id: str, *, after: int = -1, limit: int = 1000
+    ) -> tuple[StoredEvent, ...]:
+        rows = await self._rows(self._of.events(tenant, response_id, after, limit, self._now()))
+        return tuple(StoredEvent(row.number, row.data) for row in rows)
+
+    async def last_event(self, tenant: str, response_id: str) -> int:
+        rows = await self._rows(self._of.last_event(tenant, response_id, self._now()))
+        return -1 if rows[0][0] is None else int(rows[0][0])
+
+    async def record(self, tenant: str, kind: str, id: str) -> StoredRecord | None:
+        rows = await self._rows(self._of.record(tenant, kind, id, self._now()))
+        return record_of(rows[0]) if rows else None
+
+    async def records(
+        self, tenant: str, kind: str, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+    ) -> Page[StoredRecord]:
+        mark = None
+        if after is not None:
+            last = await self.record(tenant, kind, after)
+            if last is None:
+                return Page((), False)
+            mark = last.created_at, last.id
+        rows = await self._rows(self._of.records(tenant, kind, mark, limit + 1, newest_first, self._now()))
+        return Page(tuple(record_of(row) for row in rows[:limit]), len(rows) > limit)
+
+    async def abandoned(self, kind: str, limit: int = 100) -> tuple[Owned, ...]:
+        rows = await self._rows(self._of.abandoned(kind, limit, self._now()))
+        return tuple(Owned(row.tenant, row.id) for row in rows)
+
+    # ------------------------------------------------------------------------------------------------- a tenant as a whole
+
+    async def export(self, tenant: str) -> AsyncIterator[Exported]:
+        t, now = self._of.tables, self._now()
+        async for row in self._walk(t.responses, tenant):
+            if row.expires_at is None or row.expires_at > now:
+                parts = {"body": row.body, "input": row.input, "output": row.output}
+                yield Exported("response", "", row.id, row.created_at, parts)
+        async for row in self._walk(t.event_logs, tenant):
+            after = -1
+            while events := await self.events(tenant, row.response_id, after=after, limit=_EXPORTED):
+                for event in events:
+                    yield Exported("event", row.response_id, str(event.number), None, {"data": event.data})
+                after = events[-1].number
+        async for row in self._walk(t.conversations, tenant):
+            if row.expires_at is None or row.expires_at > now:
+                yield Exported("conversation", "", row.id, row.created_at, {"metadata": row.metadata})
+                async for item in self._all_items(tenant, row.id):
+                    yield Exported("item", row.id, item.id, item.created_at, {"body": item.body})
+        async for row in self._walk(t.records, tenant):
+            if row.expires_at is None or row.expires_at > now:
+                yield Exported("record", row.kind, row.id, row.created_at, {"body": row.body})
+
+    async def _all_items(self, tenant: str, conversation_id: str) -> AsyncIterator[StoredItem]:
+        after, more = None, True
+        while more:
+            page = await self.items(tenant, conversation_id, after=after, limit=_EXPORTED)
+            for item in page.data:
+                yield item
+            more = page.has_more
+            after = page.data[-1].id if page.data else None
+
+    async def _walk(self, table: sa.Table, tenant: str) -> AsyncIterator[Any]:
+        """All rows of a tenant, some at a time."""
+        keys = [column.key for column in table.primary_key if column.key != "tenant"]
+        after = None
+        while rows := await self._rows(self._of.of_tenant(table, tenant, after, _EXPORTED)):
+            for row in rows:
+                yield row
+            after = tuple(getattr(rows[-1], key) for key in keys)
+
+    async def close(self) -> None:
+        """Finish what is being written and let go of files and connections."""
+        await self._commit.close()
+        await self._engine.dispose()
+        await self._reading.dispose()

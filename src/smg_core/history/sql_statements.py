@@ -1,0 +1,311 @@
+"""The statements by which the history is read and written in SQL.
+
+Pure: builds SQLAlchemy statements for a dialect and reads rows into records; executes none. Every statement that a `Store` method
+needs has the tenant in its condition. Above: `sql_writing`, `sql`. Below: `sql_tables`, `base`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from smg_core.history.base import ChainLink, StoredConversation, StoredItem, StoredRecord, StoredResponse
+from smg_core.history.sql_tables import Tables
+
+__all__ = ["Parameters", "Statements", "Upsert", "conversation_of", "item_of", "link_of", "record_of", "response_of"]
+
+Parameters = Mapping[str, Any]
+_INSERTS: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+@attrs.frozen(eq=False)
+class Upsert:
+    """Put a row in place of one with the same key. `whole` does it in one statement where the dialect has one; elsewhere `update`
+    is tried and then `insert`. `keys` are the key's columns, `changing` those that an update gives a new value to."""
+
+    whole: sa.Executable | None
+    update: sa.Executable
+    insert: sa.Executable
+    keys: tuple[str, ...]
+    changing: tuple[str, ...]
+
+    def for_update(self, row: Parameters) -> Parameters:
+        """The parameters of `update`."""
+        changed = {name: row[name] for name in (*self.changing, "now_") if name in row}
+        return changed | {f"{name}_": row[name] for name in self.keys}
+
+
+class Statements:
+    """All statements, made once. Parameters of a condition are named after the column with `_` behind, since a plain name is a
+    column's new value."""
+
+    def __init__(self, tables: Tables, dialect: str) -> None:
+        self._dialect = dialect
+        self.tables = tables
+        self.put_response = self._upsert(tables.responses)
+        self.put_conversation = self._upsert(tables.conversations)
+        self.put_record = self._upsert(tables.records)
+        self.put_event_log = self._upsert(tables.event_logs)
+        self.put_lease = self._upsert(tables.leases)
+        self.add_response_item = sa.insert(tables.response_items)
+        self.add_item = sa.insert(tables.items)
+        self.add_event = sa.insert(tables.events)
+        self.drop_response = _delete(tables.responses, "tenant", "id")
+        self.drop_response_items = _delete(tables.response_items, "tenant", "response_id")
+        self.drop_event_log = _delete(tables.event_logs, "tenant", "response_id")
+        self.drop_events = _delete(tables.events, "tenant", "response_id")
+        self.drop_conversation = _delete(tables.conversations, "tenant", "id")
+        self.drop_items = _delete(tables.items, "tenant", "conversation_id")
+        self.drop_item = _delete(tables.items, "tenant", "conversation_id", "id")
+        self.drop_record = _delete(tables.records, "tenant", "kind", "id")
+        self.lock_response = _locked(tables.responses, ("tenant", "id"), "version")
+        self.lock_record = _locked(tables.records, ("tenant", "kind", "id"), "version")
+        self.lock_conversation = _locked(tables.conversations, ("tenant", "id"), "version", "next_position")
+        self.lock_lease = _locked(tables.leases, ("tenant", "kind", "id"), "owner", "token")
+        self.touch_conversation = (
+            sa.update(tables.conversations)
+            .where(*_same(tables.conversations, "tenant", "id"))
+            .values(
+                version=tables.conversations.c.version + 1,
+                next_position=tables.conversations.c.next_position + sa.bindparam("more"),
+            )
+        )
+
+    def _upsert(self, table: sa.Table) -> Upsert:
+        """A version, where the table has one, is one higher than that of the row; of one that has expired, it begins anew."""
+        keys = [column.key for column in table.primary_key]
+        new = [column.key for column in table.c if column.key not in keys]
+        insert = _INSERTS.get(self._dialect)
+        whole = None
+        if insert is not None:
+            making = insert(table)
+            values: dict[str, Any] = {key: making.excluded[key] for key in new}
+            if "version" in new:
+                values["version"] = _version(table)
+            whole = making.on_conflict_do_update(index_elements=[table.c[key] for key in keys], set_=values)
+        update = sa.update(table).where(*(table.c[key] == sa.bindparam(f"{key}_") for key in keys))
+        if "version" in new:
+            update = update.values(version=_version(table))
+        changing = tuple(key for key in new if key != "version")
+        return Upsert(whole, update, sa.insert(table), tuple(keys), changing)
+
+    # ------------------------------------------------------------------------------------------------------------ reading
+
+    def response(self, tenant: str, id: str, now: float) -> sa.Select[Any]:
+        t = self.tables.responses
+        return sa.select(t).where(t.c.tenant == tenant, t.c.id == id, _alive(t, now))
+
+    def chain(self, tenant: str, id: str, most_links: int, most_bytes: int, now: float) -> sa.Select[Any]:
+        """The links, newest first, with how many and how large they are up to there: one more than the bounds allow."""
+        t = self.tables.responses
+        first = sa.select(
+            t.c.id.label("link_id"),
+            t.c.previous_id.label("parent_id"),
+            sa.literal(1).label("depth"),
+            t.c.size.label("total"),
+        ).where(t.c.tenant == tenant, t.c.id == id, _alive(t, now))
+        walk = first.cte("chain", recursive=True)
+        earlier = (
+            sa.select(t.c.id, t.c.previous_id, walk.c.depth + 1, walk.c.total + t.c.size)
+            .select_from(walk.join(t, t.c.id == walk.c.parent_id))
+            .where(t.c.tenant == tenant, _alive(t, now), walk.c.depth <= most_links, walk.c.total <= most_bytes)
+        )
+        walk = walk.union_all(earlier)
+        columns = (t.c.id, t.c.previous_id, t.c.status, t.c.model, t.c.created_at, t.c.input, t.c.output)
+        return (
+            sa.select(walk.c.depth, walk.c.total, *columns)
+            .select_from(walk.join(t, t.c.id == walk.c.link_id))
+            .where(t.c.tenant == tenant)
+            .order_by(walk.c.depth)
+        )
+
+    def holding(self, tenant: str, item_ids: list[str], now: float) -> sa.Select[Any]:
+        t, held = self.tables.responses, self.tables.response_items
+        ids = sa.select(held.c.response_id).where(held.c.tenant == tenant, held.c.item_id.in_(item_ids))
+        return (
+            sa.select(t)
+            .where(t.c.tenant == tenant, t.c.id.in_(ids), _alive(t, now))
+            .order_by(t.c.created_at.desc(), t.c.id)
+        )
+
+    def conversation(self, tenant: str, id: str, now: float) -> sa.Select[Any]:
+        t = self.tables.conversations
+        return sa.select(t).where(t.c.tenant == tenant, t.c.id == id, _alive(t, now))
+
+    def items(
+        self, tenant: str, conversation_id: str, after: str | None, limit: int, newest_first: bool, now: float
+    ) -> sa.Select[Any]:
+        t, head = self.tables.items, self.tables.conversations
+        found = (
+            sa.select(t)
+            .join(head, sa.and_(head.c.tenant == t.c.tenant, head.c.id == t.c.conversation_id))
+            .where(t.c.tenant == tenant, t.c.conversation_id == conversation_id, _alive(head, now))
+        )
+        if after is not None:
+            mark = (
+                sa.select(t.c.position)
+                .where(t.c.tenant == tenant, t.c.conversation_id == conversation_id, t.c.id == after)
+                .correlate(None)
+                .scalar_subquery()
+            )
+            found = found.where(t.c.position < mark if newest_first else t.c.position > mark)
+        return found.order_by(t.c.position.desc() if newest_first else t.c.position).limit(limit)
+
+    def item(self, tenant: str, conversation_id: str, id: str, now: float) -> sa.Select[Any]:
+        t, head = self.tables.items, self.tables.conversations
+        return (
+            sa.select(t)
+            .join(head, sa.and_(head.c.tenant == t.c.tenant, head.c.id == t.c.conversation_id))
+            .where(t.c.tenant == tenant, t.c.conversation_id == conversation_id, t.c.id == id, _alive(head, now))
+        )
+
+    def events(self, tenant: str, response_id: str, after: int, limit: int, now: float) -> sa.Select[Any]:
+        t = self.tables.events
+        return (
+            self._logged(sa.select(t), tenant, response_id, now)
+            .where(t.c.number > after)
+            .order_by(t.c.number)
+            .limit(limit)
+        )
+
+    def last_event(self, tenant: str, response_id: str, now: float) -> sa.Select[Any]:
+        return self._logged(sa.select(sa.func.max(self.tables.events.c.number)), tenant, response_id, now)
+
+    def _logged(self, select: sa.Select[Any], tenant: str, response_id: str, now: float) -> sa.Select[Any]:
+        t, head = self.tables.events, self.tables.event_logs
+        both = t.join(head, sa.and_(head.c.tenant == t.c.tenant, head.c.response_id == t.c.response_id))
+        return select.select_from(both).where(t.c.tenant == tenant, t.c.response_id == response_id, _alive(head, now))
+
+    def record(self, tenant: str, kind: str, id: str, now: float) -> sa.Select[Any]:
+        t = self.tables.records
+        return sa.select(t).where(t.c.tenant == tenant, t.c.kind == kind, t.c.id == id, _alive(t, now))
+
+    def records(
+        self, tenant: str, kind: str, after: tuple[float, str] | None, limit: int, newest_first: bool, now: float
+    ) -> sa.Select[Any]:
+        t = self.tables.records
+        found = sa.select(t).where(t.c.tenant == tenant, t.c.kind == kind, _alive(t, now))
+        if after is not None:
+            at, id = after
+            behind = t.c.created_at < at if newest_first else t.c.created_at > at
+            beside = sa.and_(t.c.created_at == at, t.c.id < id if newest_first else t.c.id > id)
+            found = found.where(sa.or_(behind, beside))
+        order = (t.c.created_at, t.c.id)
+        return found.order_by(*(each.desc() if newest_first else each for each in order)).limit(limit)
+
+    # -------------------------------------------------------------------------------------------------- all tenants' upkeep
+
+    def abandoned(self, kind: str, limit: int, now: float) -> sa.Select[Any]:
+        t, lease = (self.tables.responses if kind == "response" else self.tables.records), self.tables.leases
+        held = (
+            sa.select(sa.literal(1))
+            .where(lease.c.tenant == t.c.tenant, lease.c.kind == kind, lease.c.id == t.c.id, lease.c.expires_at > now)
+            .exists()
+        )
+        found = sa.select(t.c.tenant, t.c.id).where(t.c.pending.is_(sa.true()), _alive(t, now), sa.not_(held))
+        if kind != "response":
+            found = found.where(t.c.kind == kind)
+        return found.order_by(t.c.created_at, t.c.tenant, t.c.id).limit(limit)
+
+    def expired(self, table: sa.Table, limit: int, now: float) -> sa.Select[Any]:
+        """Keys of rows of `table` whose time is up."""
+        return sa.select(*table.primary_key).where(table.c.expires_at <= now).limit(limit)
+
+    def of_tenant(self, table: sa.Table, tenant: str, after: tuple[Any, ...] | None, limit: int) -> sa.Select[Any]:
+        """Rows of a tenant in the order of their keys, behind the key `after` (without its tenant)."""
+        keys = [column for column in table.primary_key if column.key != "tenant"]
+        found = sa.select(table).where(table.c.tenant == tenant)
+        if after is not None:
+            found = found.where(_behind(keys, after))
+        return found.order_by(*keys).limit(limit)
+
+
+def _behind(keys: list[sa.Column[Any]], after: tuple[Any, ...]) -> sa.ColumnElement[bool]:
+    """Whether a key comes later than `after`, column by column: not every dialect compares tuples."""
+    column, value = keys[0], after[0]
+    later: sa.ColumnElement[bool] = column > value
+    if len(keys) == 1:
+        return later
+    return sa.or_(later, sa.and_(column == value, _behind(keys[1:], after[1:])))
+
+
+def _alive(table: sa.Table, now: float) -> sa.ColumnElement[bool]:
+    return sa.or_(table.c.expires_at.is_(None), table.c.expires_at > now)
+
+
+def _version(table: sa.Table) -> sa.ColumnElement[int]:
+    return sa.case((table.c.expires_at <= sa.bindparam("now_"), 1), else_=table.c.version + 1)
+
+
+def _same(table: sa.Table, *columns: str) -> list[sa.ColumnElement[bool]]:
+    return [table.c[column] == sa.bindparam(f"{column}_") for column in columns]
+
+
+def _delete(table: sa.Table, *columns: str) -> sa.Delete:
+    return sa.delete(table).where(*_same(table, *columns))
+
+
+def _locked(table: sa.Table, keys: tuple[str, ...], *columns: str) -> sa.Select[Any]:
+    """Columns of one row and its time, which no other writer changes until the transaction ends."""
+    found = sa.select(*(table.c[column] for column in columns), table.c.expires_at)
+    return found.where(*_same(table, *keys)).with_for_update()
+
+
+# ------------------------------------------------------------------------------------------------------ rows into records
+
+
+def response_of(row: Any) -> StoredResponse:
+    return StoredResponse(
+        id=row.id,
+        body=row.body,
+        created_at=row.created_at,
+        input=row.input,
+        output=row.output,
+        status=row.status,
+        model=row.model,
+        previous_id=row.previous_id,
+        conversation_id=row.conversation_id,
+        pending=row.pending,
+        expires_at=row.expires_at,
+        version=row.version,
+    )
+
+
+def link_of(row: Any) -> ChainLink:
+    return ChainLink(
+        id=row.id,
+        previous_id=row.previous_id,
+        status=row.status,
+        model=row.model,
+        created_at=row.created_at,
+        input=row.input,
+        output=row.output,
+    )
+
+
+def conversation_of(row: Any) -> StoredConversation:
+    return StoredConversation(
+        id=row.id,
+        created_at=row.created_at,
+        metadata=row.metadata,
+        expires_at=row.expires_at,
+        version=row.version,
+    )
+
+
+def item_of(row: Any) -> StoredItem:
+    return StoredItem(id=row.id, body=row.body, created_at=row.created_at, response_id=row.response_id)
+
+
+def record_of(row: Any) -> StoredRecord:
+    return StoredRecord(
+        kind=row.kind,
+        id=row.id,
+        body=row.body,
+        created_at=row.created_at,
+        pending=row.pending,
+        expires_at=row.expires_at,
+        version=row.version,
+    )

@@ -1,0 +1,48 @@
+"""What keeps a request's head from being understood by all in one way.
+
+Whoever stands before us may have read another request, so that such a one is refused and its connection closed. Pure. Above:
+`server.http_protocol`, which asks before it reads a body, and `server.exchange`, which asks where another server has read the
+head.
+"""
+
+import re
+from collections.abc import Sequence
+
+from smg_core.errors import InvalidRequest, NotImplementedHere, SmgError
+
+__all__ = ["framing_fault", "ignores_upgrade"]
+
+_HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~!$&'()*+,;=%0-9A-Za-z]*)(?::[0-9]*)?")
+
+
+def framing_fault(version: str, headers: Sequence[tuple[bytes, bytes]]) -> SmgError | None:
+    """What is wrong with the head of a request by HTTP `version`, 1.1 or 1.0; the names in `headers` are in lower case.
+    Lengths and chunks are the parser's business."""
+    hosts: list[bytes] = []
+    codings: list[bytes] = []
+    for name, value in headers:
+        if name == b"host":
+            hosts.append(value.strip(b"\t"))
+        elif name == b"transfer-encoding":
+            codings.append(value)
+    if version not in ("1.1", "1.0"):
+        return InvalidRequest("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+    if len(hosts) > 1 or (not hosts and version == "1.1"):
+        return InvalidRequest("A request has one Host header.")
+    if hosts and _HOST.fullmatch(hosts[0]) is None:
+        return InvalidRequest("The Host header is not valid.")
+    if codings and version == "1.0":
+        return InvalidRequest("HTTP/1.0 has no Transfer-Encoding.")
+    if len(codings) > 1:
+        return InvalidRequest("A request has one Transfer-Encoding header.")
+    if codings and codings[0].lower().rpartition(b",")[2].strip() != b"chunked":
+        return InvalidRequest("The last transfer coding of a request is chunked.")
+    if codings and codings[0].lower() != b"chunked":
+        return NotImplementedHere("The only transfer coding that is read here is chunked.")
+    return None
+
+
+def ignores_upgrade(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether an answer to this head leaves a wish for another protocol unheard."""
+    names = b",".join([value for name, value in headers if name == b"connection"]).lower().split(b",")
+    return any(name == b"upgrade" for name, _ in headers) and any(name.strip() == b"upgrade" for name in names)

@@ -1,0 +1,239 @@
+"""The file of SQLite: what was acknowledged outlives the process, names can be the deployment's own, tables move forward."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from tests.history.conformance import conversation, item, record, response
+from tests.history.conftest import BOUNDS, opens_sql
+
+from smg_core.clock import SystemClock
+from smg_core.errors import StoreFailed
+from smg_core.history.base import AppendEvents, AppendItems, StoredEvent
+from smg_core.history.opening import open_history
+from smg_core.history.settings import HistoryConfig
+from smg_core.history.sql import SqlStore
+from smg_core.history.sql_engines import engines
+from smg_core.history.sql_migrate import Migrations
+from smg_core.history.sql_tables import Names, Tables
+from smg_core.settings import ConfigError
+
+pytestmark = pytest.mark.anyio
+
+WRITER = """
+import asyncio, sys
+from smg_core.clock import SystemClock
+from smg_core.history.base import PutResponse, StoredResponse
+from smg_core.history.opening import open_history
+from smg_core.history.settings import HistoryConfig
+
+async def write(store, lane):
+    for number in range(100_000):
+        id = f"resp_{lane}_{number}"
+        await store.write("acme", [PutResponse(StoredResponse(id=id, body=b"{}", created_at=0.0, item_ids=(id,)))])
+        print(id, flush=True)
+
+async def main():
+    store = await open_history(HistoryConfig(url=sys.argv[1]), SystemClock())
+    await asyncio.gather(*(write(store, lane) for lane in range(16)))
+
+asyncio.run(main())
+"""
+
+
+async def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/history.db"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WRITER, url, stdout=asyncio.subprocess.PIPE, env=os.environ
+    )
+    acknowledged = [(await process.stdout.readline()).decode().strip() for _ in range(300)]
+    process.send_signal(signal.SIGKILL)
+    rest = (await process.stdout.read()).decode().splitlines(keepends=True)
+    await process.wait()
+    acknowledged += [line.strip() for line in rest if line.endswith("\n")]
+
+    store = await open_history(HistoryConfig(url=url), SystemClock())
+    there = [await store.response("acme", id) is not None for id in acknowledged]
+    await store.close()
+    assert len(there) >= 300
+    assert all(there)
+    with sqlite3.connect(tmp_path / "history.db") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_what_was_written_is_there_when_the_file_is_opened_again(tmp_path: Path, clock) -> None:
+    opened = opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)
+    async with opened() as store:
+        await store.write("acme", [response(clock), conversation(clock), AppendItems("conv_1", (item(clock, "a"),))])
+        lease = await store.acquire("acme", "response", "resp_1", "one", 30)
+    async with opened() as store:
+        assert await store.response("acme", "resp_1") is not None
+        assert len((await store.items("acme", "conv_1")).data) == 1
+        assert await store.acquire("acme", "response", "resp_1", "two", 30) is None
+        clock.advance(31)
+        assert (await store.acquire("acme", "response", "resp_1", "two", 30)).token == lease.token + 1
+
+
+async def test_two_processes_may_open_a_new_file_at_once_and_both_write(tmp_path: Path, clock) -> None:
+    opened = opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)
+    one, two = opened(), opened()
+    stores = await asyncio.gather(one.__aenter__(), two.__aenter__())
+    await asyncio.gather(
+        *(store.write("acme", [response(clock, f"resp_{k}_{n}")]) for k, store in enumerate(stores) for n in range(20))
+    )
+    assert [await stores[0].response("acme", f"resp_1_{n}") is not None for n in range(20)] == [True] * 20
+    await asyncio.gather(one.__aexit__(None, None, None), two.__aexit__(None, None, None))
+
+
+async def test_a_chain_of_fifty_is_loaded_in_one_statement(tmp_path: Path, clock) -> None:
+    opened = opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)
+    async with opened() as store:
+        for turn in range(50):
+            previous = f"resp_{turn - 1}" if turn else None
+            await store.write("acme", [response(clock, f"resp_{turn}", previous_id=previous)])
+        statements = []
+        engine = store._reading.sync_engine
+        sa.event.listen(engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+
+        assert len((await store.chain("acme", "resp_49")).links) == 50
+        assert len(statements) == 1
+
+
+# ------------------------------------------------------------------------------------------------------ names, versions
+
+OWN = Names.parse(
+    "gw_", None, ["responses=answers", "responses.body=payload", "items.position=place", "leases.token=fence"]
+)
+
+
+async def test_tables_and_columns_have_the_names_of_the_deployment(tmp_path: Path, clock) -> None:
+    async with opens_sql(f"sqlite:///{tmp_path}/history.db", OWN, clock)() as store:
+        await store.write("acme", [response(clock, body=b"{}"), conversation(clock), record(clock, "b")])
+        await store.write("acme", [AppendItems("conv_1", (item(clock, "a"),))])
+        assert (await store.response("acme", "resp_1")).body == b"{}"
+        assert (await store.acquire("acme", "response", "resp_1", "one", 3)).token == 1
+    with sqlite3.connect(tmp_path / "history.db") as connection:
+        assert connection.execute("SELECT payload FROM answers").fetchone() == (b"{}",)
+        assert connection.execute("SELECT place FROM gw_items").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("names", [Names(), OWN], ids=["usual", "own"])
+async def test_the_migrations_make_the_tables_that_the_code_uses(tmp_path: Path, clock, names: Names) -> None:
+    url = f"sqlite:///{tmp_path}/history.db"
+    async with opens_sql(url, names, clock)():
+        pass
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": names.table("schema_version")})
+        assert compare_metadata(context, Tables(names).metadata) == []
+    engine.dispose()
+
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "0002", "0001"
+
+def upgrade(names):
+    op.add_column(names.table("responses"), sa.Column("extra", sa.String(20)))
+"""
+
+
+async def test_tables_move_forward_while_a_process_of_the_version_before_goes_on(tmp_path: Path, clock) -> None:
+    url, names = f"sqlite:///{tmp_path}/history.db", Names()
+    folder = tmp_path / "migrations"
+    (folder / "versions").mkdir(parents=True)
+    first = Path(sys.modules[Migrations.__module__].__file__).parent / "migrations/versions/v0001_first.py"
+    (folder / "versions/v0001_first.py").write_text(first.read_text())
+    (folder / "versions/v0002_next.py").write_text(NEXT)
+
+    async with opens_sql(url, names, clock)() as old:
+        await old.write("acme", [response(clock, "resp_1")])
+        later = engines(url, connections=1, seconds=30, flush=False)
+        new = await SqlStore.open(*later, Tables(names), clock, BOUNDS, Migrations(names, folder))
+        await asyncio.gather(
+            *(store.write("acme", [response(clock, f"resp_{n}")]) for n, store in ((2, old), (3, new)))
+        )
+        assert [await store.response("acme", f"resp_{n}") is not None for n in (1, 2, 3) for store in (old, new)] == [
+            True
+        ] * 6
+        await new.close()
+    with sqlite3.connect(tmp_path / "history.db") as connection:
+        assert connection.execute("SELECT extra FROM smg_responses").fetchall() == [(None,)] * 3
+
+    with pytest.raises(StoreFailed, match="newer than this program"):
+        async with opens_sql(url, names, clock)():
+            pass
+
+
+async def test_older_tables_are_refused_where_migrations_are_off(tmp_path: Path, clock) -> None:
+    with pytest.raises(StoreFailed, match=r"history\.migrate is off"):
+        await open_history(HistoryConfig(url=f"sqlite:///{tmp_path}/history.db", migrate=False), clock)
+
+
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [
+        (["answers=x"], "no table or column 'answers'"),
+        (["responses=a b"], "'a b' is no name"),
+        (["responses=x;--"], "is no name"),
+        (["responses=one", "items=one"], "two tables"),
+        (["responses.body=id"], "two columns of responses"),
+    ],
+)
+def test_a_wrong_name_is_refused(names: list[str], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        Names.parse("smg_", None, names)
+
+
+# -------------------------------------------------------------------------------------------------------------- failures
+
+
+async def test_a_full_disk_is_said_and_what_was_there_is_still_read(tmp_path: Path, clock) -> None:
+    async with opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)() as store:
+        await store.write("acme", [response(clock)])
+        sa.event.listen(store._engine.sync_engine, "begin", lambda c: c.exec_driver_sql("PRAGMA max_page_count=60"))
+        with pytest.raises(StoreFailed) as failed:
+            await store.write("acme", [response(clock, "resp_2", body=b'"' + b"x" * 1_000_000 + b'"')])
+        assert (failed.value.reason, failed.value.status) == ("full", 503)
+        assert "xxx" not in str(failed.value)
+        assert await store.response("acme", "resp_1") is not None
+        assert await store.response("acme", "resp_2") is None
+        await store.write("acme", [response(clock, "resp_3")])
+
+
+async def test_a_file_that_cannot_be_opened_stops_the_start(tmp_path: Path, clock) -> None:
+    (tmp_path / "text.db").write_text("this is no database, and long enough to be seen as none" * 50)
+    for place in (tmp_path / "missing" / "history.db", tmp_path, tmp_path / "text.db"):
+        with pytest.raises(StoreFailed):
+            await open_history(HistoryConfig(url=f"sqlite:///{place}"), clock)
+
+
+async def test_a_store_that_is_behind_refuses_more_than_may_wait(tmp_path: Path, clock) -> None:
+    async with opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock, waiting_writes=5)() as store:
+        outcomes = await asyncio.gather(
+            *(store.write("acme", [response(clock, f"resp_{n}")]) for n in range(8)), return_exceptions=True
+        )
+        assert [type(each).__name__ for each in outcomes] == ["NoneType"] * 5 + ["StoreFailed"] * 3
+        assert await store.response("acme", "resp_4") is not None
+
+
+async def test_closing_finishes_what_waits(tmp_path: Path, clock) -> None:
+    opened = opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)
+    async with opened() as store:
+        log = AppendEvents("resp_1", tuple(StoredEvent(n, b"{}") for n in range(5)))
+        waiting = [asyncio.ensure_future(store.write("acme", [response(clock), log]))]
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    async with opened() as store:
+        assert await store.last_event("acme", "resp_1") == 4
+        assert attrs.asdict(await store.response("acme", "resp_1"))["status"] == "completed"
