@@ -7,25 +7,30 @@ Above: `registry`, applications. Below: numpy. Decides framing, filters and loga
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from smg_multimodal.errors import BadRecording, MediaTooLarge
+from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive, refused, settled
 from smg_multimodal.types import Array, Float32, Float64, ItemFeatures, Modality, Size
 
 __all__ = [
+    "WHISPER_ONLY",
     "Phi4AudioProcessor",
     "WhisperProcessor",
     "check_samples",
     "halved_twice",
     "mel_filters",
+    "phi4_recordings",
     "read_wave",
     "resampled",
     "wave_length",
     "wave_of_pcm16",
     "wave_recording",
+    "whisper",
     "windowed",
 ]
 
@@ -150,9 +155,47 @@ class WhisperProcessor:
         return ItemFeatures(tensors, Size(1, len(samples)), self.count(frames), (frames,), Modality.AUDIO)
 
 
+WHISPER_ONLY = {"dither": (0, 0.0), "padding_value": (0, 0.0), "padding_side": ("right",)}
+"""Of the keys that add something to a recording, the values that are done: no noise, and silence after it."""
+_WHISPER = ProcessorClass(
+    frozenset({"WhisperFeatureExtractor"}),
+    {
+        "feature_size": 80,
+        "sampling_rate": 16000,
+        "hop_length": 160,
+        "chunk_length": 30,
+        "n_fft": 400,
+        "dither": 0.0,
+        "padding_value": 0.0,
+        "padding_side": "right",
+    },
+    WHISPER_ONLY,
+)
+
+
+def whisper(config: Mapping[str, Any], usual: Mapping[str, Any], *also: ProcessorClass) -> WhisperProcessor:
+    """The processor of a feature extractor's configuration; the families that have Whisper's features call it at load.
+
+    `usual` has the keys that a model of the family is published with: they are meant where its files name no class. `also` are
+    the classes of other names that the family takes. Raises `UnsupportedModel` by the key's name for what is not done here.
+    """
+    given = config if config.get(RECORDING_CLASS) else {**usual, **config}
+    settings = settled(given, _WHISPER, *also, kind=RECORDING_CLASS)
+    return WhisperProcessor(
+        mels=positive(settings, "feature_size"),
+        rate=positive(settings, "sampling_rate"),
+        fft=positive(settings, "n_fft"),
+        hop=positive(settings, "hop_length"),
+        seconds=positive(settings, "chunk_length"),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Phi4AudioProcessor:
-    """Recordings to (1, frames, mels) floats: pre-emphasis, Hamming window, natural logarithm of at least one."""
+    """Recordings to (1, frames, mels) floats: pre-emphasis, Hamming window, natural logarithm of at least one.
+
+    `stride` frames are counted for each; `compression` of them, and then `down`, are one token.
+    """
 
     mels: int = 80
     rate: int = 16000
@@ -160,8 +203,11 @@ class Phi4AudioProcessor:
     window: int = 400
     hop: int = 160
     emphasis: float = 0.97
+    lowest: float = 0.0
     highest: float = 7690.0
     compression: int = 8
+    down: int = 1
+    stride: int = 1
     longest: float = 600.0
 
     def _log_mel(self, frames: Float32, filters: Float32) -> Float32:
@@ -177,16 +223,58 @@ class Phi4AudioProcessor:
         if len(samples) < self.window:
             raise BadRecording(f"the recording has fewer than {self.window} samples")
         frames = np.lib.stride_tricks.sliding_window_view(samples.astype(np.float32), self.window)[:: self.hop]
-        filters = mel_filters(self.fft // 2 + 1, self.mels, 0.0, self.highest, self.rate, kaldi=True).astype(np.float32)
+        band = (self.lowest, self.highest)
+        filters = mel_filters(self.fft // 2 + 1, self.mels, *band, self.rate, kaldi=True).astype(np.float32)
         features = np.empty((len(frames), self.mels), np.float32)
         for start in range(0, len(frames), _BLOCK):
             features[start : start + _BLOCK] = self._log_mel(frames[start : start + _BLOCK], filters)
-        tokens = -(-len(features) // self.compression)
+        tokens = -(-(len(features) * self.stride) // self.compression)
+        tokens = -(-tokens // self.down)
         tensors: dict[str, Array] = {
             "audio_input_features": features[None],
             "audio_embed_sizes": np.array([tokens], np.int64),
         }
         return ItemFeatures(tensors, Size(1, len(samples)), tokens, (len(features),), Modality.AUDIO)
+
+
+_PHI4 = ProcessorClass(
+    frozenset({"Phi4MultimodalFeatureExtractor", "Phi4MMAudioFeatureExtractor"}),
+    {
+        "feature_size": 80,
+        "sampling_rate": 16000,
+        "hop_length": 160,
+        "n_fft": 512,
+        "win_length": 400,
+        "preemphasis": 0.97,
+        "audio_compression_rate": 8,
+        "audio_downsample_rate": 1,
+        "audio_feat_stride": 1,
+        "mel_min_frequency": 0,
+        "mel_max_frequency": 7690,
+    },
+)
+
+
+def phi4_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> Phi4AudioProcessor:
+    """From preprocessor_config.json of Phi-4 multimodal. Nothing is padded: recordings are processed one by one."""
+    del model
+    config = settled(config, _PHI4, kind=RECORDING_CLASS)
+    window, fft = positive(config, "win_length"), positive(config, "n_fft")
+    if window > fft:
+        raise refused("win_length", window, f"a window longer than the transform, n_fft {fft}, is not done here")
+    return Phi4AudioProcessor(
+        mels=positive(config, "feature_size"),
+        rate=positive(config, "sampling_rate"),
+        fft=fft,
+        window=window,
+        hop=positive(config, "hop_length"),
+        emphasis=float(config["preemphasis"]),
+        lowest=float(config["mel_min_frequency"]),
+        highest=float(config["mel_max_frequency"]),
+        compression=positive(config, "audio_compression_rate"),
+        down=positive(config, "audio_downsample_rate"),
+        stride=positive(config, "audio_feat_stride"),
+    )
 
 
 def _chunks(data: bytes) -> dict[bytes, memoryview]:

@@ -14,11 +14,15 @@ __all__ = ["SGLANG", "VLLM", "Names", "named"]
 Names = Mapping[tuple[str, Modality], Mapping[str, str | None]]
 """By family and modality: the engine's name for each of transformers' names, None for a tensor that it is not sent."""
 
-_IMAGE, _AUDIO = Modality.IMAGE, Modality.AUDIO
+_IMAGE, _VIDEO, _AUDIO = Modality.IMAGE, Modality.VIDEO, Modality.AUDIO
 
 VLLM: Names = {
     ("gemma-3n", _AUDIO): {"input_features": "input_features_padded"},
     ("gemma-4", _IMAGE): {"image_position_ids": "pixel_position_ids"},
+    ("gemma-4", _VIDEO): {
+        "video_position_ids": "pixel_position_ids_videos",
+        "num_frames_per_video": "video_frame_counts",
+    },
     ("gemma-4", _AUDIO): {"input_features": "input_features_padded"},
     ("lighton-ocr", _IMAGE): {"image_sizes": None},
     ("qianfan-ocr", _IMAGE): {"pixel_values": "pixel_values_flat", "num_patches": "image_num_patches"},
@@ -40,6 +44,7 @@ VLLM: Names = {
 SGLANG: Names = {
     ("aya-vision", _IMAGE): {"num_patches": None},
     ("idefics-3", _IMAGE): {"num_patches": None},
+    ("smolvlm", _IMAGE): {"num_patches": None},
     ("minicpm-v-2.6", _IMAGE): {"tgt_sizes": "tgt_size", "num_slices": None},
     ("qianfan-ocr", _IMAGE): {"num_patches": None},
     ("deepseek-ocr-2", _IMAGE): {"pixel_values_local": "images_crop", "num_local_patches": None},

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from smg_multimodal.keys import RESIZE
+from smg_multimodal.errors import UnsupportedModel
+from smg_multimodal.keys import RESIZE, TOLD
 from smg_multimodal.types import ImageProcessor
 
 __all__ = ["ModelFiles", "Pipeline", "TokenCount", "whatever_the_model"]
@@ -19,7 +20,8 @@ class ModelFiles:
     """What a model's folder says, each as a mapping (empty where there is no such file).
 
     `model` is config.json, `preprocessor` preprocessor_config.json, `processor` processor_config.json, `video`
-    video_preprocessor_config.json. Where `preprocessor` is empty the `image_processor` part of `processor` stands in.
+    video_preprocessor_config.json. What processor_config.json says of a processor, under `image_processor`, `video_processor` or
+    `feature_extractor`, stands before the file of its own that the processor may have, as it does in transformers.
     """
 
     model: Mapping[str, Any]
@@ -30,7 +32,7 @@ class ModelFiles:
     @property
     def image(self) -> Mapping[str, Any]:
         """The image processor's configuration, wherever it is written."""
-        return self.preprocessor or self.processor.get("image_processor") or {}
+        return self.processor.get("image_processor") or self.preprocessor
 
     @property
     def of_thinker(self) -> Mapping[str, Any]:
@@ -41,35 +43,55 @@ class ModelFiles:
     def recordings(self) -> Mapping[str, Any]:
         """The feature extractor's configuration of recordings, wherever it is written, over the processor's own values."""
         own = {key: value for key, value in self.processor.items() if not isinstance(value, Mapping)}
-        return {**own, **(self.processor.get("feature_extractor") or self.preprocessor)}
+        nested = self.processor.get("feature_extractor")
+        return {**own, **(self.preprocessor if nested is None else nested)}
 
     @property
     def clips(self) -> Mapping[str, Any]:
         """The video processor's configuration: the pictures' where there is none of its own."""
-        return self.video or self.processor.get("video_processor") or self.preprocessor
+        return self.processor.get("video_processor") or self.video or self.preprocessor
+
+    def _with(self, image: Mapping[str, Any], clips: Mapping[str, Any]) -> "ModelFiles":
+        """The same files with further keys for pictures and for clips, which stand before those of the files."""
+        nested = ("image_processor", "video_processor")
+        recordings = self.processor.get("feature_extractor", self.preprocessor)
+        processor = {key: value for key, value in self.processor.items() if key not in nested}
+        return replace(
+            self,
+            preprocessor={**self.image, **image},
+            video={**self.clips, **clips},
+            processor={**processor, "feature_extractor": recordings},
+        )
 
     def unnormalised(self) -> "ModelFiles":
         """The same, but pixels keep their bytes' values, 0 to 255: for engines that rescale and normalise on the device."""
         off = {"do_rescale": False, "do_normalize": False}
-        return replace(self, preprocessor={**self.image, **off}, video={**self.clips, **off})
+        return self._with(off, off)
 
     def resized_by(self, backend: str) -> "ModelFiles":
         """The same, made by the arithmetic of transformers' "pil" or torchvision ("torch") backend."""
-        own = {RESIZE: backend}
-        return replace(self, preprocessor={**self.image, **own}, video={**self.clips, **own})
+        return self._with({RESIZE: backend}, {RESIZE: backend})
 
     def with_kwargs(self, given: Mapping[str, Any]) -> "ModelFiles":
         """The same, with what an engine was told by `--mm-processor-kwargs`: keys for pictures and clips alike, or for one kind
-        under `images_kwargs` and `videos_kwargs`. A `size` there stands before `min_pixels` and `max_pixels` of the files."""
-        common = {key: value for key, value in given.items() if key not in ("images_kwargs", "videos_kwargs")}
-        pictures = {**common, **(given.get("images_kwargs") or {})}
-        clips = {**common, **(given.get("videos_kwargs") or {})}
-        return replace(self, preprocessor=_told(self.image, pictures), video=_told(self.clips, clips))
+        under `images_kwargs` and `videos_kwargs`. A `size` there stands before `min_pixels` and `max_pixels` of the files.
+
+        Raises `UnsupportedModel` for what is told about recordings: it is not done here."""
+        for key in _OF_SOUND:
+            if given.get(key):
+                raise UnsupportedModel(f"{key} {given[key]!r} of the engine's --mm-processor-kwargs is not done here")
+        common = {key: value for key, value in given.items() if key not in _KINDS and key not in _OF_SOUND}
+        pictures, clips = ({**common, **(given.get(kind) or {})} for kind in _KINDS)
+        return self._with(_told(pictures), _told(clips))
 
 
-def _told(config: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+_KINDS = ("images_kwargs", "videos_kwargs")
+_OF_SOUND = ("audio_kwargs", "use_audio_in_video")
+
+
+def _told(given: Mapping[str, Any]) -> dict[str, Any]:
     left = {} if "size" not in given else {"min_pixels": None, "max_pixels": None}
-    return {**config, **left, **given}
+    return {**left, **given, TOLD: sorted(given)}
 
 
 TokenCount = Callable[[ModelFiles], int]

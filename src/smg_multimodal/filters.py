@@ -84,7 +84,7 @@ class TorchFilter:
 Filter = Image.Resampling | TorchFilter
 """How a picture is resized: Pillow's way, or torch's."""
 
-TORCH_FILTERS = frozenset({Image.Resampling.BILINEAR, Image.Resampling.BICUBIC})
+TORCH_FILTERS = frozenset({Image.Resampling.BILINEAR, Image.Resampling.BICUBIC, Image.Resampling.LANCZOS})
 """Those that torch has for bytes."""
 
 

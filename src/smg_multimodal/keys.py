@@ -1,10 +1,11 @@
 """What the keys of a processor's configuration mean: the defaults of its class, and the values that are done here.
 
 Above: the family modules, whose makers call `settled` before they read anything. Below: `errors`. A configuration names a class
-of transformers (`image_processor_type`) and gives some of its keys; the class gives the others. Every key that changes pixels,
-tiles or token counts is either read by the maker or listed in `ProcessorClass.only` with the values that are what the maker
-does anyway; any other value is refused when the model is loaded, by the key's name. Keys that change nothing are in neither.
-tests/multimodal/test_keys.py walks all keys that transformers' own classes take, with other values than the defaults.
+of transformers (under `image_processor_type`, `video_processor_type` or `feature_extractor_type`) and gives some of its keys; the
+class gives the others. Every key that changes tensors or token counts is either read by the maker or listed in
+`ProcessorClass.only` with the values that are what the maker does anyway; any other value is refused when the model is loaded, by
+the key's name. Keys that change nothing are in neither. tests/multimodal/test_keys.py, test_clip_keys.py and
+test_recording_keys.py walk all keys that transformers' own classes take, with other values than the defaults.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,11 +15,31 @@ from typing import Any
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.types import Size
 
-__all__ = ["RESIZE", "ProcessorClass", "fixed_size", "refused", "settled"]
+__all__ = [
+    "PICTURE_CLASS",
+    "RECORDING_CLASS",
+    "RESIZE",
+    "TOLD",
+    "VIDEO_CLASS",
+    "ProcessorClass",
+    "fixed_size",
+    "positive",
+    "refused",
+    "settled",
+]
+
+PICTURE_CLASS = "image_processor_type"
+VIDEO_CLASS = "video_processor_type"
+RECORDING_CLASS = "feature_extractor_type"
+"""The keys under which a configuration names the class that pictures, clips and recordings are processed by."""
 
 RESIZE = "resize"
 """The one key that is ours and in no published file: "torch" has the torchvision backend's arithmetic used where a class has
 both, else it is the PIL backend's."""
+
+TOLD = "told"
+"""A key that is ours too: the names of the keys that an engine's command line gave. They stand before what a family's
+processor says of its own, which stands before the files."""
 
 _SIZES = ("size", "crop_size", "pad_size")
 
@@ -32,10 +53,10 @@ def refused(key: str, value: Any, why: str) -> UnsupportedModel:
 class ProcessorClass:
     """One class of transformers, or of a model's own code.
 
-    `names` are the values of `image_processor_type` that mean it, without a "Fast" or "Pil" at the end. `defaults` are what it
-    takes for keys that a configuration does not have, or has as null. `only` has, for keys that no maker reads, the values that
-    are done. `squares` says that a `size` that is one number is both sides of a square, else it is the shortest edge. `own` says
-    that it is a model's own code, so that a name that `auto_map` finds there means it too.
+    `names` are the values of the configuration's class key that mean it, without a "Fast" or "Pil" at the end. `defaults` are
+    what it takes for keys that a configuration does not have, or has as null. `only` has, for keys that no maker reads, the
+    values that are done. `squares` says that a `size` that is one number is both sides of a square, else it is the shortest
+    edge. `own` says that it is a model's own code, so that a name that `auto_map` finds there means it too.
     """
 
     names: frozenset[str]
@@ -45,10 +66,10 @@ class ProcessorClass:
     own: bool = False
 
 
-def _named(config: Mapping[str, Any]) -> str | None:
-    """The class that a configuration names, in its oldest way too."""
-    name = config.get("image_processor_type")
-    if name is None and isinstance(older := config.get("feature_extractor_type"), str):
+def _named(config: Mapping[str, Any], kind: str) -> str | None:
+    """The class that a configuration names under `kind`. The oldest files name that of pictures as a feature extractor."""
+    name = config.get(kind)
+    if name is None and kind == PICTURE_CLASS and isinstance(older := config.get(RECORDING_CLASS), str):
         name = older.replace("FeatureExtractor", "ImageProcessor")
     return name.removesuffix("Fast").removesuffix("Pil") if isinstance(name, str) else None
 
@@ -67,22 +88,22 @@ def _as_sides(key: str, value: Any, *, squares: bool) -> Mapping[str, int]:
     return sides
 
 
-def settled(config: Mapping[str, Any], *classes: ProcessorClass) -> dict[str, Any]:
-    """`config` with what it leaves to its class, sizes written as mappings; `classes` are those that a family takes, and the
-    first of them is meant where none is named.
+def settled(config: Mapping[str, Any], *classes: ProcessorClass, kind: str = PICTURE_CLASS) -> dict[str, Any]:
+    """`config` with what it leaves to its class, sizes written as mappings. A family's maker calls it when a model is loaded.
 
-    Raises `UnsupportedModel` by the key's name for a class that is not among them and for a value that is not done here.
+    `kind` is the key that names the class; `classes` are those that the family takes, and the first of them is meant where none
+    is named. Raises `UnsupportedModel` by the key's name for a class that is not among them and for a value that is not done.
     """
-    name = _named(config)
+    name = _named(config, kind)
     found = classes[0] if name is None else next((each for each in classes if name in each.names), None)
     if found is None and classes[0].own and config.get("auto_map"):
         found = classes[0]
     if found is None:
-        raise refused("image_processor_type", name, "the family is made by other classes")
+        raise refused(kind, name, "the family is made by other classes")
     given = {key: value for key, value in config.items() if value is not None}
-    made = {**found.defaults, **given, "image_processor_type": next(iter(sorted(found.names)))}
+    made = {**found.defaults, **given, kind: next(iter(sorted(found.names)))}
     squares = bool(made.get("default_to_square", found.squares))
-    for key in _SIZES:
+    for key in () if kind == RECORDING_CLASS else _SIZES:
         if made.get(key) is not None:
             made[key] = _as_sides(key, made[key], squares=squares or key != "size")
     for key, values in found.only.items():
@@ -93,6 +114,14 @@ def settled(config: Mapping[str, Any], *classes: ProcessorClass) -> dict[str, An
 
 def _listed(values: Iterable[Any]) -> str:
     return " or ".join(repr(value) for value in values)
+
+
+def positive(config: Mapping[str, Any], key: str) -> int:
+    """The whole number above nothing under `key`. Raises `UnsupportedModel` by the key's name for anything else."""
+    value = config.get(key)
+    if not isinstance(value, int | float) or isinstance(value, bool) or value != int(value) or value < 1:
+        raise refused(key, value, "a whole number above nothing is needed")
+    return int(value)
 
 
 def fixed_size(config: Mapping[str, Any], key: str = "size") -> Size:

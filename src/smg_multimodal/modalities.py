@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from PIL import Image
 
 from smg_multimodal import audio, speech, video
+from smg_multimodal.files import ModelFiles
 from smg_multimodal.prompts import (
     PromptRule,
     PromptTokenizer,
@@ -33,6 +34,7 @@ __all__ = [
     "ClipProcessor",
     "Modal",
     "RecordingProcessor",
+    "of_recordings",
 ]
 
 
@@ -80,24 +82,30 @@ class RecordingProcessor(Protocol):
 class Modal:
     """One modality of a family besides pictures.
 
-    `process` makes the processor of config.json and the modality's own configuration: a `ClipProcessor` for clips, a
-    `RecordingProcessor` for recordings. `prompt` makes the rule of the model and its vocabulary. The rest is as in a family's
-    row.
+    `process` makes the processor of a model's files: a `ClipProcessor` for clips, a `RecordingProcessor` for recordings.
+    `prompt` makes the rule of config.json and the vocabulary. The rest is as in a family's row.
     """
 
-    process: Callable[[Mapping[str, Any], Mapping[str, Any]], ClipProcessor | RecordingProcessor]
+    process: Callable[[ModelFiles], ClipProcessor | RecordingProcessor]
     prompt: Callable[[Mapping[str, Any], PromptTokenizer], PromptRule]
     layouts: Mapping[str, Layout]
     primary: str
     on_host: frozenset[str] = frozenset()
 
 
+def of_recordings(
+    make: Callable[[Mapping[str, Any], Mapping[str, Any]], RecordingProcessor],
+) -> Callable[[ModelFiles], RecordingProcessor]:
+    """What makes a processor of a model's files, where `make` needs config.json and the feature extractor's configuration."""
+    return lambda files: make(files.model, files.recordings)
+
+
 def _timed(model: Mapping[str, Any]) -> bool:
     return str(model.get("model_type")).startswith(("qwen3", "qwen4", "lfm3"))
 
 
-def _qwen_clips(model: Mapping[str, Any], config: Mapping[str, Any]) -> ClipProcessor:
-    return (video.qwen3_video if _timed(model) else video.qwen2_video)(config)
+def _qwen_clips(files: ModelFiles) -> ClipProcessor:
+    return (video.qwen3_video if _timed(files.model) else video.qwen2_video)(files.clips)
 
 
 def _qwen_clip_prompt(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> PromptRule:
@@ -109,13 +117,7 @@ def _qwen_clip_prompt(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> 
 
 def _qwen2_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> RecordingProcessor:
     del model
-    return audio.WhisperProcessor(
-        mels=int(config.get("feature_size") or 128),
-        rate=int(config.get("sampling_rate") or 16000),
-        fft=int(config.get("n_fft") or 400),
-        hop=int(config.get("hop_length") or 160),
-        seconds=int(config.get("chunk_length") or 30),
-    )
+    return audio.whisper(config, {"feature_size": 128})
 
 
 QWEN_VIDEO = Modal(
@@ -126,25 +128,25 @@ QWEN_VIDEO = Modal(
     frozenset({"video_grid_thw"}),
 )
 QWEN2_AUDIO = Modal(
-    _qwen2_recordings,
+    of_recordings(_qwen2_recordings),
     lambda model, vocabulary: audio_rule(vocabulary, "<|AUDIO|>", model.get("audio_token_index")),
     {"input_features": Batched(), "feature_attention_mask": Batched()},
     "input_features",
 )
 PHI4_AUDIO = Modal(
-    lambda _model, _config: audio.Phi4AudioProcessor(),
+    of_recordings(audio.phi4_recordings),
     lambda _model, vocabulary: audio_rule(vocabulary, "<|endoftext11|>"),
     {"audio_input_features": Batched(), "audio_embed_sizes": Batched()},
     "audio_input_features",
 )
 VOXTRAL_AUDIO = Modal(
-    speech.voxtral_recordings,
+    of_recordings(speech.voxtral_recordings),
     begun_audio_rule,
     {"audio_arrays": Batched(), "input_features": Flat("num_pieces")},
     "audio_arrays",
 )
 ULTRAVOX_AUDIO = Modal(
-    speech.ultravox_recordings,
+    of_recordings(speech.ultravox_recordings),
     ultravox_rule,
     {
         "audio_features": Flat("audio_num_chunks"),
@@ -156,7 +158,7 @@ ULTRAVOX_AUDIO = Modal(
     frozenset({"audio_lens", "audio_num_chunks"}),
 )
 QWEN3_ASR_AUDIO = Modal(
-    speech.qwen3_asr_recordings,
+    of_recordings(speech.qwen3_asr_recordings),
     lambda model, vocabulary: audio_rule(
         vocabulary, "<|audio_pad|>", {**(model.get("thinker_config") or {}), **model}.get("audio_token_id")
     ),

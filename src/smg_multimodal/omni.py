@@ -6,9 +6,12 @@ The sound of a clip is not listened to.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from smg_multimodal import audio, video
+from smg_multimodal.files import ModelFiles
+from smg_multimodal.keys import TOLD
 from smg_multimodal.modalities import QWEN_VIDEO, ClipProcessor, Modal, RecordingProcessor
 from smg_multimodal.prompts import PromptRule, PromptTokenizer, repeat_rule, token
 from smg_multimodal.types import Batched, Modality
@@ -28,13 +31,14 @@ def _repeated(text: str, kind: str, modality: Modality) -> Callable[[Mapping[str
 
 
 def omni_video(text: str, cell: int) -> Modal:
-    """Clips whose frames have 128 to 768 cells of `cell` pixels a side; `text` stands for one in the prompt."""
+    """Clips whose frames have 128 to 768 cells of `cell` pixels a side, unless the engine was told otherwise; `text` stands for
+    one in the prompt."""
 
-    def make(model: Mapping[str, Any], config: Mapping[str, Any]) -> ClipProcessor:
-        del model
-        bounds = {"shortest_edge": 128 * cell * cell, "longest_edge": 768 * cell * cell}
-        rest = {key: value for key, value in config.items() if key not in {"min_pixels", "max_pixels"}}
-        return video.qwen2_video({**rest, "size": bounds})
+    def make(files: ModelFiles) -> ClipProcessor:
+        told = set(files.clips.get(TOLD) or ())
+        bounds = {"min_pixels": 128 * cell * cell, "max_pixels": 768 * cell * cell}
+        own = {} if "size" in told else {key: value for key, value in bounds.items() if key not in told}
+        return video.qwen2_video({**files.clips, **own})
 
     return Modal(
         make,
@@ -49,17 +53,10 @@ def omni_audio(text: str, *, windows: bool) -> Modal:
     """Recordings; `text` stands for one in the prompt. With `windows` (Qwen3-Omni) a recording keeps its length, else
     it is cut to the configured one."""
 
-    def make(model: Mapping[str, Any], config: Mapping[str, Any]) -> RecordingProcessor:
-        del model
-        return audio.WhisperProcessor(
-            mels=int(config.get("feature_size") or 128),
-            rate=int(config.get("sampling_rate") or 16000),
-            fft=int(config.get("n_fft") or 400),
-            hop=int(config.get("hop_length") or 160),
-            seconds=None if windows else int(config.get("chunk_length") or 300),
-            trimmed=not windows,
-            count=audio.windowed if windows else audio.halved_twice,
-        )
+    def make(files: ModelFiles) -> RecordingProcessor:
+        made = audio.whisper(files.recordings, {"feature_size": 128, "chunk_length": 300})
+        seconds, count = (None, audio.windowed) if windows else (made.seconds, audio.halved_twice)
+        return replace(made, seconds=seconds, trimmed=not windows, count=count)
 
     return Modal(
         make,

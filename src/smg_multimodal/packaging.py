@@ -39,6 +39,7 @@ _ARRANGED: Mapping[str, Callable[[ItemFeatures], Mapping[str, Array]]] = {"minic
 _OF_ONE_SIZE = frozenset({"lighton-ocr", "pixtral"})
 """Families whose class in vLLM is not told how much of a picture is padding, so that several must be of one size."""
 _NOT_FOR_VLLM: Mapping[tuple[str, Modality], str] = {
+    ("smolvlm", Modality.VIDEO): "its model takes no clips",
     ("minicpm-v-2.6", Modality.IMAGE): "its model takes a list of tensors for each picture",
     ("qwen2.5-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",
     ("qwen3-omni", Modality.AUDIO): "its model takes recordings joined along their second axis",

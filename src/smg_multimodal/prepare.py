@@ -95,11 +95,7 @@ class Preparer:
         self._bound = None if self.images is None else TensorBound(self.images)
         prove_decoders()
         self.rules = (*pictures, *self._other_rules(files, vocabulary))
-        configurations = {Modality.VIDEO: files.clips, Modality.AUDIO: files.recordings}
-        self._others = {
-            modality: modal.process(files.model, configurations[modality])
-            for modality, modal in self.family.others.items()
-        }
+        self._others = {modality: modal.process(files) for modality, modal in self.family.others.items()}
         self._cache = FeatureCache() if cache is None else cache
         self._digests = DigestMemory() if digests is None else digests
         self._limits = limits or ImageLimits()

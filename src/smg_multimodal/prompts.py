@@ -19,6 +19,7 @@ __all__ = [
     "ItemMarkers",
     "PromptRule",
     "PromptTokenizer",
+    "ReplacementWriter",
     "audio_rule",
     "aya_rule",
     "begun_audio_rule",
@@ -37,6 +38,7 @@ __all__ = [
     "step3_rule",
     "timed_video_rule",
     "token",
+    "token_or_text",
     "ultravox_rule",
 ]
 
@@ -80,23 +82,26 @@ def token(vocabulary: PromptTokenizer, text: str, configured: Any = None) -> int
     return found
 
 
-class _Writer:
-    """Gathers ids and remembers which runs are features."""
+class ReplacementWriter:
+    """Gathers the ids of one replacement and remembers which runs of them are features. Rules write with it."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.features: list[Span] = []
 
-    def put(self, *ids: int) -> "_Writer":
+    def put(self, *ids: int) -> "ReplacementWriter":
+        """Append ids that receive no embeddings."""
         self.ids.extend(ids)
         return self
 
-    def run(self, feature: int, count: int) -> "_Writer":
+    def run(self, feature: int, count: int) -> "ReplacementWriter":
+        """Append `feature` so many times: each receives an embedding."""
         self.features.append(Span(len(self.ids), count))
         self.ids.extend([feature] * count)
         return self
 
     def done(self) -> Replacement:
+        """What was gathered."""
         return Replacement(tuple(self.ids), tuple(span for span in self.features if span.length))
 
 
@@ -115,7 +120,7 @@ def qwen_vl_rule(start: int, feature: int, end: int, text: str) -> PromptRule:
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
-        return _Writer().put(start).run(feature, item.tokens).put(end).done()
+        return ReplacementWriter().put(start).run(feature, item.tokens).put(end).done()
 
     return PromptRule(Modality.IMAGE, text, feature, feature, replace, around=(start, end))
 
@@ -129,7 +134,7 @@ def ovis2_rule(vocabulary: PromptTokenizer, per_view: int, configured: Any) -> P
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
         rows, columns = item.grid
-        writer = _Writer().put(start).run(feature, per_view).put(grid)
+        writer = ReplacementWriter().put(start).run(feature, per_view).put(grid)
         for tile in range(rows * columns if rows * columns > 1 else 0):
             if tile:
                 writer.put(across if tile % columns else down)
@@ -145,7 +150,7 @@ def pixtral_rule(image: int, line: int, end: int) -> PromptRule:
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
         rows, columns = item.grid
-        writer = _Writer()
+        writer = ReplacementWriter()
         for row in range(rows):
             writer.run(image, columns).put(end if row == rows - 1 else line)
         return writer.done()
@@ -162,7 +167,7 @@ def llama4_rule(vocabulary: PromptTokenizer, per_tile: int, patch: int | None) -
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
         rows, columns = item.grid
-        writer = _Writer().put(start)
+        writer = ReplacementWriter().put(start)
         for _ in range(rows if rows * columns > 1 else 0):
             for column in range(columns):
                 writer.run(feature, per_tile)
@@ -188,7 +193,7 @@ def gemma_rule(vocabulary: PromptTokenizer, per_view: int, model: Mapping[str, A
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
         (views,) = item.grid
-        writer = _Writer().put(*(before if views > 1 else blank))
+        writer = ReplacementWriter().put(*(before if views > 1 else blank))
         for view in range(views):
             if view:
                 writer.put(*(between if view == 1 else gap))
@@ -233,7 +238,7 @@ def enclosed_rule(
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
-        return _Writer().put(*blank, begin).run(feature, item.tokens).put(finish, *blank).done()
+        return ReplacementWriter().put(*blank, begin).run(feature, item.tokens).put(finish, *blank).done()
 
     joins = _line_feeds(vocabulary) if blank else {}
     return PromptRule(modality, spelling.soft.format(kind=kind), feature, feature, replace, joins=joins)
@@ -243,15 +248,15 @@ def idefics_rule(vocabulary: PromptTokenizer, per_tile: int, configured: Any) ->
     """Tiles row by row, each after its place, a line feed after every row; then the whole picture's."""
     around = token(vocabulary, "<fake_token_around_image>")
     feature = token(vocabulary, "<image>", configured)
-    whole = _token_or_text(vocabulary, "<global-img>")
+    whole = token_or_text(vocabulary, "<global-img>")
     line, last = tuple(vocabulary.encode("\n")), tuple(vocabulary.encode("\n\n"))
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
-        writer, (rows, columns) = _Writer(), item.grid
+        writer, (rows, columns) = ReplacementWriter(), item.grid
         for row in range(1, rows + 1):
             for column in range(1, columns + 1):
-                place = _token_or_text(vocabulary, f"<row_{row}_col_{column}>")
+                place = token_or_text(vocabulary, f"<row_{row}_col_{column}>")
                 writer.put(around, *place).run(feature, per_tile)
             writer.put(*(last if row == rows else line))
         return writer.put(around, *whole).run(feature, per_tile).put(around).done()
@@ -259,7 +264,7 @@ def idefics_rule(vocabulary: PromptTokenizer, per_tile: int, configured: Any) ->
     return PromptRule(Modality.IMAGE, "<image>", feature, feature, replace)
 
 
-def _token_or_text(vocabulary: PromptTokenizer, text: str) -> tuple[int, ...]:
+def token_or_text(vocabulary: PromptTokenizer, text: str) -> tuple[int, ...]:
     """The token `text`, or what plain text of that wording is where there is none."""
     found = vocabulary.token_id(text)
     return tuple(vocabulary.encode(text)) if found is None else (found,)
@@ -296,7 +301,7 @@ def internvl_rule(vocabulary: PromptTokenizer, configured: Any, text: str = "<IM
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
-        return _Writer().put(start).run(feature, item.tokens).put(end).done()
+        return ReplacementWriter().put(start).run(feature, item.tokens).put(end).done()
 
     return PromptRule(Modality.IMAGE, text, anchor, feature, replace)
 
@@ -320,7 +325,7 @@ def aya_rule(vocabulary: PromptTokenizer, per_tile: int, configured: Any) -> Pro
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
         tiles = item.grid[0] * item.grid[1]
-        writer = _Writer().put(start)
+        writer = ReplacementWriter().put(start)
         for number in range(1, tiles + 1 if tiles > 1 else 1):
             writer.put(*vocabulary.encode(f"TILE_{number}")).run(feature, per_tile)
         return writer.put(*whole).run(feature, per_tile).put(end).done()
@@ -343,7 +348,7 @@ def minicpm_rule(
     number = (token(vocabulary, "<image_id>"), token(vocabulary, "</image_id>")) if numbered else None
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
-        writer = _Writer()
+        writer = ReplacementWriter()
         if number is not None:
             writer.put(number[0], *vocabulary.encode(str(index)), number[1])
         overview, *slices = item.facts["tokens"]
@@ -368,7 +373,7 @@ def timed_video_rule(vocabulary: PromptTokenizer, model: Mapping[str, Any]) -> P
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
-        writer = _Writer()
+        writer = ReplacementWriter()
         moments = item.facts["seconds"]
         for second in moments:
             writer.put(*vocabulary.encode(f"<{second:.1f} seconds>"), start)
@@ -392,7 +397,7 @@ def begun_audio_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> P
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
-        return _Writer().put(begin).run(feature, item.tokens).done()
+        return ReplacementWriter().put(begin).run(feature, item.tokens).done()
 
     return PromptRule(Modality.AUDIO, "[AUDIO]", feature, feature, replace, around=(begin, None))
 
@@ -413,7 +418,7 @@ def ultravox_rule(model: Mapping[str, Any], vocabulary: PromptTokenizer) -> Prom
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
-        return _Writer().run(feature, item.tokens).done()
+        return ReplacementWriter().run(feature, item.tokens).done()
 
     return PromptRule(Modality.AUDIO, text, anchor, feature, replace)
 
@@ -427,7 +432,7 @@ def step3_rule(vocabulary: PromptTokenizer, per_window: int) -> PromptRule:
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
         rows, columns = item.grid
-        writer = _Writer()
+        writer = ReplacementWriter()
         for window in range(rows * columns):
             if window and window % columns == 0:
                 writer.put(newline)
@@ -443,7 +448,7 @@ def molmo2_rule(vocabulary: PromptTokenizer, patch: int) -> PromptRule:
 
     def replace(item: ItemFeatures, index: int) -> Replacement:
         del index
-        writer = _Writer()
+        writer = ReplacementWriter()
         for id_, run in groupby(item.tensors["image_tokens"].tolist()):
             count = len(list(run))
             writer = writer.run(patch, count) if id_ == patch else writer.put(*[id_] * count)

@@ -16,6 +16,15 @@ from smg_multimodal import gemma, idefics, llama4, llava, prompts
 from smg_multimodal.document_pipelines import DOCUMENT_RULES
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.files import ModelFiles
+from smg_multimodal.filmed import (
+    DOTS_VIDEO,
+    GEMMA4_VIDEO,
+    GLM_VIDEO,
+    INTERNVL_VIDEO,
+    LLAVA_NEXT_VIDEO,
+    ONEVISION_VIDEO,
+    SMOLVLM_VIDEO,
+)
 from smg_multimodal.modalities import (
     PHI4_AUDIO,
     QWEN2_AUDIO,
@@ -71,6 +80,7 @@ _CROPPED: Mapping[str, Layout] = {
 }
 _SIZED: Mapping[str, Layout] = {"pixel_values": Batched(), "image_sizes": Batched()}
 _TILES: Mapping[str, Layout] = {"pixel_values": Flat("num_patches"), "num_patches": Batched()}
+_MASKED: Mapping[str, Layout] = {**_TILES, "pixel_attention_mask": Flat("num_patches")}
 _GRID = frozenset({"image_grid_thw"})
 
 
@@ -208,6 +218,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         _configured("<|image|>", "image_token_id"),
         _PATCHES,
         on_host=_GRID,
+        others={Modality.VIDEO: GLM_VIDEO},
     ),
     MediaFamily(
         "paddleocr-vl",
@@ -300,10 +311,18 @@ FAMILIES: tuple[MediaFamily, ...] = (
     ),
     MediaFamily(
         "llava-next",
-        frozenset({"llava_next", "llava_next_video", "granite4_vision"}),
+        frozenset({"llava_next", "granite4_vision"}),
         Pictures(("LlavaNextImageProcessor",)),
         _configured("<image>", "image_token_index", "image_token_id"),
         _SIZED,
+    ),
+    MediaFamily(
+        "llava-next-video",
+        frozenset({"llava_next_video"}),
+        Pictures(("LlavaNextImageProcessor",)),
+        _configured("<image>", "image_token_index", "image_token_id"),
+        _SIZED,
+        others={Modality.VIDEO: LLAVA_NEXT_VIDEO},
     ),
     MediaFamily(
         "llava-onevision",
@@ -311,6 +330,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         Pictures(("LlavaOnevisionImageProcessor",)),
         _configured("<image>", "image_token_index", "image_token_id"),
         _SIZED,
+        others={Modality.VIDEO: ONEVISION_VIDEO},
         several=llava.AnyResolutionProcessor.whole,
     ),
     MediaFamily(
@@ -376,6 +396,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         _internvl_prompt("<IMG_CONTEXT>"),
         _TILES,
         on_host=frozenset({"num_patches"}),
+        others={Modality.VIDEO: INTERNVL_VIDEO},
     ),
     MediaFamily(
         "internvl-chat",
@@ -431,6 +452,7 @@ FAMILIES: tuple[MediaFamily, ...] = (
         _configured("<|imgpad|>", "image_token_id"),
         _PATCHES,
         on_host=_GRID,
+        others={Modality.VIDEO: DOTS_VIDEO},
     ),
     MediaFamily(
         "paligemma",
@@ -476,19 +498,24 @@ FAMILIES: tuple[MediaFamily, ...] = (
         Pictures(("Gemma4ImageProcessor",)),
         _enclosed(GEMMA_4),
         {"pixel_values": Batched(), "image_position_ids": Batched()},
-        others={Modality.AUDIO: GEMMA4_AUDIO},
+        others={Modality.VIDEO: GEMMA4_VIDEO, Modality.AUDIO: GEMMA4_AUDIO},
     ),
     MediaFamily(
         "idefics-3",
-        frozenset({"idefics3", "smolvlm"}),
+        frozenset({"idefics3"}),
         Pictures(("Idefics3ImageProcessor", "SmolVLMImageProcessor")),
         _idefics_prompt,
-        {
-            "pixel_values": Flat("num_patches"),
-            "pixel_attention_mask": Flat("num_patches"),
-            "num_patches": Batched(),
-        },
+        _MASKED,
         on_host=frozenset({"num_patches"}),
+    ),
+    MediaFamily(
+        "smolvlm",
+        frozenset({"smolvlm"}),
+        Pictures(("SmolVLMImageProcessor", "Idefics3ImageProcessor")),
+        _idefics_prompt,
+        _MASKED,
+        on_host=frozenset({"num_patches"}),
+        others={Modality.VIDEO: SMOLVLM_VIDEO},
     ),
     MediaFamily(
         "mllama",

@@ -7,13 +7,13 @@ processing that is published with the models, which vLLM runs.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from smg_multimodal.audio import WhisperProcessor, check_samples
-from smg_multimodal.errors import UnsupportedModel
+from smg_multimodal.audio import WHISPER_ONLY, WhisperProcessor, check_samples, whisper
+from smg_multimodal.keys import ProcessorClass
 from smg_multimodal.types import Array, Float32, ItemFeatures, Modality, Size
 
 __all__ = [
@@ -165,16 +165,9 @@ class Qwen3AsrProcessor:
         return ItemFeatures(tensors, Size(1, len(samples)), self.tokens(frames), (frames,), Modality.AUDIO)
 
 
-def _whisper(config: Mapping[str, Any], mels: int = 128) -> WhisperProcessor:
-    if config.get("dither"):
-        raise UnsupportedModel("dither adds noise to every recording; only 0 is taken")
-    return WhisperProcessor(
-        mels=int(config.get("feature_size") or mels),
-        rate=int(config.get("sampling_rate") or 16000),
-        fft=int(config.get("n_fft") or 400),
-        hop=int(config.get("hop_length") or 160),
-        seconds=None,
-    )
+def _whole(config: Mapping[str, Any], mels: int, *also: ProcessorClass) -> WhisperProcessor:
+    """Whisper's features of recordings that keep their length."""
+    return replace(whisper(config, {"feature_size": mels}, *also), seconds=None)
 
 
 def voxtral_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> VoxtralProcessor:
@@ -182,7 +175,7 @@ def voxtral_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> V
     encoder = model.get("audio_config") or {}
     positions = int(encoder.get("max_source_positions") or 1500)
     joined = int(encoder.get("intermediate_size") or 5120) // int(encoder.get("hidden_size") or 1280)
-    return VoxtralProcessor(_whisper(config), 2 * positions, math.ceil(positions / joined))
+    return VoxtralProcessor(_whole(config, 128), 2 * positions, math.ceil(positions / joined))
 
 
 _MANY_MELS = ("large-v3",)
@@ -195,16 +188,29 @@ def ultravox_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> 
     by_name = 128 if any(part in name for part in _MANY_MELS) else 80
     mels = int((model.get("audio_config") or {}).get("num_mel_bins") or by_name)
     return UltravoxProcessor(
-        _whisper(config, mels), int(config.get("audio_context_size") or 3000), int(model.get("stack_factor") or 8)
+        _whole(config, mels), int(config.get("audio_context_size") or 3000), int(model.get("stack_factor") or 8)
     )
+
+
+_QWEN3_ASR = ProcessorClass(
+    frozenset({"Qwen3ASRFeatureExtractor"}),
+    {
+        "feature_size": 128,
+        "sampling_rate": 16000,
+        "hop_length": 160,
+        "chunk_length": 30,
+        "n_fft": 400,
+        "dither": 0.0,
+        "padding_value": 0.0,
+        "padding_side": "right",
+        "n_window": 50,
+    },
+    {**WHISPER_ONLY, "n_window": (50,)},
+)
 
 
 def qwen3_asr_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> Qwen3AsrProcessor:
     """From preprocessor_config.json."""
     del model
     least = config.get("min_length")
-    return Qwen3AsrProcessor(
-        _whisper(config),
-        least=8000 if least is None else int(least),
-        piece=2 * int(config.get("n_window") or 50),
-    )
+    return Qwen3AsrProcessor(_whole(config, 128, _QWEN3_ASR), least=8000 if least is None else int(least))

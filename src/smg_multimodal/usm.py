@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from smg_multimodal.errors import BadRecording, UnsupportedModel
-from smg_multimodal.modalities import Modal
+from smg_multimodal.audio import WHISPER_ONLY
+from smg_multimodal.errors import BadRecording
+from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive, refused, settled
+from smg_multimodal.modalities import Modal, of_recordings
 from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, PromptRule, PromptTokenizer, enclosed_rule
 from smg_multimodal.types import Array, Batched, Float32, ItemFeatures, Modality, Size
 
@@ -33,6 +35,7 @@ def _mel(hertz: float) -> float:
 class UsmProcessor:
     """Recordings to (1, frames, mels) floats and a (1, frames) mask of real frames; lengths in samples, `kept` at most.
 
+    `emphasis` is what of each sample is taken off the next; with `htk` the first of a frame is taken off itself.
     `overdrive` doubles the transform's length. `mean` and `deviation`, where given, normalise each of the mels. `tokens` is
     the count of every recording (Gemma 3n); with None (Gemma 4) a token is four real frames.
     """
@@ -44,6 +47,7 @@ class UsmProcessor:
     low: float = 125.0
     high: float = 7600.0
     emphasis: float = 0.97
+    htk: bool = True
     overdrive: bool = True
     scale: float = 1.0
     floor: float = 1e-5
@@ -87,7 +91,9 @@ class UsmProcessor:
             samples = samples * self.scale
         pieces = np.lib.stride_tricks.sliding_window_view(samples, self.frame + 1)[:: self.hop]
         sharp = pieces[:, :-1]
-        if self.emphasis > 0:
+        if self.emphasis > 0 and not self.htk:
+            sharp = pieces[:, 1:] - self.emphasis * pieces[:, :-1]
+        elif self.emphasis > 0:
             first = pieces[:, :1] * (1.0 - self.emphasis)
             sharp = np.concatenate([first, pieces[:, 1:-1] - self.emphasis * pieces[:, :-2]], axis=1)
         mels = np.abs(np.fft.rfft(sharp * self._window(), self.transform)) @ self.filters()
@@ -118,53 +124,83 @@ class UsmProcessor:
         return ItemFeatures(tensors, Size(1, len(samples)), tokens, (len(features),), Modality.AUDIO)
 
 
-_GEMMA_3N = {
-    "frame_length_ms": 32.0,
-    "min_frequency": 125.0,
-    "max_frequency": 7600.0,
-    "preemphasis": 0.97,
-    "fft_overdrive": True,
-    "mel_floor": 1e-5,
+_COMMON = {
+    "feature_size": 128,
+    "sampling_rate": 16000,
+    "hop_length_ms": 10.0,
+    "input_scale_factor": 1.0,
+    "preemphasis_htk_flavor": True,
+    "dither": 0.0,
+    "padding_value": 0.0,
+    "padding_side": "right",
 }
-_GEMMA_4 = {
-    "frame_length_ms": 20.0,
-    "min_frequency": 0.0,
-    "max_frequency": 8000.0,
-    "preemphasis": 0.0,
-    "fft_overdrive": False,
-    "mel_floor": 1e-3,
-}
-_BOTH = {"feature_size": 128, "sampling_rate": 16000, "hop_length_ms": 10.0, "input_scale_factor": 1.0}
+_GEMMA_3N = ProcessorClass(
+    frozenset({"Gemma3nAudioFeatureExtractor"}),
+    {
+        **_COMMON,
+        "frame_length_ms": 32.0,
+        "min_frequency": 125.0,
+        "max_frequency": 7600.0,
+        "preemphasis": 0.97,
+        "fft_overdrive": True,
+        "mel_floor": 1e-5,
+    },
+    WHISPER_ONLY,
+)
+_GEMMA_4 = ProcessorClass(
+    frozenset({"Gemma4AudioFeatureExtractor"}),
+    {
+        **_COMMON,
+        "frame_length_ms": 20.0,
+        "min_frequency": 0.0,
+        "max_frequency": 8000.0,
+        "preemphasis": 0.0,
+        "fft_overdrive": False,
+        "mel_floor": 1e-3,
+    },
+    WHISPER_ONLY,
+)
 
 
-def _processor(config: Mapping[str, Any], defaults: Mapping[str, Any], tokens: int | None) -> UsmProcessor:
-    given = {**_BOTH, **defaults, **{key: value for key, value in config.items() if value is not None}}
-    if given.get("preemphasis_htk_flavor") is False and given["preemphasis"]:
-        raise UnsupportedModel("preemphasis_htk_flavor False in the feature extractor's configuration is not done here")
-    if given.get("dither"):
-        raise UnsupportedModel("dither in the feature extractor's configuration: noise is not added here")
-    rate = int(given["sampling_rate"])
-    mean, deviation = given.get("per_bin_mean"), given.get("per_bin_stddev")
+def _per_mel(config: Mapping[str, Any], key: str) -> tuple[float, ...] | None:
+    values = config.get(key)
+    if values is not None and len(values) != config["feature_size"]:
+        raise refused(key, values, f"one number for each of the {config['feature_size']} mels is needed")
+    return None if values is None else tuple(float(value) for value in values)
+
+
+def _samples(config: Mapping[str, Any], key: str, rate: int) -> int:
+    count = round(rate * float(config[key]) / 1000)
+    if count < 1:
+        raise refused(key, config[key], "this is no sample long")
+    return count
+
+
+def _processor(config: Mapping[str, Any], kind: ProcessorClass, tokens: int | None) -> UsmProcessor:
+    given = settled(config, kind, kind=RECORDING_CLASS)
+    rate = positive(given, "sampling_rate")
     return UsmProcessor(
-        mels=int(given["feature_size"]),
+        mels=positive(given, "feature_size"),
         rate=rate,
-        frame=round(rate * float(given["frame_length_ms"]) / 1000),
-        hop=round(rate * float(given["hop_length_ms"]) / 1000),
+        frame=_samples(given, "frame_length_ms", rate),
+        hop=_samples(given, "hop_length_ms", rate),
         low=float(given["min_frequency"]),
         high=float(given["max_frequency"]),
         emphasis=float(given["preemphasis"]),
+        htk=bool(given["preemphasis_htk_flavor"]),
         overdrive=bool(given["fft_overdrive"]),
         scale=float(given["input_scale_factor"]),
         floor=float(given["mel_floor"]),
-        mean=None if mean is None else tuple(mean),
-        deviation=None if deviation is None else tuple(deviation),
+        mean=_per_mel(given, "per_bin_mean"),
+        deviation=_per_mel(given, "per_bin_stddev"),
         tokens=tokens,
     )
 
 
 def gemma3n_audio(model: Mapping[str, Any], config: Mapping[str, Any]) -> UsmProcessor:
-    """From config.json and the feature extractor's configuration."""
-    return _processor(config, _GEMMA_3N, int(model.get("audio_soft_tokens_per_image") or 188))
+    """From the feature extractor's configuration; processor_config.json or config.json says how many tokens a recording is."""
+    tokens = config.get("audio_seq_length") or model.get("audio_soft_tokens_per_image") or 188
+    return _processor(config, _GEMMA_3N, int(tokens))
 
 
 def gemma4_audio(model: Mapping[str, Any], config: Mapping[str, Any]) -> UsmProcessor:
@@ -174,7 +210,9 @@ def gemma4_audio(model: Mapping[str, Any], config: Mapping[str, Any]) -> UsmProc
 
 
 def _modal(make: Callable[[Mapping[str, Any], Mapping[str, Any]], UsmProcessor], prompt: PromptFactory) -> Modal:
-    return Modal(make, prompt, {"input_features": Batched(), "input_features_mask": Batched()}, "input_features")
+    return Modal(
+        of_recordings(make), prompt, {"input_features": Batched(), "input_features_mask": Batched()}, "input_features"
+    )
 
 
 GEMMA3N_AUDIO = _modal(

@@ -1,13 +1,13 @@
-"""Clips for the Qwen families: which frames are taken, how big they become, and when they are shown.
+"""Clips as rows of patches, for Qwen2-VL to 3.5 and GLM-4.1V to 4.6V: frames taken, their size, and when they are shown.
 
-Above: `modalities`, applications. Below: `qwen`, `transforms`, `resample`. A clip comes as frames (pictures) with a rate, from
-`clips` or from whatever decoder the application has. Follows transformers'
-video_processing_qwen2_vl and video_processing_qwen3_vl, which exist for torchvision: arithmetic is theirs, the resize Pillow's.
+Above: `modalities`, applications. Below: `sampling`, `qwen`, `transforms`, `resample`. A clip comes as frames (pictures) with a
+rate, from `clips` or from whatever decoder the application has. Follows transformers' video_processing_qwen2_vl, _qwen3_vl,
+_glm4v and _glm46v, which exist for torchvision: the arithmetic is theirs, the resize Pillow's or torch's, as everywhere here.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -15,8 +15,11 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.errors import BadClip
+from smg_multimodal.frames import of_one_size
+from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, positive, refused, settled
 from smg_multimodal.qwen import fit_area, fit_volume
 from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
+from smg_multimodal.sampling import ByLength, BySecond, EvenRounded, Sampling, WholeGroups, count_or_rate
 from smg_multimodal.transforms import (
     CLIP_MEAN,
     CLIP_STD,
@@ -28,57 +31,112 @@ from smg_multimodal.transforms import (
 )
 from smg_multimodal.types import Array, Bytes8, ItemFeatures, Modality, Size
 
-__all__ = ["QwenVideoProcessor", "qwen2_video", "qwen3_video"]
+__all__ = ["PatchVideoProcessor", "glm41_video", "glm46_video", "qwen2_video", "qwen3_video"]
+
+_RESIZED = {"do_resize": (True,)}
+_QWEN2 = ProcessorClass(
+    frozenset({"Qwen2VLVideoProcessor", "Qwen2_5_VLVideoProcessor"}),
+    {
+        "do_resize": True,
+        "size": {"shortest_edge": 128 * 28 * 28, "longest_edge": 28 * 28 * 768},
+        "patch_size": 14,
+        "temporal_patch_size": 2,
+        "merge_size": 2,
+        "min_frames": 4,
+        "max_frames": 768,
+        "max_video_tokens": 128_000,
+    },
+    _RESIZED,
+)
+_QWEN3 = ProcessorClass(
+    frozenset({"Qwen3VLVideoProcessor"}),
+    {
+        **_QWEN2.defaults,
+        "size": {"shortest_edge": 128 * 32 * 32, "longest_edge": 32 * 32 * 768},
+        "patch_size": 16,
+        "max_video_tokens": 768,
+        "fps": 2,
+    },
+    _RESIZED,
+)
+_GLM41 = ProcessorClass(
+    frozenset({"Glm4vVideoProcessor"}),
+    {
+        "do_resize": True,
+        "size": {"shortest_edge": 112 * 112, "longest_edge": 28 * 28 * 2 * 30_000},
+        "patch_size": 14,
+        "temporal_patch_size": 2,
+        "merge_size": 2,
+        "max_duration": 300,
+        "fps": 2,
+    },
+    _RESIZED,
+)
+_GLM46 = ProcessorClass(frozenset({"Glm46VVideoProcessor"}), _GLM41.defaults, _RESIZED)
+_REFERENCE_SHARE = 0.9
+"""Qwen2-VL's cap: the share of the model's context that a clip may have."""
+_LEAST_OVER = 1.05
+"""Times the least area of a frame that the cap leaves it in any case."""
 
 
 @dataclass(frozen=True, slots=True)
-class QwenVideoProcessor:
+class Cap:
+    """`cap_pixels_per_frame` of the Qwen families: each frame has an even share of what the whole clip may have.
+
+    `tokens` is `max_video_tokens`: of the whole clip for Qwen2-VL, of one frame with `of_frame` (Qwen3-VL).
+    """
+
+    tokens: int
+    of_frame: bool
+
+    def most(self, most: int, least: int, frames: int, cell: int, temporal: int) -> int:
+        """The bound that takes the place of `most` for `frames` frames, whose least area is `least`; a token is `cell` pixels."""
+        floor = int(least * _LEAST_OVER)
+        if self.of_frame:
+            return max(min(self.tokens * cell, most // frames), floor) * frames
+        return max(min(most, int(self.tokens * cell * _REFERENCE_SHARE) * temporal // frames), floor)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchVideoProcessor:
     """Clips to (patches, 3 * temporal * patch * patch) floats and a (1, 3) grid of (t, h, w) patches.
 
-    `least` and `most` bound a frame's area, or with `timed` (Qwen3-VL) the whole clip's volume, in pixels. `timed` clips
-    take frames evenly with rounding and carry a time for every temporal patch; others (Qwen2-VL, Qwen2.5-VL) take whole
-    groups of frames and carry the seconds between temporal patches.
+    `least` and `most` bound a frame's area, or with `volumetric` (Qwen3-VL, GLM) the whole clip's volume, in pixels.
+    `sampling` says which frames are taken. `apart` adds a tensor with the seconds between temporal patches (Qwen2-VL).
+    `middle` has each temporal patch shown at the middle of its frames' times, else at that of every second frame.
     """
 
     least: int
     most: int
     normalizer: Normalizer
+    sampling: Sampling
     patch: int = 14
     merge: int = 2
     temporal: int = 2
-    fps: float = 2.0
-    fewest: int = 4
-    greatest: int = 768
-    timed: bool = False
+    volumetric: bool = False
+    apart: bool = False
+    middle: bool = True
+    cap: Cap | None = None
     resample: Filter = BICUBIC
 
     def sample(self, total: int, rate: float) -> list[int]:
         """The indices of the frames that are taken from a clip of `total` frames at `rate` per second."""
-        if total < 1 or not rate > 0:
-            raise BadClip("the clip has no frames or no rate")
-        if self.timed:
-            count = min(max(int(total / rate * self.fps), self.fewest), self.greatest, total)
-            return [int(index) for index in np.linspace(0, total - 1, count).round().astype(np.int64)]
-        most = math.floor(min(self.greatest, total) / self.temporal) * self.temporal
-        wanted = min(max(total / rate * self.fps, self.fewest), most, total)
-        count = math.floor(wanted / self.temporal) * self.temporal
-        if count < 1:
-            raise BadClip(f"the clip has fewer than {self.temporal} frames")
-        step = total / count
-        return [int(np.float32(index * step)) for index in range(math.ceil(total / step))]
+        return self.sampling(total, rate)
 
     def target(self, size: Size, frames: int) -> Size:
         """The size every frame is brought to."""
-        factor = self.patch * self.merge
-        if not self.timed:
-            return fit_area(size, factor, self.least, self.most)
+        factor, most = self.patch * self.merge, self.most
+        if self.cap is not None:
+            most = self.cap.most(most, self.least, frames, factor**2, self.temporal)
+        if not self.volumetric:
+            return fit_area(size, factor, self.least, most)
         if frames < self.temporal:
             raise BadClip(f"the clip has fewer than {self.temporal} frames")
         height, width = size
         if height < factor or width < factor:
             scale = max(factor / height, factor / width)
             height, width = int(height * scale), int(width * scale)
-        return fit_volume(Size(height, width), frames, self.temporal, factor, self.least, self.most)
+        return fit_volume(Size(height, width), frames, self.temporal, factor, self.least, most)
 
     def measure(self, size: Size, frames: int) -> tuple[int, tuple[int, int, int]]:
         """Tokens, and the (t, h, w) grid of patches, of `frames` sampled frames of `size`."""
@@ -94,45 +152,42 @@ class QwenVideoProcessor:
     def item(self, frames: Iterable[Image.Image], seconds: Sequence[float], rate: float | None = None) -> ItemFeatures:
         """The tensors of sampled RGB `frames`, shown at `seconds`; a last group that is not full repeats its last.
 
-        `frames` are taken one after the other. `rate` is how many a second were taken; without it, `fps` of them."""
-        coming = iter(frames)
-        first = next(coming, None)
-        if first is None or not seconds:
+        `frames` are taken one after the other. `rate` is how many a second were taken; without it, as `seconds` have it."""
+        if not seconds:
             raise BadClip("the clip has no frames")
-        size, count = Size(first.height, first.width), len(seconds)
+        count = len(seconds)
+        coming = of_one_size(frames, count)
+        first = next(coming)
+        size = Size(first.height, first.width)
         tokens, grid = self.measure(size, count)
         target = self.target(size, count)
         rows = grid[1] * grid[2]
         out = np.empty((grid[0] * rows, 3 * self.temporal * self.patch**2), np.float32)
-        groups = self._groups(chain((first,), coming), count, target)
-        for group, pixels in enumerate(groups):
+        for group, pixels in enumerate(self._groups(chain((first,), coming), target)):
             part = out[group * rows : (group + 1) * rows]
             write_patches(part, pixels, self.normalizer, patch=self.patch, merge=self.merge, temporal=self.temporal)
         tensors: dict[str, Array] = {"pixel_values_videos": out, "video_grid_thw": np.array([grid], np.int64)}
-        if not self.timed:
-            tensors["second_per_grid_ts"] = np.array([self.temporal / (rate or self.fps)], np.float32)
+        if self.apart:
+            tensors["second_per_grid_ts"] = np.array([self.temporal / (rate or _rate_of(seconds))], np.float32)
         return ItemFeatures(tensors, size, tokens, grid, Modality.VIDEO, {"seconds": self._moments(seconds)})
 
-    def _groups(self, frames: Iterator[Image.Image], count: int, target: Size) -> Iterator[list[Bytes8]]:
-        """`count` frames at the size that they are brought to, in whole groups."""
+    def _groups(self, frames: Iterable[Image.Image], target: Size) -> Iterator[list[Bytes8]]:
+        """The frames at the size that they are brought to, in whole groups."""
         group: list[Bytes8] = []
-        size: tuple[int, int] | None = None
-        taken = 0
-        for taken, frame in enumerate(frames, 1):
-            size = size or frame.size
-            if frame.size != size or taken > count:
-                raise BadClip("a clip's frames must be of one size, with a time for each")
+        for frame in frames:
             group.append(resize(frame, target, self.resample))
             if len(group) == self.temporal:
                 yield group
                 group = []
-        if taken < count:
-            raise BadClip(f"the clip has {taken} of the {count} frames that were to be taken")
         if group:
             yield [*group, *[group[-1]] * (self.temporal - len(group))]
 
     def _moments(self, seconds: Sequence[float]) -> tuple[float, ...]:
-        """The second in the middle of each group of frames."""
+        """The second at which each group of frames is shown."""
+        if not self.middle:
+            count = -(-len(seconds) // self.temporal)
+            every = list(seconds[::2])[:count]
+            return (*every, *[every[-1]] * (count - len(every)))
         times = [*seconds, *[seconds[-1]] * (-len(seconds) % self.temporal)]
         starts = range(0, len(times), self.temporal)
         return tuple((times[at] + times[at + self.temporal - 1]) / 2 for at in starts)
@@ -148,38 +203,86 @@ _BESIDE = 4096
 """Bytes of a clip's small tensors."""
 
 
-def _bound(config: Mapping[str, Any], old: str, new: str, fallback: int) -> int:
-    return int(config.get(old) or (config.get("size") or {}).get(new) or fallback)
+def _rate_of(seconds: Sequence[float]) -> float:
+    """Frames a second of frames that are shown at `seconds`; one a second where there is but one."""
+    lasting = seconds[-1] - seconds[0]
+    return (len(seconds) - 1) / lasting if lasting > 0 else 1.0
 
 
-def qwen2_video(config: Mapping[str, Any]) -> QwenVideoProcessor:
-    """From video_preprocessor_config.json of Qwen2-VL or Qwen2.5-VL."""
-    return QwenVideoProcessor(
-        least=_bound(config, "min_pixels", "shortest_edge", 128 * 28 * 28),
-        most=_bound(config, "max_pixels", "longest_edge", 28 * 28 * 768),
-        normalizer=normalizer_of(config, CLIP_MEAN, CLIP_STD, fused_normalizer),
-        patch=int(config.get("patch_size") or 14),
-        merge=int(config.get("merge_size") or 2),
-        temporal=int(config.get("temporal_patch_size") or 2),
-        fps=float(config.get("fps") or 2.0),
-        fewest=int(config.get("min_frames") or 4),
-        greatest=int(config.get("max_frames") or 768),
+def _bounds(config: Mapping[str, Any], sides: Mapping[str, Any]) -> tuple[int, int]:
+    least, most = sides.get("shortest_edge"), sides.get("longest_edge")
+    if not least or not most:
+        raise refused("size", dict(config["size"]), "shortest_edge and longest_edge are needed")
+    return int(least), int(most)
+
+
+def _cap(config: Mapping[str, Any], *, of_frame: bool) -> Cap | None:
+    return Cap(positive(config, "max_video_tokens"), of_frame) if config.get("cap_pixels_per_frame") else None
+
+
+def _processor(
+    config: Mapping[str, Any],
+    sides: Mapping[str, Any],
+    sampling: Sampling,
+    mean: Sequence[float] = CLIP_MEAN,
+    std: Sequence[float] = CLIP_STD,
+) -> PatchVideoProcessor:
+    """What all of these have in common, from a settled configuration."""
+    least, most = _bounds(config, sides)
+    return PatchVideoProcessor(
+        least=least,
+        most=most,
+        sampling=sampling,
+        normalizer=normalizer_of(config, mean, std, fused_normalizer),
+        patch=positive(config, "patch_size"),
+        merge=positive(config, "merge_size"),
+        temporal=positive(config, "temporal_patch_size"),
         resample=resample_of(config, BICUBIC),
     )
 
 
-def qwen3_video(config: Mapping[str, Any]) -> QwenVideoProcessor:
+def qwen2_video(config: Mapping[str, Any]) -> PatchVideoProcessor:
+    """From video_preprocessor_config.json of Qwen2-VL or Qwen2.5-VL, or from preprocessor_config.json where that is missing.
+
+    transformers' class takes all frames where neither `fps` nor `num_frames` is given; two a second are meant then, which is
+    what Qwen's own code takes. `min_pixels` and `max_pixels` stand before `size`.
+    """
+    config = settled(config, _QWEN2, kind=VIDEO_CLASS)
+    size = config["size"]
+    sides = {
+        "shortest_edge": config.get("min_pixels") or size.get("shortest_edge") or size.get("min_pixels"),
+        "longest_edge": config.get("max_pixels") or size.get("longest_edge") or size.get("max_pixels"),
+    }
+    count, fps = count_or_rate(config)
+    sampling = WholeGroups(
+        fps or 2.0,
+        count,
+        positive(config, "temporal_patch_size"),
+        positive(config, "min_frames"),
+        positive(config, "max_frames"),
+    )
+    return replace(_processor(config, sides, sampling), apart=True, cap=_cap(config, of_frame=False))
+
+
+def qwen3_video(config: Mapping[str, Any]) -> PatchVideoProcessor:
     """From video_preprocessor_config.json of Qwen3-VL."""
-    return QwenVideoProcessor(
-        least=_bound(config, "min_pixels", "shortest_edge", 128 * 32 * 32),
-        most=_bound(config, "max_pixels", "longest_edge", 32 * 32 * 768),
-        normalizer=normalizer_of(config, HALF, HALF, fused_normalizer),
-        patch=int(config.get("patch_size") or 16),
-        merge=int(config.get("merge_size") or 2),
-        temporal=int(config.get("temporal_patch_size") or 2),
-        fps=float(config.get("fps") or 2.0),
-        fewest=int(config.get("min_frames") or 4),
-        greatest=int(config.get("max_frames") or 768),
-        timed=True,
-        resample=resample_of(config, BICUBIC),
-    )
+    config = settled(config, _QWEN3, kind=VIDEO_CLASS)
+    _, fps = count_or_rate(config)
+    sampling = EvenRounded(fps or 2.0, positive(config, "min_frames"), positive(config, "max_frames"))
+    made = _processor(config, config["size"], sampling, HALF, HALF)
+    return replace(made, volumetric=True, cap=_cap(config, of_frame=True))
+
+
+def glm41_video(config: Mapping[str, Any]) -> PatchVideoProcessor:
+    """From video_preprocessor_config.json of GLM-4.1V or GLM-4.5V."""
+    config = settled(config, _GLM41, kind=VIDEO_CLASS)
+    _, fps = count_or_rate({**config, "num_frames": None})  # the class does not read `num_frames`
+    sampling = BySecond(fps or 2.0, float(positive(config, "max_duration")))
+    return replace(_processor(config, config["size"], sampling), volumetric=True, middle=False)
+
+
+def glm46_video(config: Mapping[str, Any]) -> PatchVideoProcessor:
+    """From video_preprocessor_config.json of GLM-4.6V: frames are taken by the clip's length, whatever `fps` says."""
+    config = settled(config, _GLM46, kind=VIDEO_CLASS)
+    made = _processor(config, config["size"], ByLength(positive(config, "temporal_patch_size")))
+    return replace(made, volumetric=True, middle=False)

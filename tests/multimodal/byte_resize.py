@@ -16,13 +16,15 @@ Bytes8 = np.ndarray[Any, np.dtype[np.uint8]]
 Weights = tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int32]], int]
 
 PILLOW_BITS = 22
-SUPPORT = {"bilinear": 1.0, "bicubic": 2.0}
+SUPPORT = {"bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0}
 
 
 def _filter(kind: str, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     x = np.abs(x)
     if kind == "bilinear":
         return np.maximum(0.0, 1.0 - x)
+    if kind == "lanczos":
+        return np.where(x < 3, np.sinc(x) * np.sinc(x / 3), 0.0)
     near, far = (1.5 * x - 2.5) * x * x + 1.0, ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
     return np.where(x < 1, near, np.where(x < 2, far, 0.0))
 

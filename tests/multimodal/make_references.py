@@ -5,6 +5,7 @@ Run in an environment of its own, which needs `torch` (its CPU build does), `tra
 
     python tests/multimodal/make_references.py FOLDER     # or: make multimodal-references
     python tests/multimodal/make_references.py --keys     # the small pictures only: keys, and torch's resize
+    python tests/multimodal/make_references.py --moving   # keys of clips and recordings only
 
 FOLDER has vLLM's wheel, unpacked: its processors are the reference of families that transformers has not. They are loaded one
 by one, from their files, and need nothing else of it.
@@ -38,8 +39,12 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import clip_variations
+import recording_variations
+from clip_variations import FILMED, Filmed
 from families import FAMILIES, NOT_ITS, Family, opened, own_class, reference_class
 from pictures import encoded, fingerprint, pictures
+from recording_variations import RECORDED, Recorded
 from recordings import CLIPS, RECORDINGS, SAMPLINGS, SPOKEN, clip, recording
 from variations import Change, small_pictures, variations
 
@@ -49,6 +54,7 @@ FLOATS = {"pixel_values", "image_pixel_values", "image_attention_mask"}
 """Tensors of floats, which may have been left as bytes."""
 VLLM = Path(next((each for each in sys.argv[1:] if not each.startswith("-")), "vllm"))
 FILTERS = {
+    "lanczos": Image.Resampling.LANCZOS,
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
 }
@@ -75,7 +81,8 @@ def resize(
 ) -> torch.Tensor:
     """Bytes through Pillow or torch, floats through torch. Filters may come by Pillow's numbers, as torchvision takes them."""
     if isinstance(interpolation, int):
-        interpolation = {2: InterpolationMode.BILINEAR, 3: InterpolationMode.BICUBIC}[interpolation]
+        codes = {1: InterpolationMode.LANCZOS, 2: InterpolationMode.BILINEAR, 3: InterpolationMode.BICUBIC}
+        interpolation = codes[interpolation]
     if image.dtype == torch.uint8 and not BY_TORCH:
         batch = image.reshape(-1, *image.shape[-3:])
         done = [
@@ -188,7 +195,7 @@ def stand_in() -> None:
 
     import_utils.is_torchvision_available.cache_clear()
     import_utils.is_torchvision_available = lambda: True
-    import_utils.is_torchvision_greater_or_equal = lambda version: False
+    import_utils.is_torchvision_greater_or_equal = lambda version: True
     import_utils.BACKENDS_MAPPING["torchvision"] = (lambda: True, "")
 
 
@@ -312,8 +319,8 @@ def processor_of(family: Family, change: Change | None = None) -> Any:
     return Phi3(**config) if family.torch == "phi3_v" else reference_class(family)(**config)
 
 
-def noted(name: str, tensor: Any, floats: bool = False) -> dict[str, Any]:
-    """What is kept of one tensor; with `floats` some of its values instead of a hash."""
+def noted(name: str, tensor: Any, floats: bool = False, clip: bool = False) -> dict[str, Any]:
+    """What is kept of one tensor; with `floats` some of its values instead of a hash. A `clip` has no overview."""
     array = np.ascontiguousarray(tensor.float().numpy() if hasattr(tensor, "float") else np.asarray(tensor))
     row: dict[str, Any] = {"shape": list(array.shape)}
     if floats and array.dtype == np.float32:
@@ -321,7 +328,7 @@ def noted(name: str, tensor: Any, floats: bool = False) -> dict[str, Any]:
         row["floats"] = [round(float(value), 5) for value in array.ravel()[:: row["step"]]]
     elif array.dtype == np.float32:
         whole = array
-        if (name == "pixel_values" and array.ndim == 5) or name == "image_pixel_values":
+        if (name == "pixel_values" and array.ndim == 5 and not clip) or name == "image_pixel_values":
             whole = np.ascontiguousarray(array[:, 1:])
             row["overview"] = [round(float(value), 5) for value in array[0, 0].ravel()[:: SAMPLE * SAMPLE + 5]]
         row["sha256"] = hashlib.sha256(whole.tobytes()).hexdigest()[:32]
@@ -486,6 +493,89 @@ def video_references() -> dict[str, Any]:
     return made
 
 
+def of_clip(name: str, value: Any) -> dict[str, Any]:
+    """What is kept of one tensor of a clip."""
+    array = torch.as_tensor(value)
+    return noted(name, array.float() if name.startswith("pixel_values") else array.numpy().astype(np.int64), clip=True)
+
+
+def filmed_rows(filmed: Filmed, change: Change) -> list[dict[str, Any]] | None:
+    """Frames, times and tensors of each clip; None where transformers refuses the configuration or a clip."""
+    from transformers.video_utils import VideoMetadata
+
+    module = importlib.import_module(f"transformers.models.{filmed.module}.video_processing_{filmed.module}")
+    rows = []
+    try:
+        processor = getattr(module, filmed.kind)(**{**filmed.config, **change})
+        for frames, rate in clip_variations.films():
+            pixels = np.stack([np.asarray(frame) for frame in frames]).transpose(0, 3, 1, 2)
+            told = VideoMetadata(len(frames), rate, frames[0].width, frames[0].height, len(frames) / rate)
+            options = {
+                "do_sample_frames": True,
+                "return_metadata": True,
+                "return_tensors": "pt",
+                **filmed.sampled(change),
+                **filmed.always,
+            }
+            out = processor(videos=[torch.from_numpy(pixels.copy())], video_metadata=[told], **options)
+            (seen,) = out["video_metadata"]
+            row: dict[str, Any] = {"frames": [int(index) for index in seen.frames_indices], "rate": seen.sampled_fps}
+            row["tensors"] = {
+                name: of_clip(name, out[name][0] if filmed.in_one_row else out[name]) for name in filmed.tensors
+            }
+            rows.append(row)
+    except (ValueError, TypeError, RuntimeError, ZeroDivisionError, AttributeError, KeyError) as error:
+        print(filmed.name, change, type(error).__name__, str(error)[:90])
+        return None
+    return rows
+
+
+def filmed_references(filmed: Filmed) -> list[dict[str, Any]]:
+    """Rows of the clips for the usual configuration, and then for every variation of it."""
+    module = importlib.import_module(f"transformers.models.{filmed.module}.video_processing_{filmed.module}")
+    keys = list(getattr(module, filmed.kind).valid_kwargs.__annotations__)
+    varied = [("", {}), *clip_variations.variations(filmed, iter(keys))]
+    return [{"key": key, "change": change, "rows": filmed_rows(filmed, change)} for key, change in varied]
+
+
+def recorded_rows(recorded: Recorded, change: Change) -> list[dict[str, Any]] | None:
+    """Tokens and every so many of the features of each recording; None where transformers refuses the configuration."""
+    try:
+        extractor = recorded.extractor(**{**recorded.config, **change})
+        return [
+            recorded_row(recorded, extractor, each) for each in recording_variations.sounds(extractor.sampling_rate)
+        ]
+    except (ValueError, RuntimeError) as error:
+        print(recorded.name, change, type(error).__name__, str(error)[:90])
+        return None
+
+
+def recorded_row(recorded: Recorded, extractor: Any, samples: Any) -> dict[str, Any]:
+    """Of one recording."""
+    if recorded.name == "qwen3_asr":
+        from transformers.models.qwen3_asr.processing_qwen3_asr import Qwen3ASRProcessor
+
+        options = Qwen3ASRProcessor.audio_kwargs
+        out = extractor(samples, **{"return_tensors": "pt", **options, "return_attention_mask": True})
+        name, tokens = (
+            "input_features",
+            int(Qwen3ASRProcessor._get_audio_token_length(None, out["attention_mask"].sum(-1), options["n_window"])[0]),
+        )
+    else:
+        out = extractor(samples, sampling_rate=extractor.sampling_rate, return_tensors="pt")
+        name, tokens = "audio_input_features", int(out["audio_embed_sizes"][0])
+    features = out[name].numpy()
+    step = max(1, features.size // 200) | 1
+    floats = [round(float(value), 5) for value in features.ravel()[::step]]
+    return {"name": name, "tokens": tokens, "shape": list(features.shape), "step": step, "floats": floats}
+
+
+def recorded_references(recorded: Recorded) -> list[dict[str, Any]]:
+    """Rows of the recordings for the usual configuration, and then for every variation of it."""
+    changes: list[Change] = [{}, *(change for _, change in recording_variations.variations(recorded))]
+    return [{"change": change, "rows": recorded_rows(recorded, change)} for change in changes]
+
+
 def torch_references(family: Family) -> list[dict[str, Any]]:
     """Rows of the small pictures made by transformers' torchvision class of the family, with torch's own resize of bytes."""
     global BY_TORCH
@@ -498,6 +588,14 @@ def torch_references(family: Family) -> list[dict[str, Any]]:
         return [row_of(family, processor, picture) for picture in small_pictures()]
     finally:
         BY_TORCH = False
+
+
+def of_moving_media() -> dict[str, Any]:
+    """What the keys of video processors and feature extractors make of clips and recordings."""
+    return {
+        "clip_keys": {filmed.name: filmed_references(filmed) for filmed in FILMED},
+        "recording_keys": {each.name: recorded_references(each) for each in RECORDED if each.torch},
+    }
 
 
 def varied(families: list[Family]) -> dict[str, Any]:
@@ -522,6 +620,10 @@ def main() -> None:
     stand_in()
     import transformers
 
+    if "--moving" in sys.argv:
+        write({**written(), **of_moving_media()})
+        return
+
     families = [family for family in FAMILIES.values() if family.torch or family.vllm]
     of_transformers = [family for family in families if family.torch]
     if "--keys" in sys.argv:
@@ -537,6 +639,7 @@ def main() -> None:
         "video": video_references(),
         "families": {},
         **varied(of_transformers),
+        **of_moving_media(),
     }
     for family in families:
         made["families"][family.name] = references(family)

@@ -132,7 +132,7 @@ def test_gemma_4_features_are_the_references(samples: int, settings: dict[str, A
     assert item.tokens == len(written)
 
 
-@pytest.mark.parametrize("settings", [{"dither": 0.1}, {"preemphasis_htk_flavor": False}])
+@pytest.mark.parametrize("settings", [{"dither": 0.1}, {"padding_value": 0.5}, {"per_bin_mean": [0.0]}])
 def test_settings_of_gemmas_features_that_are_not_done_are_refused_by_name(settings: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedModel, match=next(iter(settings))):
         gemma3n_audio({}, settings)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from families import FAMILIES, Family
 from PIL import Image
-from recordings import recording
+from recordings import clip, recording
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 from vocabulary import TestVocabulary
 
@@ -18,10 +18,11 @@ from smg_core.simulator.refusal import Refused
 from smg_core.simulator.tensor_names import TAKEN, check_names
 from smg_multimodal.audio import wave_of_pcm16
 from smg_multimodal.engine_names import SGLANG, VLLM, Names
-from smg_multimodal.packaging import for_sglang, for_vllm
+from smg_multimodal.errors import UnsupportedModel
+from smg_multimodal.packaging import _NOT_FOR_VLLM, for_sglang, for_vllm
 from smg_multimodal.prepare import Media, Prepared, Preparer
 from smg_multimodal.registry import FAMILIES as ROWS
-from smg_multimodal.registry import ModelFiles
+from smg_multimodal.registry import MediaFamily, ModelFiles
 from smg_multimodal.types import Modality
 
 WORDS = TestVocabulary()
@@ -38,6 +39,7 @@ SGLANG_NAMES = {
     "glm-4v": {"image_grid_thw"},
     "kimi-k2.5": {"image_grid_thw"},
     "llava-next": {"image_sizes"},
+    "llava-next-video": {"image_sizes"},
     "llava-onevision": {"image_sizes"},
     "pixtral": {"image_sizes"},
     "llama-4": {"aspect_ratios"},
@@ -49,6 +51,7 @@ SGLANG_NAMES = {
     "lighton-ocr": {"image_sizes"},
     "gemma-4": {"image_position_ids"},
     "idefics-3": {"pixel_attention_mask"},
+    "smolvlm": {"pixel_attention_mask"},
     "mllama": {"aspect_ratio_ids", "aspect_ratio_mask"},
     "kimi-vl": {"image_grid_hws"},
 }
@@ -80,7 +83,8 @@ def seen(made: Prepared) -> tuple[SeenMedia, ...]:
 def test_the_embedded_engine_knows_the_names_of_every_row() -> None:
     """But of those that vLLM has no class for, or none any more."""
     for row in ROWS:
-        wanted = {*(["image"] if row.image else []), *(modality.value for modality in row.others)}
+        others = {modality.value for modality in row.others if (row.name, modality) not in _NOT_FOR_VLLM}
+        wanted = {*(["image"] if row.image else []), *others}
         for kind in row.model_types:
             assert wanted <= set(TAKEN[kind]), kind
 
@@ -89,6 +93,29 @@ def test_the_embedded_engine_knows_the_names_of_every_row() -> None:
 def test_pictures_are_called_what_the_model_class_takes(family: Family) -> None:
     media = seen(of(family))
     check_names(media, str(family.model["model_type"]))
+
+
+def film() -> bytes:
+    out = io.BytesIO()
+    first, *others = clip(80, 60, 6)
+    first.save(out, "GIF", save_all=True, append_images=others, duration=500)
+    return out.getvalue()
+
+
+FILMED = [row for row in ROWS if Modality.VIDEO in row.others and (row.name, Modality.VIDEO) not in _NOT_FOR_VLLM]
+
+
+@pytest.mark.parametrize("row", FILMED, ids=lambda row: row.name)
+def test_clips_are_called_what_the_model_class_takes(row: MediaFamily) -> None:
+    for kind in row.model_types:
+        sizes = {"size": {"shortest_edge": 336}, "crop_size": 336} if kind.startswith("llava_next") else {}
+        check_names(seen(prepared(ModelFiles({"model_type": kind}, sizes), film(), Modality.VIDEO)), kind)
+
+
+def test_a_clip_for_a_model_that_takes_none_on_vllm_is_refused_by_name() -> None:
+    made = prepared(ModelFiles({"model_type": "smolvlm"}), film(), Modality.VIDEO)
+    with pytest.raises(UnsupportedModel, match="smolvlm takes no video on vLLM"):
+        for_vllm(made)
 
 
 @pytest.mark.parametrize("kind", ["qwen2_audio", "phi4mm", "gemma3n", "gemma4", "voxtral", "ultravox", "qwen3_asr"])

@@ -92,8 +92,9 @@ def test_every_name_of_a_class_is_known_to_the_table() -> None:
     """A class's own record of its names and the table of pipelines agree, so that none is refused by one of them."""
     modules = [import_module(f"smg_multimodal.{each.name}") for each in pkgutil.iter_modules(smg_multimodal.__path__)]
     classes = [each for module in modules for each in vars(module).values() if isinstance(each, ProcessorClass)]
-    assert len(classes) > 15
-    for name in {name for each in classes for name in each.names}:
+    pictures = {name for each in classes for name in each.names if name.endswith("ImageProcessor")}
+    assert len(pictures) > 15
+    for name in pictures:
         assert class_of(ModelFiles({}, {"image_processor_type": name})) in PIPELINES, name
 
 

@@ -176,5 +176,5 @@ def test_values_of_the_configurations_are_taken() -> None:
     assert small.item(samples).tokens == 38 + 38 + 13
     files = ModelFiles(MODELS["ultravox"], {"feature_size": 80}, {"audio_context_size": 300, "tokenizer": {"a": 1}})
     assert files.recordings == {"audio_context_size": 300, "feature_size": 80}
-    asr = qwen3_asr_recordings({}, {"min_length": 0, "n_window": 20, "feature_size": 80})
-    assert asr.item(recording(0.1)).tensors["input_features"].shape == (1, 80, 40)
+    asr = qwen3_asr_recordings({}, {"min_length": 0, "feature_size": 80})
+    assert asr.item(recording(0.1)).tensors["input_features"].shape == (1, 80, 100)

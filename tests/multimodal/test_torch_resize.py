@@ -17,10 +17,10 @@ from written import assert_tensors, written_references
 from smg_multimodal import kernel, resample
 from smg_multimodal.filters import TorchFilter
 from smg_multimodal.registry import ModelFiles, family_of
-from smg_multimodal.resample import BICUBIC, BILINEAR, resize
+from smg_multimodal.resample import BICUBIC, BILINEAR, LANCZOS, resize
 from smg_multimodal.types import Bytes8, Size
 
-FILTERS = {"bilinear": TorchFilter(BILINEAR), "bicubic": TorchFilter(BICUBIC)}
+FILTERS = {"bilinear": TorchFilter(BILINEAR), "bicubic": TorchFilter(BICUBIC), "lanczos": TorchFilter(LANCZOS)}
 SIDES = st.integers(1, 300)
 BY_PILLOW = frozenset(
     {"phi-3", "molmo-2", *(family.name for family in FAMILIES.values() if family.published or family.vllm)}

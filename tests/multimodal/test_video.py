@@ -14,7 +14,7 @@ from recordings import CLIPS, SAMPLINGS, clip
 
 from smg_multimodal.errors import BadMedia
 from smg_multimodal.types import Modality, Size
-from smg_multimodal.video import QwenVideoProcessor, qwen2_video, qwen3_video
+from smg_multimodal.video import PatchVideoProcessor, qwen2_video, qwen3_video
 
 PROCESSORS = {"qwen2_vl": qwen2_video({}), "qwen3_vl": qwen3_video({})}
 
@@ -73,7 +73,7 @@ def test_seconds_between_groups_are_those_of_the_frames_that_were_taken() -> Non
 
 
 @pytest.mark.parametrize("processor", PROCESSORS.values(), ids=PROCESSORS)
-def test_clips_without_frames_or_of_mixed_sizes_are_refused(processor: QwenVideoProcessor) -> None:
+def test_clips_without_frames_or_of_mixed_sizes_are_refused(processor: PatchVideoProcessor) -> None:
     red, small = Image.new("RGB", (40, 40)), Image.new("RGB", (30, 40))
     for frames, seconds in (
         ([], []),

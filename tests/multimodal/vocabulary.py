@@ -16,7 +16,7 @@ SPECIAL = (
     "<|reserved_special_token_0|>", "<｜hy_place▁holder▁no▁102｜>", "<|image@placeholder|>",
     "<IMG_ATOM>", "<IMG_START>", "<IMG_END>", "<IMG_GRID>", "<IMG_COL>", "<IMG_ROW>", "<im_patch>",
     "<patch_newline>", "<patch_start>", "<patch_end>", "<im_start>", "<im_end>",
-    "<im_col>", "<low_res_im_start>",
+    "<im_col>", "<low_res_im_start>", "<|video|>", "<|begin_of_image|>", "<|end_of_image|>",
 )  # fmt: skip
 RUNS = {"\n" * count: 500 + count for count in range(1, 5)}
 _PIECES = re.compile("|".join(map(re.escape, sorted(SPECIAL, key=len, reverse=True))) + r"|\n{1,4}|.", re.DOTALL)

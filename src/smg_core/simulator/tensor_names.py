@@ -44,7 +44,8 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     **dict.fromkeys(
         ("qwen", "llava", "vipllava", "pixtral", "mistral3", "mistral_large4", "lighton_ocr", "paligemma"), _PIXELS
     ),
-    **dict.fromkeys(("llava_next", "llava_next_video", "granite4_vision", "llava_onevision", "phi3_v"), _SIZED),
+    **dict.fromkeys(("llava_next", "granite4_vision", "phi3_v"), _SIZED),
+    **{key: {**_SIZED, "video": _names("pixel_values")} for key in ("llava_next_video", "llava_onevision")},
     **{
         key: {"image": _names("pixel_values", "image_grid_thw")}
         for key in ("paddleocr_vl", "ernie4_5_vl_moe", "ernie4_5_moe_vl", "hunyuan_vl")
@@ -68,7 +69,11 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     **{key: {"image": _names("pixel_values", "num_patches")} for key in ("gemma3", "t5gemma2")},
     "gemma3n": {**_PIXELS, "audio": _SOUND},
     **{
-        key: {"image": _names("pixel_values", "pixel_position_ids"), "audio": _SOUND}
+        key: {
+            "image": _names("pixel_values", "pixel_position_ids"),
+            "video": _names("pixel_values", "pixel_position_ids_videos", "video_frame_counts"),
+            "audio": _SOUND,
+        }
         for key in ("gemma4", "diffusion_gemma")
     },
     **{key: {"image": _TILED} for key in ("idefics3", "smolvlm")},
@@ -77,7 +82,10 @@ TAKEN: Mapping[str, Mapping[str, RequiredAndOptional]] = {
     "qianfan_ocr": {"image": _names("pixel_values_flat", "image_num_patches")},
     "mllama": {"image": _names("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask")},
     **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv", "minicpmo")},
-    "internvl": {"image": _names("pixel_values", "image_num_patches")},
+    "internvl": {
+        "image": _names("pixel_values", "image_num_patches"),
+        "video": _names("pixel_values", "video_num_patches"),
+    },
     "internvl_chat": {"image": _names("pixel_values_flat", "image_num_patches")},
     **{key: {"image": _names("pixel_values", "tgt_sizes")} for key in ("minicpmv4_6", "minicpmv4_7")},
     "voxtral": {"audio": _names("audio_arrays")},
