@@ -253,19 +253,24 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.formats: _BYTE_SECONDS _INFLATED _PIECE_SECONDS
         smg_multimodal.kernel: TABLES SOURCE MIDDLE OUTPUT LINES REGION MEMORY SLACK _MOST_KEPT
         smg_multimodal.sounds: _BESIDE _COPIES _WAVE_COPIES _SECOND_SECONDS _SHORT_SECONDS
+        smg_multimodal.frames: _BESIDE
         smg_multimodal.video: _BESIDE
         smg_multimodal.worker_process: FRAMES_AHEAD _BASE
         smg_multimodal.workers: _MEMORY_SLACK
     """,
     MODEL: """
         smg_multimodal.deepseek: _PER_CELL
+        smg_multimodal.filmed: _USUAL_FRAMES
         smg_multimodal.idefics: _LONGEST
         smg_multimodal.kimi_vl: _MOST_ALONG_A_SIDE
         smg_multimodal.ovis: _COVERED
         smg_multimodal.phi: _CUBIC _PHI4_LINES
+        smg_multimodal.prompts_of_clips: MOST_IN_WORDS
         smg_multimodal.qwen: _MAX_ASPECT
+        smg_multimodal.sampling: _LONGEST_SECONDS _MOST_FRAMES
         smg_multimodal.step3: _LONGEST _THIN
         smg_multimodal.usm: _MULTIPLE
+        smg_multimodal.video: _REFERENCE_SHARE _LEAST_OVER
     """,
     BACKSTOP: """
         smg_multimodal.clips: _LARGER _SMALL
@@ -292,7 +297,6 @@ LIBRARY_DEFAULTS: dict[str, str] = {
         smg_multimodal.audio: resampled.rolloff resampled.zeros windowed.window
         smg_multimodal.patches: _made.patch
         smg_multimodal.resample: on_canvas.fill
-        smg_multimodal.speech: _whisper.mels
     """,
     SET: """
         smg_multimodal.audio: read_wave.max_bytes wave_length.max_bytes wave_recording.max_bytes
