@@ -26,6 +26,7 @@ LEVELS: dict[str, int] = {
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal"), 0),
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "history", "auth", "limits", "observability"), 1),
     "sealing": 1,
+    "client_setup": 1,
     **dict.fromkeys(("routing", "discovery", "wasm"), 2),
     **dict.fromkeys(("pipeline", "mesh", "middleware", "simulator"), 3),
     "config": 4,

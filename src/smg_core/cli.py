@@ -1,4 +1,4 @@
-"""The command line: `smg-gateway serve | simulate | faults | demo | config` (edge).
+"""The command line: `smg-gateway serve | simulate | faults | demo | config | setup` (edge).
 
 Decides which flags a command has (one for each setting of `config`, generated), which file and environment are read,
 what is printed when a setting is wrong, and the exit status (0 done, 1 failed, 2 wrong usage, 130 interrupted). What a
@@ -134,6 +134,27 @@ def _demo(args: argparse.Namespace) -> int:
         return 1
 
 
+def _setup(args: argparse.Namespace) -> int:
+    import httpx
+    import msgspec
+
+    from smg_core.client_setup import PROGRAMS, choose_model, served_models
+
+    url = args.url.rstrip("/")
+    try:
+        answer = httpx.get(f"{url}/v1/models", timeout=args.timeout, follow_redirects=True).raise_for_status()
+        served = served_models(msgspec.json.decode(answer.content))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        print(f"smg-gateway: {url} does not say which models it serves: {error}", file=sys.stderr)
+        return 1
+    try:
+        model = choose_model(served, args.model)
+    except ValueError as error:
+        raise ConfigError(f"setup: {error}") from None
+    print(PROGRAMS[args.program](url, model), end="")
+    return 0
+
+
 # ----------------------------------------------------------------------------------------------------------- the settings
 
 
@@ -180,7 +201,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser(prog="smg-gateway", description="A gateway in front of inference engines.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"smg-gateway {metadata.version('smg-sdk')}")
     commands = parser.add_subparsers(
-        title="commands", required=True, metavar="serve | simulate | faults | demo | config"
+        title="commands", required=True, metavar="serve | simulate | faults | demo | config | setup"
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -190,6 +211,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     usage = "smg-gateway config [--sources] [--config FILE] [settings as below]"
     config = commands.add_parser("config", help="print the configuration that results", usage=usage, allow_abbrev=False)
     _config_flags(config)
+    _setup_flags(commands.add_parser("setup", help="print what a program is configured with", allow_abbrev=False))
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
         _refuse(unknown[0], commands.choices[arguments[0]])
@@ -230,6 +252,20 @@ def _demo_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prompt", default="What does a gateway do?", help="what to ask")
     parser.add_argument("--port", type=int, default=0, help="port of the gateway; 0 (the default) takes a free one")
     parser.add_argument("--serve", action="store_true", help="keep serving until interrupted")
+
+
+def _setup_flags(parser: argparse.ArgumentParser) -> None:
+    from smg_core.client_setup import PROGRAMS
+
+    parser.set_defaults(run=_setup)
+    parser.add_argument("program", choices=sorted(PROGRAMS), help="the program that is to use the gateway")
+    parser.add_argument(
+        "--url", default="http://127.0.0.1:8000", help="where the gateway listens (default: %(default)s)"
+    )
+    parser.add_argument("--model", help="which of the gateway's models (default: the only one)")
+    parser.add_argument(
+        "--timeout", type=float, default=10, help="seconds that the gateway may take (default: %(default)s)"
+    )
 
 
 # Flags of `simulate`: names are those of simulator.Timing and SimulatorConfig.

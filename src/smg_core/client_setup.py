@@ -1,0 +1,66 @@
+"""The lines of configuration with which a program uses a gateway as its model, for `smg-gateway setup`.
+
+Decides the text for each program of `PROGRAMS`. Pure. Above: cli, which asks the gateway which models it serves and prints the
+text. Knows no socket and no setting of the gateway.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from smg_core.json_types import Json, JsonObject
+
+__all__ = ["PROGRAMS", "ServedModel", "choose_model", "served_models"]
+
+
+@attrs.frozen
+class ServedModel:
+    """A model of a gateway: its name, and how many tokens its prompt and output may have together (0: not known)."""
+
+    name: str
+    context_length: int = 0
+
+
+def served_models(listing: Json) -> list[ServedModel]:
+    """The models of an answer of `GET /v1/models`. Raises ValueError where it is no such answer."""
+    data = listing.get("data") if isinstance(listing, dict) else None
+    if isinstance(data, list):
+        return [_served(each) for each in data if isinstance(each, dict) and isinstance(each.get("id"), str)]
+    raise ValueError("the answer is no list of models")
+
+
+def _served(entry: JsonObject) -> ServedModel:
+    length = entry.get("max_model_len")
+    return ServedModel(str(entry["id"]), length if isinstance(length, int) else 0)
+
+
+def choose_model(served: Sequence[ServedModel], name: str | None) -> ServedModel:
+    """The model called `name`, or the only one where there is no name. Raises ValueError with the names there are."""
+    chosen = [each for each in served if name is None or each.name == name]
+    if len(chosen) == 1:
+        return chosen[0]
+    names = ", ".join(each.name for each in served) or "none"
+    if name is None:
+        raise ValueError(f"name one of the gateway's models with --model; it serves: {names}")
+    raise ValueError(f"the gateway does not serve {name}; it serves: {names}")
+
+
+def _codex(url: str, model: ServedModel) -> str:
+    """Lines of ~/.codex/config.toml. Codex takes an unknown model's context to be large and would compact too late."""
+    window = f"model_context_window = {model.context_length}\n" if model.context_length else ""
+    return (
+        "# lines of ~/.codex/config.toml, above any [section] of it\n"
+        f"model = {json.dumps(model.name)}\n"
+        'model_provider = "smg"\n'
+        f"{window}"
+        "\n"
+        "[model_providers.smg]\n"
+        'name = "smg"\n'
+        f"base_url = {json.dumps(url + '/v1')}\n"
+        'wire_api = "responses"\n'
+    )
+
+
+PROGRAMS: Mapping[str, Callable[[str, ServedModel], str]] = {"codex": _codex}
+"""Each program with what makes its lines, from the gateway's URL (without a slash at its end) and a model."""
