@@ -8,6 +8,14 @@ from contextlib import asynccontextmanager
 Take = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
+async def stop(server: asyncio.Server) -> None:
+    """Have `server` take no connection any more. One that it has taken off its socket is nobody's for a few more rounds of the
+    loop: wait for it, so that whoever closes what was accepted can close it too."""
+    server.close()
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
 @asynccontextmanager
 async def listening(take: Take, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """A server on a free port of the loopback, which is yielded; `take` is run for each connection.
@@ -26,8 +34,7 @@ async def listening(take: Take, tls: ssl.SSLContext | None = None) -> AsyncItera
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        server.close()
-        await server.wait_closed()
+        await stop(server)
         for task in tasks:
             task.cancel()
         for writer in writers:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+from tests.peers import stop
 
 from smg_core.engines.base import Transport
 from smg_core.engines.grpc_transport import GrpcioTransport
@@ -251,9 +252,9 @@ class Silent:
             writer.write(self.says)
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await stop(self._server)
         for writer in self._writers:
-            writer.close()
+            writer.transport.abort()
 
 
 async def test_a_listener_that_says_nothing_is_given_up_after_the_connect_timeout(bench: Bench) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hpack import Encoder
 from tests.core.engines.h2.wire import OK_HEAD, frame, message
+from tests.peers import stop
 
 from smg_core.engines.h2.transport import H2Transport
 from smg_core.engines.settings import EnginesConfig
@@ -64,7 +65,7 @@ class RawServer:
         self.peers.put_nowait((reader, writer))
 
     async def close(self) -> None:
-        self._server.close()
+        await stop(self._server)
         for writer in self._writers:
             writer.transport.abort()
 
