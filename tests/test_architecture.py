@@ -79,6 +79,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.announcing": frozenset({"demo"}),
     "server.answering": frozenset(),
     "server.app": frozenset(),
+    "server.counting": frozenset(),
     "server.describing": frozenset(),
     "server.exchange": frozenset(),
     "server.endpoint": frozenset(),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 97
+AT_LANDING = 93
 
 PROMISED: dict[str, str] = {
     "responses": """
@@ -21,11 +21,11 @@ PROMISED: dict[str, str] = {
         CompactRequest.over_tokens GenerationRequest.compact GenerationRequest.session_key Caller.principal
     """,
     "tool loop": """
-        HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload HostedTool.config
+        HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload
         Usage.rounds
     """,
     "messages": """
-        SmgError.anthropic_status Annotation.quote Reasoning.visible ToolResult.is_error Video.cache
+        Annotation.quote Video.cache
         ToolCall.cache ToolResult.cache FunctionTool.cache CustomTool.cache HostedTool.cache File.title
         File.context File.citations FunctionTool.examples ReasoningSettings.adaptive
         ReasoningSettings.between_tools GenerationRequest.context_edits ClearToolUses.over_tokens

@@ -22,7 +22,7 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
 from smg_core.observability.settings import ObservabilityConfig
 from smg_core.pipeline.settings import StructuredConfig, TimeoutsConfig
-from smg_core.protocols.settings import LimitsConfig
+from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.settings import MediaConfig, ModelConfig, ServerConfig
@@ -48,6 +48,7 @@ __all__ = [
     "HistoryConfig",
     "LimitsConfig",
     "MediaConfig",
+    "MessagesConfig",
     "ModelConfig",
     "ObservabilityConfig",
     "Resolved",
@@ -87,6 +88,7 @@ class Config:
     history: HistoryConfig = attrs.field(factory=HistoryConfig)
     structured: StructuredConfig = attrs.field(factory=StructuredConfig)
     sealing: SealingConfig = attrs.field(factory=SealingConfig)
+    messages: MessagesConfig = attrs.field(factory=MessagesConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
 
     def __attrs_post_init__(self) -> None:
@@ -107,6 +109,10 @@ def _inconsistencies(config: Config) -> Iterator[str]:
     """What no single setting can know."""
     if (config.workers.tls_cert is None) != (config.workers.tls_key is None):
         yield "workers.tls_cert and workers.tls_key: one is given without the other"
+    for entry in config.model.aliases:
+        alias, _, model = entry.partition("=")
+        if not alias or not model:
+            yield f"model.aliases: {entry}: expected NAME=MODEL"
     try:
         config.timeouts.of_models()
     except ConfigError as error:

@@ -189,6 +189,7 @@ class PromptTooLong(InvalidRequest):
         self.prompt_tokens = prompt_tokens
         self.requested = requested
         self.context_length = context_length
+        self.at_least = at_least
 
     @property
     def prompt_alone(self) -> bool:

@@ -3,7 +3,7 @@
 `performers` is what `server.runtime` builds a driver of. A flow with steps of its own brings their performers as further rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -63,10 +63,11 @@ def performers(
     executor: FairExecutor,
     on_outcome: OnOutcome,
     call_later: CallLater,
+    served_as: Callable[[str], str] = str,
 ) -> Performers:
     """The performers of one gateway. Arguments as of `Preparing`, `Selecting` and `Streaming`."""
     return Performers(
-        Preparing(registry=registry, models=models, clock=clock, executor=executor),
+        Preparing(registry=registry, models=models, clock=clock, executor=executor, served_as=served_as),
         Selecting(registry=registry, models=models, policies=policies, clock=clock),
         Streaming(clock=clock, on_outcome=on_outcome, call_later=call_later),
         clock,

@@ -134,6 +134,7 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
         protect_control=model.protect_control,
         tool_choice=request.tool_choice if request.tools else None,
         reasoning=request.reasoning,
+        reminders=request.origin is not None and request.origin.api == "messages",
     )
 
 

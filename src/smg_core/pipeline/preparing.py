@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
+from msgspec.structs import replace
 
 from smg_core.clock import Clock
 from smg_core.errors import ClientGone, NoWorker
@@ -60,7 +61,8 @@ _SMALL_BODY = 4
 
 class Preparing:
     """`render_inline` is how many characters of messages may be rendered inside the event loop (about a millisecond's worth), as
-    each model's `encode_inline` is for encoding; what is longer goes to `executor`, where tenants take turns."""
+    each model's `encode_inline` is for encoding; what is longer goes to `executor`, where tenants take turns.
+    `served_as` gives the model that a name stands for which no model has."""
 
     def __init__(
         self,
@@ -70,12 +72,14 @@ class Preparing:
         clock: Clock,
         executor: FairExecutor,
         render_inline: int = 200_000,
+        served_as: Callable[[str], str] = str,
     ) -> None:
         self._registry = registry
         self._models = models
         self._clock = clock
         self._executor = executor
         self._render_inline = render_inline
+        self._served_as = served_as
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
         prompted = await self.prepare(step.request, run.trace)
@@ -85,6 +89,9 @@ class Preparing:
     async def prepare(self, request: GenerationRequest, trace: Trace) -> Prompted:
         """The request, ready for any engine of its model. Raises ModelNotFound, NoWorker, and what is wrong with the request."""
         model = self._models.get(request.model)
+        if model is None and (name := self._served_as(request.model)) != request.model:
+            request = replace(request, model=name)
+            model = self._models.get(name)
         if model is None:
             self._registry.refuse(request.model)
             raise NoWorker(f"The model '{request.model}' is still being loaded.", retry_after=1.0)

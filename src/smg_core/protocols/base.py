@@ -14,7 +14,7 @@ from msgspec import Struct
 from smg_core.errors import SmgError
 from smg_core.events import Event
 from smg_core.protocols.compat import STRICT, Compat
-from smg_core.protocols.settings import LimitsConfig
+from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.request import Caller, GenerationRequest
 
 __all__ = ["Decoded", "ErrorEncoder", "Incoming", "Locate", "StreamEncoder", "WholeEncoder"]
@@ -27,6 +27,7 @@ _NO_QUERY: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 _DEFAULT_LIMITS = LimitsConfig()
+_MESSAGES = MessagesConfig()
 
 
 class Incoming(Struct, frozen=True):
@@ -34,7 +35,7 @@ class Incoming(Struct, frozen=True):
 
     `path_values` are the values in the path for the names in its route's pattern, `query` the values of each name in the
     query, in order; header names are lower-cased. `request_id` becomes the id of the `GenerationRequest`. `compat` says
-    which unknown fields are ignored. A request over one of `limits` is refused with a 400
+    which unknown fields are ignored, `messages` how Messages is read. A request over one of `limits` is refused with a 400
     (413 for the body) that names the parameter and the bound.
     """
 
@@ -46,6 +47,7 @@ class Incoming(Struct, frozen=True):
     caller: Caller = Caller()
     limits: LimitsConfig = _DEFAULT_LIMITS
     compat: Compat = STRICT
+    messages: MessagesConfig = _MESSAGES
 
 
 class Decoded(Protocol):

@@ -7,6 +7,7 @@ the server and the encoders. Below: smg_core.errors, error_texts.
 """
 
 import math
+import re
 
 from smg_core.errors import PromptTooLong, SmgError
 from smg_core.json_types import JsonObject
@@ -14,9 +15,20 @@ from smg_core.protocols.base import Locate
 from smg_core.protocols.error_texts import anthropic_text, gemini_text
 from smg_core.protocols.json_text import encode_object
 
-__all__ = ["anthropic_error", "error_headers", "gemini_error", "openai_error", "responses_error"]
+__all__ = [
+    "anthropic_error",
+    "anthropic_status",
+    "error_headers",
+    "gemini_error",
+    "openai_error",
+    "responses_error",
+]
 
 _LONGEST_RETRY = 24 * 3600
+_ANTHROPIC_CODES = frozenset({"thread_unsupported_request"})
+"""Codes that clients of Messages read."""
+_INDEX, _DOTTED = re.compile(r"\[(\d+)\]"), r".\1"
+"""How Messages writes a path: "messages.3.content.1"."""
 
 
 def openai_error(error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes:
@@ -48,11 +60,19 @@ def anthropic_error(error: SmgError, request_id: str = "", locate: Locate | None
     message that clients recognize by its beginning."""
     message, param = _message_and_param(error, locate, anthropic_text(error))
     if param is not None and param not in message and not isinstance(error, PromptTooLong):
-        message = f"{param}: {message}"
-    found: JsonObject = {"type": "error", "error": {"type": error.anthropic_type, "message": message}}
+        message = f"{_INDEX.sub(_DOTTED, param)}: {message}"
+    told: JsonObject = {"type": error.anthropic_type, "message": message}
+    if error.code in _ANTHROPIC_CODES:
+        told["details"] = {"error_code": error.code}
+    found: JsonObject = {"type": "error", "error": told}
     if request_id:
         found["request_id"] = request_id
     return encode_object(found)
+
+
+def anthropic_status(error: SmgError) -> int:
+    """The HTTP status of an error in Messages, which has some of its own."""
+    return error.status if error.anthropic_status is None else error.anthropic_status
 
 
 def gemini_error(error: SmgError, request_id: str = "", locate: Locate | None = None) -> bytes:

@@ -1,17 +1,23 @@
 """The models API: the list of served models, and a single one.
 
-Decides the shape of a model object: OpenAI's fields, and `max_model_len` and `root` as vLLM adds them where they are known.
+Decides the shape of a model object: OpenAI's fields, and `max_model_len` and `root` as vLLM adds them where they are known; or
+Anthropic's, whose list comes in pages, for callers of that API.
 Pure. Above: the server. Below: json_text.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 import attrs
 
+from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_object
 
-__all__ = ["ModelCard", "model_body", "models_body"]
+__all__ = ["ModelCard", "anthropic_model_body", "anthropic_models_body", "model_body", "models_body"]
+
+_PAGE, _LONGEST_PAGE = 20, 1000
+"""Models on a page of Anthropic's list: as many as its documentation says."""
 
 
 @attrs.frozen
@@ -48,3 +54,48 @@ def _model_object(card: ModelCard) -> JsonObject:
     if card.max_model_len is not None:
         found["max_model_len"] = card.max_model_len
     return found
+
+
+def anthropic_model_body(card: ModelCard) -> bytes:
+    """One model in Anthropic's shape."""
+    return encode_object(_anthropic_object(card))
+
+
+def anthropic_models_body(
+    cards: Sequence[ModelCard], *, limit: str | None = None, after: str | None = None, before: str | None = None
+) -> bytes:
+    """A page of models in Anthropic's shape: at most `limit` of those behind the one called `after`, or before the one called
+    `before`, as the query has them."""
+    most = _PAGE if limit is None else int(limit) if limit.isdecimal() and len(limit) < 6 else 0
+    if not 1 <= most <= _LONGEST_PAGE:
+        raise InvalidRequest(f"'limit' is a number from 1 to {_LONGEST_PAGE}.", param="limit")
+    ids = [card.id for card in cards]
+    rest = list(cards)
+    if after is not None:
+        rest = rest[ids.index(after) + 1 :] if after in ids else []
+        page = rest[:most]
+    elif before is not None:
+        rest = rest[: ids.index(before)] if before in ids else []
+        page = rest[-most:]
+    else:
+        page = rest[:most]
+    return encode_object(
+        {
+            "data": [_anthropic_object(card) for card in page],
+            "has_more": len(rest) > len(page),
+            "first_id": page[0].id if page else None,
+            "last_id": page[-1].id if page else None,
+        }
+    )
+
+
+def _anthropic_object(card: ModelCard) -> JsonObject:
+    created = datetime.fromtimestamp(card.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "type": "model",
+        "id": card.id,
+        "display_name": card.id,
+        "created_at": created,
+        "max_input_tokens": card.max_model_len,
+        "max_tokens": card.max_model_len,
+    }

@@ -1,13 +1,15 @@
-"""What one request, and all of them together, may take.
+"""What one request, and all of them together, may take; and how Messages is read.
 
-A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
+Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """
+
+from typing import Literal
 
 import attrs
 
 from smg_core.settings import MIB, option
 
-__all__ = ["LimitsConfig"]
+__all__ = ["LimitsConfig", "MessagesConfig"]
 
 
 @attrs.frozen
@@ -100,3 +102,24 @@ class LimitsConfig:
     def largest_body(self) -> int:
         """Bytes of the largest body that is ever decoded. How much is taken now, who reads the body knows."""
         return max(self.body_bytes, self.media_body_bytes)
+
+
+@attrs.frozen
+class MessagesConfig:
+    """Where Messages may be read in more than one way."""
+
+    prefill: Literal["continue", "refuse"] = option(
+        "continue",
+        "What becomes of a request that ends with a turn of the assistant: continue has the model go on with its text, refuse "
+        "answers 400.",
+    )
+    drop_billing: bool = option(
+        True,
+        "Leave out the block of Claude Code's system prompt that says what is to be billed: it is different in every request, "
+        "so that no cache of prefixes would ever hit.",
+    )
+    budget: Literal["ignore", "refuse"] = option(
+        "ignore",
+        "What becomes of a budget for thinking where the model's family, or an engine that reads its own output, has no means to "
+        "close its reasoning: it is ignored, or the request gets 400.",
+    )

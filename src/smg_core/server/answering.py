@@ -19,7 +19,7 @@ from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
 from smg_core.server.runtime import Runtime
 
-__all__ = ["answer_to"]
+__all__ = ["answer_to", "names_of"]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -37,7 +37,7 @@ def answer_to(
     parts = api.parts if api.parts is not None and api.parts.count(decoded) > 1 else None
     created = int(gateway.clock.time())
     trace.report(RequestStarted(request.id, api.name, request.model, request.stream, trace.started))
-    head: list[Header] = [gateway.id_header(exchange.name)]
+    head = names_of(exchange, gateway, api)
     explained = gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
     if request.stream:
@@ -83,6 +83,12 @@ def answer_to(
 
     whole = _whole(decoded, created, api, write_whole)
     return whole
+
+
+def names_of(exchange: Exchange, gateway: Runtime, api: Api[D]) -> list[Header]:
+    """The headers that name the request."""
+    usual = gateway.id_header(exchange.name)
+    return [usual] if api.id_header is None else [usual, (api.id_header, exchange.name.encode())]
 
 
 def _whole(decoded: D, created: int, api: Api[D], write: Write) -> WholeAnswer | WholeParts:

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from smg_core.errors import SmgError
 from smg_core.events import Usage
 from smg_core.pipeline.flow import Terms, respond, respond_together
 from smg_core.pipeline.steps import Flow
@@ -23,11 +24,13 @@ from smg_core.protocols.completions_encode import (
     CompletionWholeEncoder,
     merge_choices,
 )
-from smg_core.protocols.errors import openai_error, responses_error
+from smg_core.protocols.errors import anthropic_error, anthropic_status, openai_error, responses_error
+from smg_core.protocols.messages import MessagesRequest, decode_messages
+from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 
-__all__ = ["CHAT", "COMPLETIONS", "Api", "Parts", "one_turn", "responses_api"]
+__all__ = ["CHAT", "COMPLETIONS", "MESSAGES", "Api", "Parts", "one_turn", "responses_api"]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -35,6 +38,11 @@ D = TypeVar("D", bound=Decoded)
 def one_turn(decoded: Decoded, terms: Terms) -> Flow[None]:
     """The flow of an API whose answers are one turn of the model and nothing else."""
     return respond(decoded.generation, terms)
+
+
+def usual_status(error: SmgError) -> int:
+    """The HTTP status of an error in an API that has none of its own."""
+    return error.status
 
 
 @attrs.frozen
@@ -56,7 +64,8 @@ class Api(Generic[D]):
     time of the answer in seconds since the epoch. `flow` is what is done for a request, from its history to the end of its
     answer. `parts` is for an API whose request may be several; the performers of steps that only this API's flow asks for are
     given to `Runtime.perform`. A failure of a stream with one of the statuses `told_in_stream` is told inside of it even where
-    nothing has gone out: clients try again less often then.
+    nothing has gone out: clients try again less often then. `status` is the HTTP status of an error;
+    `id_header` a further header that names the request, for SDKs that read that alone.
     """
 
     name: str
@@ -68,6 +77,8 @@ class Api(Generic[D]):
     flow: Callable[[D, Terms], Flow[None]] = one_turn
     parts: Parts[D] | None = None
     told_in_stream: tuple[int, ...] = ()
+    status: Callable[[SmgError], int] = usual_status
+    id_header: bytes | None = None
 
 
 CHAT: Api[ChatRequest] = Api(
@@ -100,6 +111,16 @@ COMPLETIONS: Api[CompletionRequest] = Api(
         whole=CompletionChoices,
         merge=merge_choices,
     ),
+)
+MESSAGES: Api[MessagesRequest] = Api(
+    name="messages",
+    id_prefix="msg_",
+    decode=decode_messages,
+    stream=lambda decoded, _: MessagesStreamEncoder(decoded),
+    whole=lambda decoded, _: MessagesWholeEncoder(decoded),
+    error=anthropic_error,
+    status=anthropic_status,
+    id_header=b"request-id",
 )
 
 

@@ -14,7 +14,7 @@ import traceback
 from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, NotFound, SmgError
 from smg_core.hooks import ExchangeEnded, SilentObserver
 from smg_core.observability.repeats import Repeats
-from smg_core.protocols.errors import error_headers
+from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
 from smg_core.server.browsers import check_json_type, hosts_taken
 from smg_core.server.describing import describing_routes
 from smg_core.server.endpoint import Endpoint
@@ -192,7 +192,11 @@ class App:
             exchange.request_id = self._gateway.ids("req-")
         headers: list[Header] = [*error_headers(error), self._gateway.id_header(exchange.name)]
         envelope = envelope_of(exchange.path, exchange.headers, exchange.query)
-        await exchange.respond(error.status, envelope(error, exchange.request_id), headers)
+        status = error.status
+        if envelope is anthropic_error:
+            status = anthropic_status(error)
+            headers.append((b"request-id", exchange.name.encode()))
+        await exchange.respond(status, envelope(error, exchange.request_id), headers)
 
     # ------------------------------------------------------------------------------------------------------- browsers
 

@@ -14,6 +14,8 @@ from smg_core.protocols.chat_answer_types import ChatCompletion, ChatCompletionC
 from smg_core.protocols.chat_types import ChatBody
 from smg_core.protocols.completions_answer_types import Completion, CompletionChunk
 from smg_core.protocols.completions_types import CompletionBody
+from smg_core.protocols.messages_answer_types import MessageAnswer, TokenCountAnswer
+from smg_core.protocols.messages_types import CountBody, MessagesBody
 from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.protocols.parse import ParseBody
 from smg_core.protocols.responses_types import ResponsesBody
@@ -21,10 +23,12 @@ from smg_core.protocols.responses_types import ResponsesBody
 __all__ = [
     "CHAT",
     "COMPLETIONS",
+    "COUNT_TOKENS",
     "DOCS",
     "FRONT_PAGE",
     "HEALTH",
     "LIVENESS",
+    "MESSAGES",
     "MODEL",
     "MODELS",
     "OPENAPI",
@@ -140,6 +144,26 @@ RESPONSES = Operation(
             "tool_choice": "required",
         },
     },
+)
+_TALK: JsonObject = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}]}
+MESSAGES = Operation(
+    "createMessage",
+    "Generate the next message of a conversation, in Anthropic's Messages API, whole or as server-sent events.",
+    "messages",
+    MessagesBody,
+    (
+        OperationResponse(200, "The answer; as a stream where `stream` is true.", MessageAnswer),
+        OperationResponse(200, "The answer; as a stream where `stream` is true.", JsonObject, _STREAM),
+    ),
+    {"whole": {**_TALK, "max_tokens": 50}, "stream": {**_TALK, "max_tokens": 50, "stream": True}},
+)
+COUNT_TOKENS = Operation(
+    "countMessageTokens",
+    "How many tokens the prompt of such a request has.",
+    "messages",
+    CountBody,
+    (OperationResponse(200, "The count.", TokenCountAnswer),),
+    {"count": _TALK},
 )
 MODELS = Operation(
     "listModels", "All models that are served.", "models", None, (OperationResponse(200, "The models.", ModelList),)

@@ -4,7 +4,8 @@ Above: server.app puts them into its table. Below: the handler, and the table of
 """
 
 from smg_core.server import descriptions
-from smg_core.server.apis import CHAT, COMPLETIONS, responses_api
+from smg_core.server.apis import CHAT, COMPLETIONS, MESSAGES, responses_api
+from smg_core.server.counting import TokenCount
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.inference import Inference
 from smg_core.server.responses_flow import respond_to
@@ -20,8 +21,12 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     completions = Endpoint(Inference(gateway, COMPLETIONS), reads_json=True, about=descriptions.COMPLETIONS)
     made = responses_api(gateway.clock.time, respond_to)
     responses = Endpoint(Inference(gateway, made), reads_json=True, about=descriptions.RESPONSES)
+    messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
+    count = Endpoint(TokenCount(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
     return (
         Route("POST", "/v1/chat/completions", chat),
         Route("POST", "/v1/completions", completions),
         Route("POST", "/v1/responses", responses),
+        Route("POST", "/v1/messages", messages),
+        Route("POST", "/v1/messages/count_tokens", count),
     )

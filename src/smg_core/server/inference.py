@@ -17,7 +17,7 @@ from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
-from smg_core.server.answering import answer_to
+from smg_core.server.answering import answer_to, names_of
 from smg_core.server.apis import Api
 from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
@@ -161,10 +161,10 @@ class Inference(Generic[D]):
         gateway = self._gateway
         if error.status == 503 and error.retry_after is None:
             error.retry_after = gateway.admission.retry_after
-        headers = [*error_headers(error), gateway.id_header(exchange.name)]
+        headers = [*error_headers(error), *names_of(exchange, gateway, self._api)]
         if gateway.admission.draining:
             headers.append((b"connection", b"close"))
-        await exchange.respond(error.status, self._api.error(error, request_id, locate), headers)
+        await exchange.respond(self._api.status(error), self._api.error(error, request_id, locate), headers)
 
     def _report(
         self, exchange: Exchange, model: str, trace: Trace, answer: Answer | None, failure: SmgError | None

@@ -168,6 +168,7 @@ class Runtime:
             executor=self.executor,
             on_outcome=self._on_outcome,
             call_later=self.call_later,
+            served_as=self.config.model.served_as,
         )
         self.driver = self.performers.driver(self._further)
         for spec in await self._first_workers(self._stack, scratch):

@@ -113,6 +113,11 @@ class ModelConfig:
 
     name: str | None = option(None, "Name to serve the model under, instead of the engine's.", flag="--model-name")
     served_names: tuple[str, ...] = option((), "Further names the model answers to; may be repeated.")
+    aliases: tuple[str, ...] = option(
+        (),
+        "Names that stand for a model, as NAME=MODEL; a NAME that ends with * stands for all that begin so (claude-*=qwen3). "
+        "Names of served models come first, then whole names, then the longest beginning; may be repeated.",
+    )
     parser: str = option(
         "auto",
         'Family whose reasoning and tool calls the output is read as; "auto" goes by name and template, "none" leaves text.',
@@ -131,6 +136,17 @@ class ModelConfig:
         at_least=1,
         at_most=1 << 31,
     )
+
+    def served_as(self, name: str) -> str:
+        """The model that `name` stands for; `name` itself where it is no alias. Called for names that no served model has."""
+        best, found = -1, name
+        for entry in self.aliases:
+            alias, _, model = entry.partition("=")
+            if alias == name:
+                return model
+            if alias.endswith("*") and name.startswith(alias[:-1]) and len(alias) > best:
+                best, found = len(alias), model
+        return found
 
 
 MediaFormat = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "avif", "heic", "jpeg2000"]

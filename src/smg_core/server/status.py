@@ -4,7 +4,13 @@ Above: server.app puts the routes into its table. Below: the records of models, 
 """
 
 from smg_core.errors import ModelNotFound, Overloaded
-from smg_core.protocols.models import ModelCard, model_body, models_body
+from smg_core.protocols.models import (
+    ModelCard,
+    anthropic_model_body,
+    anthropic_models_body,
+    model_body,
+    models_body,
+)
 from smg_core.server import descriptions
 from smg_core.server.announcing import curl
 from smg_core.server.endpoint import Endpoint
@@ -16,6 +22,8 @@ from smg_core.server.runtime import Runtime
 __all__ = ["status_routes"]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
+ANTHROPIC = "anthropic-version"
+"""The header that callers of Anthropic's API send with every request: they get answers in its shape."""
 HTML: tuple[Header, ...] = (
     (b"content-type", b"text/html; charset=utf-8"),
     (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
@@ -46,11 +54,18 @@ class _Status:
         self._gateway = gateway
 
     async def models(self, exchange: Exchange) -> None:
-        await self._json(exchange, models_body([self._card(name) for name in sorted(self._gateway.models)]))
+        cards = [self._card(name) for name in sorted(self._gateway.models)]
+        if ANTHROPIC not in exchange.headers:
+            await self._json(exchange, models_body(cards))
+            return
+        asked = {name: values[-1] for name, values in exchange.query.items()}
+        after, before = asked.get("after_id"), asked.get("before_id")
+        await self._json(exchange, anthropic_models_body(cards, limit=asked.get("limit"), after=after, before=before))
 
     async def model(self, exchange: Exchange) -> None:
         card = self._card(exchange.path_values["model"])
-        await self._json(exchange, model_body(card))
+        body = anthropic_model_body(card) if ANTHROPIC in exchange.headers else model_body(card)
+        await self._json(exchange, body)
 
     def _card(self, name: str) -> ModelCard:
         """The card of one model. Raises ModelNotFound."""
@@ -84,4 +99,7 @@ class _Status:
     async def _respond(self, exchange: Exchange, body: bytes, *headers: Header) -> None:
         """Answer 200 with `body`."""
         exchange.request_id = self._gateway.ids("req-")
-        await exchange.respond(200, body, [*headers, self._gateway.id_header(exchange.name)])
+        names: list[Header] = [self._gateway.id_header(exchange.name)]
+        if ANTHROPIC in exchange.headers:
+            names.append((b"request-id", exchange.name.encode()))
+        await exchange.respond(200, body, [*headers, *names])

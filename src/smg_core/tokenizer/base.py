@@ -94,6 +94,7 @@ class PromptTemplate(Protocol):
         tool_choice: ToolChoice | None = None,
         reasoning: ReasoningSettings | None = None,
         template: str | None = None,
+        reminders: bool = False,
     ) -> Prompt:
         """The prompt of a conversation; `ChatTemplate.render` describes the arguments. Raises TemplateFailed if the template
         refuses the messages, UnsupportedParameter for content that the format has no place for, InvalidRequest for

@@ -30,10 +30,10 @@ from jinja2.utils import Namespace
 
 from smg_core.clock import Clock, SystemClock
 from smg_core.errors import InvalidRequest, TemplateFailed
-from smg_core.request import Message, ReasoningSettings, Tool, ToolChoice
+from smg_core.request import Message, ReasoningSettings, Text, Tool, ToolChoice
 from smg_core.tokenizer.base import Prompt, SpecialTokens
 from smg_core.tokenizer.control import ControlScan
-from smg_core.tokenizer.messages import MessageShaper, TemplateObject, count_media
+from smg_core.tokenizer.messages import MessageShaper, TemplateObject, count_media, with_reminders
 from smg_core.tokenizer.protection import Protection, split_at
 from smg_core.tokenizer.template_facts import TemplateFacts, read_facts
 
@@ -161,12 +161,13 @@ def _compiled(source: str) -> tuple[jinja2.Template, TemplateFacts]:
 
 @attrs.frozen
 class _Program:
-    """One compiled template, and what messages must look like for it."""
+    """One compiled template, and what messages must look like for it. `late_system`: it takes a system prompt amid them."""
 
     run: Callable[[dict[str, object]], str] = attrs.field(repr=False)
     facts: TemplateFacts
     shaper: MessageShaper
     protection: Protection
+    late_system: bool = False
 
 
 class ChatTemplate:
@@ -211,7 +212,8 @@ class ChatTemplate:
             template, facts = _compiled(text)
             shaper = MessageShaper(facts, placed, separator)
             protection = Protection.of(special, facts.literals, reasoning_marks)
-            self._programs[key] = _Program(template.render, facts, shaper, protection)
+            late = _takes_late_system(template.render, facts)
+            self._programs[key] = _Program(template.render, facts, shaper, protection, late)
         self.sources: Mapping[str, str] = sources
 
     def template_facts(self, *, tools: bool = False) -> TemplateFacts:
@@ -231,16 +233,20 @@ class ChatTemplate:
         tool_choice: ToolChoice | None = None,
         reasoning: ReasoningSettings | None = None,
         template: str | None = None,
+        reminders: bool = False,
     ) -> Prompt:
         """The prompt of a conversation.
 
         `arguments` are further variables; they replace those that `tool_choice` and `reasoning` set. `template` names one
         of several templates. With `continue_final_message` the prompt ends where the last message's text ends, and no
-        generation prompt is added. With `protect_control` False, control tokens in messages become control tokens. Raises
-        TemplateFailed if the template refuses or fails, UnsupportedParameter for content that it has no place for,
+        generation prompt is added. With `reminders`, a system prompt amid the conversation is a reminder in the user's words
+        where the template has no place for it. With `protect_control` False, control tokens in messages become control tokens.
+        Raises TemplateFailed if the template refuses or fails, UnsupportedParameter for content that it has no place for,
         InvalidRequest for `arguments` that have a field of their own and for an unknown `template`.
         """
         program = self._choose(bool(tools), template)
+        if reminders and not program.late_system:
+            messages = with_reminders(messages)
         shaped = program.shaper.messages(messages)
         variables: dict[str, object] = {
             **self._variables,
@@ -295,6 +301,27 @@ class ChatTemplate:
     def _strftime_now(self, format: str) -> str:
         local = datetime.fromtimestamp(self._clock.time(), UTC).astimezone()
         return local.replace(tzinfo=None).strftime(format)
+
+
+_LATE = "late-system-prompt"
+_PROBE = (
+    Message("system", (Text("early"),), content_is_text=True),
+    Message("user", (Text("question"),), content_is_text=True),
+    Message("system", (Text(_LATE),), content_is_text=True),
+    Message("assistant", (Text("answer"),), content_is_text=True),
+    Message("user", (Text("question"),), content_is_text=True),
+)
+
+
+def _takes_late_system(render: Callable[[dict[str, object]], str], facts: TemplateFacts) -> bool:
+    """Whether the template writes a system prompt that comes after the first turn, in its place."""
+    variables = {"messages": MessageShaper(facts).messages(_PROBE), "add_generation_prompt": True}
+    variables |= {"strftime_now": lambda _: "", "bos_token": "", "eos_token": ""}
+    try:
+        text = render(variables)
+    except _FAULTS:
+        return False
+    return text.count(_LATE) == 1 and text.find("question") < text.find(_LATE) < text.find("answer")
 
 
 def _with_media(pieces: tuple[str, ...], texts: Mapping[str, str], messages: Sequence[Message]) -> tuple[str, ...]:

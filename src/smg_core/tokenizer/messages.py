@@ -32,7 +32,7 @@ from smg_core.request import (
 from smg_core.tokenizer.template_facts import TemplateFacts
 from smg_parsers.free_text import ARGUMENT, parameters, wrapped
 
-__all__ = ["MessageShaper", "TemplateObject", "count_media", "text_asked_for"]
+__all__ = ["MessageShaper", "TemplateObject", "count_media", "text_asked_for", "with_reminders"]
 
 TemplateObject = dict[str, object]
 """A turn, a tool or a tool call as a chat template reads it."""
@@ -45,9 +45,9 @@ _MEDIA: dict[type, str] = {Image: "image", Audio: "audio", Video: "video"}
 class MessageShaper:
     """Turns `Message` and `Tool` records into template objects.
 
-    `media` and `separator` are for templates that take content as one string. `media` maps a kind of medium to the text
-    that stands for it ("image" -> "<image>"; "{n}" in it becomes the medium's number, from 1); a kind that it lacks is
-    refused. `separator` is put between text parts.
+    `media` and `separator` are for templates that take content as one string.
+    `media` maps a kind of medium to the text that stands for it ("image" -> "<image>"; "{n}" in it becomes the medium's number,
+    from 1); a kind that it lacks is refused. `separator` is put between text parts.
     """
 
     facts: TemplateFacts
@@ -184,12 +184,26 @@ class _Turns:
             turn["content"] = self._shaper.separator.join(_text(part) for part in result.content)
         else:
             turn["content"] = self._content(result.content, False, place)
+        if result.is_error:
+            turn["is_error"] = True
         turn["tool_call_id"] = result.call_id
         name = message.name if message.role == "tool" and message.name else None
         name = name or result.name or self._names.get(result.call_id)
         if name is not None:
             turn["name"] = name
         return turn
+
+
+def with_reminders(messages: Sequence[Message]) -> Sequence[Message]:
+    """The same turns, with each system prompt behind the first turn as a reminder in the user's words, in its place: for
+    templates that take a system prompt at the beginning alone."""
+    if all(message.role != "system" for message in messages[1:]):
+        return messages
+    return [*messages[:1], *(_reminder(each) if each.role == "system" else each for each in messages[1:])]
+
+
+def _reminder(message: Message) -> Message:
+    return Message("user", (Text(f"<system-reminder>\n{message.text}\n</system-reminder>"),), content_is_text=True)
 
 
 def count_media(messages: Sequence[Message], kind: str) -> int:

@@ -40,7 +40,7 @@ Wire = dict[str, object]
 NOT_SENT: dict[type, frozenset[str]] = {
     GenerationRequest: frozenset({"id", "headers", "caller", "origin", "history", "stream", "background", "include"})
     | {"max_tool_calls", "session_key", "deadline_s", "size"},
-    ReasoningSettings: frozenset({"visible", "keep"}),
+    ReasoningSettings: frozenset({"visible", "keep", "adaptive", "between_tools"}),
     Message: frozenset({"id", "status", "phase"}),
     Image: frozenset({"cache"}),
     Audio: frozenset({"cache"}),
@@ -49,7 +49,7 @@ NOT_SENT: dict[type, frozenset[str]] = {
     Reasoning: frozenset({"id", "summary", "seal", "visible", "cache"}),
     Refusal: frozenset({"cache"}),
     ToolCall: frozenset({"item_id", "cache"}),
-    ToolResult: frozenset({"name", "value", "cache"}),
+    ToolResult: frozenset({"name", "value", "cache", "is_error"}),
     FunctionTool: frozenset({"cache"}),
     CustomTool: frozenset({"cache"}),
 }

@@ -1,0 +1,325 @@
+"""A Messages request, or one of count_tokens: bytes in, one `MessagesRequest` out, or one error that names the field at fault.
+
+Decides what every documented parameter becomes in a `GenerationRequest`, and which are refused because nothing behind this API
+can honour them. Clients of this API send fields and blocks of betas that they do without where a server lacks them, so what is
+not known is passed over, with a warning in the log, and never refused.
+
+Above: the server. Below: the wire types and their readers, request. It knows no model, engine or template.
+"""
+
+import msgspec
+from msgspec import Struct
+
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import Json
+from smg_core.protocols import messages_types as wire
+from smg_core.protocols.base import Incoming
+from smg_core.protocols.compat import Compat
+from smg_core.protocols.decoding import WireDecoder, too_many
+from smg_core.protocols.messages_content import Conversation, Place, check_calls
+from smg_core.protocols.messages_tools import OfferedTools, read_tool_choice, read_tools
+from smg_core.protocols.settings import LimitsConfig, MessagesConfig
+from smg_core.request import (
+    GenerationRequest,
+    Message,
+    Origin,
+    Reasoning,
+    ReasoningSettings,
+    ResponseFormat,
+    Sampling,
+    SchemaFormat,
+    Text,
+    TextFormat,
+)
+
+__all__ = ["MessagesRequest", "decode_count", "decode_messages"]
+
+_CREATE = WireDecoder(wire.MessagesBody, wire.SUPPORTED_VALUES, shaped=("messages", "system", "tools"))
+_COUNT = WireDecoder(wire.CountBody, wire.SUPPORTED_VALUES, shaped=("messages", "system", "tools"))
+_TAKEN = Compat("vllm")
+"""Fields that the types do not have are passed over, each with one warning."""
+_LEAST_BUDGET = 1024
+_REFUSED = {
+    "container": "Code cannot be run on this server.",
+    "compaction": "Histories cannot be compacted on this server.",
+}
+_FIELDS = {
+    "tool_choice": "tool_choice",
+    "reasoning.budget_tokens": "thinking.budget_tokens",
+    "reasoning.effort": "output_config.effort",
+    "reasoning.enabled": "thinking.type",
+    "sampling.stop": "stop_sequences",
+    "sampling.max_tokens": "max_tokens",
+    "user": "metadata.user_id",
+    "prompt": "messages",
+}
+
+
+class MessagesRequest(Struct, frozen=True):
+    """One decoded request: what to generate, and what the encoders of the answer need. `places` says where each part of each
+    message was read from, `tool_places` where each tool; `edited` that edits of the context were asked for."""
+
+    generation: GenerationRequest
+    places: tuple[tuple[Place, ...], ...] = ()
+    tool_places: tuple[int, ...] = ()
+    edited: bool = False
+
+    def locate(self, path: str) -> str:
+        """The field of the body that `path` in `generation` was read from."""
+        known = _FIELDS.get(path)
+        if known is not None:
+            return known
+        root, _, rest = path.partition(".")
+        name, index = _indexed(root)
+        if name == "messages" and index is not None and index < len(self.places):
+            return self._of_message(self.places[index], rest)
+        if name == "tools" and index is not None and index < len(self.tool_places):
+            return f"tools[{self.tool_places[index]}]" + (f".{rest}" if rest else "").replace(
+                ".parameters", ".input_schema"
+            )
+        if root == "response_format":
+            return "output_config.format"
+        return rest if root in ("sampling", "headers") else path
+
+    def _of_message(self, places: tuple[Place, ...], rest: str) -> str:
+        part, _, inner = rest.partition(".")
+        _, order = _indexed(part)
+        message, block = places[min(order or 0, len(places) - 1)] if places else (-1, -1)
+        if message < 0:
+            return "system"
+        if order is None or block < 0:
+            return f"messages[{message}].content"
+        return f"messages[{message}].content[{block}]" + (f".{inner}" if inner else "")
+
+
+def _indexed(piece: str) -> tuple[str, int | None]:
+    """ "messages[3]" as ("messages", 3)."""
+    name, bracket, rest = piece.partition("[")
+    return (name, int(rest[:-1])) if bracket and rest[:-1].isdigit() else (piece, None)
+
+
+def decode_messages(incoming: Incoming) -> MessagesRequest:
+    """Decode the body of a request for an answer. Raises PayloadTooLarge, InvalidJson, UnsupportedParameter or InvalidRequest,
+    whose param is a field of the body."""
+    body = _read(_CREATE, incoming)
+    if body.thread is not None:
+        raise UnsupportedParameter(
+            "Threads are not kept on this server.", param="thread", code="thread_unsupported_request"
+        )
+    for name, why in _REFUSED.items():
+        if getattr(body, name) is not None:
+            raise UnsupportedParameter(why, param=name)
+    thinking = body.thinking
+    if thinking is not None and thinking.type == "enabled":
+        _check_budget(thinking.budget_tokens, body.max_tokens)
+    sampling = Sampling(
+        max_tokens=body.max_tokens,
+        temperature=body.temperature,
+        top_p=body.top_p or None,
+        top_k=body.top_k or None,
+        stop=_stop(body.stop_sequences, incoming.limits),
+    )
+    check_calls(body.messages)
+    return _decoded(
+        body,
+        incoming,
+        sampling,
+        stream=body.stream is True,
+        user=body.metadata.user_id if body.metadata is not None else None,
+        service_tier=body.service_tier,
+    )
+
+
+def decode_count(incoming: Incoming) -> MessagesRequest:
+    """Decode the body of a request that asks how many tokens it has. It may be any part of a history."""
+    return _decoded(_read(_COUNT, incoming), incoming, Sampling(), stream=False, user=None, service_tier=None)
+
+
+def _decoded(
+    body: wire.CountBody,
+    incoming: Incoming,
+    sampling: Sampling,
+    *,
+    stream: bool,
+    user: str | None,
+    service_tier: str | None,
+) -> MessagesRequest:
+    limits, settings = incoming.limits, incoming.messages
+    if not body.messages:
+        raise InvalidRequest("at least one message is required", param="messages")
+    if len(body.messages) > limits.messages:
+        raise too_many("messages", len(body.messages), limits.messages, "messages")
+    if body.mcp_servers:
+        raise UnsupportedParameter("MCP servers of requests are not called by this server.", param="mcp_servers")
+    edited = _check_edits(body.context_management)
+    talk = Conversation(limits, drop_billing=settings.drop_billing)
+    talk.system(body.system)
+    for number, message in enumerate(body.messages):
+        _check_turn(message, number, last=number == len(body.messages) - 1)
+        talk.message(message, number)
+    offered = read_tools(body.tools, talk.referred, limits, len(incoming.body))
+    prefilled = _prefilled(talk.messages, body, settings)
+    return MessagesRequest(
+        _generation(body, incoming, sampling, talk, offered, prefilled, stream, user, service_tier),
+        tuple(map(tuple, talk.places)),
+        offered.places,
+        edited,
+    )
+
+
+def _generation(
+    body: wire.CountBody,
+    incoming: Incoming,
+    sampling: Sampling,
+    talk: Conversation,
+    offered: OfferedTools,
+    prefilled: bool,
+    stream: bool,
+    user: str | None,
+    service_tier: str | None,
+) -> GenerationRequest:
+    headers = incoming.headers
+    betas = frozenset(filter(None, headers.get("anthropic-beta", "").replace(" ", "").split(",")))
+    return GenerationRequest(
+        id=incoming.request_id,
+        model=body.model,
+        messages=tuple(talk.messages),
+        tools=offered.tools,
+        tool_choice=read_tool_choice(body.tool_choice, offered),
+        response_format=_format(body),
+        sampling=sampling,
+        reasoning=_reasoning(body),
+        stream=stream,
+        add_generation_prompt=not prefilled,
+        continue_final_message=prefilled,
+        user=user,
+        service_tier=service_tier,
+        headers=headers,
+        origin=Origin("messages", headers.get("anthropic-version"), betas),
+        caller=incoming.caller,
+        size=len(incoming.body),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- the body
+
+
+def _read(
+    decoder: "WireDecoder[wire.MessagesBody] | WireDecoder[wire.CountBody]", incoming: Incoming
+) -> wire.MessagesBody:
+    """The body as its wire type. Blocks of unknown types cost a second pass, which few bodies need."""
+    try:
+        return decoder.decode(incoming.body, incoming.limits, _TAKEN)  # type: ignore[return-value]
+    except InvalidRequest as error:
+        if error.param is None or not error.param.endswith(".type") or not error.param.startswith("messages["):
+            raise
+    plain = msgspec.json.decode(incoming.body)
+    for message in plain["messages"]:
+        _set_aside(message.get("content") if isinstance(message, dict) else None)
+    return decoder.decode(msgspec.json.encode(plain), incoming.limits, _TAKEN)  # type: ignore[return-value]
+
+
+def _set_aside(content: Json) -> None:
+    """Wrap blocks of unknown types, in place."""
+    for order, block in enumerate(content) if isinstance(content, list) else ():
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            continue
+        if block["type"] not in wire.KNOWN_BLOCKS:
+            content[order] = {"type": "smg_other", "block": block}  # type: ignore[index]
+        elif block["type"] == "tool_result":
+            _set_aside(block.get("content"))
+
+
+def _check_turn(message: wire.MessageWire, number: int, *, last: bool) -> None:
+    if message.content or (last and message.role == "assistant"):
+        return
+    raise InvalidRequest(
+        "all messages must have non-empty content except for the optional final assistant message",
+        param=f"messages[{number}]",
+    )
+
+
+def _prefilled(messages: list[Message], body: wire.CountBody, settings: MessagesConfig) -> bool:
+    """Whether the last turn is one of the assistant that the answer goes on with. An empty one is taken away."""
+    if not messages or messages[-1].role != "assistant":
+        return False
+    last = messages[-1]
+    at = f"messages[{len(body.messages) - 1}]"
+    if not any(part for part in last.parts if not isinstance(part, Text) or part.text):
+        messages.pop()
+        return False
+    if not isinstance(body, wire.MessagesBody) and not isinstance(last.parts[-1], Text):
+        return False  # a slice of a history, to be counted
+    if settings.prefill == "refuse":
+        raise UnsupportedParameter(
+            "This server does not continue the text of an assistant message. The conversation must end with a user message.",
+            param=at,
+        )
+    final = last.parts[-1]
+    if not isinstance(final, Text):
+        kind = "thinking" if isinstance(final, Reasoning) else "text"
+        raise InvalidRequest(f"The final block in an assistant message cannot be `{kind}`.", param=at)
+    if body.thinking is not None and body.thinking.type in ("enabled", "adaptive"):
+        raise InvalidRequest("When `thinking` is enabled, the final message cannot be one of the assistant.", param=at)
+    if final.text != final.text.rstrip():
+        raise InvalidRequest("final assistant content cannot end with trailing whitespace", param="messages")
+    return True
+
+
+# --------------------------------------------------------------------------------------------------------- parameters
+
+
+def _check_budget(budget: int | None, most: int) -> None:
+    at = "thinking.enabled.budget_tokens"
+    if budget is None:
+        raise InvalidRequest("Field required", param=at)
+    if budget < _LEAST_BUDGET:
+        raise InvalidRequest(f"Input should be greater than or equal to {_LEAST_BUDGET}", param=at)
+    if budget >= most:
+        raise InvalidRequest("`max_tokens` must be greater than `thinking.budget_tokens`.", param="max_tokens")
+
+
+def _stop(stop: list[str] | None, limits: LimitsConfig) -> tuple[str, ...]:
+    if not stop:
+        return ()
+    if len(stop) > limits.stop:
+        raise too_many("stop_sequences", len(stop), limits.stop, "stop sequences")
+    for order, text in enumerate(stop):
+        at = f"stop_sequences[{order}]"
+        if not text.strip():
+            raise InvalidRequest("each stop sequence must contain non-whitespace", param=at)
+        if len(text) > limits.stop_characters:
+            raise InvalidRequest(f"at most {limits.stop_characters} characters are taken", param=at)
+    return tuple(stop)
+
+
+def _reasoning(body: wire.CountBody) -> ReasoningSettings:
+    effort = body.output_config.effort if body.output_config is not None else None
+    thinking = body.thinking
+    if thinking is None:
+        return ReasoningSettings(effort=effort, visible="text")
+    return ReasoningSettings(
+        effort=effort,
+        budget_tokens=thinking.budget_tokens if thinking.type == "enabled" else None,
+        enabled=thinking.type != "disabled",
+        adaptive=thinking.type == "adaptive",
+        between_tools=thinking.type == "between_tools",
+        visible="sealed" if thinking.display == "omitted" else "text",
+    )
+
+
+def _format(body: wire.CountBody) -> ResponseFormat:
+    asked = body.output_config.format if body.output_config is not None else None
+    asked = asked or body.output_format
+    return TextFormat() if asked is None else SchemaFormat(asked.schema)
+
+
+def _check_edits(management: wire.ContextManagement | None) -> bool:
+    """Refuse edits of the context that are not done here; returns whether any were asked for."""
+    edits = management.edits if management is not None else None
+    for order, edit in enumerate(edits or ()):
+        if edit.type != "clear_thinking_20251015" or edit.keep != "all":
+            raise UnsupportedParameter(
+                "The context is not edited on this server.", param=f"context_management.edits[{order}]"
+            )
+    return bool(edits)

@@ -1,0 +1,280 @@
+"""The system prompt and the messages of a Messages request as `Message` records.
+
+A turn of the user may hold results of tools, which models read as turns of their own: they come first, in the order sent,
+whatever stood before them. Documents and search results are text to a model, with their title and source. Blocks that a
+provider's own tools wrote, and blocks of unknown types, become a short text or nothing; they are never an error. For each part,
+its place in the body is kept, so that an error behind the decoder can name it.
+
+Pure. Above: messages. Below: the wire types, request.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from smg_core.errors import InvalidRequest
+from smg_core.json_types import JsonObject
+from smg_core.protocols import messages_types as wire
+from smg_core.protocols.decoding import check_depth
+from smg_core.protocols.settings import LimitsConfig
+from smg_core.request import (
+    File,
+    Image,
+    MediaSource,
+    Message,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+__all__ = ["BILLING", "Conversation", "Place", "check_calls"]
+
+BILLING = "x-anthropic-billing-header:"
+"""How the first block of Claude Code's system prompt begins. It is no instruction, and what is in it changes from request to
+request: in front of a prompt it would make every cache of prefixes useless."""
+
+Place = tuple[int, int]
+"""Where a part was read from: the index of the message (-1: the system prompt) and of the block in it (-1: a plain string)."""
+
+
+def _invalid(at: str, message: str) -> InvalidRequest:
+    return InvalidRequest(message, param=at)
+
+
+class Conversation:
+    """The turns of one request, as they are read. `places` has the place of each part of each message; `referred` the names of
+    tools that a tool search found."""
+
+    def __init__(self, limits: LimitsConfig, *, drop_billing: bool) -> None:
+        self.messages: list[Message] = []
+        self.places: list[list[Place]] = []
+        self.referred: set[str] = set()
+        self._depth = limits.json_depth
+        self._drop_billing = drop_billing
+
+    # ---------------------------------------------------------------------------------------------------------- turns
+
+    def system(self, prompt: str | list[wire.TextBlock] | None) -> None:
+        """The system prompt: its blocks are one text, each two apart by an empty line."""
+        if prompt is None:
+            return
+        texts = [prompt] if isinstance(prompt, str) else [block.text for block in prompt]
+        if self._drop_billing:
+            texts = [text for text in texts if not text.startswith(BILLING)]
+        if any(texts):
+            self._turn("system", [Text("\n\n".join(filter(None, texts)))], [(-1, -1)], is_text=True)
+
+    def message(self, message: wire.MessageWire, number: int) -> None:
+        """The next message of the body."""
+        content = message.content
+        if message.role == "system":
+            texts = [content] if isinstance(content, str) else [_text_of(block) for block in content]
+            self._turn("system", [Text("\n\n".join(filter(None, texts)))], [(number, -1)], is_text=True)
+        elif isinstance(content, str):
+            self._join(message.role, [Text(content)], [(number, -1)], is_text=True)
+        elif message.role == "assistant":
+            self._assistant(content, number)
+        else:
+            self._user(content, number)
+
+    def _turn(self, role: Role, parts: list[Part], places: list[Place], *, is_text: bool = False) -> None:
+        self.messages.append(Message(role, tuple(parts), content_is_text=is_text))
+        self.places.append(places)
+
+    def _join(self, role: Role, parts: list[Part], places: list[Place], *, is_text: bool = False) -> None:
+        """A turn, joined with the one before where both are of one role."""
+        last = self.messages[-1] if self.messages else None
+        if last is None or last.role != role:
+            self._turn(role, parts, places, is_text=is_text)
+            return
+        self.messages[-1] = Message(role, (*last.parts, *parts))
+        self.places[-1] += places
+
+    def _user(self, blocks: Sequence[wire.BlockWire], number: int) -> None:
+        results: list[Part] = []
+        content: list[Part] = []
+        result_places: list[Place] = []
+        places: list[Place] = []
+        for order, block in enumerate(blocks):
+            at = f"messages[{number}].content[{order}]"
+            if isinstance(block, wire.ToolResultBlock):
+                results.append(self._result(block, at))
+                result_places.append((number, order))
+            elif part := self._part(block, at):
+                content.append(part)
+                places.append((number, order))
+        if results:
+            self._results(results, result_places)
+        if content:
+            is_text = all(type(part) is Text and part.cache is None for part in content) and len(content) == 1
+            self._join("user", content, places, is_text=is_text)
+
+    def _results(self, results: list[Part], places: list[Place]) -> None:
+        """Results, before what the user said in the same turn."""
+        if self.messages and self.messages[-1].role == "user":
+            said, where = self.messages.pop(), self.places.pop()
+            self._join("tool", results, places)
+            self.messages.append(said)
+            self.places.append(where)
+        else:
+            self._join("tool", results, places)
+
+    def _assistant(self, blocks: Sequence[wire.BlockWire], number: int) -> None:
+        parts: list[Part] = []
+        places: list[Place] = []
+        for order, block in enumerate(blocks):
+            at = f"messages[{number}].content[{order}]"
+            part: Part | None
+            match block:
+                case wire.ToolUseBlock():
+                    check_depth((block.input,), self._depth, f"{at}.input")
+                    arguments = msgspec.json.encode(block.input).decode()
+                    part = ToolCall(block.id, block.name, arguments, cache=block.cache_control)
+                case wire.ThinkingBlock():
+                    part = Reasoning(block.thinking, seal=block.signature.encode())
+                case wire.RedactedThinkingBlock():
+                    part = Reasoning("", seal=block.data.encode(), visible=False)
+                case wire.TextBlock() | wire.OtherBlock():
+                    part = self._part(block, at)
+                case _:
+                    raise _invalid(
+                        at, f"`{block.__struct_config__.tag}` blocks are not permitted in assistant messages"
+                    )
+            if part is not None:
+                parts.append(part)
+                places.append((number, order))
+        is_text = len(parts) == 1 and isinstance(parts[0], Text)
+        self._join("assistant", parts, places, is_text=is_text)
+
+    # ---------------------------------------------------------------------------------------------------------- parts
+
+    def _part(self, block: wire.BlockWire, at: str) -> Part | None:
+        """A block of content; None for one that says nothing to a model."""
+        match block:
+            case wire.TextBlock():
+                return Text(block.text, block.cache_control) if block.text else None
+            case wire.ImageBlock():
+                return Image(_source(block.source), cache=block.cache_control)
+            case wire.DocumentBlock():
+                return _document(block, at)
+            case wire.SearchResultBlock():
+                return Text(_search_result(block), block.cache_control)
+            case wire.ToolReferenceBlock():
+                self.referred.add(block.tool_name)
+                return Text(f"Tool found: {block.tool_name}", block.cache_control)
+            case wire.OtherBlock():
+                text = _told(block.block)
+                return Text(text) if text else None
+        raise _invalid(at, f"`{block.__struct_config__.tag}` blocks are not permitted in user messages")
+
+    def _result(self, block: wire.ToolResultBlock, at: str) -> ToolResult:
+        content = block.content
+        if content is None or isinstance(content, str):
+            parts: list[Part] = [Text(content)] if content else []
+        else:
+            found = [self._part(each, f"{at}.content[{order}]") for order, each in enumerate(content)]
+            parts = [part for part in found if part is not None]
+        return ToolResult(block.tool_use_id, tuple(parts), block.is_error is True, cache=block.cache_control)
+
+
+def _text_of(block: wire.BlockWire) -> str:
+    return block.text if isinstance(block, wire.TextBlock) else ""
+
+
+def _source(source: wire.Base64Source | wire.UrlSource | wire.FileSource) -> MediaSource:
+    match source:
+        case wire.Base64Source():
+            return MediaSource(url=f"data:{source.media_type};base64,{source.data}")
+        case wire.UrlSource():
+            return MediaSource(url=source.url)
+    return MediaSource(file_id=source.file_id)
+
+
+def _document(block: wire.DocumentBlock, at: str) -> Part:
+    """A document as text; one that is no text is a file, which a model may take or not."""
+    if block.citations is not None and block.citations.enabled:
+        raise _invalid(f"{at}.citations.enabled", "Citations cannot be given on this server.")
+    source = block.source
+    if isinstance(source, wire.TextSource):
+        text = source.data
+    elif isinstance(source, wire.ContentSource):
+        content = source.content
+        if not isinstance(content, str):
+            if any(not isinstance(each, wire.TextBlock) for each in content):
+                raise _invalid(f"{at}.source.content", "Only text is taken inside a document.")
+            content = "\n\n".join(_text_of(each) for each in content)
+        text = content
+    else:
+        return File(_source(source), cache=block.cache_control, title=block.title, context=block.context)
+    lines = ["<document>"]
+    if block.title:
+        lines.append(f"<title>{block.title}</title>")
+    if block.context:
+        lines.append(f"<context>{block.context}</context>")
+    return Text("\n".join([*lines, text, "</document>"]), block.cache_control)
+
+
+def _search_result(block: wire.SearchResultBlock) -> str:
+    text = "\n\n".join(each.text for each in block.content)
+    return f"<search_result>\n<source>{block.source}</source>\n<title>{block.title}</title>\n{text}\n</search_result>"
+
+
+def _told(block: JsonObject) -> str:
+    """What a block of a provider's tools says to another model: its call, or the texts of its result."""
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        return ""
+    if kind.endswith("_tool_use"):
+        return f"[{block.get('name')} {msgspec.json.encode(block.get('input')).decode()}]"
+    content = block.get("content")
+    if not kind.endswith("_tool_result") or not isinstance(content, list):
+        return ""
+    texts = [each.get("text") or each.get("title") for each in content if isinstance(each, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+# ------------------------------------------------------------------------------------------------------------- order
+
+
+def check_calls(messages: Sequence[wire.MessageWire]) -> None:
+    """Raise InvalidRequest for a result without its call in the turn before, and for a call without its result in the turn
+    after. Messages of one role that follow one another are one turn; those of the system count for nothing."""
+    open_calls: dict[str, int] = {}
+    role = ""
+    for number, message in enumerate(messages):
+        if message.role == "system":
+            continue
+        blocks = [] if isinstance(message.content, str) else message.content
+        if message.role == "user":
+            _check_results(blocks, number, open_calls)
+        elif role == "user" and open_calls:
+            raise _unanswered(open_calls)
+        if message.role == "assistant":
+            for block in blocks:
+                if isinstance(block, wire.ToolUseBlock):
+                    open_calls[block.id] = number
+        role = message.role
+    if open_calls:
+        raise _unanswered(open_calls)
+
+
+def _check_results(blocks: Sequence[wire.BlockWire], number: int, open_calls: dict[str, int]) -> None:
+    for order, block in enumerate(blocks):
+        if isinstance(block, wire.ToolResultBlock) and open_calls.pop(block.tool_use_id, None) is None:
+            raise _invalid(
+                f"messages[{number}].content[{order}]",
+                f"unexpected `tool_use_id` found in `tool_result` blocks: {block.tool_use_id}. Each `tool_result` block must "
+                "have a corresponding `tool_use` block in the previous message.",
+            )
+
+
+def _unanswered(open_calls: dict[str, int]) -> InvalidRequest:
+    first = min(open_calls.values())
+    return _invalid(
+        f"messages[{first}]",
+        f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(open_calls)}. Each `tool_use` "
+        "block must have a corresponding `tool_result` block in the next message.",
+    )

@@ -1,0 +1,327 @@
+"""Encodes the answer to a Messages request: from events to server-sent events or one JSON object.
+
+The grammar of the stream is a table of states (START, OPEN, BLOCK, END): one `message_start`, then blocks with indexes from 0
+without gaps, one open at a time, each closed before the next; one `message_delta` with the final counts; `message_stop`. An error
+is the last event.
+
+What the API leaves open is decided so:
+
+- `message_start` has the prompt's tokens as far as they are known; `message_delta` has the final split into new and cached ones.
+- A thinking block ends with one `signature_delta`, which holds the block's seal. Where the client asked not to be shown the text,
+  the block has a signature only.
+- Arguments of a tool that are no JSON object are passed on as they are in a stream; a whole answer, which has to be JSON, has
+  them as {"INVALID_JSON": text}, which is how this API's documentation wraps them.
+- The text with which a model declines is text, and the reason to stop is `refusal`.
+- What the API cannot express is left out: annotations, hosted tools, opaque blocks.
+
+Pure. Above: the server. Below: events, messages, errors, json_text. It knows no engine.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from smg_core.errors import ClientGone, SmgError
+from smg_core.events import (
+    Cancelled,
+    Done,
+    Event,
+    Failed,
+    Finished,
+    ReasoningDelta,
+    ReasoningEnd,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    TextEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from smg_core.json_types import JsonObject
+from smg_core.protocols.errors import anthropic_error
+from smg_core.protocols.json_text import encode_body, encode_object, encode_text
+from smg_core.protocols.messages import MessagesRequest
+from smg_core.sse import COMMENT
+
+__all__ = ["MessagesStreamEncoder", "MessagesWholeEncoder", "stop_reason"]
+
+_PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+_BLOCK_END = b"}}\n\n"
+_REASONS = {
+    "stop": "end_turn",
+    "tool_calls": "tool_use",
+    "malformed_call": "tool_use",
+    "length": "max_tokens",
+    "context": "model_context_window_exceeded",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+    "pause": "pause_turn",
+}
+
+
+def _frame(kind: str, body: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), body)
+
+
+def stop_reason(event: Finished, request: MessagesRequest) -> tuple[str, str | None]:
+    """The API's reason to stop, and the stop sequence that matched."""
+    if event.reason == "stop" and isinstance(event.matched, str) and event.matched in request.generation.sampling.stop:
+        return "stop_sequence", event.matched
+    return _REASONS.get(event.reason, "end_turn"), None
+
+
+def _ending(event: Finished | None, request: MessagesRequest) -> JsonObject:
+    reason, sequence = stop_reason(event, request) if event is not None else ("end_turn", None)
+    details: JsonObject | None = None
+    if reason == "refusal":
+        details = {"type": "refusal", "category": None, "explanation": None}
+    return {"stop_reason": reason, "stop_sequence": sequence, "stop_details": details, "container": None}
+
+
+def _usage(usage: Usage) -> JsonObject:
+    cached = min(usage.cached_tokens, usage.prompt_tokens)
+    written = min(usage.cache_write_tokens, usage.prompt_tokens - cached)
+    return {
+        "input_tokens": usage.prompt_tokens - cached - written,
+        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": cached,
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
+        "service_tier": "standard",
+    }
+
+
+def _message(request: MessagesRequest) -> JsonObject:
+    """The fields that every message begins with."""
+    generation = request.generation
+    return {"id": generation.id, "type": "message", "role": "assistant", "model": generation.model}
+
+
+# ------------------------------------------------------------------------------------------------------------- streams
+
+
+class MessagesStreamEncoder:
+    """One streamed response."""
+
+    content_type = "text/event-stream; charset=utf-8"
+
+    def __init__(self, request: MessagesRequest) -> None:
+        self._request = request
+        self._hidden = request.generation.reasoning.visible == "sealed"
+        self._started = self._ended = False
+        self._next = 0  # the index of the next block
+        self._open = ""  # the type of the open block
+        self._delta = b""  # what a delta of the open block begins with
+        self._finished: Finished | None = None
+
+    def start(self) -> bytes:
+        """Nothing: the response stays uncommitted until the first event."""
+        return b""
+
+    def keep_alive(self) -> bytes:
+        """A ping; before the message has begun a comment, since nothing may come before `message_start`."""
+        return _PING if self._started else COMMENT
+
+    def encode(self, events: Sequence[Event]) -> bytes:
+        """The frames of `events`, in order; nothing after a `Done`, `Failed` or `Cancelled`."""
+        if self._ended:
+            return b""
+        if len(events) == 1 and type(event := events[0]) is TextDelta and self._open == "text":  # one more token
+            return self._delta + encode_text(event.text) + _BLOCK_END if event.text else b""
+        frames: list[bytes] = []
+        for event in events:
+            writer = _WRITERS.get(type(event))
+            if writer is not None and not self._ended:
+                writer(self, event, frames)
+        return b"".join(frames)
+
+    # Each writer appends the frames of one event.
+
+    def _begin(self, event: Started, frames: list[bytes]) -> None:
+        self._started = True
+        usage = _usage(Usage(event.prompt_tokens, 1, event.cached_tokens or 0))
+        message = {**_message(self._request), "content": [], "stop_reason": None, "stop_sequence": None}
+        message |= {"stop_details": None, "container": None, "usage": usage}
+        frames += (_frame("message_start", encode_object({"type": "message_start", "message": message})), _PING)
+
+    def _start_block(self, kind: str, block: bytes, delta: bytes, frames: list[bytes]) -> None:
+        self._end_block(frames)
+        index, self._next, self._open = self._next, self._next + 1, kind
+        self._delta = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{%b' % (
+            index,
+            delta,
+        )
+        frames.append(
+            b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
+            % (index, block)
+        )
+
+    def _end_block(self, frames: list[bytes]) -> None:
+        if self._open:
+            self._open = ""
+            stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % (self._next - 1)
+            frames.append(stop)
+
+    def _text(self, event: TextDelta | RefusalDelta, frames: list[bytes]) -> None:
+        if not event.text:
+            return
+        if self._open != "text":
+            self._start_block("text", b'{"type":"text","text":""}', b'"type":"text_delta","text":', frames)
+        frames += (self._delta, encode_text(event.text), _BLOCK_END)
+
+    def _close(self, event: Event, frames: list[bytes]) -> None:
+        self._end_block(frames)
+
+    def _think(self, event: ReasoningDelta, frames: list[bytes]) -> None:
+        if self._open != "thinking":
+            block = b'{"type":"thinking","thinking":"","signature":""}'
+            self._start_block("thinking", block, b'"type":"thinking_delta","thinking":', frames)
+        if event.text and not self._hidden:
+            frames += (self._delta, encode_text(event.text), _BLOCK_END)
+
+    def _sign(self, event: ReasoningEnd, frames: list[bytes]) -> None:
+        if self._open == "thinking":
+            signature = encode_text((event.seal or b"").decode())
+            delta = b'{"type":"content_block_delta","index":%d,"delta":{"type":"signature_delta","signature":%b}}'
+            frames.append(_frame("content_block_delta", delta % (self._next - 1, signature)))
+            self._end_block(frames)
+
+    def _call(self, event: ToolCallStart, frames: list[bytes]) -> None:
+        block: JsonObject = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
+        delta = b'"type":"input_json_delta","partial_json":'
+        self._start_block("tool_use", encode_object(block), delta, frames)
+
+    def _arguments(self, event: ToolCallDelta, frames: list[bytes]) -> None:
+        if event.arguments and self._open == "tool_use":
+            frames += (self._delta, encode_text(event.arguments), _BLOCK_END)
+
+    def _finish(self, event: Finished, frames: list[bytes]) -> None:
+        self._end_block(frames)
+        self._finished = event
+
+    def _count(self, event: Usage, frames: list[bytes]) -> None:
+        if self._finished is not None:
+            body: JsonObject = {"type": "message_delta", "delta": _ending(self._finished, self._request)}
+            body["usage"] = _usage(event)
+            if self._request.edited:
+                body["context_management"] = {"applied_edits": []}
+            frames.append(_frame("message_delta", encode_object(body)))
+
+    def _done(self, event: Done, frames: list[bytes]) -> None:
+        self._ended = True
+        frames.append(_STOP)
+
+    def _fail(self, event: Failed, frames: list[bytes]) -> None:
+        self._ended = True
+        error = anthropic_error(event.error, self._request.generation.id, self._request.locate)
+        frames.append(_frame("error", error))
+
+    def _cancel(self, event: Cancelled, frames: list[bytes]) -> None:
+        self._ended = True
+
+
+_WRITERS: dict[type, Callable[[MessagesStreamEncoder, Any, list[bytes]], None]] = {
+    Started: MessagesStreamEncoder._begin,
+    TextDelta: MessagesStreamEncoder._text,
+    RefusalDelta: MessagesStreamEncoder._text,
+    TextEnd: MessagesStreamEncoder._close,
+    ReasoningDelta: MessagesStreamEncoder._think,
+    ReasoningEnd: MessagesStreamEncoder._sign,
+    ToolCallStart: MessagesStreamEncoder._call,
+    ToolCallDelta: MessagesStreamEncoder._arguments,
+    ToolCallEnd: MessagesStreamEncoder._close,
+    Finished: MessagesStreamEncoder._finish,
+    Usage: MessagesStreamEncoder._count,
+    Done: MessagesStreamEncoder._done,
+    Failed: MessagesStreamEncoder._fail,
+    Cancelled: MessagesStreamEncoder._cancel,
+}
+
+
+# -------------------------------------------------------------------------------------------------------- whole bodies
+
+
+class MessagesWholeEncoder:
+    """One whole response."""
+
+    content_type = "application/json"
+
+    def __init__(self, request: MessagesRequest) -> None:
+        self._request = request
+        self._hidden = request.generation.reasoning.visible == "sealed"
+        self._blocks: list[JsonObject] = []
+        self._said: list[str] = []  # of the open block
+        self._finished: Finished | None = None
+        self._usage = Usage(0, 0)
+        self._error: SmgError | None = None
+
+    def fork(self) -> "MessagesWholeEncoder":
+        """An independent copy with the same events so far."""
+        other = copy.copy(self)
+        other._blocks = [dict(block) for block in self._blocks]
+        other._said = self._said.copy()
+        return other
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Take in events. `Failed` is kept and raised by `body`."""
+        for event in events:
+            match event:
+                case TextDelta() | RefusalDelta() | ReasoningDelta():
+                    self._said.append(event.text)
+                case TextEnd():
+                    self._text()
+                case ReasoningEnd():
+                    self._thought(event)
+                case ToolCallStart():
+                    self._blocks.append({"type": "tool_use", "id": event.id, "name": event.name, "input": {}})
+                case ToolCallDelta():
+                    self._said.append(event.arguments)
+                case ToolCallEnd():
+                    self._blocks[-1]["input"] = _input("".join(self._said))
+                    self._said.clear()
+                case Finished():
+                    self._finished = event
+                case Usage():
+                    self._usage = event
+                case Failed():
+                    self._error = self._error or event.error
+                case Cancelled():
+                    self._error = self._error or ClientGone(f"The response was cancelled: {event.reason}.")
+
+    def _text(self) -> None:
+        text = "".join(self._said)
+        self._said.clear()
+        if text:
+            self._blocks.append({"type": "text", "text": text, "citations": None})
+
+    def _thought(self, event: ReasoningEnd) -> None:
+        thinking = "" if self._hidden else "".join(self._said)
+        self._said.clear()
+        signature = (event.seal or b"").decode()
+        self._blocks.append({"type": "thinking", "thinking": thinking, "signature": signature})
+
+    def body(self) -> bytes:
+        """The finished object. Raises the error of a `Failed` event."""
+        if self._error is not None:
+            raise self._error
+        message = {**_message(self._request), "content": self._blocks, **_ending(self._finished, self._request)}
+        message["usage"] = _usage(self._usage)
+        if self._request.edited:
+            message["context_management"] = {"applied_edits": []}
+        return encode_body(message)
+
+
+def _input(arguments: str) -> JsonObject:
+    """A call's arguments as an object, which is what the API has."""
+    if not arguments.strip():
+        return {}
+    try:
+        value = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return {"INVALID_JSON": arguments}
+    return value if isinstance(value, dict) else {"INVALID_JSON": arguments}

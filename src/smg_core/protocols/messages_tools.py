@@ -1,0 +1,151 @@
+"""The tools and the tool choice of a Messages request.
+
+Tools with a schema are the client's. So are a few that the API names without a schema, since its models know them: they are
+offered with the schema that its documentation gives. Tools that a server runs are taken and not offered, unless the choice
+demands one: clients send them with every request. A tool whose loading is deferred is not offered until a tool search has found
+it.
+
+Pure. Above: messages. Below: the wire types, request.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import JsonObject
+from smg_core.protocols import messages_types as wire
+from smg_core.protocols.decoding import brief, check_depth, too_many
+from smg_core.protocols.settings import LimitsConfig
+from smg_core.request import FunctionTool, ToolChoice, ToolKey
+
+__all__ = ["OfferedTools", "read_tool_choice", "read_tools"]
+
+
+def _schema(required: list[str], **properties: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+_TEXT: JsonObject = {"type": "string"}
+_NUMBER: JsonObject = {"type": "integer"}
+_RANGE: JsonObject = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
+_BASH = _schema([], command=_TEXT, restart={"type": "boolean"})
+_EDITOR = _schema(
+    ["command", "path"],
+    command={"type": "string", "enum": ["view", "str_replace", "create", "insert"]},
+    path=_TEXT,
+    view_range=_RANGE,
+    old_str=_TEXT,
+    new_str=_TEXT,
+    file_text=_TEXT,
+    insert_line=_NUMBER,
+    insert_text=_TEXT,
+)
+_MEMORY = _schema(
+    ["command"],
+    command={"type": "string", "enum": ["view", "create", "str_replace", "insert", "delete", "rename"]},
+    path=_TEXT,
+    view_range=_RANGE,
+    file_text=_TEXT,
+    old_str=_TEXT,
+    new_str=_TEXT,
+    insert_line=_NUMBER,
+    insert_text=_TEXT,
+    old_path=_TEXT,
+    new_path=_TEXT,
+)
+_CLIENT_TOOLS: Mapping[str, tuple[str, JsonObject]] = {
+    "bash_": ("Run a command in a persistent bash shell, or restart the shell.", _BASH),
+    "text_editor_": ("View, create and edit files.", _EDITOR),
+    "memory_": ("View, create and edit files of the memory directory /memories.", _MEMORY),
+}
+"""By how their types begin: the tools that the client runs and gives no schema of."""
+_HOSTED = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "mcp_toolset", "advisor_")
+"""How the types of tools begin that a server runs."""
+
+
+class OfferedTools(msgspec.Struct, frozen=True):
+    """The tools of a request: those that are offered, the place of each in the body, and the names of those that a server
+    runs."""
+
+    tools: tuple[FunctionTool, ...] = ()
+    places: tuple[int, ...] = ()
+    hosted: frozenset[str] = frozenset()
+
+
+def read_tools(
+    listed: Sequence[wire.ToolWire] | None, referred: set[str], limits: LimitsConfig, size: int
+) -> OfferedTools:
+    """The tools; `referred` are the names that a tool search has found, `size` is the body's, in bytes."""
+    if not listed:
+        return OfferedTools()
+    if len(listed) > limits.tools:
+        raise too_many("tools", len(listed), limits.tools, "tools")
+    tools: list[FunctionTool] = []
+    places: list[int] = []
+    hosted: set[str] = set()
+    names: set[str] = set()
+    for place, tool in enumerate(listed):
+        if tool.type is not None and tool.type.startswith(_HOSTED):
+            hosted.add(tool.name or tool.type)
+            continue
+        made = _tool(tool, f"tools[{place}]")
+        if made.name in names:
+            raise InvalidRequest("Tool names must be unique.", param=f"tools[{place}].name")
+        names.add(made.name)
+        if not made.deferred or made.name in referred:
+            tools.append(made)
+            places.append(place)
+    schemas = [tool.parameters for tool in tools]
+    check_depth(schemas, limits.json_depth, "tools")
+    if size > limits.schema_bytes and (found := len(msgspec.json.encode(schemas))) > limits.schema_bytes:
+        raise InvalidRequest(
+            f"The schemas have {found} bytes, and at most {limits.schema_bytes} are taken.", param="tools"
+        )
+    return OfferedTools(tuple(tools), tuple(places), frozenset(hosted))
+
+
+def _tool(tool: wire.ToolWire, at: str) -> FunctionTool:
+    kind = tool.type or "custom"
+    known = next((row for start, row in _CLIENT_TOOLS.items() if kind.startswith(start)), None)
+    if kind != "custom" and known is None:
+        raise UnsupportedParameter(f"Tools of type '{brief(kind)}' cannot be used on this server.", param=f"{at}.type")
+    if not tool.name:
+        raise InvalidRequest("Field required", param=f"{at}.name")
+    description, parameters = tool.description, tool.input_schema
+    if known is not None:
+        description, parameters = description or known[0], parameters or known[1]
+    elif parameters is None:
+        raise InvalidRequest("Field required", param=f"{at}.input_schema")
+    if tool.input_examples:
+        shown = "\n".join(msgspec.json.encode(example).decode() for example in tool.input_examples)
+        description = f"{description or ''}\n\nExamples of its input:\n{shown}".strip()
+    return FunctionTool(
+        tool.name, description, parameters, tool.strict, deferred=tool.defer_loading is True, cache=tool.cache_control
+    )
+
+
+def read_tool_choice(choice: wire.ToolChoiceWire | None, offered: OfferedTools) -> ToolChoice:
+    """Which of the tools may or must be called."""
+    if choice is None:
+        return ToolChoice()
+    parallel = None if choice.disable_parallel_tool_use is None else not choice.disable_parallel_tool_use
+    if choice.type in ("auto", "none"):
+        return ToolChoice("auto" if choice.type == "auto" else "none", (), parallel)
+    if choice.type == "any":
+        if not offered.tools:
+            raise _no_tool(offered)
+        return ToolChoice("required", (), parallel)
+    if choice.name in offered.hosted:
+        raise UnsupportedParameter(
+            f"The tool '{brief(choice.name or '')}' is run by a server, and this one cannot.", param="tool_choice.name"
+        )
+    if not any(tool.name == choice.name for tool in offered.tools):
+        raise InvalidRequest(f"Tool '{brief(choice.name or '')}' not found in provided tools", param="tool_choice.name")
+    return ToolChoice("required", (ToolKey(choice.name or ""),), parallel)
+
+
+def _no_tool(offered: OfferedTools) -> InvalidRequest:
+    if offered.hosted:
+        return UnsupportedParameter("None of these tools can be run by this server.", param="tool_choice.type")
+    return InvalidRequest("tool_choice may only be specified while providing tools.", param="tool_choice")

@@ -1,0 +1,275 @@
+"""The bodies of Messages and of count_tokens as msgspec types.
+
+Names, types and fixed ranges only. `messages` decides what a field means and what is refused. A field that the types do not have
+is passed over with a warning, since clients of this API send fields of betas that a server need not know; blocks of an unknown
+type become `OtherBlock` before they get here.
+
+None means absent or null. Above: messages and its readers. Below: msgspec.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from smg_core.json_types import Json, JsonObject
+
+__all__ = [
+    "KNOWN_BLOCKS",
+    "SUPPORTED_VALUES",
+    "Base64Source",
+    "BlockWire",
+    "ContentSource",
+    "CountBody",
+    "DocumentBlock",
+    "FileSource",
+    "ImageBlock",
+    "MessageWire",
+    "MessagesBody",
+    "OtherBlock",
+    "OutputConfig",
+    "OutputFormat",
+    "RedactedThinkingBlock",
+    "SearchResultBlock",
+    "TextBlock",
+    "TextSource",
+    "ThinkingBlock",
+    "ThinkingWire",
+    "ToolChoiceWire",
+    "ToolReferenceBlock",
+    "ToolResultBlock",
+    "ToolUseBlock",
+    "ToolWire",
+    "UrlSource",
+]
+
+Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+
+
+class _Wire(Struct, forbid_unknown_fields=True, gc=False):
+    """Base of the types without a tag."""
+
+
+# ------------------------------------------------------------------------------------------------------------- sources
+
+
+class _Source(Struct, forbid_unknown_fields=True, gc=False, tag_field="type"):
+    """Sources are told apart by `type`."""
+
+
+class Base64Source(_Source, tag="base64"):
+    media_type: str
+    data: str
+
+
+class UrlSource(_Source, tag="url"):
+    url: str
+
+
+class FileSource(_Source, tag="file"):
+    file_id: str
+
+
+class TextSource(_Source, tag="text"):
+    data: str
+    media_type: str | None = None
+
+
+class ContentSource(_Source, tag="content"):
+    content: "str | list[BlockWire]"
+
+
+# -------------------------------------------------------------------------------------------------------------- blocks
+
+
+class _Block(Struct, forbid_unknown_fields=True, gc=False, tag_field="type"):
+    """Blocks are told apart by `type`."""
+
+
+class TextBlock(_Block, tag="text"):
+    text: str
+    cache_control: JsonObject | None = None
+    citations: Json = None
+
+
+class ImageBlock(_Block, tag="image"):
+    source: Base64Source | UrlSource | FileSource
+    cache_control: JsonObject | None = None
+    transformations: Json = None
+
+
+class CitationsWire(_Wire):
+    enabled: bool | None = None
+
+
+class DocumentBlock(_Block, tag="document"):
+    source: Base64Source | UrlSource | FileSource | TextSource | ContentSource
+    title: str | None = None
+    context: str | None = None
+    citations: CitationsWire | None = None
+    cache_control: JsonObject | None = None
+
+
+class SearchResultBlock(_Block, tag="search_result"):
+    source: str
+    title: str
+    content: list[TextBlock]
+    citations: CitationsWire | None = None
+    cache_control: JsonObject | None = None
+
+
+class ToolReferenceBlock(_Block, tag="tool_reference"):
+    tool_name: str
+    cache_control: JsonObject | None = None
+
+
+class ToolUseBlock(_Block, tag="tool_use"):
+    id: str
+    name: str
+    input: JsonObject
+    cache_control: JsonObject | None = None
+    caller: Json = None
+
+
+class ToolResultBlock(_Block, tag="tool_result"):
+    tool_use_id: str
+    content: "str | list[BlockWire] | None" = None
+    is_error: bool | None = None
+    cache_control: JsonObject | None = None
+
+
+class ThinkingBlock(_Block, tag="thinking"):
+    thinking: str
+    signature: str = ""
+
+
+class RedactedThinkingBlock(_Block, tag="redacted_thinking"):
+    data: str
+
+
+class OtherBlock(_Block, tag="smg_other"):
+    """A block of a type that the gateway does not know, or that a tool of the provider's wrote."""
+
+    block: JsonObject
+
+
+BlockWire = (
+    TextBlock
+    | ImageBlock
+    | DocumentBlock
+    | SearchResultBlock
+    | ToolReferenceBlock
+    | ToolUseBlock
+    | ToolResultBlock
+    | ThinkingBlock
+    | RedactedThinkingBlock
+    | OtherBlock
+)
+KNOWN_BLOCKS: frozenset[str] = frozenset(
+    {"text", "image", "document", "search_result", "tool_reference", "tool_use", "tool_result", "thinking"}
+) | {"redacted_thinking"}
+"""The types of blocks that clients may write and that have a type here."""
+
+
+class MessageWire(_Wire):
+    role: Literal["user", "assistant", "system"]
+    content: str | list[BlockWire]
+
+
+# --------------------------------------------------------------------------------------------------------------- tools
+
+
+class ToolWire(Struct, gc=False):
+    """A tool of any type; those that the server runs have further fields, which are theirs."""
+
+    name: str | None = None
+    type: str | None = None
+    description: str | None = None
+    input_schema: JsonObject | None = None
+    strict: bool | None = None
+    cache_control: JsonObject | None = None
+    defer_loading: bool | None = None
+    input_examples: list[JsonObject] | None = None
+
+
+class ToolChoiceWire(_Wire):
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+# -------------------------------------------------------------------------------------------------------------- bodies
+
+
+class ThinkingWire(_Wire):
+    type: Literal["enabled", "disabled", "adaptive", "between_tools"]
+    budget_tokens: int | None = None
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class OutputFormat(_Wire):
+    type: Literal["json_schema"]
+    schema: JsonObject
+
+
+class OutputConfig(_Wire):
+    effort: Effort | None = None
+    format: OutputFormat | None = None
+
+
+class MetadataWire(_Wire):
+    user_id: Annotated[str, Meta(max_length=4096)] | None = None
+
+
+class EditWire(Struct, gc=False):
+    type: str
+    keep: Json = None
+
+
+class ContextManagement(_Wire):
+    edits: list[EditWire] | None = None
+
+
+class CountBody(_Wire, kw_only=True):
+    """The body of count_tokens."""
+
+    model: str
+    messages: list[MessageWire]
+    system: str | list[TextBlock] | None = None
+    tools: list[ToolWire] | None = None
+    tool_choice: ToolChoiceWire | None = None
+    thinking: ThinkingWire | None = None
+    output_config: OutputConfig | None = None
+    output_format: OutputFormat | None = None
+    cache_control: JsonObject | None = None
+    context_management: ContextManagement | None = None
+    mcp_servers: list[JsonObject] | None = None
+    speed: str | None = None
+
+
+class MessagesBody(CountBody, kw_only=True):
+    """The body of Messages."""
+
+    max_tokens: Positive
+    stop_sequences: list[str] | None = None
+    stream: bool | None = None
+    temperature: Fraction | None = None
+    top_p: Fraction | None = None
+    top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    metadata: MetadataWire | None = None
+    service_tier: str | None = None
+    thread: Json = None
+    container: Json = None
+    compaction: Json = None
+    inference_geo: str | None = None
+    diagnostics: Json = None
+
+
+SUPPORTED_VALUES: dict[str, tuple[str, ...]] = {
+    "messages[].role": ("user", "assistant", "system"),
+    "tool_choice.type": ("auto", "any", "tool", "none"),
+    "thinking.type": ("enabled", "disabled", "adaptive", "between_tools"),
+    "thinking.display": ("summarized", "omitted"),
+    "output_config.effort": ("low", "medium", "high", "xhigh", "max"),
+}
