@@ -1,6 +1,6 @@
-"""How many requests a gateway has, whether it takes more and which unknown fields it may have.
+"""Counts a gateway's requests and decides whether it takes more; makes the record of unknown fields that are ignored.
 
-Pure counting. Above: handlers enter and leave; the server drains. Knows no request.
+Pure. Above: handlers enter and leave; the server drains. Knows no request.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ __all__ = ["Admission", "compat_of"]
 
 class Admission:
     """At most `most` requests at once, and `pending_bytes` of all `bodies`; none once `draining`. `after_large`: see `Bodies`.
-    `retry_after` is what those who are turned away are told, in seconds."""
+    `retry_after`: the seconds after which a refused client is told to come again."""
 
     def __init__(
         self,
@@ -32,28 +32,28 @@ class Admission:
         self._most = most
 
     def check_room(self) -> None:
-        """Raise Overloaded when there are as many as are taken."""
+        """Raise Overloaded when no further request is taken."""
         if self.in_flight >= self._most:
             raise Overloaded("The gateway has as many requests as it takes.", retry_after=self.retry_after)
 
     def check_open(self) -> None:
-        """Raise Draining when nothing new is taken."""
+        """Raise Draining when the gateway shuts down."""
         if self.draining:
             raise self.shut_down()
 
     def shut_down(self) -> Draining:
-        """What a request that the shutdown does not wait for is told."""
+        """The error for a request that the shutdown does not wait for."""
         return Draining("The gateway is shutting down.", retry_after=self.retry_after)
 
     def enter(self) -> None:
-        """One more."""
+        """Count a request that begins."""
         self.in_flight += 1
 
     def leave(self) -> None:
-        """One less."""
+        """Count a request that has ended."""
         self.in_flight -= 1
 
 
 def compat_of(config: Config) -> Compat:
-    """Which fields of other servers' APIs are passed over, as decoders are told."""
+    """The record that tells decoders which fields of other servers' APIs to ignore."""
     return Compat(config.server.compat, config.server.compat_warnings)

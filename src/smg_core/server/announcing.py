@@ -1,7 +1,7 @@
-"""What `serve` tells its operator while workers join: that one is ready and a request to try, or, again and again, that none is
+"""Logs for the operator of `serve` while workers join: that one is ready, with a request to try, or repeatedly that none is
 (edge).
 
-Runs beside the server, as one task of the process that speaks for all. Above: server.serve. Below: the registry, which it reads.
+Runs beside the server, as one task in one of the processes. Above: server.serve. Below: the registry, which it reads.
 """
 
 import json
@@ -20,8 +20,8 @@ NAMED = 5  # workers that a reminder names
 
 
 async def announce(gateway: Runtime, base: str, pause: float) -> None:
-    """Return once a worker is ready, which is logged with a request to try at `base`, the URL of the server, and with what the
-    operator should know. Until then log every `pause` seconds (0: never) which workers are missing and why."""
+    """Return once a worker is ready. Logs that, with a request to try at `base`, the URL of the server. Until then it logs
+    every `pause` seconds (0: never) which workers are missing and why."""
     while True:
         try:
             await gateway.ready(pause or None)
@@ -37,14 +37,14 @@ async def announce(gateway: Runtime, base: str, pause: float) -> None:
 
 
 def curl(base: str, model: str) -> str:
-    """A command line that asks `model` of the server at `base` to say something."""
+    """A command line that sends a small request for `model` to the server at `base`."""
     asked = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
     body = json.dumps(asked).replace("'", r"'\''")
     return f"curl {base}/v1/chat/completions -H 'content-type: application/json' -d '{body}'"
 
 
 def missing(workers: Iterable[Worker]) -> str:
-    """The workers that are not ready, each with what is the matter with it."""
+    """The workers that are not ready, each with the reason."""
     absent = [worker for worker in workers if worker.state != "ready"]
     told = [f"{worker.name} ({worker.reason or worker.state})" for worker in absent[:NAMED]]
     more = len(absent) - len(told)

@@ -1,4 +1,4 @@
-"""The answer to one request, made of its API's encoders and of its exchange (edge).
+"""Makes the `Answer` to one request from its API's encoders and its exchange (edge).
 
 Decides which kind of answer it is (streamed or whole, one or in parts) and what stands in its head. Above: the handler in
 `server.inference`. Below: pipeline.answer, pipeline.parted, the exchange.

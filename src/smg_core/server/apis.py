@@ -1,7 +1,7 @@
-"""The APIs that generate: how each reads a request and writes what comes of it.
+"""The table of generating APIs: how each decodes a request and encodes its answer.
 
-A table and nothing more. An API is a value of `Api`, and its route in `server.app` is the one other line that it needs. Above:
-the handler in `server.inference`. Below: the protocols.
+An API is a value of `Api` here and a route in `server.generating`. Above: the handler in `server.inference`. Below: the
+protocols.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ D = TypeVar("D", bound=Decoded)
 
 
 def one_turn(decoded: Decoded, terms: Terms) -> Flow[None]:
-    """The flow of an API whose answers are one turn of the model and nothing else."""
+    """The flow of an API whose answers are one turn of the model."""
     return respond(decoded.generation, terms)
 
 

@@ -1,9 +1,8 @@
 """The ASGI app: a route table over a gateway (edge).
 
-Bare ASGI, so that it can be served by any server, mounted in any framework and wrapped by any ASGI middleware. Decides which
-handlers there are, what health means, and that nothing but an envelope ever leaves: that of the API whose path it is. The
-gateway starts and stops with the lifespan; an app that is mounted where no lifespan reaches it starts the gateway with its
-first request.
+Plain ASGI, so that any server can serve it, any framework can mount it and any ASGI middleware can wrap it. Decides which
+handlers there are, and that every error leaves in the envelope of the API whose path it is. The gateway starts and stops with
+the lifespan; an app that is mounted where no lifespan reaches it starts the gateway with its first request.
 """
 
 import asyncio
@@ -34,14 +33,14 @@ log = logging.getLogger("smg.server")
 
 
 EXPOSED = ("retry-after", "retry-after-ms", "x-should-retry", "x-smg-explain", "x-smg-format-violation")
-"""What SDKs read of an answer's head, beside the request's id; a browser keeps it from them unless it is named."""
+"""The response headers that SDKs read, beside the request's id. A browser hides headers that are not named here."""
 CANNOT_START = (SmgError, OSError, LookupError, ValueError)
-"""What a start raises for settings and surroundings that are wrong."""
+"""The errors of a start with wrong settings, or in an environment where it cannot start."""
 SHOWN = 200  # characters of a path that an answer or a log repeats
 
 
 class App:
-    """`await app(scope, receive, send)`. `identify` says whose each request is, before its handler is called."""
+    """`await app(scope, receive, send)`. `identify` is called before the handler and returns the caller of the request."""
 
     def __init__(self, gateway: Runtime, identify: Identify = anonymous) -> None:
         self._gateway = gateway
@@ -86,7 +85,7 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, exchange: Exchange) -> None:
-        """Answer, and tell how that ended where somebody wants to know."""
+        """Answer one request, and report how it ended to the observer."""
         gateway = self._gateway
         exchange.client_id = gateway.client_id(exchange.headers)
         if not self._watched:
@@ -115,7 +114,7 @@ class App:
             )
 
     async def _answered(self, exchange: Exchange) -> str:
-        """Answer; returns the outcome. Raises what came up once the answer had begun."""
+        """Answer one request; returns the outcome. Errors after the answer has begun are raised."""
         try:
             exchange.check_head(self._header_bytes)
             if not self._gateway.started or self._beginning is not None:
@@ -134,7 +133,7 @@ class App:
             await self._error(exchange, error)
             return "client_gone" if isinstance(error, ClientGone) else type(error).__name__
         except Exception as error:
-            # The last line before the server: whatever it was, the client gets an envelope and the operator the trace.
+            # The last handler before the server: the client gets an envelope, and the log the traceback, for any error.
             self._log(exchange, error)
             if exchange.started:
                 raise
@@ -143,8 +142,8 @@ class App:
         return "ok"
 
     async def _begun(self, exchange: Exchange) -> None:
-        """Where no lifespan has started the gateway, the first request does, and those that come meanwhile wait with it: until a
-        worker is ready, for as long as a first request waits. Raises StartFailed."""
+        """Start the gateway if no lifespan has done so. Requests that come meanwhile wait too, until a worker is ready or
+        `server.wait_for_workers_s` (else `server.first_wait_s`) seconds have passed. Raises InternalError."""
         if self._beginning is None:
             self._beginning = asyncio.create_task(self._begin())
         try:
@@ -164,7 +163,7 @@ class App:
             await self._gateway.ready(server.wait_for_workers_s or server.first_wait_s)
 
     def _log(self, exchange: Exchange, error: Exception) -> None:
-        """Write the trace of a fault, once a while for each place where one is raised."""
+        """Log the traceback of a fault; for each place that raises faults only once in a while."""
         place = traceback.extract_tb(error.__traceback__)[-1]
         again = self._faults.note((type(error).__name__, place.filename, place.lineno), self._gateway.clock.monotonic())
         if again is None:

@@ -1,7 +1,7 @@
-"""How much of all requests' bodies is held at once: what is being read, and what waits to be decoded.
+"""Bounds the bytes of all requests' bodies that are held at once, while they are read and while they wait to be decoded.
 
-Pure counting. Over the bound the body gives way that has been under way longest and is not there yet: who sends a large one and
-leaves out its end keeps nobody else's out. Above: handlers open one for each body; `exchange` says how it grows.
+Pure counting. Over the bound, the incomplete body that began first is given up, so a client that never finishes a large body
+keeps out nobody else's. Above: handlers open one `Held` for each body; `exchange` reports how it grows.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from smg_core.errors import Overloaded
 
 __all__ = ["Bodies", "Held"]
 
-_LARGE = 4 << 20  # bytes that are worth being given back to the system
+_LARGE = 4 << 20  # bytes from which on freed memory is returned to the system
 
 
 class Held:
-    """One body: how much of it is held. A context manager, after which nothing is. `give_way` is called when it is to be given
-    up; the reader then finds `gave_way` and raises `refusal()`."""
+    """The bytes held of one body; a context manager that releases them at its end. `give_way` is called when the body is to be
+    given up; its reader then finds `gave_way` set and raises `refusal()`."""
 
     __slots__ = ("_bodies", "gave_way", "give_way", "size")
 
@@ -28,17 +28,17 @@ class Held:
         self.give_way: Callable[[], object] | None = None
 
     def grow(self, size: int) -> None:
-        """So many bytes more. Raises Overloaded where no other body can give way."""
+        """Count `size` more bytes. Raises Overloaded if there is no room and no other body can be given up."""
         if size:
             self.size += size
             self._bodies.add(self, size)
 
     def arrived(self) -> None:
-        """It is all there, and gives way to no other any more."""
+        """The body is complete; it is not given up for another any more."""
         self._bodies.settle(self)
 
     def refusal(self) -> Overloaded:
-        """What the client is told whose body gives way."""
+        """The error for the client whose body was given up."""
         return self._bodies.refusal()
 
     def __enter__(self) -> Self:
@@ -50,8 +50,8 @@ class Held:
 
 
 class Bodies:
-    """At most `most` bytes at once; a body alone may have as many as its own bound lets it. `retry_after` is what a client is
-    told whose body has no room, in seconds. `after_large` is called when nothing is held any more of what was large."""
+    """At most `most` bytes at once; a body that is alone is bounded only by its own limit. `retry_after`: the seconds after
+    which a client whose body has no room is told to come again. `after_large` is called when all large bodies are released."""
 
     def __init__(self, most: int, retry_after: float = 1.0, after_large: Callable[[], object] | None = None) -> None:
         self.size = 0
@@ -62,15 +62,15 @@ class Bodies:
         self._coming: dict[Held, None] = {}  # in the order in which they began
 
     def open(self) -> Held:
-        """A body of which nothing is there yet."""
+        """A new body, of which no byte has come."""
         return Held(self)
 
     def refusal(self) -> Overloaded:
-        """What a client is told whose body has no room."""
+        """The error for a client whose body has no room."""
         return Overloaded("The gateway holds as many request bodies as it can.", retry_after=self._retry_after)
 
     def add(self, held: Held, size: int) -> None:
-        """`held` has grown. Raises Overloaded."""
+        """Count `size` more bytes of `held`. Raises Overloaded."""
         self.size += size
         self._were_large = self._were_large or self.size > _LARGE
         self._coming[held] = None
@@ -84,11 +84,11 @@ class Bodies:
                 oldest.give_way()
 
     def settle(self, held: Held) -> None:
-        """`held` is no longer coming."""
+        """The body of `held` is complete."""
         self._coming.pop(held, None)
 
     def remove(self, held: Held) -> None:
-        """Nothing of `held` is there any more."""
+        """The body of `held` has been released."""
         self._coming.pop(held, None)
         self.size -= held.size
         held.size = 0

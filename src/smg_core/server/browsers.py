@@ -1,4 +1,4 @@
-"""What keeps a page in somebody's browser from using a gateway that it should not reach.
+"""Keeps web pages in a browser on the same machine from using a gateway.
 
 A page may send a "simple" request to any address without asking: so a body counts as JSON only where its content type says so,
 which a page cannot set without a preflight. A page may also have its own name point to 127.0.0.1: so a gateway that listens on
@@ -18,20 +18,20 @@ LOOPBACK = ("localhost", ".localhost", "127.0.0.1", "::1")
 
 
 def is_loopback(address: str) -> bool:
-    """Whether what listens there can be reached from this machine alone."""
+    """Whether the address can be reached only from this machine."""
     return address in ("localhost", "::1") or address.startswith("127.")
 
 
 @attrs.frozen
 class Hosts:
-    """The hosts that requests may name. `everywhere`: whatever address they came to; otherwise those to the loopback alone."""
+    """The hosts that requests may name. `everywhere`: checked for all requests, else only for those to the loopback."""
 
     names: tuple[str, ...]
     everywhere: bool
 
     def check(self, scope: Mapping[str, Any], header: str) -> None:
-        """Raise PermissionDenied for a Host header whose name is none of them. Who calls in process, or names no host, is no
-        browser."""
+        """Raise PermissionDenied for a Host header with another name. Requests in process, and those without a host, do not
+        come from a browser and pass."""
         if scope.get("client") is None:
             return
         if not self.everywhere and not is_loopback((scope.get("server") or ("",))[0]):

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration that no single setting can know: names that nothing has, URLs that are none.
+"""Checks of a configuration beyond single settings: unknown policies, dialects and parser families, and invalid URLs.
 
 `check` is called by the command line before anything starts, and by `server.loading` when a gateway starts, so that one with a
 setting that could never work does not begin. Below: the tables of policies, dialects and parser families. Opens nothing.
@@ -29,8 +29,8 @@ def check(config: Config) -> None:
 
 
 def processor_kwargs(media: MediaConfig) -> Mapping[str, Mapping[str, Json]]:
-    """`media.processor_kwargs`, read: by model, the keyword arguments that its engines give their processor. Raises `ValueError`
-    where it is no JSON object of objects."""
+    """`media.processor_kwargs` decoded: for each model, the keyword arguments that its engines give their processor. Raises
+    `ValueError` if it is not a JSON object of objects."""
     found = json.loads(media.processor_kwargs or "{}")
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
         raise ValueError("this is no object of objects")
@@ -50,7 +50,7 @@ def named_parsers(config: Config) -> dict[str, str]:
 
 
 def check_url(url: str) -> None:
-    """Raise ValueError for a worker's URL that is none."""
+    """Raise ValueError for an invalid worker URL."""
     if door(url) == "chat":
         ChatAddress.parse(url)
     else:

@@ -1,4 +1,4 @@
-"""What answers a route.
+"""The target of a route: a handler, and what is checked before it is called.
 
 `server.app` has a table of routes with these as targets; handlers are coroutines of other modules. Decides nothing.
 """
@@ -17,8 +17,8 @@ Handler = Callable[[Exchange], Awaitable[None]]
 
 @attrs.frozen
 class Endpoint:
-    """What answers a route. A public one is not asked whose its requests are; one that reads JSON refuses other types. `about`
-    describes it in `/openapi.json`."""
+    """A handler. `public`: it is called without identifying the caller; `reads_json`: requests with other content types are
+    refused. `about` describes it in `/openapi.json`."""
 
     answer: Handler
     public: bool = False

@@ -1,8 +1,8 @@
-"""In which API's words a request is refused that no API's handler answers.
+"""Which API's error envelope answers a request that no API's handler answers.
 
-A path that no route has, a method that it does not take, a head that cannot be read: the answer is still an error that the
-client's SDK must be able to read. The path says whose it is; where APIs share a path, or nobody has it, the headers and the
-query do. Pure. Above: server.app and server.http_protocol. Below: the envelopes.
+An unknown path, a wrong method, an unreadable head: the client's SDK must be able to read these errors too. The path decides;
+where several APIs share a path, or none has it, the headers and the query do. Pure. Above: server.app and server.http_protocol.
+Below: the envelopes.
 """
 
 from collections.abc import Container, Mapping

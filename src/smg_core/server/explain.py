@@ -1,4 +1,4 @@
-"""What was done for one request, put into the record that its sender may read (edge).
+"""Makes the `Explanation` of one request, which its sender may read (edge).
 
 Fills `protocols.explain.Explanation` from a `Trace`: either of a request under way, for the response header, or of a
 rehearsal, in which a request is prepared and routed but no engine is asked.
@@ -17,7 +17,7 @@ __all__ = ["explanation", "rehearsal"]
 
 
 def explanation(runtime: Runtime, trace: Trace) -> Explanation:
-    """The record of what `trace` has seen so far. What has not happened yet is absent from it."""
+    """The explanation of what `trace` has seen so far. What has not happened yet is absent."""
     prompted = trace.prompted
     if prompted is None:
         raise ValueError("nothing has been prepared yet")
@@ -43,7 +43,7 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
 
 
 def _label(runtime: Runtime, name: str) -> str:
-    """What a worker is called before clients: the name that the operator gave it, a number where its name is its address."""
+    """A worker's name for clients: the one that the operator gave it, or a number if its name is its address."""
     worker = runtime.registry.get(name)
     if worker is None:
         return "a worker that has left"

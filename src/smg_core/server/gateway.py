@@ -1,4 +1,4 @@
-"""The gateway as its users hold it (edge): what runs, and the ways in.
+"""`Gateway`, the class that users make: the runtime, with its ASGI app and its in-process HTTP clients (edge).
 
 The same object runs in a notebook, in a test, inside another application and under `smg-gateway serve`: as an async context
 manager, as an ASGI app, or as an HTTP client that calls that app in process. Decides nothing; `server.runtime` wires.

@@ -1,7 +1,7 @@
-"""Who sends a request (edge).
+"""Identifies the caller of a request (edge).
 
-Asked once per request, before its handler: from the head of a request to the `Caller` that its records carry. It may wait,
-since keys can be held elsewhere. The default knows nobody: all requests are of one anonymous caller. Above: server.app.
+Called once per request, before its handler: makes the `Caller` from the head of the request. It may wait, since keys can be
+held elsewhere. The default gives all requests the same anonymous caller. Above: server.app.
 """
 
 from collections.abc import Mapping
@@ -32,11 +32,11 @@ class Head(Protocol):
 
 
 class Identify(Protocol):
-    """From a request's head to its caller. Raises AuthenticationFailed where the credentials are wrong."""
+    """Returns the caller of a request, by its head. Raises AuthenticationFailed for wrong credentials."""
 
     async def __call__(self, head: Head) -> Caller: ...
 
 
 async def anonymous(head: Head) -> Caller:
-    """Everybody is the same caller, without a name."""
+    """The default `Identify`: the same caller without a name for every request."""
     return _ANONYMOUS

@@ -1,6 +1,6 @@
 """One handler shape for every generating API (edge).
 
-Read the body, decode it, run the flow, and put errors into the API's envelope. What an API is stands in `server.apis`. Above:
+Reads the body, decodes it, runs the flow, and puts errors into the API's envelope. `server.apis` has the table of APIs. Above:
 the app's route table. Below: the gateway's driver.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["Inference", "internal_error", "take_back_cancellation"]
 D = TypeVar("D", bound=Decoded)
 
 DECODED_INLINE = 32 * 1024
-"""Bytes of a body that are decoded on the event loop: whatever is in them, that takes about a millisecond at most."""
+"""Bodies up to this size, in bytes, are decoded on the event loop: that takes about a millisecond at most, whatever they hold."""
 
 
 class Inference(Generic[D]):
@@ -202,7 +202,7 @@ class Inference(Generic[D]):
 
 
 def _forget_frames(error: BaseException | None) -> None:
-    """Let go of the frames that an error came through: they hold the request, and the answer of which holds the error."""
+    """Clear the frames of an error's traceback: they hold the request, and so its memory would live as long as the error."""
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
@@ -216,5 +216,5 @@ def take_back_cancellation() -> None:
 
 
 def internal_error() -> InternalError:
-    """What a client is told of a fault of ours."""
+    """The error that a client gets for an unforeseen exception."""
     return InternalError("The gateway failed on this request.")

@@ -45,7 +45,7 @@ class _Headers(Protocol):
 
 
 class _Request(Protocol):
-    """A request of httpx or httpx2, as far as a transport looks at it."""
+    """The parts of a request of httpx or httpx2 that the transports read."""
 
     method: str
     url: _Url
@@ -69,7 +69,7 @@ def async_client(app: AsgiApp, sdk: ModuleType | None = None, **arguments: objec
 def sync_client(
     app: AsgiApp, loop: asyncio.AbstractEventLoop, sdk: ModuleType | None = None, **arguments: object
 ) -> Any:
-    """A Client likewise, for threads other than the one that runs `loop`, on which `app` lives."""
+    """The same as a synchronous Client, for threads other than the one that runs `loop`, the loop of `app`."""
     module = _http_module(sdk)
     return module.Client(transport=_sync_transport(module, app, loop), **{"timeout": None, **arguments})
 
@@ -109,7 +109,7 @@ def _async_transport(module: ModuleType, app: AsgiApp) -> object:
 
 
 def _sync_transport(module: ModuleType, app: AsgiApp, loop: asyncio.AbstractEventLoop) -> object:
-    """A synchronous one; each wait is handed to `loop`."""
+    """A synchronous transport; each wait is run on `loop`."""
 
     class Body(module.SyncByteStream):  # type: ignore[name-defined, misc]
         def __init__(self, call: "_Call") -> None:

@@ -1,7 +1,7 @@
 """Tensors lent to engines on this host through memory that both see (edge).
 
-Decides nothing about requests: `Lender.lend` is asked once a call, and what it gives is released when the call is over. Above:
-server.model_media. Below: smg_multimodal's shared memory.
+Decides nothing about requests: `Lender.lend` is called once per engine call, and the tensors are released when that call is
+over. Above: server.model_media. Below: smg_multimodal's shared memory.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class SharedTensors:
     taken: tuple[tuple[SharedTensor, WireTensor], ...]
 
     def write(self) -> None:
-        """Fill the places; in any thread."""
+        """Copy the tensors into their places; may run in any thread."""
         for place, tensor in self.taken:
             self.memory.write(place, tensor)
 
@@ -43,14 +43,15 @@ class SharedTensors:
 
 @attrs.frozen
 class Lender:
-    """Memory that engines may see too, if what they say of it is `namespace`. Files are written in `pool`."""
+    """Shared memory for engines that report the same `namespace`, which means that they can open it. Files are written in
+    `pool`."""
 
     memory: SharedMemory
     namespace: str
     pool: Executor
 
     async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> SharedTensors | None:
-        """Tensors go into files that the engine reads, where it sees the same memory and there is room; else None."""
+        """Copy the tensors of `inputs` into files that the engine reads. None if it cannot open them or there is no room."""
         if facts.shared_memory != self.namespace:
             return None
         loan = _loan(inputs, self.memory)
@@ -70,7 +71,7 @@ class Lender:
 
 
 def shared_memory(pool: Executor, max_bytes: int) -> Lender | None:
-    """What tensors are shared through; None, with a line in the log, where there is nothing of the kind here."""
+    """The memory for shared tensors; None, with a line in the log, on a system without shared memory."""
     try:
         sweep_orphans(_SHARED)
         memory = SharedMemory(f"{_SHARED}{secrets.token_hex(8)}", max_bytes=max_bytes)
@@ -89,7 +90,7 @@ def _loan(inputs: RequestMedia, memory: SharedMemory) -> SharedTensors | None:
 
 
 def _given_up(writing: "asyncio.Future[None]", loan: SharedTensors) -> None:
-    """Nobody waits for this any more."""
+    """Release the tensors of a call that was given up while they were written."""
     if not writing.cancelled():
         writing.exception()
     loan.release()

@@ -1,8 +1,7 @@
-"""How a model is made: tokenizer, chat template, parser family and media, of the files that an engine sends or a folder has
-(edge).
+"""Makes models: loads tokenizer, chat template, parser family and media from an engine's files or from a folder (edge).
 
-Loads each tokenizer once, however many models and workers use it, and deletes what engines have sent when nobody uses it any
-more. Above: server.onboarding says which models there are. Below: tokenizer, parsers, media. Knows no worker.
+Loads each tokenizer once, however many models and workers use it, and deletes the files of engines when no model uses them.
+Above: server.onboarding decides which models there are. Below: tokenizer, parsers, media. Knows no worker.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel
 from smg_core.server.config_check import check, named_parsers
-from smg_core.server.memory import give_back, trim
+from smg_core.server.memory import release_memory, trim
 from smg_core.server.sealing_keys import Sealing
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
@@ -52,7 +51,7 @@ class TokenizerSource:
 
 
 def executor_of(config: Config) -> FairExecutor:
-    """The threads for requests' long work, which give memory back after large work."""
+    """The threads for the long work of requests; they return memory to the system after large work."""
     return FairExecutor(config.tokenizer.encode_threads, after_large=trim)
 
 
@@ -90,7 +89,7 @@ class ModelLoader:
 
     @property
     def media(self) -> "GatewayMedia | None":
-        """What the models share for their media, once one of them takes some."""
+        """The shared service for media, None until a model takes media."""
         return self._media
 
     async def start(self) -> None:
@@ -101,7 +100,7 @@ class ModelLoader:
             await self._load(TokenizerSource(self._folder))
 
     def keep(self, used: Collection[TokenizerSource]) -> None:
-        """Let go of all tokenizers but those of `used` and the operator's."""
+        """Drop all tokenizers except those of `used` and the operator's."""
         kept = set(used)
         if self._folder is not None:
             kept.add(TokenizerSource(self._folder))
@@ -112,8 +111,8 @@ class ModelLoader:
             shutil.rmtree(source.folder, ignore_errors=True)
 
     async def source(self, engine: Engine, info: ModelInfo) -> TokenizerSource:
-        """The operator's tokenizer, else the engine's own; where it cannot send it, the folder it names, if that is on this
-        machine."""
+        """The operator's tokenizer, else the engine's own; if the engine cannot send it, the folder it names, if that is on
+        this machine."""
         if self._folder is not None:
             return TokenizerSource(self._folder)
         try:
@@ -165,7 +164,7 @@ class ModelLoader:
             bundle = await asyncio.wrap_future(loading)
         finally:
             loader.shutdown(wait=loading.done())  # who gives up must not wait for the thread
-        give_back()
+        release_memory()
         if settings.chat_template is not None:
             bundle = _with_template(bundle, Path(settings.chat_template), self._clock)
         return self._bundles.setdefault(source, bundle)
@@ -193,7 +192,7 @@ class ModelLoader:
         )
 
     def without_tokenizer(self, name: str, info: ModelInfo) -> ServedModel:
-        """A model whose engines all speak chat: they write and encode prompts and read outputs themselves."""
+        """A model whose engines all speak chat: they render and encode prompts and parse outputs themselves."""
         return ServedModel(
             name=name,
             primary=name,
@@ -206,7 +205,7 @@ class ModelLoader:
         )
 
     async def _service(self, name: str, bundle: TokenizerBundle) -> "ModelMedia | None":
-        """What serves a model's media; None for a model of text. Only then is anything about media loaded."""
+        """The service for a model's media; None for a model of text, for which no module about media is imported."""
         if not suggests_media(bundle.model_config, [file.name for file in bundle.folder.iterdir()]):
             return None
         try:
@@ -250,7 +249,7 @@ class ModelLoader:
 
 
 def _removed(unpacking: "asyncio.Future[Path]") -> None:
-    """Nobody waits for this folder any more."""
+    """Delete a folder that was unpacked for a load that was given up."""
     if not unpacking.cancelled() and unpacking.exception() is None:
         shutil.rmtree(unpacking.result(), ignore_errors=True)
 
@@ -275,7 +274,7 @@ def _with_template(bundle: TokenizerBundle, file: Path, clock: Clock) -> Tokeniz
 
 
 def _with_media_texts(bundle: TokenizerBundle, texts: Mapping[str, str], clock: Clock) -> ChatTemplate | None:
-    """The model's template, told what to write for each kind of media where it takes a message's content as one string."""
+    """The bundle with a template that writes these texts for media, for templates that take a message's content as one string."""
     own = bundle.template
     if own is None:
         return None
@@ -283,7 +282,7 @@ def _with_media_texts(bundle: TokenizerBundle, texts: Mapping[str, str], clock: 
 
 
 def _encode_inline(tokenizer: Tokenizer, clock: Clock) -> int:
-    """Characters that `tokenizer` encodes in half a millisecond, measured on this thread, which warms it up too."""
+    """How many characters `tokenizer` encodes in half a millisecond: measured on this thread, which also warms it up."""
     text = " ".join(f"{word}{number}" for number in range(500) for word in ("The quick brown ", "Zürich, ", "f(x) = "))
     best = float("inf")
     for _ in range(4):

@@ -1,7 +1,8 @@
-"""What serves the media of a gateway's models: made from the settings, shared by all models (edge).
+"""The media service that all models of a gateway share, made from the settings (edge).
 
-One `GatewayMedia` has the guarded way out, the threads and processes that decode, the budgets, the memory of items seen before,
-and the memory shared with engines on this host; a model's files become a `ModelMedia`, which the pipeline knows by its Protocol.
+One `GatewayMedia` has the HTTP client with its rules, the threads and processes that decode, the budgets, the cache of items
+seen before, and the memory shared with engines on this host; a model's files become a `ModelMedia`, which the pipeline knows by
+its Protocol.
 Above: server.onboarding. Below: server.model_media, smg_multimodal. Importing this module needs Pillow; the gateway does so when
 a model may take media.
 """
@@ -38,7 +39,7 @@ __all__ = ["GatewayMedia", "ModelMedia", "cores", "decoder_threads"]
 log = logging.getLogger("smg.media")
 
 _FILES_SHARE = 8
-"""One part in so many of the cache remembers files, to know them again; the rest keeps tensors."""
+"""One part in so many of the cache is for recognising files that come again; the rest is for tensors."""
 
 
 @attrs.frozen
@@ -55,7 +56,7 @@ class _Vocabulary:
 
 
 class GatewayMedia:
-    """What the models of one gateway share."""
+    """Fetching, decoding, budgets and caches of one gateway."""
 
     def __init__(self, config: MediaConfig, processes: int = 1) -> None:
         """`processes` is how many gateways like this one share the cores."""
@@ -108,14 +109,14 @@ class GatewayMedia:
         )
 
     def _ways(self) -> list[Pixels]:
-        """All ways in which pixels may have to be made."""
+        """All forms in which engines may want pixels."""
         resizes: Sequence[Literal["pil", "torch"]] = (
             ("pil", "torch") if self._config.resize == "auto" else (self._config.resize,)
         )
         return [Pixels(raw, resize) for raw in (False, True) for resize in resizes]
 
     def _preparer(self, files: ModelFiles, tokenizer: Tokenizer, pixels: Pixels) -> Preparer:
-        """What makes features of media as engines want them."""
+        """A preparer that makes features with pixels in this form."""
         files = files.resized_by(pixels.resize)
         return Preparer(
             files.unnormalised() if pixels.raw else files,
@@ -145,7 +146,7 @@ class GatewayMedia:
         return self._shared.memory.nbytes if self._shared is not None else 0
 
     async def close(self) -> None:
-        """Let go of threads, connections and shared memory."""
+        """Close threads, connections and shared memory."""
         self._decoders.close()
         await self._fetcher.close()
         if self._shared is not None:
@@ -153,12 +154,12 @@ class GatewayMedia:
 
 
 def decoder_threads(cores: int, processes: int) -> int:
-    """How many items are processed at once where nothing is set: as many as make a tenant's share, three quarters, all cores."""
+    """How many items are processed at once by default: so many that one tenant's share, three quarters, uses all cores."""
     return max(2, -(-4 * -(-cores // processes) // 3))
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -1,6 +1,6 @@
-"""Errors of smg_multimodal as errors of a part of the request.
+"""Turns errors of smg_multimodal into errors that name a part of the request.
 
-Its messages are made for clients and go on as they are. Above: server.model_media. Below: both trees of errors.
+The library's messages are written for clients and are kept. Above: server.model_media. Below: both trees of errors.
 """
 
 import contextlib

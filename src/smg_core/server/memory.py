@@ -1,24 +1,24 @@
-"""How the process behaves towards the C library's allocator (edge).
+"""Settings of the C library's allocator and of the garbage collector (edge).
 
-Loading a model's tokenizer takes for a moment a third of what the process holds. glibc would keep that, and would keep more of
-it the more arenas the threads have opened. Elsewhere than on glibc they do nothing.
+Loading a tokenizer needs, for a moment, a third of the process's memory. glibc would keep that memory, and more of it the more
+arenas the threads use. On other C libraries these functions do nothing to the allocator.
 """
 
 import contextlib
 import ctypes
 import gc
 
-__all__ = ["give_back", "one_arena", "settle", "trim"]
+__all__ = ["freeze_objects", "release_memory", "trim", "use_one_arena"]
 
 _M_ARENA_MAX = -8
 _M_MMAP_THRESHOLD = -3
 _MAPPED_BYTES = 1 << 20
 
 
-def one_arena() -> None:
-    """Let all threads share one arena; to be called before there are threads. Nothing here allocates in several threads
-    at once for long. Blocks of a large request's body and texts are mapped each for itself from then on, and so are returned
-    when they are freed; left alone, glibc raises the size from which it does so with the first large block that it frees."""
+def use_one_arena() -> None:
+    """Let all threads share one arena; to be called before threads are started. That costs little, since threads seldom allocate
+    at the same time. Blocks of 1 MiB or more are then mapped one by one and returned to the system when they are freed; by
+    default glibc raises that size when the first large block is freed."""
     with contextlib.suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)
         library.mallopt(_M_ARENA_MAX, 1)
@@ -26,19 +26,19 @@ def one_arena() -> None:
 
 
 def trim() -> None:
-    """Return to the system what is free, without looking for garbage: a few milliseconds at most."""
+    """Return free memory to the system, without a garbage collection: a few milliseconds at most."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def give_back() -> None:
-    """Return to the system what is free, garbage included, and of that what was settled."""
+def release_memory() -> None:
+    """Collect garbage, of objects that `freeze_objects` froze too, and return free memory to the system."""
     gc.unfreeze()
     gc.collect()
     trim()
 
 
-def settle() -> None:
-    """Have the garbage collector look no more at what there is now, until `give_back`. For a process of ours alone, once a model
-    has been loaded: no thread runs while the collector walks over it, for some 20 to 60 milliseconds every few requests."""
+def freeze_objects() -> None:
+    """Exclude all present objects from garbage collection, until `release_memory`. To be called once a model has been loaded,
+    in a process that serves nothing else: otherwise collections stop all threads for 20 to 60 ms every few requests."""
     gc.freeze()

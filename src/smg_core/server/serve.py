@@ -32,7 +32,7 @@ from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
 from smg_core.server.keeping import with_state_file
-from smg_core.server.memory import one_arena, settle
+from smg_core.server.memory import freeze_objects, use_one_arena
 from smg_core.workers.worker import Board, LocalBoard
 
 __all__ = ["HttpServer", "SharedBoard", "serve"]
@@ -106,7 +106,7 @@ def _listen(config: Config) -> socket.socket:
 def _run(config: Config, listener: socket.socket, board: Board, *, patience: float) -> int:
     """One process's life. It takes no connection before a worker is ready, for at most `patience` seconds: meanwhile the
     other processes do."""
-    one_arena()
+    use_one_arena()
     _raise_file_limit(config.server.connections, config.server.spare_files)
     gateway = Gateway(
         config=config, board=board, observer=AccessLog() if config.server.access_log else SilentObserver()
@@ -289,7 +289,7 @@ class HttpServer(uvicorn.Server):
         models = tuple(map(id, self._gateway.models.values()))
         if models != self._settled:
             self._settled = models
-            settle()
+            freeze_objects()
 
     def _warn_of_connections(self) -> None:
         """Say once that connections run out, and again only after they were fewer."""
