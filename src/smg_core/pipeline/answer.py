@@ -36,7 +36,7 @@ Write = Callable[[bytes, bool], Awaitable[None]]
 
 
 async def _nowhere(data: bytes, last: bool) -> None:
-    """The `write` of an answer after `release`: does nothing."""
+    """The `write` function of an answer after `release`; does nothing."""
 
 
 class Answer:
@@ -100,8 +100,8 @@ class Answer:
     # -------------------------------------------------------------------------------------- driven by the request
 
     def begin(self, attempt: AnyAttempt) -> None:
-        """`attempt` is the one to bring events from now on. What an earlier one that failed has brought is dropped while that is
-        possible; it stays where `attempt` goes on with the same reader, and where the client has seen some of it."""
+        """Take events from `attempt` from now on. Events of an earlier attempt that failed are dropped, unless `attempt` goes on
+        with the same reader or the client has seen some of them."""
         if self.state not in ("open", "committed"):
             raise AssertionError(f"an attempt on an answer that is {self.state}")
         before, self._attempt = self._attempt, attempt
@@ -139,7 +139,7 @@ class Answer:
         await self._end([*finishes, self._total(), Done()])
 
     async def cancel(self, reason: str) -> None:
-        """End the response, incomplete by somebody's wish."""
+        """End the response before it is complete, because the client or the gateway wishes so."""
         await self._end([self._total(), Cancelled(reason)])
 
     async def fail(self, error: SmgError, *, in_band: bool = False) -> bool:
@@ -156,8 +156,8 @@ class Answer:
         return True
 
     def expire(self, error: SmgError) -> bool:
-        """The request's time is up: end the attempt under way with `error`. False where there is none, and the request waits for
-        something else; True where the answer is over and only has to be written."""
+        """Called when the request's time is up: ends the attempt under way with `error`. Returns False if there is none and the
+        request waits for something else; True if the answer is over and only has to be written."""
         if self.state in ("over", "refused"):
             return True
         if self._attempt is None or self._attempt.over:
@@ -182,7 +182,7 @@ class Answer:
         raise AssertionError("a subclass takes events")
 
     def _opened(self, events: Sequence[Event]) -> Sequence[Event]:
-        """`events`, behind the event that opens the response where they are its first."""
+        """`events`; if they are the first of the response, after the event that opens it."""
         if self._started or self._attempt is None:
             return events
         self._started = True
@@ -198,8 +198,8 @@ class Answer:
 
 
 class StreamedAnswer(Answer):
-    """An answer that leaves as it comes. `write_now(data)` passes bytes to the client if nobody has to wait for that; False means
-    that nothing was done."""
+    """A streamed answer. `write_now(data)` passes bytes to the client if that needs no waiting; False means that nothing was
+    written."""
 
     __slots__ = (
         "_buffer",
@@ -283,8 +283,8 @@ class StreamedAnswer(Answer):
             self._silence = None  # it knows this answer: they would keep each other
 
     def _keep_alive(self) -> bool:
-        """Nothing was said for a while: say that the answer goes on, unless bytes wait for the client anyway. False where that
-        cannot be done now."""
+        """Called after a silence: sends the API's keep-alive, unless bytes wait for the client anyway. False if it cannot be sent
+        now."""
         waits = self._waiter is not None
         if self.state not in ("open", "committed") or self.unwritten or self._writing:
             return False
@@ -357,8 +357,8 @@ class StreamedAnswer(Answer):
 
 
 class WholeAnswer(Answer):
-    """An answer that leaves in one piece; until then any loss of a worker can be mended. What has come is kept as the encoder
-    holds it and in no other form; of a turn that is over, the encoder is kept as it was then."""
+    """An answer that is not streamed. A worker may be lost at any time before it is sent, and another one asked. Only the encoder
+    holds the events; a copy of it is kept at the end of each turn."""
 
     __slots__ = ("_encoder", "_make_encoder", "_settled", "_settled_started")
 

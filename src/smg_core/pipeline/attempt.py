@@ -1,8 +1,8 @@
-"""One call of one engine, seen from our side: what it brings becomes events, and how it ended is kept.
+"""One call of one engine: turns what the engine pushes into events, and keeps how the call ended.
 
-An `Attempt` is what an engine pushes into, whichever of the two doors it came through: outputs of token ids, read by an
-`OutputProcessor`, or events of an engine that speaks chat, read by a `ChatReader`. It pushes the events that follow into its
-`EventReceiver` (the `Answer`), in the same plain call. Everything here is a plain call on the event loop's thread.
+An engine pushes into an `Attempt`, through either door: outputs of token ids, which an `OutputProcessor` reads, or events of an
+engine that speaks chat, which a `ChatReader` reads. The attempt pushes the resulting events into its `EventReceiver` (the
+`Answer`). All of this happens in one plain call on the event loop's thread.
 
     state       outputs      closed(None)  closed(error)  end(error)   release
     running     -> running   -> complete   -> failed      -> failed    reset the call
@@ -32,9 +32,9 @@ Pushed = TypeVar("Pushed", contravariant=True)
 
 
 class TurnReader(Protocol[Pushed]):
-    """What turns an engine's pushes into events: the state of one turn. `done` once every choice has finished; `engine_done`
-    once the engine has said so itself; `finishes` the ends of the choices so far; `rest` what came before the fault in a push
-    that could not be read to its end."""
+    """Turns an engine's pushes into events; holds the state of one turn. `done`: every choice has finished; `engine_done`: the
+    engine has said so itself; `finishes`: the ends of the choices so far; `rest`: the events before the error in a push that
+    could not be read to its end."""
 
     done: bool
     finishes: list[Finished]
@@ -42,7 +42,7 @@ class TurnReader(Protocol[Pushed]):
 
     @property
     def whole(self) -> bool:
-        """Whether an engine that closes its stream now has left nothing out."""
+        """Whether the turn is complete if the engine closes its stream now."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class TurnReader(Protocol[Pushed]):
 
     @property
     def next_call(self) -> int:
-        """The number that the next tool call of the response would have."""
+        """The number of the next tool call of the response."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class TurnReader(Protocol[Pushed]):
 
 
 class EventReceiver(Protocol):
-    """Where an attempt's events go."""
+    """Receives an attempt's events."""
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         """More events, perhaps none; `over` says that the attempt has ended and nothing more comes from it."""
@@ -129,7 +129,7 @@ class Attempt(Generic[Pushed]):
     # ---------------------------------------------------------------------------------------- pushed by the engine
 
     def outputs(self, outputs: Sequence[Pushed]) -> None:
-        """What one read of the engine's stream brought."""
+        """Called by the engine's client with the outputs of one read of the stream."""
         if self.state != "running":
             return
         self.pushes += 1
@@ -193,7 +193,7 @@ class Attempt(Generic[Pushed]):
                 self.on_end()
 
     def reads_from(self, call: Call | None) -> None:
-        """State the call whose messages arrive here, to be paused and reset; None where no engine had to be asked."""
+        """Set the engine call whose messages arrive here, to be paused and reset; None if no engine had to be asked."""
         self._call = call
 
     def pause(self) -> None:
@@ -208,8 +208,8 @@ class Attempt(Generic[Pushed]):
             self._call.resume()
 
     def release(self) -> bool:
-        """Be done with the engine's call. Where the engine still works on it, the stream is reset, and True says that the
-        engine must be told by name too; where it has finished and only its status is to come, that may come."""
+        """Give up the engine's call. If the engine still works on it, the stream is reset and True is returned: an Abort must be
+        sent too. If it has finished and only its status is missing, the status may still come."""
         if self.state == "running":
             self.state = "failed"
         call, self._call = self._call, None

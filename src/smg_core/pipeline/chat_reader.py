@@ -1,4 +1,4 @@
-"""Reads the turn of an engine that speaks chat: its events are the response's, less what only the answer may say.
+"""Reads the turn of an engine that speaks chat: passes on its events, except those that only the `Answer` may make.
 
 The engine's own `Started` and `Usage` are kept for the counts; `Done` is dropped; `Failed` becomes the turn's error. What
 holds for answers of engines that take ids is held here too: tool calls are numbered on from those of earlier turns, and only

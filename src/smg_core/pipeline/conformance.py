@@ -1,9 +1,9 @@
-"""Holds the text of one choice to the format that was asked for, while it comes and when it is complete.
+"""Checks the text of one choice against the response format, while it comes and when it is complete.
 
-Decides what becomes of a text that is not of its format: it is given as it is and said so, it fails the response, or it is mended
-where there is no doubt how (`smg_parsers.json_mending`) and given as it is where there is. A text that was cut off at the
-client's bound on tokens is no violation; one that can be closed is closed all the same. Pure. Above: output and chat_reader,
-one for each choice. Below: formats makes the check.
+Decides what happens to a text that violates its format, by `structured.on_violation`: it is sent unchanged and reported, it fails
+the response, or it is repaired if there is only one way (`smg_parsers.json_mending`), else sent unchanged. A text that was cut
+off by the client's `max_tokens` is no violation; it is closed if possible. Pure. Above: output and chat_reader, one for each
+choice. Below: formats makes the check.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from smg_parsers.json_mending import JsonMender
 __all__ = ["Check", "Conformance", "OnViolation", "Verdict"]
 
 Check = Callable[[str], str | None]
-"""Says why a complete text is not of the format, or None where it is."""
+"""Returns why a complete text violates the format, None if it does not."""
 
 OnViolation = Literal["report", "error", "repair"]
 
 
 class Verdict(Struct, frozen=True):
-    """The `rest` of a choice's text, and what is or was wrong with the text: `mended` says that it is right now."""
+    """The `rest` of a choice's text to send, and the violation of the format, if any; `mended`: the text was repaired."""
 
     rest: str = ""
     violation: str | None = None
@@ -43,14 +43,14 @@ class Conformance:
         self._sent: list[str] = []
 
     def feed(self, text: str) -> str:
-        """What of the text can be sent now."""
+        """Take more text; returns the part that can be sent now."""
         if self._mender is not None:
             text = self._mender.feed(text)
         self._sent.append(text)
         return text
 
     def finish(self, reason: FinishReason, *, calls: bool) -> Verdict:
-        """The text is complete, as far as it has come. Beside `calls` it need not be of the format. Raises FormatViolated."""
+        """To be called at the end of the text. With `calls`, the text need not be of the format. Raises FormatViolated."""
         mender = self._mender
         if calls or reason not in ("stop", "length"):
             return Verdict(mender.as_written() if mender is not None else "")

@@ -1,8 +1,8 @@
 """Tools that take free text, before engines that know only functions.
 
-Decides how such a tool is described to parsers and constraints, and what a request is for a server that has no word for it:
-the same request with functions of one string. How the text is taken out of the arguments again is `smg_parsers.free_text`.
-Pure. Above: prepare, reading, fit. Below: the vocabulary.
+Decides how such a tool is described to parsers and constraints, and how a request is rewritten for a server without such tools:
+each becomes a function with one string. `smg_parsers.free_text` takes the text out of the arguments again. Pure. Above:
+prepare, reading, fit. Below: the vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _SHARED = tuple(name for name in CustomTool.__struct_fields__ if name in Functio
 
 
 def check_tools(tools: Sequence[Tool]) -> None:
-    """Refuse tools that nobody here can call, and such as calls could not be told apart by."""
+    """Refuse tools that cannot be called here, and tools whose calls could not be told apart."""
     custom: dict[str, bool] = {}
     for place, tool in enumerate(tools):
         if isinstance(tool, HostedTool):
@@ -72,7 +72,7 @@ def described(tool: FunctionTool | CustomTool) -> JsonObject:
 
 
 def without_format(described: JsonObject) -> JsonObject:
-    """A tool as it is described, without what its free text is to be like."""
+    """The description of a tool without the format of its free text."""
     custom = described.get("custom")
     if not isinstance(custom, Mapping) or "format" not in custom:
         return described

@@ -23,7 +23,7 @@ _SETTLED_S = 1.0
 
 
 class _Work(Generic[T_co]):
-    """A piece of work, and who waits for it."""
+    """A piece of work, and the future of its caller."""
 
     __slots__ = ("abandoned", "call", "caller", "done", "large")
 
@@ -43,7 +43,7 @@ class _Work(Generic[T_co]):
 
 
 class _Lane:
-    """What waits, by caller; the caller whose turn is next stands first."""
+    """Waiting work by caller; the caller whose turn is next comes first."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[_Work[object]]] = OrderedDict()
@@ -65,7 +65,7 @@ class _Lane:
         return work
 
     def remove(self, work: _Work[object]) -> None:
-        """Forget a piece that nobody waits for, if it is still here."""
+        """Remove a piece whose caller has left, if it has not begun."""
         pieces = self._waiting.get(work.caller)
         if pieces is not None and work in pieces:
             pieces.remove(work)
@@ -119,7 +119,7 @@ class FairExecutor:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _begin(self) -> None:
-        """Give the threads that are free what is next."""
+        """Start the next pieces in the free threads."""
         while not self._closed and sum(self._running.values()) < self._threads:
             work = self._next()
             if work is None:
@@ -140,7 +140,7 @@ class FairExecutor:
         return large.take() if self._running[True] < self._threads - 1 else None
 
     def _ended(self, work: _Work[object], ended: "Future[object]") -> None:
-        """On the event loop: a thread is free."""
+        """Called on the event loop when a piece has ended and its thread is free."""
         self._running[work.large] -= 1
         if not work.done.done() and not ended.cancelled():
             fault = ended.exception()

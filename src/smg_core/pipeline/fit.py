@@ -1,10 +1,10 @@
-"""From a prepared request to what one kind of engine is sent, and how its output is to be read.
+"""Makes of a prepared request what one kind of engine is sent, and the plan for reading its output.
 
 `fit` is pure: the same prompt and the same engine facts give the same result, so it is made once for each kind of engine and kept
-on the `Prompted`. Here everything is decided that differs between engines: whether several choices at temperature 0 are sampled
-or copied, which constraint holds the output, which media it takes, how long the context is. What an engine cannot do is refused
-by name; a fleet of several kinds then answers as its ablest worker can, whichever is chosen, since a worker whose engine
-refuses is no candidate (pipeline.selecting). Below: reading, formats. Knows no wire.
+on the `Prompted`. It decides all that differs between engines: whether several choices at temperature 0 are sampled or copied,
+which constraint the output is held to, which media are sent, how long the context is. What an engine cannot do is refused by
+name. In a fleet of several kinds a worker whose engine refuses is no candidate (pipeline.selecting), so the request is served
+if any worker can serve it. Below: reading, formats. Knows no wire.
 """
 
 from collections.abc import Iterable
@@ -31,14 +31,14 @@ __all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted"]
 
 
 class FitForIds(Struct, frozen=True, eq=False):
-    """For an engine that takes ids: its request (without media, which are packed when they are sent) and the plan of reading."""
+    """For an engine that takes ids: its request (media are packed later, when they are sent) and the plan for reading."""
 
     request: EngineRequest
     plan: OutputPlan
 
 
 class FitForChat(Struct, frozen=True, eq=False):
-    """For an engine that speaks chat: the request, as it came but for what its API may not know, and the plan of reading."""
+    """For an engine that speaks chat: the request, rewritten where its API lacks a feature, and the plan for reading."""
 
     request: GenerationRequest
     plan: ChatPlan

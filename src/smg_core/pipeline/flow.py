@@ -26,7 +26,8 @@ __all__ = ["Terms", "generate", "respond", "respond_together", "retry_delay"]
 
 
 class Terms(Struct, frozen=True):
-    """What a flow decides by: whether the client has seen something, how often to try elsewhere, and whom to tell."""
+    """The inputs of a flow's decisions: whether the client has seen something, the settings of retries, randomness for
+    their pauses, and the observer."""
 
     answer: Commitment
     retries: RoutingConfig

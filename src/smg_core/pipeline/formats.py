@@ -1,4 +1,4 @@
-"""Response formats: what the engine is told, and what the finished answer is held to.
+"""Response formats: the constraint for the engine, and the check of the finished answer.
 
 Pure. A JSON schema is compiled once per request with a linear-time regex engine and without fetching anything; a schema
 that is not one is the client's error, before any worker is asked. An answer whose check would take very many steps is not
@@ -90,7 +90,7 @@ def _constraint(asked: ResponseFormat) -> Constraint:
 
 
 def output_check(asked: ResponseFormat) -> Callable[[str], str | None] | None:
-    """What says why a finished text is not of the format, or None when it is; None where there is nothing to check.
+    """A function that returns why a finished text violates the format (None if it does not); None if there is nothing to check.
 
     Raises InvalidRequest when the schema itself is wrong.
     """

@@ -1,4 +1,4 @@
-"""A gateway that starts its engine as a process of its own, shows how that goes, and stops it (edge).
+"""A gateway that starts its engine as a child process, shows the progress of the start, and stops it (edge).
 
 `Gateway.launch` makes one, for a notebook or a script. Which command starts which engine is the table below; any other command
 does too. Above: `server.gateway`. Below: `server.runtime`, which reaches the engine as it reaches any worker.
@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "simulator": ("{python}", "-m", "smg_core", "simulate", "--listen", "127.0.0.1:{port}", "--model", "{model}"),
 }
-"""What starts each engine that is known by name."""
+"""The command that starts each engine that is known by name."""
 LAST_LINES = 20  # of what the engine has written, for the error when it does not come up
 LINE = 100  # characters of a line of the engine's that the progress shows
 
@@ -131,7 +131,7 @@ class LaunchedGateway(Gateway):
             print(f"[engine] {text[:LINE]}", file=self._progress, flush=True)
 
     async def _come_up(self, process: asyncio.subprocess.Process) -> None:
-        """Return once the engine has joined. Raises WorkerGone when it ends before, or takes longer than it may."""
+        """Return once the engine has joined. Raises WorkerGone when it ends before that, or takes longer than `timeout_s`."""
         began = time.monotonic()
         ended = asyncio.create_task(process.wait())
         joined = asyncio.create_task(self.ready(None))
@@ -149,7 +149,7 @@ class LaunchedGateway(Gateway):
         raise WorkerGone(f"The engine {why}. It wrote:\n" + "\n".join([self.last_words, *reasons]))
 
     async def _stop_engine(self, process: asyncio.subprocess.Process, reading: "asyncio.Task[None]") -> None:
-        """Ask the engine to end, and end what is left of it after the grace."""
+        """Ask the engine to end, and kill its processes that are left after `grace_s`."""
         _signal(process, signal.SIGTERM)
         try:
             async with asyncio.timeout(self._grace):
@@ -162,7 +162,7 @@ class LaunchedGateway(Gateway):
 
 
 def _words(command: str | Sequence[str], model: str) -> tuple[str, ...]:
-    """The words of a command. Raises ValueError for a name that is none, or one that needs a model and has none."""
+    """The words of a command. Raises ValueError for an unknown name, or if the command needs a model and none is given."""
     if not isinstance(command, str):
         return tuple(command)
     if command not in COMMANDS:
@@ -181,7 +181,7 @@ def _free_port() -> int:
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """Send a signal to the engine and the processes it has started, as far as they are there."""
+    """Send a signal to the engine and the processes that it has started, if they still run."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.send_signal(number)

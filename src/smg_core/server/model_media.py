@@ -1,7 +1,7 @@
 """One model's media: fetched, measured, processed, placed and packed (edge).
 
-The pipeline's `MediaService`. Decides the order in which a request's media cost something: bytes are counted while they are
-fetched, tokens and memory are measured on headers, and only what fits the prompt and the gateway's budget is decoded. Above:
+The pipeline's `MediaService`. Decides the order of the checks of a request's media: bytes are counted while they are fetched,
+tokens and memory are measured on headers, and only what fits the prompt and the gateway's budget is decoded. Above:
 server.media, which makes these. Below: pipeline.media's roles, the engines' framing, smg_multimodal.
 """
 
@@ -35,7 +35,7 @@ __all__ = ["ModelMedia"]
 T = TypeVar("T")
 
 _COPIES = 2
-"""Times that tensors are in memory for one request: as they were made, and in the message that is sent."""
+"""How many copies of a request's tensors are in memory: as they were made, and in the message that is sent."""
 _COPIES_JOINED = 3
 """The same where several items are joined."""
 
@@ -43,7 +43,7 @@ _DETAILS = {"low": Detail.LOW, "high": Detail.HIGH, "original": Detail.HIGH}
 
 
 def _anything(tokens: int) -> None:
-    """Any number of tokens will do."""
+    """A check that accepts any number of tokens."""
 
 
 @attrs.frozen
@@ -92,7 +92,7 @@ class ModelMedia:
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """What stands for a medium in a prompt whose template takes content as one string."""
+        """The texts that stand for media in a prompt whose template takes content as one string."""
         return {rule.modality.value: rule.text for rule in self._preparer.rules}
 
     async def load(
@@ -103,7 +103,7 @@ class ModelMedia:
         tenant: str = "",
         check: Callable[[int], None] = _anything,
     ) -> _Loaded:
-        """Fetch the items, measure them on their headers, and process them; several at once, what is named twice only once."""
+        """Fetch the items, measure them on their headers, and process them, several at once. An item named twice comes once."""
         self._check(items)
         media = await self._fetched(items, tenant)
         pixels = self._wanted(pixels)
@@ -131,7 +131,7 @@ class ModelMedia:
         return await together(work)
 
     def _wanted(self, pixels: Pixels) -> Pixels:
-        """How pixels are made for an engine that wants them like this."""
+        """The form in which pixels are made for an engine that wants them so."""
         return pixels if self._resize == "auto" else Pixels(pixels.raw, self._resize)
 
     def _check(self, items: Sequence[MediaItem]) -> None:
@@ -172,7 +172,7 @@ class ModelMedia:
 
     @staticmethod
     async def _naming(work: Awaitable[T], item: MediaItem) -> T:
-        """`work`'s result, its errors being those of `item`."""
+        """The result of `work`; its errors name `item`."""
         with of_the_request(item.param, item.format):
             return await work
 
@@ -197,7 +197,7 @@ class ModelMedia:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._packed, prepared, facts)
 
     async def _otherwise(self, features: _Features, pixels: Pixels) -> Prepared:
-        """The same items for an engine that wants their pixels otherwise than they were made."""
+        """The same items, made anew for an engine that wants their pixels in another form."""
         loader, preparer = self._loaders[pixels], self._preparers[pixels]
         items = await together([self._made(loader, each) for each in features.loaded.media])
         return replace(features.prepared, items=tuple(items), processor=preparer.images)

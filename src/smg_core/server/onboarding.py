@@ -1,10 +1,9 @@
-"""How workers come and go: what a worker serves is learned when it joins; models come with their first worker and leave with
+"""Adds and removes workers: asks what a worker serves when it joins; adds models with their first worker and removes them with
 their last (edge).
 
-The monitor calls `connect` to reach a worker's engine and `join` whenever the engine has answered anew: at first, and after an
-absence, since a restarted engine may serve another model. One tokenizer, template, parser family and media service is made for a
-model, not for a worker; what differs between workers are `EngineFacts`. Above: server.runtime. Below: engines, tokenizer,
-parsers.
+The monitor calls `join` when a worker's engine first answers and after every absence, since a restarted engine may serve another
+model. Tokenizer, template, parser family and media service are made once per model; only the `EngineFacts` differ between the
+workers of a model. Above: server.runtime. Below: engines, tokenizer, parsers.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ log = logging.getLogger("smg.gateway")
 
 @attrs.frozen
 class _Made:
-    """A model that was made for a worker, and where its tokenizer came from; None for one without."""
+    """A model that was made for a worker, and the source of its tokenizer (None: it has no tokenizer)."""
 
     model: ServedModel
     source: TokenizerSource | None
@@ -53,7 +52,7 @@ async def loading_place(config: Config, stack: AsyncExitStack) -> tuple[ThreadPo
 
 
 class Onboarding:
-    """Keeps `models`, the table of what is served, true. `loader` makes the models."""
+    """Keeps `models`, the table of served models, up to date. `loader` makes the models."""
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class Onboarding:
 
     @property
     def media(self) -> "GatewayMedia | None":
-        """What the models of this gateway share for their media, once one of them takes some."""
+        """The shared service for media, None until a model takes media."""
         return self._loader.media
 
     async def start(self) -> None:
@@ -87,8 +86,8 @@ class Onboarding:
     # ----------------------------------------------------------------------------------------------------- coming
 
     async def join(self, worker: Worker, engine: Engine) -> tuple[str, ...]:
-        """Learn a worker's model, load what is needed to serve it, and return the names it goes by. Raises what keeps it out;
-        then nothing has changed."""
+        """Ask for a worker's model, load what is needed to serve it, and return the model's names. If it raises, nothing has
+        changed."""
         info, facts = await engine.describe()
         name = self._name(worker, info)
         names = tuple(dict.fromkeys((name, *self._config.model.served_names)))
@@ -106,7 +105,7 @@ class Onboarding:
         return names
 
     def _name(self, worker: Worker, info: ModelInfo) -> str:
-        """What the worker's model is called. A worker's own name is none: it may be an address, which clients must not see."""
+        """The name of the worker's model, never the worker's own name: that may be an address, which clients must not see."""
         name = worker.spec.model or self._config.model.name or info.model
         if not name:
             raise InternalError(
@@ -135,7 +134,7 @@ class Onboarding:
         return [each for each in self._registry.of(name) if each is not worker]
 
     def _reachable_others(self, name: str, worker: Worker) -> list[Worker]:
-        """Those of the others whose engines are there."""
+        """Those of the others whose engines can be reached."""
         return [each for each in self._others(name, worker) if each.state != "unreachable"]
 
     def _enter(
@@ -169,7 +168,7 @@ class Onboarding:
                 self._forget_unserved(frozenset(before), each)
 
     def _known(self, facts: EngineFacts) -> EngineFacts:
-        """One object for all engines of a kind, after the operator's settings: a prompt is fitted once for each."""
+        """The facts after the operator's settings, as one object for all equal ones: a prompt is fitted once for each."""
         if self._config.media.shared_memory == "off":
             facts = attrs.evolve(facts, shared_memory="")
         if bound := self._config.model.context_length:
@@ -257,14 +256,14 @@ class Onboarding:
     # ----------------------------------------------------------------------------------------------------- leaving
 
     def left(self, worker: Worker) -> None:
-        """A worker was removed: what it alone served is served no more."""
+        """To be called when a worker was removed: models that it alone served are removed."""
         self._policies.worker_left(worker.name, worker.models)
         self._forget_unserved(frozenset(worker.models), worker)
         if worker.models:
             self._agree(worker.models[0])
 
     def _forget_unserved(self, names: frozenset[str], worker: Worker) -> None:
-        """Let go of those of `names` that no other worker than `worker` serves."""
+        """Remove those of `names` that no other worker than `worker` serves."""
         for name in names:
             if not self._others(name, worker):
                 self._models.pop(name, None)

@@ -1,7 +1,7 @@
-"""The routes `/parse/*`: texts that a model wrote, read as the gateway reads its answers (edge).
+"""The routes `/parse/*`: parse a text that a model wrote, as the gateway parses its answers (edge).
 
-Off unless the operator asks for them: they are work without a model. Reading runs in the executor, as other long work does,
-and is given up when its client leaves. Above: the app's route table. Below: protocols.parse.
+Off by default, since they use CPU without a model. Parsing runs in the executor, as other long work does, and is given up when
+its client leaves. Above: the app's route table. Below: protocols.parse.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from smg_parsers import Family
 __all__ = ["parse_routes"]
 
 PARSE_COST = 16
-"""How much longer a character takes to be parsed than to be encoded, which is what lanes of the executor are cut by."""
+"""How many times longer a character takes to be parsed than to be encoded; the executor's lanes are divided by encoding."""
 JSON_TYPE: Header = (b"content-type", b"application/json")
 
 Parse = Callable[[bytes, LimitsConfig, FamilyOf, GivenUp], bytes]

@@ -1,8 +1,8 @@
-"""How a worker's engine is reached: from its URL and settings to a client that speaks to it (edge).
+"""Makes the client of a worker's engine from its URL and the settings (edge).
 
-Which door a URL means is its scheme's: gRPC for engines that take ids, HTTP for engines that speak chat. A gRPC engine whose
-dialect is not said is asked in each, in the order of the table. Above: server.runtime hands `connect` to the monitor. Below:
-engines.
+The URL's scheme decides the kind of engine: gRPC for engines that take ids, HTTP for engines that speak chat. A gRPC engine
+without a configured dialect is asked in each dialect, in the order of the table. Above: server.runtime passes `connect` to the
+monitor. Below: engines.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Reaching:
         self._connect_timeout = config.timeouts.connect_s
 
     def check(self, spec: WorkerSpec) -> None:
-        """Raise ValueError for a URL that is none, and UnknownDialect for a dialect that there is not."""
+        """Raise ValueError for an invalid URL, and UnknownDialect for an unknown dialect."""
         check_url(spec.url)
         if door(spec.url) == "ids" and (wanted := self._dialect(spec)) != AUTO:
             dialect(wanted)
@@ -39,7 +39,7 @@ class Reaching:
         return spec.dialect if spec.dialect != AUTO else self._settings.dialect
 
     async def connect(self, worker: Worker) -> Engine:
-        """A client for the worker's engine, which has answered in its dialect. Raises SmgError while it has not."""
+        """A client for the worker's engine, which has answered in its dialect. Raises SmgError if it does not answer."""
         if door(worker.spec.url) == "chat":
             return OpenAiEngine(worker.spec.url, limits=self._limits, connect_timeout=self._connect_timeout)
         transport = self._transport(worker.spec)
@@ -51,7 +51,7 @@ class Reaching:
             raise
 
     async def _speaking(self, transport: Transport, wanted: Sequence[str]) -> EngineClient:
-        """A client in the first of the dialects `wanted` that the engine answers in; one alone is taken at its word."""
+        """A client in the first of the dialects `wanted` that the engine answers in; a single one is used without asking."""
         failure: SmgError | None = None
         for name in wanted:
             client = EngineClient(dialect(name).codec(), transport, self._limits)

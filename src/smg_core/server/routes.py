@@ -1,4 +1,4 @@
-"""Which handler answers a path and a method.
+"""Finds the handler for a path and a method.
 
 A route is a method, a pattern and a target. Patterns are paths in which `{name}` stands for one segment and `{name:path}` for
 one or more; text may stand beside either in its segment (`/v1beta/models/{model:path}:generateContent`). Pure; made once when
@@ -28,7 +28,7 @@ WEBSOCKET = "WEBSOCKET"
 """The method of a route for WebSocket handshakes; no HTTP request has it."""
 
 _SLASH = "\0"
-"""Stands between segments while patterns are matched, since a decoded segment may hold a slash. No path with it is found."""
+"""Separates segments while patterns are matched, since a decoded segment may hold a slash. Paths that hold it are not found."""
 _VALUE = re.compile(r"\{([a-z_]+)(:path)?\}")
 _GROUPED_BY = 2
 _NO_VALUES: Mapping[str, str] = {}
@@ -36,7 +36,7 @@ _NO_VALUES: Mapping[str, str] = {}
 
 @attrs.frozen
 class Route(Generic[T]):
-    """One method of one pattern, and what answers there."""
+    """One method of one pattern, and its target."""
 
     method: str
     pattern: str
@@ -45,7 +45,7 @@ class Route(Generic[T]):
 
 @attrs.frozen
 class Match(Generic[T]):
-    """What answers a request, and the values that its path has for the names in the pattern, decoded."""
+    """The target for a request, and the decoded values of the names in the pattern."""
 
     target: T
     values: Mapping[str, str] = _NO_VALUES
@@ -88,7 +88,7 @@ class Routes(Generic[T]):
                 self._exact[pattern] = {method: Match(target) for method, target in targets.items()}
 
     def find(self, method: str, path: str, raw_path: bytes = b"") -> Match[T] | None:
-        """What answers `method` at `path`, which is decoded; `raw_path` is the same path as it was sent."""
+        """The target for `method` at `path`, which is decoded; `raw_path` is the same path as it was sent."""
         exact = self._exact.get(path)
         if exact is not None and (match := exact.get(method)) is not None:
             return match

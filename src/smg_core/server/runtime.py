@@ -1,8 +1,8 @@
-"""What runs behind every way in: configuration in, everything wired together out (edge).
+"""Builds all objects of a gateway from a `Config`, starts and stops them (edge).
 
-Imports edges so that nothing else has to. It decides nothing about requests: it builds registry, monitor, driver and onboarding
-from a `Config` and arguments, starts and stops them. Above: `server.app` and its handlers serve requests with it;
-`server.gateway` adds the ways in.
+Imports edges so that nothing else has to. It decides nothing about requests: it builds registry, monitor, driver and onboarding.
+Above: `server.app` and its handlers serve requests with it; `server.gateway`'s class inherits from it and adds ASGI app and
+clients.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class RuntimeArguments(TypedDict, total=False):
 
 
 class Runtime:
-    """Everything between `workers` (engine URLs or WorkerSpecs, beside those in `config`) and whoever answers requests.
+    """A gateway without its HTTP side. `workers` are engine URLs or WorkerSpecs, beside those in `config`.
 
     `policy` is a name, a factory that is called for each model and role, or an object that serves them all; `tokenizer` a folder,
     without which the engine is asked for its own. `history` is a store that is yours to close, in place of the one that the
@@ -111,9 +111,9 @@ class Runtime:
     async def start(self) -> None:
         """Begin to reach the workers; returns before they are. Calling it again does nothing; who calls it meanwhile waits.
 
-        Raises ConfigError for settings that could never work, ValueError for a worker's URL that is none and for a tokenizer
-        folder that holds none, StoreFailed where the history cannot be opened, UnknownDialect and UnknownPolicy for names that
-        are none; then nothing is left of it.
+        Raises ConfigError for settings that could never work, ValueError for an invalid worker URL and for a folder without a
+        tokenizer, StoreFailed if the history cannot be opened, UnknownDialect and UnknownPolicy for unknown names; everything
+        that was started is then stopped.
         """
         async with self._changing:
             if self.started:
@@ -180,13 +180,13 @@ class Runtime:
         return self._specs
 
     def _on_lost(self, worker: Worker) -> None:
-        """A worker no longer answers: what waits for it is tried elsewhere, where there is an elsewhere."""
+        """Called when a worker no longer answers: its waiting requests are tried on other workers, if there are any."""
         others = (other for other in self.registry if other.state == "ready")
         if any(set(other.models) & set(worker.models) for other in others):
             self.performers.streaming.move_waiting(worker)
 
     def _on_outcome(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
-        """A call of a worker has ended: told to its watch, and to the policies of its models."""
+        """Called when a call of a worker has ended: tells the monitor, and the policies of the worker's models."""
         if error is not None:
             self.monitor.outcome(worker, error)
         if self.policies.observing and worker.state != "gone":  # of one that is gone they have forgotten all
@@ -194,7 +194,7 @@ class Runtime:
             self.policies.request_ended(ended, worker.models)
 
     async def stop(self) -> None:
-        """Let go of workers, threads and embedded engines. Whoever serves requests drains first."""
+        """Close workers, threads and embedded engines. A server that still has requests drains first."""
         async with self._changing:
             if self.started:
                 self.started = False
@@ -229,7 +229,7 @@ class Runtime:
         await self.stop()
 
     def perform(self, rows: Rows) -> None:
-        """Have steps of further kinds performed: those that an API's own flow asks for."""
+        """Add performers for further kinds of steps, which an API's own flow asks for."""
         self._further = {**self._further, **rows}
         if self.started:
             self.driver.learn(rows)
@@ -240,13 +240,13 @@ class Runtime:
 
     @property
     def body_bytes(self) -> int:
-        """The largest body that is taken now: more where a served model takes media."""
+        """The largest body that is taken now, in bytes: more if a served model takes media."""
         if any(model.media is not None for model in self.models.values()):
             return self.limits.media_body_bytes
         return self.limits.body_bytes
 
     def drain(self) -> None:
-        """Take nothing new: from now on every request gets 503 with Retry-After; those in flight finish."""
+        """Take no new requests: from now on each gets 503 with Retry-After. Those in flight finish."""
         self.admission.draining = True
 
     @property
@@ -259,7 +259,7 @@ class Runtime:
         return self.admission.in_flight
 
     def add_worker(self, worker: str | WorkerSpec) -> Worker:
-        """Let one more worker join, while running. Raises ValueError for a URL that is none, or a name that is taken."""
+        """Add a worker while running. Raises ValueError for an invalid URL, or a name that is taken."""
         spec = _spec(worker)
         self._reaching.check(spec)
         added = self.registry.add(spec)
@@ -267,14 +267,14 @@ class Runtime:
         return added
 
     def drain_worker(self, name: str) -> Worker:
-        """Give a worker nothing new; what it has is finished. Raises LookupError for a name that no worker has."""
+        """Send a worker no new requests; those it has are finished. Raises LookupError for an unknown name."""
         worker = self._worker(name)
         self.monitor.signal(worker, "drain", "asked to drain")
         return worker
 
     async def remove_worker(self, name: str) -> None:
-        """Let a worker go, at once: calls that it still has are lost (`drain_worker` first, and wait for `in_flight` to be
-        0). Models that it alone served are served no more. Raises LookupError for a name that no worker has."""
+        """Remove a worker at once; its calls in flight are lost (to avoid that, call `drain_worker` and wait until `in_flight`
+        is 0). Models that it alone served are removed. Raises LookupError for an unknown name."""
         worker = self._worker(name)
         self.monitor.signal(worker, "removed", "asked to leave")
         self.onboarding.left(worker)
@@ -287,7 +287,7 @@ class Runtime:
         return worker
 
     def client_id(self, headers: Mapping[str, str]) -> str:
-        """The client's own name for its request, where that is short and plain."""
+        """The client's own id of its request, if it is short and plain."""
         named = headers.get(self._id_header, "")
         plain = 0 < len(named) <= self._id_characters and named.isascii() and named.isprintable() and " " not in named
         return named if plain else ""
@@ -298,7 +298,7 @@ class Runtime:
 
 
 def _policy_maker(policy: str | Policy | Callable[[], Policy]) -> Callable[[], Policy]:
-    """What makes the policy of one more model and role. Raises UnknownPolicy when it is called for a name that is none."""
+    """A function that makes a policy, called for each model and role. It raises UnknownPolicy for an unknown name."""
     if isinstance(policy, str):
         return lambda: policy_by_name(policy)
     if callable(policy) and (isinstance(policy, type) or not hasattr(policy, "pick")):

@@ -1,7 +1,7 @@
-"""A gateway's own folder below the system's temporary one: unpacked tokenizers, sockets of embedded engines (edge).
+"""A gateway's temporary folder, for unpacked tokenizers and sockets of embedded engines (edge).
 
-It goes when the gateway stops. What a process that was killed has left goes when the next gateway of the same user starts: a
-process holds a lock on its folder as long as it lives. Where the system has no such lock, nothing is swept.
+It is removed when the gateway stops. A folder whose process was killed is removed when the next gateway of the same user
+starts: a process holds a lock on its folder as long as it lives. On systems without such locks nothing is swept.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ class Scratch:
         self.path, self._lock = self._made()
 
     def _made(self) -> tuple[Path, int | None]:
-        """A new folder, and the descriptor that holds its lock. One that another's sweep took for left is made anew."""
+        """A new folder, and the descriptor that holds its lock. It is made again if another process swept it before the lock."""
         while True:
             path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._parent))
             if sys.platform == "win32":

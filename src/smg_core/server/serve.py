@@ -143,7 +143,7 @@ async def _live(gateway: Gateway, config: Config, listener: socket.socket, patie
 
 @contextlib.asynccontextmanager
 async def _announced(gateway: Gateway, config: Config, listener: socket.socket) -> AsyncIterator[None]:
-    """Meanwhile the operator is told when workers join, by the first of several processes for all."""
+    """A context in which the first of several processes tells the operator when workers join."""
     child = multiprocessing.parent_process() is not None
     if child and multiprocessing.current_process().name != SPEAKER:
         yield
@@ -176,7 +176,7 @@ async def _waited(gateway: Gateway, wanted: float, patience: float) -> bool:
 
 
 def _unplanned(record: logging.LogRecord) -> bool:
-    """Whether what uvicorn logs was not meant to happen: that requests end once `drain_s` is over was, and our line says it."""
+    """A log filter: False for uvicorn's line about requests that were ended after `drain_s`, since we log that ourselves."""
     return not record.getMessage().startswith("Cancel ")
 
 
@@ -185,7 +185,7 @@ class HttpServer(uvicorn.Server):
     started before."""
 
     def __init__(self, gateway: Gateway, config: Config, *, alone: bool = False) -> None:
-        """`alone`: nobody else has objects in this process."""
+        """`alone`: this process serves nothing but the gateway."""
         settings = config.server
         self._alone = alone
         self._most = connections_within(settings.connections, _files(), settings.spare_files)
@@ -259,7 +259,7 @@ class HttpServer(uvicorn.Server):
         self._deadline = time.monotonic() + self._drain_seconds
 
     async def main_loop(self) -> None:
-        """uvicorn's, but that between two sweeps only leaving is looked for."""
+        """uvicorn's loop; between two sweeps only `should_exit` is checked."""
         counter = 0
         while not await self.on_tick(counter):
             counter += 1
@@ -285,14 +285,14 @@ class HttpServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _settle_models(self) -> None:
-        """What was loaded stays: the garbage collector need not look at it again."""
+        """Exclude loaded models from garbage collection, since they stay."""
         models = tuple(map(id, self._gateway.models.values()))
         if models != self._settled:
             self._settled = models
             freeze_objects()
 
     def _warn_of_connections(self) -> None:
-        """Say once that connections run out, and again only after they were fewer."""
+        """Log once that connections run out, and again only after there were fewer."""
         nearly = len(self.server_state.connections) >= self._most * self._nearly_all
         if nearly and not self._warned:
             open_now = len(self.server_state.connections)
@@ -301,7 +301,7 @@ class HttpServer(uvicorn.Server):
 
 
 def connections_within(wanted: int, files: int, spare: int) -> int:
-    """How many connections a process may have that may open so many files (below 0: any number), `spare` of them for others."""
+    """How many connections a process may have if it may open `files` files (below 0: any number), `spare` of them reserved."""
     return wanted if files < 0 else max(1, min(wanted, files - spare, files * 9 // 10))
 
 
@@ -331,7 +331,7 @@ def _raise_file_limit(wanted: int, spare: int) -> None:
 
 
 class _Supervisor:
-    """Starts the processes, replaces those that die, and passes the word to leave on."""
+    """Starts the processes, replaces those that die, and passes on the signal to leave."""
 
     def __init__(self, config: Config, listener: socket.socket, processes: int) -> None:
         self._config = config
@@ -385,7 +385,7 @@ class _Supervisor:
         return child
 
     def _leave(self, number: int = 0, frame: object = None) -> None:
-        """Pass the word on. A second signal is passed on too: it ends the processes at once."""
+        """Pass a signal to leave on to the processes. A second signal ends them at once."""
         again, self._leaving = self._leaving, True
         for child in self._children:
             self._tell(child, again=again)

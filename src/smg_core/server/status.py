@@ -1,4 +1,4 @@
-"""What the gateway says of itself: the models that it serves, whether it is well, and the page at `/` (edge).
+"""The routes about the gateway itself: the models that it serves, its health, and the page at `/` (edge).
 
 Above: server.app puts the routes into its table. Below: the records of models, the page's text.
 """
@@ -31,7 +31,7 @@ HTML: tuple[Header, ...] = (
 
 
 def status_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
-    """The routes, over `gateway`. Health is told to whoever asks; the rest as the app allows it."""
+    """The routes, over `gateway`. Health is public; the other routes need the caller's identity."""
     status = _Status(gateway)
     return (
         Route("GET", "/", Endpoint(status.front_page, about=descriptions.FRONT_PAGE)),

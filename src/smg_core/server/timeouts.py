@@ -1,8 +1,8 @@
-"""Which time-outs a request has: by the settings, its model and its headers.
+"""Decides the time-outs of a request, by the settings, its model and its headers.
 
-The one place where they are decided, for every API and every way to an engine. A header beats the model's settings, which beat
-the general ones; what a header may set has bounds that are settings. Pure. Above: the handler in `server.inference`, which puts
-the result into the `Run` of the request. Below: the settings.
+The only place where they are decided, for every API and every kind of engine. A header beats the model's settings, which beat
+the general ones; settings bound what a header may set. Pure. Above: the handler in `server.inference`, which puts the result
+into the `Run` of the request. Below: the settings.
 """
 
 import re
@@ -43,7 +43,7 @@ class TimeoutRules:
         self._most: dict[str, float] = {name: getattr(settings, f"{name}_most_s") for name in HEADERS.values()}
 
     def of(self, request: GenerationRequest, headers: Mapping[str, str]) -> Timeouts:
-        """The time-outs of `request`. Raises InvalidRequest for a header that sets what it may not."""
+        """The time-outs of `request`. Raises InvalidRequest for a header with an invalid or forbidden value."""
         usual = (self._of_model(request.model) or self._general)[request.stream]
         found = usual if _NAMES.isdisjoint(headers) else self._asked(usual, headers)
         if request.deadline_s is not None and (found.request is None or request.deadline_s < found.request):
@@ -51,7 +51,7 @@ class TimeoutRules:
         return found
 
     def _of_model(self, name: str) -> tuple[Timeouts, Timeouts] | None:
-        """What is set for the model that is asked for as `name`, under that name or its first."""
+        """The settings of the model that is requested as `name`, under that name or its primary name."""
         if not self._models:
             return None
         served = self._served.get(name)
