@@ -10,10 +10,13 @@ Take = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 async def stop(server: asyncio.Server) -> None:
     """Have `server` take no connection any more. One that it has taken off its socket is nobody's for a few more rounds of the
-    loop: wait for it, so that whoever closes what was accepted can close it too."""
-    server.close()
+    loop: wait for it, so that whoever closes what was accepted can close it too. Before that the socket is only no longer looked
+    at: asyncio drops what it is about to hand over when the server is closed meanwhile."""
+    for listener in server.sockets:
+        asyncio.get_running_loop().remove_reader(listener.fileno())
     for _ in range(5):
         await asyncio.sleep(0)
+    server.close()
 
 
 @asynccontextmanager
