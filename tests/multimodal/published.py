@@ -1,8 +1,9 @@
 """Configurations as they are published, file by file, several for each family: what differs from the defaults of the classes.
 
-Written by hand from the files of the models named (their preprocessor_config.json, the part of config.json that matters, and
-processor_config.json where there is one). `counts` has (width, height) of pictures and how many tokens they have by the model's
-own arithmetic: patches over merged patches, tiles times tokens of a tile, and so on.
+Written down without the files at hand: what is remembered of preprocessor_config.json, of the part of config.json that
+matters, and of processor_config.json where there is one. `confirmed` rows have sizes, limits and means that copies of the file
+in other public repositories have too; the others were not compared with anything. `counts` has (width, height) of pictures and
+how many tokens they have by the model's own arithmetic: patches over merged patches, tiles times tokens of a tile, and so on.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ class Published:
     reference: str | None = None
     call: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    confirmed: bool = False
 
 
 _QWEN2 = {"temporal_patch_size": 2, "patch_size": 14, "merge_size": 2, **CLIP}
@@ -53,6 +55,7 @@ PUBLISHED = (
         },
         {"model_type": "qwen2_vl"},
         reference="qwen2_vl",
+        confirmed=True,
         counts={(280, 140): 50},
     ),
     Published(
@@ -84,6 +87,7 @@ PUBLISHED = (
         },
         {"model_type": "qwen3_vl"},
         reference="qwen2_vl",
+        confirmed=True,
         counts={(320, 320): 100},
     ),
     Published(
@@ -100,6 +104,7 @@ PUBLISHED = (
         },
         {"model_type": "glm4v"},
         reference="glm4v",
+        confirmed=True,
         counts={(280, 140): 50},
     ),
     Published(
@@ -260,6 +265,7 @@ PUBLISHED = (
         {"patch_size": 14, "spatial_merge_size": 2},
         reference="pixtral",
         call={"patch_size": 28},
+        confirmed=True,
         counts={(280, 140): 50},
     ),
     Published(
@@ -281,6 +287,7 @@ PUBLISHED = (
         {"model_type": "gemma3", "mm_tokens_per_image": 256},
         {"image_seq_length": 256},
         reference="gemma3",
+        confirmed=True,
         counts={(400, 300): 256},
     ),
     Published(
