@@ -20,6 +20,7 @@ SRC = Path(__file__).parent.parent / "src"
 HOMES = {SRC / "smg_core" / f"{home}.py" for home in ("request", "events", "errors")}
 _MAKERS = ("chat", "chat_messages", "chat_tools", "completions", "responses", "responses_items", "responses_tools")
 _MAKERS += ("messages", "messages_content", "messages_tools")
+_MAKERS += ("gemini", "gemini_contents", "gemini_tools", "tokenize")
 MAKERS = {SRC / "smg_core" / "protocols" / f"{name}.py" for name in _MAKERS}
 WRITERS = set((SRC / "smg_core" / "engines" / "openai").glob("*.py"))
 Classes = set[str] | None

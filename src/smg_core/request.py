@@ -312,15 +312,13 @@ class ToolChoice(Struct, frozen=True):
     """Which tools may or must be called. `names`: with mode "required" one of these must be, with "auto" only these may
     be; empty means all. `parallel` False allows at most one call; None leaves it to the model.
 
-    `hosted` is the wire type of a hosted tool that must be called (Responses: {"type": "web_search"}). `validated`: the model
-    is free to call or not, and the arguments of a call conform to the schema (Gemini's VALIDATED).
+    `hosted` is the wire type of a hosted tool that must be called (Responses: {"type": "web_search"}).
     """
 
     mode: Literal["auto", "none", "required"] = "auto"
     names: tuple[ToolKey, ...] = ()
     parallel: bool | None = None
     hosted: str | None = None
-    validated: bool = False
 
 
 # --------------------------------------------------------------------------------------------------- response format

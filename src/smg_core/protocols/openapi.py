@@ -34,6 +34,7 @@ def document(routes: Iterable[Described], *, version: str, error: object) -> Jso
     types = [error]
     for route in found:
         types += [route.about.body] if route.about.body is not None else []
+        types += [route.about.error] if route.about.error is not None else []
         types += [response.body for response in route.about.responses if response.body is not None]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCES)
     by_type = dict(zip(map(id, types), schemas, strict=True))
@@ -57,7 +58,7 @@ def document(routes: Iterable[Described], *, version: str, error: object) -> Jso
 def _operation(route: Described, schemas: Mapping[int, JsonObject], error: object) -> JsonObject:
     about = route.about
     responses = {str(first.status): _response(responses, schemas) for first, responses in _by_status(about.responses)}
-    refusal = OperationResponse(0, "The request was refused, or failed: the API's own error.", error)
+    refusal = OperationResponse(0, "The request was refused, or failed: the API's own error.", about.error or error)
     made: JsonObject = {
         "operationId": about.name,
         "summary": about.summary,

@@ -25,7 +25,8 @@ class OperationResponse:
 @attrs.frozen
 class Operation:
     """One route's description. `name` is the operation's id, unique over all routes; `body` the msgspec type that requests are
-    decoded into (None: no body); `examples` are valid bodies by name."""
+    decoded into (None: no body); `examples` are valid bodies by name;
+    `error` is the type of its errors (None: the document's)."""
 
     name: str
     summary: str
@@ -33,3 +34,4 @@ class Operation:
     body: object = None
     responses: tuple[OperationResponse, ...] = ()
     examples: Mapping[str, Json] = attrs.field(factory=dict)
+    error: object = None

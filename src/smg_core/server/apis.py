@@ -24,13 +24,25 @@ from smg_core.protocols.completions_encode import (
     CompletionWholeEncoder,
     merge_choices,
 )
-from smg_core.protocols.errors import anthropic_error, anthropic_status, openai_error, responses_error
+from smg_core.protocols.errors import anthropic_error, anthropic_status, gemini_error, openai_error, responses_error
+from smg_core.protocols.gemini import GeminiRequest, decode_generate, decode_stream_generate
+from smg_core.protocols.gemini_encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.protocols.messages import MessagesRequest, decode_messages
 from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 
-__all__ = ["CHAT", "COMPLETIONS", "MESSAGES", "Api", "Parts", "one_turn", "responses_api"]
+__all__ = [
+    "CHAT",
+    "COMPLETIONS",
+    "GENERATE_CONTENT",
+    "MESSAGES",
+    "STREAM_GENERATE_CONTENT",
+    "Api",
+    "Parts",
+    "one_turn",
+    "responses_api",
+]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -122,6 +134,15 @@ MESSAGES: Api[MessagesRequest] = Api(
     status=anthropic_status,
     id_header=b"request-id",
 )
+GENERATE_CONTENT: Api[GeminiRequest] = Api(
+    name="generate_content",
+    id_prefix="gc-",
+    decode=decode_generate,
+    stream=GeminiStreamEncoder,
+    whole=GeminiWholeEncoder,
+    error=gemini_error,
+)
+STREAM_GENERATE_CONTENT = attrs.evolve(GENERATE_CONTENT, decode=decode_stream_generate)
 
 
 def responses_api(

@@ -14,18 +14,32 @@ from smg_core.protocols.chat_answer_types import ChatCompletion, ChatCompletionC
 from smg_core.protocols.chat_types import ChatBody
 from smg_core.protocols.completions_answer_types import Completion, CompletionChunk
 from smg_core.protocols.completions_types import CompletionBody
+from smg_core.protocols.gemini_answer_types import (
+    GeminiError,
+    GeminiModel,
+    GeminiModels,
+    GenerateContentResponse,
+    TokenCountResponse,
+)
+from smg_core.protocols.gemini_types import CountContentBody, GenerateBody
 from smg_core.protocols.messages_answer_types import MessageAnswer, TokenCountAnswer
 from smg_core.protocols.messages_types import CountBody, MessagesBody
 from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.protocols.parse import ParseBody
 from smg_core.protocols.responses_types import ResponsesBody
+from smg_core.protocols.tokenize import DetokenizeBody, Detokenized, TokenizeBody, Tokenized
 
 __all__ = [
     "CHAT",
     "COMPLETIONS",
+    "COUNT_CONTENT_TOKENS",
     "COUNT_TOKENS",
+    "DETOKENIZE",
     "DOCS",
     "FRONT_PAGE",
+    "GEMINI_MODEL",
+    "GEMINI_MODELS",
+    "GENERATE_CONTENT",
     "HEALTH",
     "LIVENESS",
     "MESSAGES",
@@ -36,6 +50,8 @@ __all__ = [
     "PARSE_REASONING",
     "READINESS",
     "RESPONSES",
+    "STREAM_GENERATE_CONTENT",
+    "TOKENIZE",
 ]
 
 _HTML = "text/html; charset=utf-8"
@@ -164,6 +180,72 @@ COUNT_TOKENS = Operation(
     CountBody,
     (OperationResponse(200, "The count.", TokenCountAnswer),),
     {"count": _TALK},
+)
+_CONTENTS: JsonObject = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
+GENERATE_CONTENT = Operation(
+    "generateContent",
+    "Generate an answer, in the words of Google's API.",
+    "generateContent",
+    GenerateBody,
+    (OperationResponse(200, "The answer.", GenerateContentResponse),),
+    {
+        "whole": _CONTENTS,
+        "thoughts": {**_CONTENTS, "generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
+    },
+    error=GeminiError,
+)
+STREAM_GENERATE_CONTENT = Operation(
+    "streamGenerateContent",
+    "The same as a stream: server-sent events where the query says `alt=sse`, else one JSON array.",
+    "generateContent",
+    GenerateBody,
+    (
+        OperationResponse(200, "The chunks.", list[GenerateContentResponse]),
+        OperationResponse(200, "The chunks.", GenerateContentResponse, _STREAM),
+    ),
+    {"stream": _CONTENTS},
+    error=GeminiError,
+)
+COUNT_CONTENT_TOKENS = Operation(
+    "countTokens",
+    "How many tokens the prompt of a request has; no engine is asked.",
+    "generateContent",
+    CountContentBody,
+    (OperationResponse(200, "The count.", TokenCountResponse),),
+    {"contents": _CONTENTS},
+    error=GeminiError,
+)
+GEMINI_MODELS = Operation(
+    "listGeminiModels",
+    "The models that are served, in Google's shape.",
+    "models",
+    None,
+    (OperationResponse(200, "A page of the models.", GeminiModels),),
+    error=GeminiError,
+)
+GEMINI_MODEL = Operation(
+    "getGeminiModel",
+    "One model that is served, in Google's shape.",
+    "models",
+    None,
+    (OperationResponse(200, "The model.", GeminiModel),),
+    error=GeminiError,
+)
+TOKENIZE = Operation(
+    "tokenize",
+    "The token ids of a text, or of the prompt that messages become.",
+    "tokens",
+    TokenizeBody,
+    (OperationResponse(200, "The ids.", Tokenized),),
+    {"text": {"model": "MODEL", "prompt": "Hello"}, "texts": {"prompt": ["One", "Two"], "return_token_strs": True}},
+)
+DETOKENIZE = Operation(
+    "detokenize",
+    "The text of token ids.",
+    "tokens",
+    DetokenizeBody,
+    (OperationResponse(200, "The text.", Detokenized),),
+    {"ids": {"model": "MODEL", "tokens": [5, 6, 7]}},
 )
 MODELS = Operation(
     "listModels", "All models that are served.", "models", None, (OperationResponse(200, "The models.", ModelList),)

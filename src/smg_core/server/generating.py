@@ -3,14 +3,18 @@
 Above: server.app puts them into its table. Below: the handler, and the table of APIs.
 """
 
+import attrs
+
 from smg_core.server import descriptions
 from smg_core.server.apis import CHAT, COMPLETIONS, MESSAGES, responses_api
 from smg_core.server.counting import TokenCount
 from smg_core.server.endpoint import Endpoint
+from smg_core.server.gemini import gemini_routes
 from smg_core.server.inference import Inference
 from smg_core.server.responses_flow import respond_to
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
+from smg_core.server.tokenizing import Tokenizing
 
 __all__ = ["generating_routes"]
 
@@ -23,10 +27,24 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     responses = Endpoint(Inference(gateway, made), reads_json=True, about=descriptions.RESPONSES)
     messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
     count = Endpoint(TokenCount(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
+    tokenizing = Tokenizing(gateway)
+    tokenize = Endpoint(tokenizing.tokenize, reads_json=True, about=descriptions.TOKENIZE)
+    detokenize = Endpoint(tokenizing.detokenize, reads_json=True, about=descriptions.DETOKENIZE)
     return (
+        *gemini_routes(gateway),
+        Route("POST", "/tokenize", tokenize),
+        Route("POST", "/v1/tokenize", _again(tokenize)),
+        Route("POST", "/detokenize", detokenize),
+        Route("POST", "/v1/detokenize", _again(detokenize)),
         Route("POST", "/v1/chat/completions", chat),
         Route("POST", "/v1/completions", completions),
         Route("POST", "/v1/responses", responses),
         Route("POST", "/v1/messages", messages),
         Route("POST", "/v1/messages/count_tokens", count),
     )
+
+
+def _again(endpoint: Endpoint) -> Endpoint:
+    """The same endpoint at its second path, where its description has another name."""
+    about = endpoint.about
+    return endpoint if about is None else attrs.evolve(endpoint, about=attrs.evolve(about, name=f"{about.name}_v1"))

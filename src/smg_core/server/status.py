@@ -16,6 +16,7 @@ from smg_core.server.announcing import curl
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.front_page import front_page
+from smg_core.server.gemini import GeminiModels
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 
@@ -47,13 +48,24 @@ def status_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     )
 
 
+def _is_googles(exchange: Exchange) -> bool:
+    """Whether a client of Google's API asks for what APIs share: by the key that it has in its own header, or in the query."""
+    if ANTHROPIC in exchange.headers:
+        return False
+    return "x-goog-api-key" in exchange.headers or "key" in exchange.query
+
+
 class _Status:
     """Answers of one gateway about itself."""
 
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway
+        self._google = GeminiModels(gateway)
 
     async def models(self, exchange: Exchange) -> None:
+        if _is_googles(exchange):
+            await self._google.all(exchange)
+            return
         cards = [self._card(name) for name in sorted(self._gateway.models)]
         if ANTHROPIC not in exchange.headers:
             await self._json(exchange, models_body(cards))
@@ -63,6 +75,9 @@ class _Status:
         await self._json(exchange, anthropic_models_body(cards, limit=asked.get("limit"), after=after, before=before))
 
     async def model(self, exchange: Exchange) -> None:
+        if _is_googles(exchange):
+            await self._google.one(exchange)
+            return
         card = self._card(exchange.path_values["model"])
         body = anthropic_model_body(card) if ANTHROPIC in exchange.headers else model_body(card)
         await self._json(exchange, body)

@@ -1,0 +1,229 @@
+"""A generateContent request: bytes in, one `GeminiRequest` out, or one error that names the field at fault.
+
+The model stands in the path, and whether the answer is streamed too. Every documented field is honoured or refused by name;
+safety settings, labels and what only concerns Google's own servers (service tier, logging) are taken and change nothing. Pure.
+Above: the server. Below: the wire types and their readers, request.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
+from smg_core.protocols.base import Incoming
+from smg_core.protocols.decoding import too_many
+from smg_core.protocols.gemini_contents import Conversation, read_contents
+from smg_core.protocols.gemini_tools import read_function_choice, read_functions, read_mime_format
+from smg_core.protocols.gemini_types import CountContentBody, GenerateBody, GenerationConfig, ThinkingConfig
+from smg_core.protocols.proto_json import ProtoJsonDecoder
+from smg_core.protocols.sampling import most_choices, read_stop
+from smg_core.protocols.settings import LimitsConfig
+from smg_core.request import GenerationRequest, Origin, ReasoningSettings, Sampling
+
+__all__ = ["GeminiRequest", "decode_count", "decode_generate", "decode_stream_generate"]
+
+_DECODER = ProtoJsonDecoder(GenerateBody)
+_COUNT_DECODER = ProtoJsonDecoder(CountContentBody)
+_ORIGIN = Origin("generate_content")
+_NO_CONFIG = GenerationConfig()
+_SMALLEST_TOP_P = 1e-6
+_UNSUPPORTED = ("speech_config", "image_config", "audio_transcription_config", "audio_timestamp")
+
+
+class GeminiRequest(Struct, frozen=True):
+    """One decoded request. `array`: a stream is one JSON array and no server-sent events. `places` has the field of the body for
+    each part of each message, `tool_places` for each tool."""
+
+    generation: GenerationRequest
+    array: bool = False
+    places: tuple[tuple[str, ...], ...] = ()
+    tool_places: tuple[str, ...] = ()
+
+    @property
+    def shows_thoughts(self) -> bool:
+        """Whether the answer has the model's thoughts in it."""
+        return self.generation.reasoning.visible == "text"
+
+    def locate(self, path: str) -> str:
+        """The field of the body that `path` in `generation` was read from."""
+        known = _FIELDS.get(path)
+        if known is not None:
+            return known
+        root, _, rest = path.partition(".")
+        if root == "sampling":
+            return f"generationConfig.{rest}"
+        if root.startswith("messages["):
+            return self._in_message(path)
+        if root.startswith("tools[") and root[6:-1].isdecimal():
+            at = self.tool_places[int(root[6:-1])]
+            return f"{at}.{rest}" if rest else at
+        return _ROOTS.get(root, rest if root == "headers" else path)
+
+    def _in_message(self, path: str) -> str:
+        place, _, rest = path.removeprefix("messages[").partition("]")
+        parts = self.places[int(place)]
+        order = rest.removeprefix(".parts[").partition("]")[0] if rest.startswith(".parts[") else "0"
+        return parts[int(order)] if int(order) < len(parts) else "contents"
+
+
+_FIELDS: Mapping[str, str] = {
+    "sampling.max_tokens": "generationConfig.maxOutputTokens",
+    "sampling.n": "generationConfig.candidateCount",
+    "sampling.top_p": "generationConfig.topP",
+    "sampling.top_k": "generationConfig.topK",
+    "sampling.stop": "generationConfig.stopSequences",
+    "sampling.frequency_penalty": "generationConfig.frequencyPenalty",
+    "sampling.presence_penalty": "generationConfig.presencePenalty",
+    "reasoning.budget_tokens": "generationConfig.thinkingConfig.thinkingBudget",
+    "reasoning.enabled": "generationConfig.thinkingConfig.thinkingBudget",
+    "reasoning.effort": "generationConfig.thinkingConfig.thinkingLevel",
+    "reasoning.visible": "generationConfig.thinkingConfig.includeThoughts",
+}
+"""Paths whose fields have another name in this API."""
+_ROOTS: Mapping[str, str] = {
+    "messages": "contents",
+    "prompt": "contents",
+    "tools": "tools",
+    "tool_choice": "toolConfig.functionCallingConfig",
+    "response_format": "generationConfig.responseSchema",
+    "reasoning": "generationConfig.thinkingConfig",
+}
+
+
+def decode_generate(incoming: Incoming) -> GeminiRequest:
+    """The request of generateContent. Raises `PayloadTooLarge`, `InvalidJson`, `NotFound`, `UnsupportedParameter` or
+    `InvalidRequest`; their param is a field of the body."""
+    return _decoded(_DECODER.decode(incoming.body, incoming.limits, incoming.compat), incoming, stream=False)
+
+
+def decode_stream_generate(incoming: Incoming) -> GeminiRequest:
+    """The request of streamGenerateContent, whose answer is server-sent events where the query says `alt=sse`."""
+    return _decoded(_DECODER.decode(incoming.body, incoming.limits, incoming.compat), incoming, stream=True)
+
+
+def decode_count(incoming: Incoming) -> GeminiRequest:
+    """The request of countTokens: that whose prompt is to be counted."""
+    wire = _COUNT_DECODER.decode(incoming.body, incoming.limits, incoming.compat)
+    inner = wire.generate_content_request
+    if inner is not None and wire.contents:
+        raise InvalidRequest(
+            "Invalid value at 'generateContentRequest': only one of contents and generateContentRequest may be set.",
+            param="generateContentRequest",
+        )
+    if inner is None:
+        inner = GenerateBody(
+            contents=wire.contents,
+            system_instruction=wire.system_instruction,
+            generation_config=wire.generation_config,
+            tools=wire.tools,
+            model=wire.model,
+        )
+    return _decoded(inner, incoming, stream=False)
+
+
+def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiRequest:
+    limits, config = incoming.limits, wire.generation_config or _NO_CONFIG
+    size = len(incoming.body)
+    model = incoming.path_values["model"]
+    alt = incoming.query.get("alt", ("",))[-1]
+    _refuse_unsupported(wire, config, model)
+    conversation = _contents(wire, limits)
+    tools, tool_places = read_functions(wire.tools, wire.tool_config, limits, size) if wire.tools else ((), ())
+    generation = GenerationRequest(
+        id=incoming.request_id,
+        model=model,
+        messages=conversation.messages,
+        tools=tools,
+        tool_choice=read_function_choice(wire.tool_config, tools),
+        response_format=read_mime_format(config, limits, size),
+        sampling=_sampling(config, limits),
+        reasoning=_reasoning(config.thinking_config),
+        stream=stream,
+        headers=incoming.headers,
+        origin=_ORIGIN,
+        caller=incoming.caller,
+        size=size,
+    )
+    return GeminiRequest(generation, stream and alt != "sse", conversation.places, tool_places)
+
+
+def _contents(wire: GenerateBody, limits: LimitsConfig) -> Conversation:
+    contents = wire.contents or []
+    if not contents:
+        raise InvalidRequest("* GenerateContentRequest.contents: contents is not specified\n", param="contents")
+    if len(contents) > limits.messages:
+        raise too_many("contents", len(contents), limits.messages, "contents")
+    found = read_contents(contents, wire.system_instruction, limits)
+    if all(message.role == "system" for message in found.messages):
+        raise InvalidRequest("* GenerateContentRequest.contents: contents is not specified\n", param="contents")
+    return found
+
+
+def _refuse_unsupported(wire: GenerateBody, config: GenerationConfig, model: str) -> None:
+    if wire.cached_content is not None:
+        raise NotFound(f"CachedContent not found: {wire.cached_content[:80]}", param="cachedContent")
+    if wire.continuation_token is not None:
+        raise _unsupported("continuationToken")
+    if wire.model is not None and wire.model.removeprefix("models/") != model:
+        raise InvalidRequest("Invalid value at 'model': it is not the model of the path.", param="model")
+    for name in _UNSUPPORTED:
+        if getattr(config, name) not in (None, False):
+            raise _unsupported(f"generationConfig.{_camel(name)}")
+    for place, modality in enumerate(config.response_modalities or ()):
+        if modality not in ("TEXT", "MODALITY_UNSPECIFIED"):
+            raise _unsupported(f"generationConfig.responseModalities[{place}]")
+
+
+def _camel(name: str) -> str:
+    return GenerationConfig.__struct_encode_fields__[GenerationConfig.__struct_fields__.index(name)]
+
+
+def _sampling(config: GenerationConfig, limits: LimitsConfig) -> Sampling:
+    at = "generationConfig"
+    logprobs = config.logprobs
+    if logprobs is not None and not config.response_logprobs:
+        raise InvalidRequest(
+            f"Invalid value at '{at}.logprobs': it may be set only when responseLogprobs is true.",
+            param=f"{at}.logprobs",
+        )
+    if logprobs is not None and logprobs > limits.logprobs:
+        raise InvalidRequest(
+            f"Invalid value at '{at}.logprobs': at most {limits.logprobs} are given.", param=f"{at}.logprobs"
+        )
+    top_k = None if config.top_k is None else round(config.top_k)
+    return Sampling(
+        max_tokens=config.max_output_tokens,
+        temperature=config.temperature,
+        top_p=_SMALLEST_TOP_P if config.top_p == 0 else config.top_p,
+        top_k=-1 if top_k == 0 else top_k,
+        frequency_penalty=config.frequency_penalty,
+        presence_penalty=config.presence_penalty,
+        seed=config.seed,
+        stop=read_stop(config.stop_sequences, limits, f"{at}.stopSequences") if config.stop_sequences else (),
+        n=most_choices(config.candidate_count or 1, limits, f"{at}.candidateCount"),
+        logprobs=(logprobs or 0) if config.response_logprobs else None,
+    )
+
+
+def _reasoning(config: ThinkingConfig | None) -> ReasoningSettings:
+    if config is None:
+        return ReasoningSettings(visible="none")
+    level = config.thinking_level
+    if level == "THINKING_LEVEL_UNSPECIFIED":
+        level = None
+    budget = config.thinking_budget
+    if level is not None and budget is not None:
+        at = "generationConfig.thinkingConfig.thinkingLevel"
+        raise InvalidRequest(
+            f"Invalid value at '{at}': only one of thinkingBudget and thinkingLevel may be set.", param=at
+        )
+    return ReasoningSettings(
+        effort=None if level is None else level.lower(),
+        budget_tokens=budget if budget is not None and budget > 0 else None,
+        enabled=False if budget == 0 else None,
+        visible="text" if config.include_thoughts else "none",
+    )
+
+
+def _unsupported(at: str) -> UnsupportedParameter:
+    return UnsupportedParameter(f"Invalid value at '{at}': it is not supported on this server.", param=at)

@@ -1,0 +1,128 @@
+"""What answers of generateContent look like, as msgspec types for `/openapi.json`.
+
+`gemini_encode` writes the same objects by hand; a test reads what it wrote as these types. Above: the server's descriptions.
+"""
+
+from msgspec import UNSET, Struct, UnsetType
+
+from smg_core.json_types import JsonObject
+
+__all__ = ["GeminiError", "GeminiModel", "GeminiModels", "GenerateContentResponse", "TokenCountResponse"]
+
+
+class _Answer(Struct, forbid_unknown_fields=True, rename="camel"):
+    """Base of the types."""
+
+
+class GeneratedCall(_Answer):
+    """A call that the model makes."""
+
+    id: str
+    name: str
+    args: JsonObject
+
+
+class GeneratedPart(_Answer):
+    """A text, a thought, or a call. `thought_signature` is the sealed form of the thoughts before it, in base64."""
+
+    text: str | UnsetType = UNSET
+    thought: bool | UnsetType = UNSET
+    function_call: GeneratedCall | UnsetType = UNSET
+    thought_signature: str | UnsetType = UNSET
+
+
+class GeneratedContent(_Answer):
+    """What a candidate says."""
+
+    role: str
+    parts: list[GeneratedPart]
+
+
+class LogprobCandidate(_Answer):
+    token: str
+    log_probability: float
+
+
+class TopLogprobCandidates(_Answer):
+    candidates: list[LogprobCandidate]
+
+
+class LogprobsResult(_Answer):
+    """The tokens of the text, and the alternatives to each."""
+
+    chosen_candidates: list[LogprobCandidate]
+    top_candidates: list[TopLogprobCandidates]
+
+
+class GeneratedCandidate(_Answer):
+    """One candidate, or what a chunk adds to it."""
+
+    index: int
+    content: GeneratedContent
+    finish_reason: str | UnsetType = UNSET
+    finish_message: str | UnsetType = UNSET
+    avg_logprobs: float | UnsetType = UNSET
+    logprobs_result: LogprobsResult | UnsetType = UNSET
+
+
+class ModalityCount(_Answer):
+    modality: str
+    token_count: int
+
+
+class UsageMetadata(_Answer):
+    """Token counts; `candidates_token_count` is without thoughts."""
+
+    prompt_token_count: int
+    total_token_count: int
+    candidates_token_count: int | UnsetType = UNSET
+    thoughts_token_count: int | UnsetType = UNSET
+    cached_content_token_count: int | UnsetType = UNSET
+    tool_use_prompt_token_count: int | UnsetType = UNSET
+    prompt_tokens_details: list[ModalityCount] | UnsetType = UNSET
+
+
+class GenerateContentResponse(_Answer):
+    """A whole answer, or one chunk of a stream."""
+
+    usage_metadata: UsageMetadata
+    model_version: str
+    response_id: str
+    candidates: list[GeneratedCandidate] | UnsetType = UNSET
+
+
+class TokenCountResponse(_Answer):
+    """The tokens of a prompt."""
+
+    total_tokens: int
+
+
+class GeminiModel(_Answer):
+    """A model; limits are tokens."""
+
+    name: str
+    version: str
+    display_name: str
+    supported_generation_methods: list[str]
+    input_token_limit: int | UnsetType = UNSET
+    output_token_limit: int | UnsetType = UNSET
+
+
+class GeminiModels(_Answer):
+    models: list[GeminiModel]
+    next_page_token: str | UnsetType = UNSET
+
+
+class GeminiErrorDetail(_Answer):
+    """`status` is the name of a google.rpc.Code."""
+
+    code: int
+    message: str
+    status: str
+    details: list[JsonObject] | UnsetType = UNSET
+
+
+class GeminiError(_Answer):
+    """Google's error envelope."""
+
+    error: GeminiErrorDetail

@@ -1,0 +1,346 @@
+"""The contents of a generateContent request as `Message` records.
+
+Decides how turns are put together: contents of one role that follow each other are one turn; results of calls come before what
+the user says beside them, each as a turn of its own, as other APIs have them. Results are matched with calls by id, else by
+name, else by order, since SDKs send no ids. Thoughts come before what follows from them; a signature is the sealed form of
+them, and where there is one the text that the client repeats is not used. Calls without an id get one.
+
+Pure. Above: gemini. Below: the wire types, request.
+"""
+
+import base64
+import binascii
+import mimetypes
+from collections.abc import Sequence
+from typing import Literal
+
+import attrs
+import msgspec
+
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import JsonObject
+from smg_core.protocols.decoding import check_depth
+from smg_core.protocols.gemini_types import (
+    FileData,
+    FunctionCallPart,
+    FunctionResponsePart,
+    GeminiContent,
+    GeminiPart,
+    InlineData,
+)
+from smg_core.protocols.settings import LimitsConfig
+from smg_core.request import (
+    Audio,
+    File,
+    Image,
+    MediaSource,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    Video,
+)
+
+__all__ = ["Conversation", "read_contents"]
+
+_ROLES = {"user": "user", "function": "user", "tool": "user", "system": "user", "model": "model"}
+Detail = Literal["auto", "low", "high", "original"]
+_DETAILS: dict[str, Detail] = {
+    "MEDIA_RESOLUTION_LOW": "low",
+    "MEDIA_RESOLUTION_HIGH": "high",
+    "MEDIA_RESOLUTION_ULTRA_HIGH": "original",
+}
+_encode = msgspec.json.Encoder().encode
+
+
+@attrs.frozen
+class Conversation:
+    """The messages; `places` has the field of the body for each part of each of them."""
+
+    messages: tuple[Message, ...]
+    places: tuple[tuple[str, ...], ...]
+
+
+@attrs.define
+class _Turn:
+    """A turn that is being put together: its parts, and their fields in the body."""
+
+    parts: list[Part] = attrs.field(factory=list)
+    places: list[str] = attrs.field(factory=list)
+
+    def add(self, part: Part, place: str) -> None:
+        self.parts.append(part)
+        self.places.append(place)
+
+
+@attrs.define
+class _Call:
+    """A call of the conversation, and whether its result has come."""
+
+    id: str
+    name: str
+    answered: bool = False
+
+
+def read_contents(
+    contents: Sequence[GeminiContent], system: GeminiContent | None, limits: LimitsConfig
+) -> Conversation:
+    """The conversation, the system instruction first. Raises `InvalidRequest` and `UnsupportedParameter` naming a part."""
+    reader = _Reader(limits)
+    if system is not None:
+        reader.system(system)
+    for place, content in enumerate(contents):
+        reader.content(content, f"contents[{place}]")
+    return reader.done()
+
+
+class _Reader:
+    """Reads contents in order."""
+
+    def __init__(self, limits: LimitsConfig) -> None:
+        self._limits = limits
+        self._messages: list[Message] = []
+        self._places: list[tuple[str, ...]] = []
+        self._role = ""
+        self._turn = _Turn()
+        self._thoughts: list[str] = []
+        self._thought_place = ""
+        self._calls: list[_Call] = []
+        self._turns = 0
+
+    def system(self, content: GeminiContent) -> None:
+        """The system instruction, which is text."""
+        turn = _Turn()
+        for order, part in enumerate(content.parts or ()):
+            place = f"systemInstruction.parts[{order}]"
+            if part.text is None or _data_fields(part) > 1:
+                raise InvalidRequest(f"Invalid value at '{place}': a system instruction is text.", param=place)
+            turn.add(Text(part.text), place)
+        self._put(Message("system", tuple(turn.parts), content_is_text=len(turn.parts) == 1), turn.places)
+
+    def content(self, content: GeminiContent, place: str) -> None:
+        """One content: a turn, or a part of the one before it."""
+        role = _ROLES[content.role or "user"]
+        if not content.parts:
+            if role == "model":  # an answer that had nothing to show
+                return
+            raise InvalidRequest(f"{place}.parts: contents.parts must not be empty.", param=f"{place}.parts")
+        if role != self._role:
+            self._end_turn()
+            self._role = role
+            self._turns += 1
+        for order, part in enumerate(content.parts):
+            at = f"{place}.parts[{order}]"
+            if role == "model":
+                self._model_part(part, at)
+            else:
+                self._user_part(part, at)
+
+    def done(self) -> Conversation:
+        """All that was read."""
+        self._end_turn()
+        return Conversation(tuple(self._messages), tuple(self._places))
+
+    def _put(self, message: Message, places: Sequence[str]) -> None:
+        self._messages.append(message)
+        self._places.append(tuple(places))
+
+    def _end_turn(self) -> None:
+        self._end_thought()
+        turn, self._turn = self._turn, _Turn()
+        if not turn.parts:
+            return
+        texts = [part for part in turn.parts if isinstance(part, Text)]
+        if self._role == "model":
+            visible = [part for part in turn.parts if not isinstance(part, Reasoning | ToolCall)]
+            self._put(
+                Message("assistant", tuple(turn.parts), content_is_text=len(texts) == len(visible) == 1), turn.places
+            )
+        else:
+            self._put(
+                Message("user", tuple(turn.parts), content_is_text=len(texts) == len(turn.parts) == 1), turn.places
+            )
+
+    # --------------------------------------------------------------------------------------------------- model's turns
+
+    def _model_part(self, part: GeminiPart, at: str) -> None:
+        if part.thought and part.text is not None:
+            if part.thought_signature is not None:
+                self._sealed(part.thought_signature, at)
+            else:
+                self._thoughts.append(part.text)
+                self._thought_place = self._thought_place or at
+            return
+        if part.thought_signature is not None:
+            self._thoughts.clear()
+            self._sealed(part.thought_signature, at)
+        else:
+            self._end_thought()
+        if part.text:
+            self._text(part.text, at)
+        elif part.function_call is not None:
+            self._turn.add(self._call(part.function_call, at), at)
+        elif (media := self._media(part, at)) is not None:
+            self._turn.add(media, at)
+        elif part.text is None and part.thought_signature is None:
+            raise _empty(at)
+
+    def _text(self, text: str, at: str) -> None:
+        """A text; what a stream has brought in pieces is one."""
+        parts = self._turn.parts
+        if parts and isinstance(before := parts[-1], Text):
+            parts[-1] = Text(before.text + text)
+        else:
+            self._turn.add(Text(text), at)
+
+    def _end_thought(self) -> None:
+        if self._thoughts:
+            self._think(Reasoning("".join(self._thoughts)), self._thought_place)
+            self._thoughts.clear()
+            self._thought_place = ""
+
+    def _sealed(self, signature: str, at: str) -> None:
+        self._think(Reasoning("", seal=_bytes(signature, f"{at}.thoughtSignature"), visible=False), at)
+
+    def _think(self, reasoning: Reasoning, at: str) -> None:
+        """Put the turn's first reasoning before all that it led to; further ones stand where they came."""
+        if any(isinstance(part, Reasoning) for part in self._turn.parts):
+            self._turn.add(reasoning, at)
+        else:
+            self._turn.parts.insert(0, reasoning)
+            self._turn.places.insert(0, at)
+
+    def _call(self, call: FunctionCallPart, at: str) -> ToolCall:
+        arguments = call.args or {}
+        check_depth([arguments], self._limits.json_depth, f"{at}.functionCall.args")
+        identifier = call.id or f"call_{self._turns}_{len(self._calls)}"
+        self._calls.append(_Call(identifier, call.name))
+        return ToolCall(identifier, call.name, _encode(arguments).decode())
+
+    # ---------------------------------------------------------------------------------------------------- user's turns
+
+    def _user_part(self, part: GeminiPart, at: str) -> None:
+        if part.function_response is not None:
+            self._result(part.function_response, at)
+        elif part.text is not None:
+            self._turn.add(Text(part.text), at)
+        elif (media := self._media(part, at)) is not None:
+            self._turn.add(media, at)
+        else:
+            raise _empty(at)
+
+    def _result(self, result: FunctionResponsePart, at: str) -> None:
+        """A result, which is a turn of its own before what the user says in the same one."""
+        if result.will_continue or result.scheduling not in (None, "SCHEDULING_UNSPECIFIED"):
+            raise _unsupported(f"{at}.functionResponse.{'willContinue' if result.will_continue else 'scheduling'}")
+        check_depth([result.response], self._limits.json_depth, f"{at}.functionResponse.response")
+        text, failed = _said(result.response)
+        content: list[Part] = [Text(text)]
+        for order, media in enumerate(result.parts or ()):
+            place = f"{at}.functionResponse.parts[{order}]"
+            read = self._media(GeminiPart(inline_data=media.inline_data, file_data=media.file_data), place)
+            if read is None:
+                raise _empty(place)
+            content.append(read)
+        found = ToolResult(
+            self._answered(result), tuple(content), is_error=failed, name=result.name, value=result.response
+        )
+        self._put(Message("tool", (found,), content_is_text=len(content) == 1), [at])
+
+    def _answered(self, result: FunctionResponsePart) -> str:
+        """The id of the call that `result` answers: that of its id, else the first of its name without a result, else the first
+        without one; what answers no call has its own id."""
+        call = next((each for each in self._calls if result.id and each.id == result.id), None)
+        if call is None and not result.id:
+            waiting = [each for each in self._calls if not each.answered]
+            call = next((each for each in waiting if each.name == result.name), waiting[0] if waiting else None)
+        if call is None:
+            return result.id or f"call_{result.name}"
+        call.answered = True
+        return call.id
+
+    # ----------------------------------------------------------------------------------------------------------- media
+
+    def _media(self, part: GeminiPart, at: str) -> Part | None:
+        """The media of a part, the text of code that Google's servers ran, or None."""
+        if part.video_metadata is not None:
+            raise _unsupported(f"{at}.videoMetadata")
+        detail = (
+            _DETAILS.get(part.media_resolution.level or "", "auto") if part.media_resolution is not None else "auto"
+        )
+        if part.inline_data is not None:
+            return _inline(part.inline_data, detail)
+        if part.file_data is not None:
+            return _file(part.file_data, detail, f"{at}.fileData")
+        if part.executable_code is not None:
+            return Text(part.executable_code.code)
+        if part.code_execution_result is not None:
+            return Text(part.code_execution_result.output or "")
+        for name, value in (("toolCall", part.tool_call), ("toolResponse", part.tool_response)):
+            if value is not None:
+                raise _unsupported(f"{at}.{name}")
+        return None
+
+
+def _data_fields(part: GeminiPart) -> int:
+    return sum(
+        each is not None
+        for each in (part.text, part.inline_data, part.file_data, part.function_call, part.function_response)
+    )
+
+
+def _said(response: JsonObject) -> tuple[str, bool]:
+    """A result as text, and whether it is an error. An object with nothing but its output says that output."""
+    if len(response) == 1:
+        name, value = next(iter(response.items()))
+        if name in ("output", "result", "error"):
+            return (value if isinstance(value, str) else _encode(value).decode()), name == "error"
+    return _encode(response).decode(), False
+
+
+def _inline(media: InlineData, detail: Detail) -> Part:
+    source = MediaSource(url=f"data:{media.mime_type};base64,{media.data}")
+    return _of_kind(media.mime_type, source, media.display_name, detail)
+
+
+def _file(file: FileData, detail: Detail, at: str) -> Part:
+    uri = file.file_uri
+    if not uri.startswith(("https://", "http://", "data:")) or "generativelanguage.googleapis.com" in uri:
+        raise UnsupportedParameter(
+            f"Invalid value at '{at}.fileUri': files are read by address (https:) here, and none are kept.",
+            param=f"{at}.fileUri",
+        )
+    kind = file.mime_type or mimetypes.guess_type(uri.partition("?")[0])[0]
+    if kind is None:
+        raise InvalidRequest(f"{at}.mimeType: the field is required for this address.", param=f"{at}.mimeType")
+    return _of_kind(kind, MediaSource(url=uri), file.display_name, detail)
+
+
+def _of_kind(media_type: str, source: MediaSource, name: str | None, detail: Detail) -> Part:
+    family, _, rest = media_type.lower().partition("/")
+    if family == "image":
+        return Image(source, detail)
+    if family == "audio":
+        return Audio(source, rest.partition(";")[0] or None)
+    if family == "video":
+        return Video(source)
+    return File(source, name)
+
+
+def _bytes(text: str, at: str) -> bytes:
+    """Base64 in either alphabet, padded or not."""
+    plain = text.replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidRequest(f"Invalid value at '{at}' (TYPE_BYTES): Base64 decoding failed.", param=at) from None
+
+
+def _empty(at: str) -> InvalidRequest:
+    return InvalidRequest(f"{at}.data: required oneof field 'data' must have one initialized field", param=f"{at}.data")
+
+
+def _unsupported(at: str) -> UnsupportedParameter:
+    return UnsupportedParameter(f"Invalid value at '{at}': it is not supported on this server.", param=at)

@@ -1,0 +1,373 @@
+"""Encodes the answer to a generateContent request: from events to server-sent events, one JSON array, or one object.
+
+Every chunk of a stream is an object like the whole answer, and clients join the texts of like parts. What the API and its SDK ask
+for is kept so:
+
+- A stream of events has `data:` lines and nothing else: no names, no comments, no end mark.
+- A function call is one part with all its arguments, so it is written when it is complete.
+- The chunk with a candidate's finish reason comes last and has at least one part; it is held until the token counts are known.
+- Thoughts are shown only where the request includes them. Their seal (`thoughtSignature`) stands on the first call after them,
+else on the candidate's last part.
+- `candidatesTokenCount` is without the tokens of thoughts.
+
+What the API cannot express is left out: refusals are text with the finish reason SAFETY, annotations and opaque blocks are
+skipped. Pure. Above: the server. Below: events, gemini, errors, json_text.
+"""
+
+import base64
+import copy
+from collections.abc import Sequence
+
+import msgspec
+
+from smg_core.errors import ClientGone, SmgError
+from smg_core.events import (
+    Cancelled,
+    Done,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    ReasoningEnd,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    TokenLogprob,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from smg_core.json_types import JsonObject
+from smg_core.protocols.errors import gemini_error
+from smg_core.protocols.gemini import GeminiRequest
+from smg_core.protocols.json_text import encode_body, encode_object, encode_text
+from smg_core.protocols.logprobs import finite
+
+__all__ = ["GeminiStreamEncoder", "GeminiWholeEncoder", "usage_metadata"]
+
+_REASONS: dict[FinishReason, str] = {
+    "stop": "STOP",
+    "tool_calls": "STOP",
+    "pause": "STOP",
+    "length": "MAX_TOKENS",
+    "context": "MAX_TOKENS",
+    "content_filter": "SAFETY",
+    "refusal": "SAFETY",
+    "malformed_call": "MALFORMED_FUNCTION_CALL",
+    "abort": "OTHER",
+    "error": "OTHER",
+}
+_MALFORMED = "The arguments of a function call are no JSON object."
+
+
+class _Candidate:
+    """One candidate: the call that is open, and what is to stand on a later part."""
+
+    __slots__ = ("arguments", "call", "finished", "logprobs", "malformed", "seal")
+
+    def __init__(self) -> None:
+        self.call: ToolCallStart | None = None
+        self.arguments: list[str] = []
+        self.seal: bytes | None = None
+        self.malformed = False
+        self.finished: Finished | None = None
+        self.logprobs: list[TokenLogprob] = []
+
+    def part(self, event: Event, shows_thoughts: bool) -> JsonObject | None:
+        """The part that an event makes, or None."""
+        match event:
+            case TextDelta():
+                self.logprobs += event.logprobs
+                return {"text": event.text} if event.text else None
+            case RefusalDelta():
+                return {"text": event.text} if event.text else None
+            case ReasoningDelta():
+                return {"text": event.text, "thought": True} if shows_thoughts and event.text else None
+            case ReasoningEnd():
+                self.seal = event.seal or self.seal
+            case ToolCallStart():
+                self.call, self.arguments = event, []
+            case ToolCallDelta():
+                self.arguments.append(event.arguments)
+            case ToolCallEnd():
+                return self._call(event)
+            case Finished():
+                self.finished = event
+        return None
+
+    def _call(self, event: ToolCallEnd) -> JsonObject | None:
+        call, self.call = self.call, None
+        arguments = _object("".join(self.arguments)) if event.valid else None
+        if call is None or arguments is None:
+            self.malformed = True
+            return None
+        return self.signed({"functionCall": {"id": call.id, "name": call.name, "args": arguments}})
+
+    def signed(self, part: JsonObject) -> JsonObject:
+        """The part, with the seal that waits for one."""
+        seal, self.seal = self.seal, None
+        return part if seal is None else {**part, "thoughtSignature": base64.b64encode(seal).decode()}
+
+    def ending(self) -> JsonObject:
+        """The fields of a candidate that has finished."""
+        reason = "stop" if self.finished is None else self.finished.reason
+        if self.malformed and reason in ("tool_calls", "stop"):
+            reason = "malformed_call"
+        found: JsonObject = {"finishReason": _REASONS[reason]}
+        return found | {"finishMessage": _MALFORMED} if reason == "malformed_call" else found
+
+    def fork(self) -> "_Candidate":
+        """An independent copy."""
+        other = copy.copy(self)
+        other.arguments, other.logprobs = self.arguments.copy(), self.logprobs.copy()
+        return other
+
+
+def _object(text: str) -> JsonObject | None:
+    """The JSON object that `text` is; None for anything else."""
+    try:
+        found: object = msgspec.json.decode(text or "{}")
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    return found if type(found) is dict else None
+
+
+# ------------------------------------------------------------------------------------------------------------ streams
+
+
+class GeminiStreamEncoder:
+    """One streamed response."""
+
+    def __init__(self, request: GeminiRequest, created: int) -> None:
+        self._request = request
+        self._array = request.array
+        self.content_type = "application/json" if request.array else "text/event-stream; charset=utf-8"
+        self._prompt_tokens = 0
+        self._tail = self._make_tail()
+        self._candidates: dict[int, _Candidate] = {}
+        self._text_prefix: dict[int, bytes] = {}
+        self._shows_thoughts = request.shows_thoughts
+        self._begun = False
+        self._ended = False
+
+    def start(self) -> bytes:
+        """Nothing: the response stays uncommitted until the first event."""
+        return b""
+
+    def keep_alive(self) -> bytes:
+        """A chunk without candidates, since SDKs read nothing else; white space in an array."""
+        return b"" if self._ended else b"\n" if self._array and self._begun else self._frame(b"{" + self._tail[1:])
+
+    def encode(self, events: Sequence[Event]) -> bytes:
+        """The frames of `events`, in order; nothing after the end."""
+        frames: list[bytes] = []
+        for event in events:
+            if self._ended:
+                break
+            if type(event) is TextDelta and not event.logprobs and not self._array:
+                if event.text:  # the fast path: one more token
+                    prefix = self._text_prefix.get(event.index) or self._prefix(event.index)
+                    frames += (prefix, encode_text(event.text), self._text_suffix)
+            else:
+                self._add(event, frames)
+        return b"".join(frames)
+
+    def _prefix(self, index: int) -> bytes:
+        prefix = b'data: {"candidates":[{"index":%d,"content":{"role":"model","parts":[{"text":' % index
+        self._text_prefix[index] = prefix
+        return prefix
+
+    def _add(self, event: Event, frames: list[bytes]) -> None:
+        match event:
+            case Started():
+                self._prompt_tokens = event.prompt_tokens
+                self._tail = self._make_tail()
+            case Usage():
+                self._finish(event, frames)
+            case Done():
+                self._ended = True
+                if self._array:
+                    frames.append(b"]" if self._begun else b"[]")
+            case Failed():
+                self._ended = True
+                frames.append(self._frame(gemini_error(event.error, locate=self._request.locate)))
+                if self._array:
+                    frames.append(b"]")
+            case Cancelled():
+                self._ended = True
+            case _ if hasattr(event, "index"):
+                self._of_candidate(event, event.index, frames)
+
+    def _of_candidate(self, event: Event, index: int, frames: list[bytes]) -> None:
+        candidate = self._candidates.get(index)
+        if candidate is None:
+            candidate = self._candidates[index] = _Candidate()
+        part = candidate.part(event, self._shows_thoughts)
+        if part is None and not candidate.logprobs:
+            return
+        wire: JsonObject = {"index": index, "content": _content([part or {"text": ""}])}
+        if candidate.logprobs:
+            wire |= _logprobs(candidate.logprobs)
+            candidate.logprobs = []
+        frames.append(self._frame(b'{"candidates":[%b]%b' % (encode_object(wire), self._tail)))
+
+    def _finish(self, usage: Usage, frames: list[bytes]) -> None:
+        """The chunk with the finish reasons of all candidates, and the token counts."""
+        ended = sorted((index, each) for index, each in self._candidates.items() if each.finished is not None)
+        if not ended:
+            return
+        candidates: list[JsonObject] = [
+            {"index": index, "content": _content([each.signed({"text": ""})]), **each.ending()} for index, each in ended
+        ]
+        frames.append(
+            self._frame(
+                encode_object({"candidates": candidates, "usageMetadata": usage_metadata(usage), **self._names()})
+            )
+        )
+
+    def _frame(self, chunk: bytes) -> bytes:
+        """A chunk as it stands in the stream."""
+        if not self._array:
+            return b"data: " + chunk + b"\n\n"
+        opening = b",\n" if self._begun else b"["
+        self._begun = True
+        return opening + chunk
+
+    def _names(self) -> JsonObject:
+        generation = self._request.generation
+        return {"modelVersion": generation.model, "responseId": generation.id}
+
+    def _make_tail(self) -> bytes:
+        """What every chunk ends with."""
+        known = {"promptTokenCount": self._prompt_tokens, "totalTokenCount": self._prompt_tokens}
+        tail = b"," + encode_object({"usageMetadata": known, **self._names()})[1:]
+        self._text_suffix = b"}]}}]" + tail + b"\n\n"
+        return tail
+
+
+# -------------------------------------------------------------------------------------------------------- whole bodies
+
+
+class _WholeCandidate:
+    """One candidate of a whole answer: its parts so far, in order; the texts of one kind that follow each other are one part."""
+
+    def __init__(self) -> None:
+        self.state = _Candidate()
+        self.parts: list[JsonObject] = []
+        self.texts: list[str] = []
+
+    def add(self, event: Event, shows_thoughts: bool) -> None:
+        part = self.state.part(event, shows_thoughts)
+        if part is None:
+            return
+        text = part.get("text")
+        if isinstance(text, str) and self.texts and self.parts[-1].get("thought") == part.get("thought"):
+            self.texts.append(text)
+            return
+        self._close()
+        self.parts.append(part)
+        if isinstance(text, str):
+            self.texts.append(text)
+
+    def _close(self) -> None:
+        """The text that was open is complete."""
+        if self.texts:
+            self.parts[-1] = {**self.parts[-1], "text": "".join(self.texts)}
+            self.texts = []
+
+    def fork(self) -> "_WholeCandidate":
+        """An independent copy."""
+        other = _WholeCandidate()
+        other.state, other.parts, other.texts = self.state.fork(), self.parts.copy(), self.texts.copy()
+        return other
+
+    def wire(self, index: int) -> JsonObject:
+        """The candidate as the answer has it."""
+        self._close()
+        parts = self.parts or [{"text": ""}]
+        if self.state.seal is not None:
+            if parts[-1].get("thought"):
+                parts = [*parts, {"text": ""}]
+            parts = [*parts[:-1], self.state.signed(parts[-1])]
+        found: JsonObject = {"index": index, "content": _content(parts), **self.state.ending()}
+        return found | _logprobs(self.state.logprobs) if self.state.logprobs else found
+
+
+class GeminiWholeEncoder:
+    """One whole response."""
+
+    content_type = "application/json"
+
+    def __init__(self, request: GeminiRequest, created: int) -> None:
+        self._request = request
+        self._candidates = [_WholeCandidate() for _ in range(request.generation.sampling.n)]
+        self._usage: Usage | None = None
+        self._error: SmgError | None = None
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Take in events."""
+        for event in events:
+            match event:
+                case Usage():
+                    self._usage = event
+                case Failed():
+                    self._error = event.error
+                case Cancelled():
+                    self._error = ClientGone("The request was cancelled.")
+                case _ if hasattr(event, "index"):
+                    self._candidates[event.index].add(event, self._request.shows_thoughts)
+
+    def fork(self) -> "GeminiWholeEncoder":
+        """An independent copy with the same events so far."""
+        other = copy.copy(self)
+        other._candidates = [each.fork() for each in self._candidates]
+        return other
+
+    def body(self) -> bytes:
+        """The GenerateContentResponse. Raises the error of a `Failed` event, and `ClientGone` after a `Cancelled`."""
+        if self._error is not None:
+            raise self._error
+        generation = self._request.generation
+        found: JsonObject = {"candidates": [each.wire(index) for index, each in enumerate(self._candidates)]}
+        if self._usage is not None:
+            found["usageMetadata"] = usage_metadata(self._usage)
+        return encode_body({**found, "modelVersion": generation.model, "responseId": generation.id})
+
+
+# ------------------------------------------------------------------------------------------------ parts of all wires
+
+
+def _content(parts: Sequence[JsonObject]) -> JsonObject:
+    return {"role": "model", "parts": list(parts)}
+
+
+def usage_metadata(usage: Usage) -> JsonObject:
+    """The token counts of an answer."""
+    media = {"IMAGE": usage.image_tokens, "AUDIO": usage.audio_tokens, "VIDEO": usage.video_tokens}
+    shares = {"TEXT": usage.prompt_tokens - sum(media.values()), **media}
+    found: JsonObject = {
+        "promptTokenCount": usage.prompt_tokens,
+        "candidatesTokenCount": usage.completion_tokens - usage.reasoning_tokens,
+        "totalTokenCount": usage.total_tokens,
+        "promptTokensDetails": [{"modality": kind, "tokenCount": count} for kind, count in shares.items() if count],
+    }
+    if usage.reasoning_tokens:
+        found["thoughtsTokenCount"] = usage.reasoning_tokens
+    if usage.cached_tokens:
+        found["cachedContentTokenCount"] = usage.cached_tokens
+    if usage.hosted_prompt_tokens:
+        found["toolUsePromptTokenCount"] = usage.hosted_prompt_tokens
+        found["promptTokenCount"] = usage.prompt_tokens - usage.hosted_prompt_tokens
+    return found
+
+
+def _logprobs(logprobs: Sequence[TokenLogprob]) -> JsonObject:
+    chosen: list[JsonObject] = [{"token": each.token, "logProbability": finite(each.logprob)} for each in logprobs]
+    tops: list[JsonObject] = [
+        {"candidates": [{"token": top.token, "logProbability": finite(top.logprob)} for top in each.top]}
+        for each in logprobs
+    ]
+    mean = sum([finite(each.logprob) for each in logprobs]) / len(logprobs)
+    return {"avgLogprobs": mean, "logprobsResult": {"chosenCandidates": chosen, "topCandidates": tops}}

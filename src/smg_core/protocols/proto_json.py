@@ -1,0 +1,126 @@
+"""Reads bodies as Google's APIs take JSON: other spellings of names and values, and Google's words for what is wrong.
+
+A name may be written in lowerCamelCase or snake_case at any depth; SDKs mix both in one request. Enum values may have any case,
+integers may be texts, and null is absent. A body that is written as its wire type is, is read in one pass; any other is put into
+that form first. Free-form values (arguments, results, schemas) stay as they are.
+
+Pure. Above: gemini. Below: decoding. Source: the ProtoJSON format.
+"""
+
+from functools import cache
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from smg_core.errors import InvalidJson, InvalidRequest
+from smg_core.protocols.compat import STRICT, Compat
+from smg_core.protocols.decoding import WireDecoder
+from smg_core.protocols.settings import LimitsConfig
+
+__all__ = ["ProtoJsonDecoder"]
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class ProtoJsonDecoder(Generic[T]):
+    """Reads bodies of one wire type, whose names are lowerCamelCase."""
+
+    __slots__ = ("_decoder", "_kind")
+
+    def __init__(self, wire_type: type[T]) -> None:
+        self._decoder: WireDecoder[T] = WireDecoder(wire_type, {})
+        self._kind = inspect.type_info(wire_type)
+
+    def decode(self, body: bytes, limits: LimitsConfig, compat: Compat = STRICT) -> T:
+        """The body. Raises as `WireDecoder.decode`, in Google's words."""
+        try:
+            return self._decoder.decode(body, limits)
+        except InvalidJson:
+            raise
+        except InvalidRequest as error:
+            if error.code == "too_many_values":
+                raise
+        plain: object = msgspec.json.decode(body)
+        try:
+            return self._decoder.decode(msgspec.json.encode(_canonical(plain, self._kind)), limits, compat)
+        except InvalidJson:
+            raise
+        except InvalidRequest as error:
+            raise _in_googles_words(error) from None
+
+
+def _in_googles_words(error: InvalidRequest) -> InvalidRequest:
+    param = error.param or ""
+    if error.code == "unknown_parameter":
+        place, _, name = param.rpartition(".")
+        at = f" at '{place}'" if place else ""
+        text = f'Invalid JSON payload received. Unknown name "{name}"{at}: Cannot find field.'
+    elif error.code == "missing_required_parameter":
+        text = f"{param}: the field is required"
+    else:
+        text = f"Invalid value at '{param}': {error.message}"
+    return InvalidRequest(text, param=param or None, code=error.code)
+
+
+# ----------------------------------------------------------------------------------------------------- other spellings
+
+
+def _canonical(value: object, kind: inspect.Type) -> object:
+    """`value` with the names and values that its type has."""
+    if isinstance(kind, inspect.UnionType):
+        kind = next((each for each in kind.types if not isinstance(each, inspect.NoneType)), kind)
+    if isinstance(kind, inspect.StructType):
+        return _object(value, kind.cls) if type(value) is dict else value
+    if isinstance(kind, inspect.ListType):
+        return [_canonical(each, kind.item_type) for each in value] if type(value) is list else value
+    if isinstance(kind, inspect.LiteralType):
+        return _enum(value, kind)
+    if isinstance(kind, inspect.IntType):
+        return _integer(value)
+    if isinstance(kind, inspect.FloatType) and type(value) is str:
+        return _number(value)
+    return value
+
+
+def _object(found: dict[str, object], wire_type: type[msgspec.Struct]) -> dict[str, object]:
+    """An object with lowerCamelCase names, without nulls."""
+    spellings, kinds = _fields(wire_type)
+    renamed: dict[str, object] = {}
+    for written, value in found.items():
+        name = spellings.get(written, written)
+        if value is not None:
+            renamed[name] = _canonical(value, kinds[name]) if name in kinds else value
+    return renamed
+
+
+@cache
+def _fields(wire_type: type[msgspec.Struct]) -> tuple[dict[str, str], dict[str, inspect.Type]]:
+    """The snake_case spelling of each field, and the types by name. The cache holds one entry for each wire type."""
+    info = inspect.type_info(wire_type)
+    fields = info.fields if isinstance(info, inspect.StructType) else ()
+    return {field.name: field.encode_name for field in fields}, {field.encode_name: field.type for field in fields}
+
+
+def _enum(value: object, kind: inspect.LiteralType) -> object:
+    if type(value) is not str:
+        return value
+    return next((each for each in kind.values if isinstance(each, str) and each.upper() == value.upper()), value)
+
+
+def _integer(value: object) -> object:
+    if type(value) is float and value.is_integer():
+        return int(value)
+    if type(value) is str and len(value) <= _LONGEST_NUMBER and value.lstrip("-").isdecimal() and value.isascii():
+        return int(value) if value.count("-") <= 1 else value
+    return value
+
+
+def _number(value: str) -> object:
+    try:
+        return float(value) if len(value) <= _LONGEST_NUMBER else value
+    except ValueError:
+        return value
+
+
+_LONGEST_NUMBER = 32  # characters of a number that is written as a text

@@ -1,0 +1,89 @@
+"""The routes of Google's API: generateContent, streamGenerateContent, countTokens and the models (edge).
+
+The same routes stand under `/v1`, `/v1beta` and `/v1alpha`, since SDKs differ in which they call. Under `/v1` the models are
+shared with other APIs, and `server.status` answers there. Above: server.generating. Below: the handler of APIs, the decoders.
+"""
+
+import attrs
+
+from smg_core.errors import ModelNotFound
+from smg_core.protocols.base import Incoming, Locate
+from smg_core.protocols.errors import gemini_error
+from smg_core.protocols.gemini import decode_count
+from smg_core.protocols.gemini_models import gemini_model_body, gemini_models_body
+from smg_core.protocols.json_text import encode_object
+from smg_core.protocols.models import ModelCard
+from smg_core.server import descriptions
+from smg_core.server.apis import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
+from smg_core.server.endpoint import Endpoint, Handler
+from smg_core.server.exchange import Exchange, Header
+from smg_core.server.inference import Inference
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.server.tokenizing import answering, decoded_body, prompt_count
+
+__all__ = ["GeminiModels", "gemini_routes"]
+
+JSON_TYPE: Header = (b"content-type", b"application/json")
+VERSIONS = ("v1", "v1beta", "v1alpha")
+
+
+def gemini_routes(gateway: Runtime) -> list[Route[Endpoint]]:
+    """The routes, over `gateway`."""
+    whole, streamed = Inference(gateway, GENERATE_CONTENT), Inference(gateway, STREAM_GENERATE_CONTENT)
+    counting = _counting(gateway)
+    models = GeminiModels(gateway)
+    found: list[Route[Endpoint]] = []
+    for version in VERSIONS:
+        verbs = (
+            ("generateContent", whole, descriptions.GENERATE_CONTENT),
+            ("streamGenerateContent", streamed, descriptions.STREAM_GENERATE_CONTENT),
+            ("countTokens", counting, descriptions.COUNT_CONTENT_TOKENS),
+        )
+        for verb, handler, about in verbs:
+            own = attrs.evolve(about, name=f"{about.name}_{version}")
+            pattern = f"/{version}/models/{{model:path}}:{verb}"
+            found.append(Route("POST", pattern, Endpoint(handler, reads_json=True, about=own)))
+        if version != "v1":
+            listed = attrs.evolve(descriptions.GEMINI_MODELS, name=f"{descriptions.GEMINI_MODELS.name}_{version}")
+            single = attrs.evolve(descriptions.GEMINI_MODEL, name=f"{descriptions.GEMINI_MODEL.name}_{version}")
+            found.append(Route("GET", f"/{version}/models", Endpoint(models.all, about=listed)))
+            found.append(Route("GET", f"/{version}/models/{{model:path}}", Endpoint(models.one, about=single)))
+    return found
+
+
+def _counting(gateway: Runtime) -> Handler:
+    async def count(incoming: Incoming, located: list[Locate]) -> bytes:
+        decoded = await decoded_body(gateway, incoming, decode_count)
+        located.append(decoded.locate)
+        return encode_object({"totalTokens": await prompt_count(gateway, decoded.generation)})
+
+    return answering(gateway, "", gemini_error, count)
+
+
+class GeminiModels:
+    """The models in Google's shape."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+
+    async def all(self, exchange: Exchange) -> None:
+        """A page of the models."""
+        query = exchange.query
+        size, token = (query.get(name, ("",))[-1] for name in ("pageSize", "pageToken"))
+        cards = [self._card(name) for name in sorted(self._gateway.models)]
+        await self._respond(exchange, gemini_models_body(cards, size, token))
+
+    async def one(self, exchange: Exchange) -> None:
+        """One model. Raises ModelNotFound."""
+        await self._respond(exchange, gemini_model_body(self._card(exchange.path_values["model"])))
+
+    def _card(self, name: str) -> ModelCard:
+        model = self._gateway.models.get(name)
+        if model is None:
+            raise ModelNotFound(name)
+        return ModelCard(id=name, created=model.created, max_model_len=model.context_length or None)
+
+    async def _respond(self, exchange: Exchange, body: bytes) -> None:
+        exchange.request_id = self._gateway.ids("req-")
+        await exchange.respond(200, body, [JSON_TYPE, self._gateway.id_header(exchange.name)])

@@ -1,0 +1,197 @@
+"""Routes that prepare a prompt and ask no engine: tokenize, detokenize and countTokens (edge).
+
+The prompt is made as for an answer, by the same code, so its ids are those that an engine would be sent. Above:
+server.generating puts the routes into its table. Below: the decoders, the pipeline's preparing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from smg_core.errors import InvalidRequest, ModelNotFound, PromptTooLong, SmgError, UnsupportedParameter
+from smg_core.hooks import SilentObserver
+from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.trace import Trace
+from smg_core.protocols.base import ErrorEncoder, Incoming, Locate
+from smg_core.protocols.errors import error_headers, openai_error
+from smg_core.protocols.tokenize import (
+    TokenizeRequest,
+    decode_detokenize,
+    decode_tokenize,
+    detokenized_body,
+    tokenized_body,
+)
+from smg_core.request import GenerationRequest
+from smg_core.server.endpoint import Handler
+from smg_core.server.exchange import Exchange, Header
+from smg_core.server.inference import DECODED_INLINE, take_back_cancellation
+from smg_core.server.runtime import Runtime
+from smg_core.tokenizer.base import Tokenizer
+
+__all__ = ["Tokenizing", "answering", "only_model", "prompt_ids"]
+
+JSON_TYPE: Header = (b"content-type", b"application/json")
+_DECODED_INLINE = 4_000
+"""Token ids that are decoded on the event loop."""
+
+T = TypeVar("T")
+
+
+def answering(gateway: Runtime, prefix: str, error: ErrorEncoder, answer: "Answerer") -> Handler:
+    """A handler that reads a body, has `answer` make the answer's body of it, and puts errors into the API's envelope. A client
+    that leaves gives the work up."""
+
+    async def handle(exchange: Exchange) -> None:
+        exchange.request_id = gateway.ids(prefix)
+        names = [gateway.id_header(exchange.name)]
+        located: list[Locate] = []
+        try:
+            gateway.admission.check_room()
+            with gateway.admission.bodies.open() as held:
+                body = await exchange.body(gateway.body_bytes, held)
+                gateway.admission.check_open()
+                incoming = Incoming(
+                    body,
+                    exchange.request_id,
+                    path_values=exchange.path_values,
+                    query=exchange.query,
+                    headers=exchange.headers,
+                    caller=exchange.caller,
+                    limits=gateway.limits,
+                    compat=gateway.compat,
+                )
+                exchange.watch()
+            made = await answer(incoming, located)
+        except asyncio.CancelledError:
+            if not exchange.gone:
+                raise
+            take_back_cancellation()
+            return
+        except SmgError as failure:
+            exchange.unwatch()
+            if exchange.gone:
+                raise
+            if failure.status == 503 and failure.retry_after is None:
+                failure.retry_after = gateway.admission.retry_after
+            told = error(failure, exchange.request_id, located[0] if located else None)
+            await exchange.respond(failure.status, told, [*error_headers(failure), *names])
+            return
+        exchange.unwatch()
+        await exchange.respond(200, made, [JSON_TYPE, *names])
+
+    return handle
+
+
+Answerer = Callable[[Incoming, list[Locate]], Awaitable[bytes]]
+"""`await answer(incoming, located)` makes the body of the answer; what it appends to `located` says where fields of the request
+were read from, for errors that come later."""
+
+
+async def prompt_ids(gateway: Runtime, request: GenerationRequest) -> Sequence[int]:
+    """The ids of a request's prompt, as an engine would be sent them. Raises what is wrong with the request."""
+    trace = Trace(gateway.clock.monotonic(), SilentObserver())
+    prompted = await gateway.performers.preparing.prepare(request, trace)
+    tokenizer_of(prompted.model)
+    return prompted.ids
+
+
+async def prompt_count(gateway: Runtime, request: GenerationRequest) -> int:
+    """How many ids the prompt has; one that is too long for the model has a number too."""
+    try:
+        return len(await prompt_ids(gateway, request))
+    except PromptTooLong as error:
+        if error.at_least:
+            raise
+        return error.prompt_tokens
+
+
+def tokenizer_of(model: ServedModel) -> Tokenizer:
+    """The model's tokenizer. Raises UnsupportedParameter where its engines encode prompts themselves."""
+    if model.tokenizer is None:
+        raise UnsupportedParameter(
+            f"The engines of the model '{model.name}' encode prompts themselves, and do not say how.", param="model"
+        )
+    return model.tokenizer
+
+
+async def decoded_body(gateway: Runtime, incoming: Incoming, decode: Callable[[Incoming], T]) -> T:
+    """The body, decoded off the event loop where that takes long."""
+    if len(incoming.body) <= DECODED_INLINE:
+        return decode(incoming)
+    size, caller = len(incoming.body), incoming.caller.tenant
+    return await gateway.executor.run(lambda _: decode(incoming), size=size, caller=caller)
+
+
+def named(request: GenerationRequest, gateway: Runtime) -> GenerationRequest:
+    """The request with the name of its model."""
+    return request if request.model else replace(request, model=only_model(gateway, ""))
+
+
+def only_model(gateway: Runtime, name: str) -> str:
+    """`name`, or the model that is meant where a body names none: the only one that is served."""
+    if name:
+        return name
+    served = {model.primary or model.name for model in gateway.models.values()}
+    if len(served) != 1:
+        raise InvalidRequest("Missing required parameter: 'model'.", param="model", code="missing_required_parameter")
+    return served.pop()
+
+
+class Tokenizing:
+    """tokenize and detokenize."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+        self.tokenize = answering(gateway, "tok-", openai_error, self._tokenize)
+        self.detokenize = answering(gateway, "tok-", openai_error, self._detokenize)
+
+    async def _tokenize(self, incoming: Incoming, located: list[Locate]) -> bytes:
+        gateway = self._gateway
+        decoded: TokenizeRequest = await decoded_body(gateway, incoming, decode_tokenize)
+        located.append(decoded.locate)
+        model = gateway.models.get(only_model(gateway, decoded.generations[0].model))
+        ids = [await prompt_ids(gateway, named(request, gateway)) for request in decoded.generations]
+        if model is None:
+            raise ModelNotFound(decoded.generations[0].model)
+
+        def written() -> bytes:
+            strings = [_strings(each, model) for each in ids] if decoded.strings else []
+            return tokenized_body(decoded, ids, model.context_length, strings)
+
+        return await self._long(written, sum(map(len, ids)), incoming)
+
+    async def _detokenize(self, incoming: Incoming, located: list[Locate]) -> bytes:
+        gateway = self._gateway
+        wire = await decoded_body(gateway, incoming, decode_detokenize)
+        name = only_model(gateway, wire.model)
+        model = gateway.models.get(name)
+        if model is None:
+            raise ModelNotFound(name)
+        tokenizer, size = tokenizer_of(model), model.vocab_size
+        several = isinstance(wire.tokens[0], list)
+        nested = [each for each in wire.tokens if isinstance(each, list)]
+        lists = nested or [[each for each in wire.tokens if isinstance(each, int)]]
+        skip = wire.skip_special_tokens is not False
+
+        def texts() -> list[str]:
+            for place, ids in enumerate(lists):
+                if max(ids, default=0) >= size:
+                    at = f"tokens[{place}]" if several else "tokens"
+                    raise InvalidRequest(f"Invalid '{at}': token ids must be between 0 and {size - 1}.", param=at)
+            return [tokenizer.decode(ids, skip_special_tokens=skip) for ids in lists]
+
+        found = await self._long(texts, sum(map(len, lists)), incoming)
+        return detokenized_body(found, several=several)
+
+    async def _long(self, work: Callable[[], T], tokens: int, incoming: Incoming) -> T:
+        """What `work` returns, off the event loop where it goes through many tokens."""
+        if tokens <= _DECODED_INLINE:
+            return work()
+        return await self._gateway.executor.run(lambda _: work(), size=tokens, caller=incoming.caller.tenant)
+
+
+def _strings(ids: Sequence[int], model: ServedModel) -> list[str]:
+    tokenizer = tokenizer_of(model)
+    return [tokenizer.token_bytes(each).decode("utf-8", "replace") for each in ids]

@@ -1,0 +1,458 @@
+"""generateContent, end to end over real gRPC, with google-genai as the client."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from google import genai
+from google.genai import errors, types
+from tests.gateway.conftest import House, in_process, over_http, settled
+
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.replies import Reply
+from smg_core.testing import tool_call
+
+pytestmark = pytest.mark.anyio
+
+VERSIONS = ["v1", "v1beta", "v1alpha"]
+HELLO = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
+WEATHER = {
+    "name": "get_weather",
+    "description": "The weather in a city.",
+    "parameters": {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}, "required": ["city"]},
+}
+THINKING = types.GenerateContentConfig(thinking_config=types.ThinkingConfig(include_thoughts=True))
+
+
+def client(house: House, version: str = "v1beta") -> genai.Client:
+    return genai.Client(
+        api_key="secret-key-of-a-test", http_options=types.HttpOptions(base_url=house.url, api_version=version)
+    )
+
+
+@asynccontextmanager
+async def talking(*replies: Reply | str, version: str = "v1beta") -> AsyncIterator[tuple[House, Any]]:
+    config = SimulatorConfig(replies=tuple(Reply(each) if isinstance(each, str) else each for each in replies), seed=1)
+    async with over_http(config) as house, client(house, version).aio as made:
+        yield house, made
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_whole_answer_has_text_reason_and_usage(version: str) -> None:
+    async with talking("Good day to you.", version=version) as (_, made):
+        answer = await made.models.generate_content(model="sim", contents="Hello")
+        counted = await made.models.count_tokens(model="sim", contents="Hello")
+
+    assert answer.text == "Good day to you."
+    assert answer.candidates[0].finish_reason == types.FinishReason.STOP
+    assert answer.model_version == "sim"
+    assert answer.response_id
+    usage = answer.usage_metadata
+    assert usage.total_token_count == usage.prompt_token_count + usage.candidates_token_count
+    assert counted.total_tokens == usage.prompt_token_count
+
+
+async def test_a_stream_adds_up_to_the_whole_answer() -> None:
+    text = "Grüße aus Zürich 🙂, 東京\u2028too."
+    async with talking(text, text) as (_, made):
+        whole = await made.models.generate_content(model="sim", contents="Hello")
+        chunks = [chunk async for chunk in await made.models.generate_content_stream(model="sim", contents="Hello")]
+
+    assert "".join(chunk.text or "" for chunk in chunks) == whole.text == text
+    assert [chunk.candidates[0].finish_reason for chunk in chunks if chunk.candidates[0].finish_reason] == ["STOP"]
+    assert chunks[-1].candidates[0].finish_reason == "STOP"
+    assert chunks[-1].usage_metadata == whole.usage_metadata
+    assert {chunk.usage_metadata.prompt_token_count for chunk in chunks} == {whole.usage_metadata.prompt_token_count}
+    assert len({chunk.response_id for chunk in chunks}) == 1
+
+
+async def test_thoughts_are_shown_where_they_are_asked_for_and_counted_in_any_case() -> None:
+    reply = Reply("Yes.", reasoning="Let me see.")
+    async with talking(*[reply] * 4) as (_, made):
+        shown = await made.models.generate_content(model="sim", contents="Well?", config=THINKING)
+        hidden = await made.models.generate_content(model="sim", contents="Well?")
+        streams = []
+        for config in (THINKING, None):
+            stream = await made.models.generate_content_stream(model="sim", contents="Well?", config=config)
+            streams.append([part async for chunk in stream for part in chunk.candidates[0].content.parts])
+
+    parts = shown.candidates[0].content.parts
+    assert [(part.text.strip(), bool(part.thought)) for part in parts] == [("Let me see.", True), ("Yes.", False)]
+    assert parts[-1].thought_signature
+    assert [part.text.strip() for part in hidden.candidates[0].content.parts] == ["Yes."]
+    for answer in (shown, hidden):
+        usage = answer.usage_metadata
+        assert usage.thoughts_token_count > 0
+        counts = usage.prompt_token_count + usage.candidates_token_count + usage.thoughts_token_count
+        assert usage.total_token_count == counts
+    assert "".join(part.text for part in streams[0] if part.thought).strip() == "Let me see."
+    assert not any(part.thought for part in streams[1])
+    for streamed in streams:
+        assert "".join(part.text for part in streamed if not part.thought).strip() == "Yes."
+        assert [bool(part.thought_signature) for part in streamed if part.thought_signature] == [True]
+
+
+async def test_a_function_is_called_by_the_sdk_itself_and_its_result_answered() -> None:
+    asked: list[str] = []
+
+    def get_weather(city: str) -> dict[str, int]:
+        """The weather in a city."""
+        asked.append(city)
+        return {"degrees": 3}
+
+    config = types.GenerateContentConfig(tools=[get_weather])
+    replies = [tool_call("get_weather", {"city": "Oslo"}), Reply("Three degrees.")]
+    async with talking(*replies, *replies) as (house, made):
+        answer = await made.models.generate_content(model="sim", contents="Weather in Oslo?", config=config)
+        stream = await made.models.generate_content_stream(model="sim", contents="Weather in Oslo?", config=config)
+        text = "".join([chunk.text or "" async for chunk in stream])
+        await settled(house)
+
+    assert answer.text == text == "Three degrees."
+    assert asked == ["Oslo", "Oslo"]
+
+
+async def test_a_chat_sends_its_history_back_with_its_signatures() -> None:
+    replies = [Reply("One.", reasoning="Hm."), Reply("Two."), Reply("Three.")]
+    async with talking(*replies) as (house, made):
+        chat = made.chats.create(model="sim", config=THINKING)
+        first = await chat.send_message("Count.")
+        second = "".join([chunk.text or "" async for chunk in await chat.send_message_stream("Go on.")])
+        third = await chat.send_message("And on.")
+        history = chat.get_history(curated=True)
+        await settled(house)
+
+    assert (first.text.strip(), second.strip(), third.text.strip()) == ("One.", "Two.", "Three.")
+    assert any(part.thought_signature for content in history for part in content.parts)
+    assert third.usage_metadata.prompt_token_count > first.usage_metadata.prompt_token_count
+
+
+async def test_an_answer_is_held_to_a_schema_and_to_an_enum() -> None:
+    schema = {"type": "OBJECT", "properties": {"age": {"type": "INTEGER"}}, "required": ["age"]}
+    async with talking() as (_, made):
+        as_json = types.GenerateContentConfig(response_mime_type="application/json", response_schema=schema)
+        answer = await made.models.generate_content(model="sim", contents="Who?", config=as_json)
+        other = types.GenerateContentConfig(
+            response_mime_type="application/json",
+            response_json_schema={"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
+        )
+        by_json_schema = await made.models.generate_content(model="sim", contents="Who?", config=other)
+        enum = types.GenerateContentConfig(
+            response_mime_type="text/x.enum", response_schema={"type": "STRING", "enum": ["red", "green"]}
+        )
+        colour = await made.models.generate_content(model="sim", contents="Which?", config=enum)
+
+    assert isinstance(json.loads(answer.text)["age"], int)
+    assert isinstance(json.loads(by_json_schema.text)["a"], bool)
+    assert colour.text in ("red", "green")
+
+
+async def test_several_candidates_stops_and_limits() -> None:
+    async with talking("one two three four", "one two three four", "one two three four") as (_, made):
+        several = await made.models.generate_content(
+            model="sim", contents="Go", config=types.GenerateContentConfig(candidate_count=2, temperature=1)
+        )
+        stopped = await made.models.generate_content(
+            model="sim", contents="Go", config=types.GenerateContentConfig(stop_sequences=["three"])
+        )
+        cut = await made.models.generate_content(
+            model="sim", contents="Go", config=types.GenerateContentConfig(max_output_tokens=2, top_k=5.0)
+        )
+
+    assert [candidate.index for candidate in several.candidates] == [0, 1]
+    assert [candidate.content.parts[0].text for candidate in several.candidates] == ["one two three four"] * 2
+    assert (stopped.text, stopped.candidates[0].finish_reason) == ("one two ", "STOP")
+    assert cut.candidates[0].finish_reason == "MAX_TOKENS"
+
+
+async def test_logprobs_are_listed_token_by_token() -> None:
+    config = types.GenerateContentConfig(response_logprobs=True, logprobs=2)
+    async with talking("one two", "one two") as (_, made):
+        answer = await made.models.generate_content(model="sim", contents="Go", config=config)
+        stream = await made.models.generate_content_stream(model="sim", contents="Go", config=config)
+        results = [chunk.candidates[0].logprobs_result async for chunk in stream]
+
+    chosen = answer.candidates[0].logprobs_result.chosen_candidates
+    assert "".join(each.token for each in chosen) == "one two"
+    assert len(answer.candidates[0].logprobs_result.top_candidates) == len(chosen)
+    assert answer.candidates[0].avg_logprobs < 0
+    assert "".join(each.token for result in results if result for each in result.chosen_candidates) == "one two"
+
+
+async def test_models_are_listed_and_found() -> None:
+    for version in VERSIONS:
+        async with talking(version=version) as (_, made):
+            names = [model.name async for model in await made.models.list()]
+            one = await made.models.get(model="sim")
+            with pytest.raises(errors.ClientError) as missing:
+                await made.models.get(model="nobody")
+
+        assert names == ["models/sim"]
+        assert one.name == "models/sim"
+        assert one.input_token_limit > 0
+        assert "generateContent" in one.supported_actions
+        assert (missing.value.code, missing.value.status) == (404, "NOT_FOUND")
+
+
+# ---------------------------------------------------------------------------------------------------------- by hand
+
+
+@pytest.fixture(scope="module")
+async def house() -> AsyncIterator[House]:
+    async with in_process() as made:
+        yield made
+
+
+def path(verb: str = "generateContent", model: str = "sim", version: str = "v1beta") -> str:
+    return f"/{version}/models/{model}:{verb}"
+
+
+async def test_a_stream_of_events_has_data_lines_only(house: House) -> None:
+    answer = await house.http.post(path("streamGenerateContent") + "?alt=sse", json=HELLO)
+
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert all(line == "" or line.startswith("data: {") for line in answer.text.split("\n"))
+
+
+async def test_without_alt_a_stream_is_one_json_array(house: House) -> None:
+    answer = await house.http.post(path("streamGenerateContent"), json=HELLO)
+
+    assert answer.headers["content-type"] == "application/json"
+    chunks = answer.json()
+    assert len(chunks) > 1
+    assert [chunk["candidates"][0].get("finishReason") for chunk in chunks][-1] == "STOP"
+
+
+async def test_both_spellings_any_case_and_numbers_as_texts_are_one_request(house: House) -> None:
+    plain = {
+        **HELLO,
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "generationConfig": {"maxOutputTokens": 5, "topK": 3, "thinkingConfig": {"thinkingBudget": 0}},
+        "tools": [{"functionDeclarations": [WEATHER]}],
+        "toolConfig": {"functionCallingConfig": {"mode": "NONE"}},
+    }
+    other = {
+        "contents": [{"role": "USER", "parts": [{"text": "Hello", "thought": None}]}],
+        "system_instruction": {"parts": [{"text": "Be brief."}], "role": None},
+        "generation_config": {"max_output_tokens": "5", "top_k": 3.0, "thinkingConfig": {"thinking_budget": "0"}},
+        "tools": [{"function_declarations": [WEATHER]}],
+        "tool_config": {"function_calling_config": {"mode": "none"}},
+    }
+    counts = []
+    for body in (plain, other):
+        answer = await house.http.post(path(), json=body)
+        assert answer.status_code == 200, answer.text
+        counts.append(answer.json()["usageMetadata"]["promptTokenCount"])
+
+    assert counts[0] == counts[1]
+
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"contents": []}, "contents", "not specified"),
+    ({"contents": [{"role": "user", "parts": []}]}, "contents[0].parts", "must not be empty"),
+    ({"contents": [{"role": "user", "parts": [{}]}]}, "contents[0].parts[0].data", "oneof field 'data'"),
+    ({"nonsense": 1}, "nonsense", 'Unknown name "nonsense": Cannot find field.'),
+    (
+        {"contents": [{"parts": [{"text": "a", "foo": 1}]}]},
+        "contents[0].parts[0].foo",
+        "Unknown name \"foo\" at 'contents[0].parts[0]'",
+    ),
+    (
+        {"contents": [{"role": "robot", "parts": [{"text": "a"}]}]},
+        "contents[0].role",
+        "Invalid value at 'contents[0].role'",
+    ),
+    ({"generationConfig": {"temperature": 9}}, "generationConfig.temperature", "Invalid value"),
+    ({"generation_config": {"top_p": 9}}, "generationConfig.topP", "Invalid value"),
+    ({"generationConfig": {"candidateCount": 1000}}, "generationConfig.candidateCount", "Invalid"),
+    ({"generationConfig": {"maxOutputTokens": 10**9}}, "generationConfig.maxOutputTokens", "exceed"),
+    ({"generationConfig": {"logprobs": 2}}, "generationConfig.logprobs", "responseLogprobs"),
+    (
+        {"generationConfig": {"responseModalities": ["AUDIO"]}},
+        "generationConfig.responseModalities[0]",
+        "not supported",
+    ),
+    ({"generationConfig": {"speechConfig": {}}}, "generationConfig.speechConfig", "not supported"),
+    ({"generationConfig": {"responseMimeType": "text/html"}}, "generationConfig.responseMimeType", "mimetypes"),
+    (
+        {"generationConfig": {"responseSchema": {"type": "STRING"}, "responseMimeType": "text/plain"}},
+        "generationConfig.responseSchema",
+        "application/json",
+    ),
+    (
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": 5, "thinkingLevel": "LOW"}}},
+        "generationConfig.thinkingConfig.thinkingLevel",
+        "only one",
+    ),
+    ({"generationConfig": {"stopSequences": [""]}}, "generationConfig.stopSequences[0]", "empty"),
+    ({"tools": [{"googleSearch": {}}]}, "tools[0].googleSearch", "not supported"),
+    (
+        {"tools": [{"functionDeclarations": [{"name": "f", "behavior": "NON_BLOCKING"}]}]},
+        "tools[0].functionDeclarations[0].behavior",
+        "not supported",
+    ),
+    ({"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}}, "toolConfig.functionCallingConfig.mode", "ANY"),
+    (
+        {
+            "tools": [{"functionDeclarations": [WEATHER]}],
+            "toolConfig": {"functionCallingConfig": {"mode": "AUTO", "allowedFunctionNames": ["f"]}},
+        },
+        "toolConfig.functionCallingConfig.allowedFunctionNames",
+        "ANY or VALIDATED",
+    ),
+    (
+        {"contents": [{"parts": [{"fileData": {"fileUri": "files/abc"}}]}]},
+        "contents[0].parts[0].fileData.fileUri",
+        "by address",
+    ),
+    (
+        {
+            "contents": [
+                {"parts": [{"text": "x"}]},
+                {"role": "model", "parts": [{"text": "a", "thoughtSignature": "$"}]},
+            ]
+        },
+        "contents[1].parts[0].thoughtSignature",
+        "Base64",
+    ),
+    (
+        {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": "AA=="}}]}]},
+        "contents[0].parts[0]",
+        "image",
+    ),
+    ({"continuationToken": "x"}, "continuationToken", "not supported"),
+    ({"model": "models/other"}, "model", "path"),
+]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "words"), REFUSED, ids=[json.dumps(fields)[:70] for fields, _, _ in REFUSED]
+)
+async def test_a_refusal_is_in_googles_words_and_names_the_field(
+    fields: dict[str, Any], field: str, words: str, house: House
+) -> None:
+    for verb in ("generateContent", "streamGenerateContent"):
+        answer = await house.http.post(path(verb), json={**HELLO, **fields})
+        error = answer.json()["error"]
+
+        assert (answer.status_code, error["code"], error["status"]) == (400, 400, "INVALID_ARGUMENT"), error
+        violations = [each for detail in error["details"] for each in detail["fieldViolations"]]
+        assert [each["field"] for each in violations] == [field]
+        assert words in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status", "name"),
+    [
+        ("POST", "/v1beta/models/nobody:generateContent", 404, "NOT_FOUND"),
+        ("POST", "/v1beta/models/a:b:c", 405, "UNIMPLEMENTED"),
+        ("POST", "/v1beta/models/a:b:generateContent", 404, "NOT_FOUND"),
+        ("POST", "/v1beta/models/..%2fsim:generateContent", 404, "NOT_FOUND"),
+        ("GET", "/v1beta/models/sim:generateContent", 404, "NOT_FOUND"),
+        ("GET", "/v1beta/nothing", 404, "NOT_FOUND"),
+        ("POST", "/v1alpha/models", 405, "UNIMPLEMENTED"),
+        ("GET", "/v1beta/models/nobody", 404, "NOT_FOUND"),
+        ("GET", "/v1beta/models?pageSize=x", 400, "INVALID_ARGUMENT"),
+        ("POST", "/v1/models/nobody:countTokens", 404, "NOT_FOUND"),
+    ],
+)
+async def test_every_error_below_the_apis_paths_has_googles_envelope(
+    method: str, target: str, status: int, name: str, house: House
+) -> None:
+    answer = await house.http.request(method, target, json=HELLO if method == "POST" else None)
+
+    assert (answer.status_code, answer.json()["error"]["code"], answer.json()["error"]["status"]) == (
+        status,
+        status,
+        name,
+    )
+
+
+async def test_cached_content_is_not_found(house: House) -> None:
+    answer = await house.http.post(path(), json={**HELLO, "cachedContent": "cachedContents/x"})
+
+    assert (answer.status_code, answer.json()["error"]["status"]) == (404, "NOT_FOUND")
+
+
+async def test_counting_takes_a_whole_request_and_asks_no_engine(house: House) -> None:
+    tools = [{"functionDeclarations": [WEATHER]}]
+    asked = {**HELLO, "systemInstruction": {"parts": [{"text": "Be brief."}]}, "tools": tools}
+    answered = await house.http.post(path(), json=asked)
+    before = dict(house.engine.counters)
+    counted = await house.http.post(
+        path("countTokens"), json={"generateContentRequest": {"model": "models/sim", **asked}}
+    )
+    long = await house.http.post(path("countTokens"), json={"contents": [{"parts": [{"text": "word " * 50_000}]}]})
+
+    assert counted.json()["totalTokens"] == answered.json()["usageMetadata"]["promptTokenCount"]
+    assert long.json()["totalTokens"] >= 50_000
+    assert dict(house.engine.counters) == before
+
+
+async def test_a_thousand_parts_and_roles_in_odd_orders_are_taken(house: House) -> None:
+    many = {"contents": [{"role": "user", "parts": [{"text": "a "}] * 1000}]}
+    odd = {
+        "contents": [
+            {"role": role, "parts": [{"text": "a"}]} for role in ("model", "model", "user", "user", "model", "user")
+        ]
+    }
+    for body in (many, odd):
+        answer = await house.http.post(path(), json=body)
+        assert answer.status_code == 200, answer.text
+
+
+async def test_results_find_their_calls_without_ids(house: House) -> None:
+    def call(name: str, **more: str) -> dict[str, Any]:
+        return {"functionCall": {"name": name, "args": {"a": 1}, **more}}
+
+    def result(name: str, **more: str) -> dict[str, Any]:
+        return {"functionResponse": {"name": name, "response": {"result": name}, **more}}
+
+    user = {"role": "user", "parts": [{"text": "Go"}]}
+    turns = [
+        [
+            user,
+            {"role": "model", "parts": [call("f"), call("g")]},
+            {"role": "user", "parts": [result("g"), result("f")]},
+        ],
+        [
+            user,
+            {"role": "model", "parts": [call("f", id="1"), call("g")]},
+            {"role": "function", "parts": [result("g"), result("f", id="1")]},
+        ],
+        [
+            user,
+            {"role": "model", "parts": [call("f", id="1")]},
+            {"role": "user", "parts": [result("f"), {"text": "And?"}]},
+        ],
+    ]
+    for contents in turns:
+        answer = await house.http.post(
+            path(), json={"contents": contents, "tools": [{"functionDeclarations": [WEATHER]}]}
+        )
+        assert answer.status_code == 200, answer.text
+
+
+async def test_the_key_is_nowhere_in_the_log_or_in_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    key = "AIza-very-secret"
+    async with over_http() as house:
+        for target in (
+            path(),
+            path(model="nobody"),
+            "/v1beta/nothing",
+            path("streamGenerateContent"),
+            "/v1beta/models",
+        ):
+            for headers, query in (({"x-goog-api-key": key}, ""), ({}, f"?key={key}")):
+                for body in (HELLO, {"contents": []}, {"bad": 1}):
+                    answer = await house.http.post(target + query, json=body, headers=headers)
+                    assert key not in answer.text
+                    assert key not in str(answer.headers)
+        moments = repr(house.observer.moments)
+
+    ours = [record.getMessage() for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
+    assert key not in "".join(ours)
+    assert key not in moments
