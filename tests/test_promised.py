@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 93
+AT_LANDING = 86
 
 PROMISED: dict[str, str] = {
     "responses": """
@@ -32,7 +32,7 @@ PROMISED: dict[str, str] = {
         ClearToolUses.over_uses ClearToolUses.at_least_tokens ClearToolUses.exclude Origin.version Origin.betas
     """,
     "generateContent": """
-        ToolChoice.validated Usage.hosted_prompt_tokens Usage.image_tokens Usage.audio_tokens Usage.video_tokens
+
         MediaSource.media_type MediaSource.start_s MediaSource.end_s MediaSource.fps
     """,
     "interactions": "Origin.revision",
