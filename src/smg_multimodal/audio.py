@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from smg_multimodal.errors import BadRecording, MediaTooLarge
-from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive, refused, settled
+from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive_number, refused, settled
 from smg_multimodal.types import Array, Float32, Float64, ItemFeatures, Modality, Size
 
 __all__ = [
@@ -182,11 +182,11 @@ def whisper(config: Mapping[str, Any], usual: Mapping[str, Any], *also: Processo
     given = config if config.get(RECORDING_CLASS) else {**usual, **config}
     settings = settled(given, _WHISPER, *also, kind=RECORDING_CLASS)
     return WhisperProcessor(
-        mels=positive(settings, "feature_size"),
-        rate=positive(settings, "sampling_rate"),
-        fft=positive(settings, "n_fft"),
-        hop=positive(settings, "hop_length"),
-        seconds=positive(settings, "chunk_length"),
+        mels=positive_number(settings, "feature_size"),
+        rate=positive_number(settings, "sampling_rate"),
+        fft=positive_number(settings, "n_fft"),
+        hop=positive_number(settings, "hop_length"),
+        seconds=positive_number(settings, "chunk_length"),
     )
 
 
@@ -259,21 +259,21 @@ def phi4_recordings(model: Mapping[str, Any], config: Mapping[str, Any]) -> Phi4
     """From preprocessor_config.json of Phi-4 multimodal. Nothing is padded: recordings are processed one by one."""
     del model
     config = settled(config, _PHI4, kind=RECORDING_CLASS)
-    window, fft = positive(config, "win_length"), positive(config, "n_fft")
+    window, fft = positive_number(config, "win_length"), positive_number(config, "n_fft")
     if window > fft:
         raise refused("win_length", window, f"a window longer than the transform, n_fft {fft}, is not done here")
     return Phi4AudioProcessor(
-        mels=positive(config, "feature_size"),
-        rate=positive(config, "sampling_rate"),
+        mels=positive_number(config, "feature_size"),
+        rate=positive_number(config, "sampling_rate"),
         fft=fft,
         window=window,
-        hop=positive(config, "hop_length"),
+        hop=positive_number(config, "hop_length"),
         emphasis=float(config["preemphasis"]),
         lowest=float(config["mel_min_frequency"]),
         highest=float(config["mel_max_frequency"]),
-        compression=positive(config, "audio_compression_rate"),
-        down=positive(config, "audio_downsample_rate"),
-        stride=positive(config, "audio_feat_stride"),
+        compression=positive_number(config, "audio_compression_rate"),
+        down=positive_number(config, "audio_downsample_rate"),
+        stride=positive_number(config, "audio_feat_stride"),
     )
 
 

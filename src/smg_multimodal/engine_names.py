@@ -9,14 +9,14 @@ from collections.abc import Mapping
 
 from smg_multimodal.types import Modality
 
-__all__ = ["SGLANG", "VLLM", "Names", "named"]
+__all__ = ["SGLANG", "VLLM", "TensorNames", "named"]
 
-Names = Mapping[tuple[str, Modality], Mapping[str, str | None]]
+TensorNames = Mapping[tuple[str, Modality], Mapping[str, str | None]]
 """By family and modality: the engine's name for each of transformers' names, None for a tensor that it is not sent."""
 
 _IMAGE, _VIDEO, _AUDIO = Modality.IMAGE, Modality.VIDEO, Modality.AUDIO
 
-VLLM: Names = {
+VLLM: TensorNames = {
     ("gemma-3n", _AUDIO): {"input_features": "input_features_padded"},
     ("gemma-4", _IMAGE): {"image_position_ids": "pixel_position_ids"},
     ("gemma-4", _VIDEO): {
@@ -41,7 +41,7 @@ VLLM: Names = {
     ("phi-4", _AUDIO): {"audio_input_features": "input_audio_embeds", "audio_embed_sizes": None},
     ("pixtral", _IMAGE): {"image_sizes": None},
 }
-SGLANG: Names = {
+SGLANG: TensorNames = {
     ("aya-vision", _IMAGE): {"num_patches": None},
     ("idefics-3", _IMAGE): {"num_patches": None},
     ("smolvlm", _IMAGE): {"num_patches": None},
@@ -59,6 +59,6 @@ SGLANG: Names = {
 }
 
 
-def named(names: Names, family: str, modality: Modality, tensor: str) -> str | None:
+def named(names: TensorNames, family: str, modality: Modality, tensor: str) -> str | None:
     """What the engine calls `tensor`; None where it is not sent."""
     return names.get((family, modality), {}).get(tensor, tensor)

@@ -14,7 +14,7 @@ from smg_multimodal.files import ModelFiles
 from smg_multimodal.frames import FrameProcessor, counted
 from smg_multimodal.gemma4 import Gemma4Processor
 from smg_multimodal.idefics import Idefics3Processor
-from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, fixed_size, positive, refused, settled
+from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, fixed_size, positive_number, refused, settled
 from smg_multimodal.llava import SquareProcessor
 from smg_multimodal.modalities import ClipProcessor, Modal
 from smg_multimodal.prompts import PromptRule, PromptTokenizer, repeat_rule, token
@@ -149,7 +149,7 @@ def _smolvlm_clips(files: ModelFiles) -> ClipProcessor:
         if not side:
             raise refused(key, dict(config[key]), "a longest_edge is needed")
     fps = count_or_rate({**config, "num_frames": None})[1] or 1.0
-    if positive(config, "num_frames") > prompts_of_clips.MOST_IN_WORDS:
+    if positive_number(config, "num_frames") > prompts_of_clips.MOST_IN_WORDS:
         raise refused("num_frames", config["num_frames"], f"at most {prompts_of_clips.MOST_IN_WORDS} are spelled out")
     vision = files.model.get("vision_config") or {}
     side = int(vision.get("image_size") or tile) // int(vision.get("patch_size") or 14)
@@ -163,7 +163,7 @@ def _smolvlm_clips(files: ModelFiles) -> ClipProcessor:
         resample=resample_of(config, LANCZOS),
     )
     names = {name: name for name in ("pixel_values", "pixel_attention_mask")}
-    return FrameProcessor.of(image, FromTheMiddle(fps, positive(config, "num_frames")), names)
+    return FrameProcessor.of(image, FromTheMiddle(fps, positive_number(config, "num_frames")), names)
 
 
 def _gemma4_clips(files: ModelFiles) -> ClipProcessor:
@@ -171,9 +171,9 @@ def _gemma4_clips(files: ModelFiles) -> ClipProcessor:
     count, fps = count_or_rate(config)
     image = Gemma4Processor(
         normalizer=normalizer_of(config, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), fused_normalizer),
-        most=positive(config, "max_soft_tokens"),
-        patch=positive(config, "patch_size"),
-        pool=positive(config, "pooling_kernel_size"),
+        most=positive_number(config, "max_soft_tokens"),
+        patch=positive_number(config, "patch_size"),
+        pool=positive_number(config, "pooling_kernel_size"),
         resample=resample_of(config, BICUBIC),
     )
     names = {"pixel_values": "pixel_values_videos", "image_position_ids": "video_position_ids"}

@@ -1,7 +1,7 @@
 """Clips whose frames are processed as pictures are, one by one, and laid after each other.
 
 Above: `filmed`, which makes these for its families. Below: `sampling`, and the family's processor of pictures. Knows no pixel:
-which frames are taken is a `Sampling`, what becomes of one is an `ImageProcessor`, how many tokens a clip is the family says.
+which frames are taken is a `FrameSampling`, what becomes of one is an `ImageProcessor`, how many tokens a clip is the family says.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.errors import BadClip
-from smg_multimodal.sampling import Sampling
+from smg_multimodal.sampling import FrameSampling
 from smg_multimodal.types import Array, ImageProcessor, ItemFeatures, Modality, Size
 
 __all__ = ["FrameProcessor", "counted", "of_one_size"]
@@ -51,7 +51,7 @@ class FrameProcessor:
     """
 
     image: ImageProcessor
-    sampling: Sampling
+    sampling: FrameSampling
     names: Mapping[str, str]
     per_frame: int
     tokens: Callable[[int, int], int] = counted
@@ -62,7 +62,7 @@ class FrameProcessor:
     def of(
         cls,
         image: ImageProcessor,
-        sampling: Sampling,
+        sampling: FrameSampling,
         names: Mapping[str, str],
         tokens: Callable[[int, int], int] = counted,
         *,

@@ -23,7 +23,7 @@ __all__ = [
     "VIDEO_CLASS",
     "ProcessorClass",
     "fixed_size",
-    "positive",
+    "positive_number",
     "refused",
     "settled",
 ]
@@ -116,7 +116,7 @@ def _listed(values: Iterable[Any]) -> str:
     return " or ".join(repr(value) for value in values)
 
 
-def positive(config: Mapping[str, Any], key: str) -> int:
+def positive_number(config: Mapping[str, Any], key: str) -> int:
     """The whole number above nothing under `key`. Raises `UnsupportedModel` by the key's name for anything else."""
     value = config.get(key)
     if not isinstance(value, int | float) or isinstance(value, bool) or value != int(value) or value < 1:

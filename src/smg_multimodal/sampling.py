@@ -13,14 +13,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from smg_multimodal.errors import BadClip
-from smg_multimodal.keys import positive, refused
+from smg_multimodal.keys import positive_number, refused
 
 __all__ = [
     "ByLength",
     "BySecond",
     "EvenRounded",
     "FromTheMiddle",
-    "Sampling",
+    "FrameSampling",
     "Shifted",
     "Uniform",
     "WholeGroups",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-class Sampling(Protocol):
+class FrameSampling(Protocol):
     """A rule. Raises `BadClip` for a clip that it can take nothing of."""
 
     def __call__(self, total: int, rate: float) -> list[int]:
@@ -51,7 +51,7 @@ def count_or_rate(config: Mapping[str, Any]) -> tuple[int | None, float | None]:
         raise refused("num_frames", count, f"fps {fps!r} stands beside it; only one of them may be given")
     if fps is not None and (not isinstance(fps, int | float) or fps <= 0):
         raise refused("fps", fps, "a number above nothing is needed")
-    return (None if count is None else positive(config, "num_frames")), (None if fps is None else float(fps))
+    return (None if count is None else positive_number(config, "num_frames")), (None if fps is None else float(fps))
 
 
 def _steps(start: float, total: int, step: float) -> list[int]:
@@ -75,7 +75,7 @@ class WholeGroups:
             raise refused("num_frames", self.count, f"frames are taken {self.group} by {self.group}")
 
     def __call__(self, total: int, rate: float) -> list[int]:
-        """See `Sampling`."""
+        """See `FrameSampling`."""
         _checked(total, rate)
         if self.count is not None:
             wanted = float(min(round(self.count / self.group) * self.group, total))
@@ -97,7 +97,7 @@ class EvenRounded:
     greatest: int = 768
 
     def __call__(self, total: int, rate: float) -> list[int]:
-        """See `Sampling`."""
+        """See `FrameSampling`."""
         _checked(total, rate)
         count = min(max(int(total / rate * self.fps), self.fewest), self.greatest, total)
         return [int(index) for index in np.linspace(0, total - 1, count).round().astype(np.int64)]
@@ -111,7 +111,7 @@ class Uniform:
     fps: float | None = None
 
     def __call__(self, total: int, rate: float) -> list[int]:
-        """See `Sampling`."""
+        """See `FrameSampling`."""
         _checked(total, rate)
         count = self.count if self.count is not None else max(1, int(total / rate * (self.fps or rate)))
         count = min(count, total)
@@ -127,7 +127,7 @@ class Shifted:
     shift: float | None = None
 
     def __call__(self, total: int, rate: float) -> list[int]:
-        """See `Sampling`."""
+        """See `FrameSampling`."""
         _checked(total, rate)
         count = self.count if self.count is not None else max(1, int(total / rate * (self.fps or rate)))
         step = total / min(count, total)
@@ -146,7 +146,7 @@ class FromTheMiddle:
     left_out: float = 1.0
 
     def __call__(self, total: int, rate: float) -> list[int]:
-        """See `Sampling`."""
+        """See `FrameSampling`."""
         _checked(total, rate)
         seconds = total / rate
         count = max(1, min(round(self.fps * seconds), self.most))
@@ -172,7 +172,7 @@ class BySecond:
     longest: float = 300.0
 
     def __call__(self, total: int, rate: float) -> list[int]:
-        """See `Sampling`."""
+        """See `FrameSampling`."""
         _checked(total, rate)
         seconds = total / rate
         if seconds <= self.longest:
@@ -198,7 +198,7 @@ class ByLength:
     group: int = 2
 
     def __call__(self, total: int, rate: float) -> list[int]:
-        """See `Sampling`."""
+        """See `FrameSampling`."""
         _checked(total, rate)
         seconds = total / rate
         length = min(seconds, _LONGEST_SECONDS)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from smg_multimodal.audio import WHISPER_ONLY
 from smg_multimodal.errors import BadRecording
-from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive, refused, settled
+from smg_multimodal.keys import RECORDING_CLASS, ProcessorClass, positive_number, refused, settled
 from smg_multimodal.modalities import Modal, of_recordings
 from smg_multimodal.prompts import GEMMA_3N, GEMMA_4, PromptRule, PromptTokenizer, enclosed_rule
 from smg_multimodal.types import Array, Batched, Float32, ItemFeatures, Modality, Size
@@ -178,9 +178,9 @@ def _samples(config: Mapping[str, Any], key: str, rate: int) -> int:
 
 def _processor(config: Mapping[str, Any], kind: ProcessorClass, tokens: int | None) -> UsmProcessor:
     given = settled(config, kind, kind=RECORDING_CLASS)
-    rate = positive(given, "sampling_rate")
+    rate = positive_number(given, "sampling_rate")
     return UsmProcessor(
-        mels=positive(given, "feature_size"),
+        mels=positive_number(given, "feature_size"),
         rate=rate,
         frame=_samples(given, "frame_length_ms", rate),
         hop=_samples(given, "hop_length_ms", rate),

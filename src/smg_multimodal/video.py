@@ -16,10 +16,10 @@ from PIL import Image
 
 from smg_multimodal.errors import BadClip
 from smg_multimodal.frames import of_one_size
-from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, positive, refused, settled
+from smg_multimodal.keys import VIDEO_CLASS, ProcessorClass, positive_number, refused, settled
 from smg_multimodal.qwen import fit_area, fit_volume
 from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
-from smg_multimodal.sampling import ByLength, BySecond, EvenRounded, Sampling, WholeGroups, count_or_rate
+from smg_multimodal.sampling import ByLength, BySecond, EvenRounded, FrameSampling, WholeGroups, count_or_rate
 from smg_multimodal.transforms import (
     CLIP_MEAN,
     CLIP_STD,
@@ -109,7 +109,7 @@ class PatchVideoProcessor:
     least: int
     most: int
     normalizer: Normalizer
-    sampling: Sampling
+    sampling: FrameSampling
     patch: int = 14
     merge: int = 2
     temporal: int = 2
@@ -217,13 +217,13 @@ def _bounds(config: Mapping[str, Any], sides: Mapping[str, Any]) -> tuple[int, i
 
 
 def _cap(config: Mapping[str, Any], *, of_frame: bool) -> Cap | None:
-    return Cap(positive(config, "max_video_tokens"), of_frame) if config.get("cap_pixels_per_frame") else None
+    return Cap(positive_number(config, "max_video_tokens"), of_frame) if config.get("cap_pixels_per_frame") else None
 
 
 def _processor(
     config: Mapping[str, Any],
     sides: Mapping[str, Any],
-    sampling: Sampling,
+    sampling: FrameSampling,
     mean: Sequence[float] = CLIP_MEAN,
     std: Sequence[float] = CLIP_STD,
 ) -> PatchVideoProcessor:
@@ -234,9 +234,9 @@ def _processor(
         most=most,
         sampling=sampling,
         normalizer=normalizer_of(config, mean, std, fused_normalizer),
-        patch=positive(config, "patch_size"),
-        merge=positive(config, "merge_size"),
-        temporal=positive(config, "temporal_patch_size"),
+        patch=positive_number(config, "patch_size"),
+        merge=positive_number(config, "merge_size"),
+        temporal=positive_number(config, "temporal_patch_size"),
         resample=resample_of(config, BICUBIC),
     )
 
@@ -257,9 +257,9 @@ def qwen2_video(config: Mapping[str, Any]) -> PatchVideoProcessor:
     sampling = WholeGroups(
         fps or 2.0,
         count,
-        positive(config, "temporal_patch_size"),
-        positive(config, "min_frames"),
-        positive(config, "max_frames"),
+        positive_number(config, "temporal_patch_size"),
+        positive_number(config, "min_frames"),
+        positive_number(config, "max_frames"),
     )
     return replace(_processor(config, sides, sampling), apart=True, cap=_cap(config, of_frame=False))
 
@@ -268,7 +268,7 @@ def qwen3_video(config: Mapping[str, Any]) -> PatchVideoProcessor:
     """From video_preprocessor_config.json of Qwen3-VL."""
     config = settled(config, _QWEN3, kind=VIDEO_CLASS)
     _, fps = count_or_rate(config)
-    sampling = EvenRounded(fps or 2.0, positive(config, "min_frames"), positive(config, "max_frames"))
+    sampling = EvenRounded(fps or 2.0, positive_number(config, "min_frames"), positive_number(config, "max_frames"))
     made = _processor(config, config["size"], sampling, HALF, HALF)
     return replace(made, volumetric=True, cap=_cap(config, of_frame=True))
 
@@ -277,12 +277,12 @@ def glm41_video(config: Mapping[str, Any]) -> PatchVideoProcessor:
     """From video_preprocessor_config.json of GLM-4.1V or GLM-4.5V."""
     config = settled(config, _GLM41, kind=VIDEO_CLASS)
     _, fps = count_or_rate({**config, "num_frames": None})  # the class does not read `num_frames`
-    sampling = BySecond(fps or 2.0, float(positive(config, "max_duration")))
+    sampling = BySecond(fps or 2.0, float(positive_number(config, "max_duration")))
     return replace(_processor(config, config["size"], sampling), volumetric=True, middle=False)
 
 
 def glm46_video(config: Mapping[str, Any]) -> PatchVideoProcessor:
     """From video_preprocessor_config.json of GLM-4.6V: frames are taken by the clip's length, whatever `fps` says."""
     config = settled(config, _GLM46, kind=VIDEO_CLASS)
-    made = _processor(config, config["size"], ByLength(positive(config, "temporal_patch_size")))
+    made = _processor(config, config["size"], ByLength(positive_number(config, "temporal_patch_size")))
     return replace(made, volumetric=True, middle=False)

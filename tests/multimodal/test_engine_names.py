@@ -17,7 +17,7 @@ from smg_core.simulator.media import SeenMedia, read_media
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.tensor_names import TAKEN, check_names
 from smg_multimodal.audio import wave_of_pcm16
-from smg_multimodal.engine_names import SGLANG, VLLM, Names
+from smg_multimodal.engine_names import SGLANG, VLLM, TensorNames
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.packaging import _NOT_FOR_VLLM, for_sglang, for_vllm
 from smg_multimodal.prepare import Media, Prepared, Preparer
@@ -161,7 +161,7 @@ def test_sglang_is_sent_the_names_that_its_items_are_asked_for(family: Family) -
 
 
 @pytest.mark.parametrize("names", [VLLM, SGLANG])
-def test_the_tables_rename_only_tensors_that_there_are(names: Names) -> None:
+def test_the_tables_rename_only_tensors_that_there_are(names: TensorNames) -> None:
     for (name, modality), changes in names.items():
         (row,) = (row for row in ROWS if row.name == name)
         _, layouts, _ = row.layout(modality)
