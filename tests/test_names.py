@@ -2,6 +2,8 @@
 
 A name that two modules define needs a row in `REPEATED` with the reason why both mean the same. A new name that is taken already
 gets a longer one: what it is of (`HeaderBlock`, `FetchTarget`). Methods are not looked at: a role's methods are many by design.
+The public APIs are dialects of one vocabulary: modules of `smg_core.protocols` that are named after different APIs may use the
+same name, also that of the record in `smg_core.request` that they decode to.
 """
 
 import ast
@@ -73,9 +75,26 @@ def defined_in(sources: Mapping[str, str]) -> dict[str, set[str]]:
     return found
 
 
+APIS = ("chat", "completions", "messages", "responses", "gemini", "interactions")
+
+
+def api_of(module: str) -> str | None:
+    """The API that a module of the protocols is named after; `request` and `events` are the vocabulary of all."""
+    room, _, name = module.rpartition(".")
+    if module in ("smg_core.request", "smg_core.events"):
+        return "vocabulary"
+    return next((api for api in APIS if room == "smg_core.protocols" and name.split("_")[0] == api), None)
+
+
+def one_meaning(modules: set[str]) -> bool:
+    """Whether a name stands in one module, or in modules of different APIs and the vocabulary."""
+    apis = [api_of(module) for module in modules]
+    return len(modules) == 1 or (None not in apis and len(set(apis)) == len(apis))
+
+
 def repeated(sources: Mapping[str, str]) -> dict[str, set[str]]:
-    """The names that more than one module defines."""
-    return {name: modules for name, modules in defined_in(sources).items() if len(modules) > 1}
+    """The names that more than one module defines, but for those of the APIs."""
+    return {name: modules for name, modules in defined_in(sources).items() if not one_meaning(modules)}
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +129,11 @@ def test_the_walk_sees_classes_functions_and_aliases_and_nothing_private() -> No
     assert repeated({"one": "class Apple: ...", "two": "Apple = int | str", "three": "def eat(): ..."}) == {
         "Apple": {"one", "two"}
     }
+
+
+def test_apis_share_names_with_one_another_and_with_the_vocabulary_and_with_nobody_else() -> None:
+    chat, responses = "smg_core.protocols.chat_types", "smg_core.protocols.responses_types"
+
+    assert one_meaning({chat, responses, "smg_core.request"})
+    assert not one_meaning({chat, "smg_core.protocols.chat_tools"})
+    assert not one_meaning({chat, "smg_core.engines.base"})

@@ -11,18 +11,18 @@ import attrs
 
 from smg_core.json_types import Json, JsonObject
 
-__all__ = ["PROGRAMS", "ServedModel", "choose_model", "served_models"]
+__all__ = ["PROGRAMS", "ListedModel", "choose_model", "served_models"]
 
 
 @attrs.frozen
-class ServedModel:
+class ListedModel:
     """A model of a gateway: its name, and how many tokens its prompt and output may have together (0: not known)."""
 
     name: str
     context_length: int = 0
 
 
-def served_models(listing: Json) -> list[ServedModel]:
+def served_models(listing: Json) -> list[ListedModel]:
     """The models of an answer of `GET /v1/models`. Raises ValueError where it is no such answer."""
     data = listing.get("data") if isinstance(listing, dict) else None
     if isinstance(data, list):
@@ -30,12 +30,12 @@ def served_models(listing: Json) -> list[ServedModel]:
     raise ValueError("the answer is no list of models")
 
 
-def _served(entry: JsonObject) -> ServedModel:
+def _served(entry: JsonObject) -> ListedModel:
     length = entry.get("max_model_len")
-    return ServedModel(str(entry["id"]), length if isinstance(length, int) else 0)
+    return ListedModel(str(entry["id"]), length if isinstance(length, int) else 0)
 
 
-def choose_model(served: Sequence[ServedModel], name: str | None) -> ServedModel:
+def choose_model(served: Sequence[ListedModel], name: str | None) -> ListedModel:
     """The model called `name`, or the only one where there is no name. Raises ValueError with the names there are."""
     chosen = [each for each in served if name is None or each.name == name]
     if len(chosen) == 1:
@@ -46,7 +46,7 @@ def choose_model(served: Sequence[ServedModel], name: str | None) -> ServedModel
     raise ValueError(f"the gateway does not serve {name}; it serves: {names}")
 
 
-def _codex(url: str, model: ServedModel) -> str:
+def _codex(url: str, model: ListedModel) -> str:
     """Lines of ~/.codex/config.toml. Codex takes an unknown model's context to be large and would compact too late."""
     window = f"model_context_window = {model.context_length}\n" if model.context_length else ""
     return (
@@ -62,5 +62,5 @@ def _codex(url: str, model: ServedModel) -> str:
     )
 
 
-PROGRAMS: Mapping[str, Callable[[str, ServedModel], str]] = {"codex": _codex}
+PROGRAMS: Mapping[str, Callable[[str, ListedModel], str]] = {"codex": _codex}
 """Each program with what makes its lines, from the gateway's URL (without a slash at its end) and a model."""

@@ -12,7 +12,7 @@ from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.keys import RESIZE, TOLD
 from smg_multimodal.types import ImageProcessor
 
-__all__ = ["ModelFiles", "Pipeline", "TokenCount", "whatever_the_model"]
+__all__ = ["CountTokens", "ModelFiles", "Pipeline", "whatever_the_model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,10 @@ def _told(given: Mapping[str, Any]) -> dict[str, Any]:
     return {**left, **given, TOLD: sorted(given)}
 
 
-TokenCount = Callable[[ModelFiles], int]
+CountTokens = Callable[[ModelFiles], int]
 """How many tokens a family's model makes of one square or tile."""
 
-Pipeline = Callable[[ModelFiles, TokenCount | None], ImageProcessor]
+Pipeline = Callable[[ModelFiles, CountTokens | None], ImageProcessor]
 """What makes the processor of pictures of a model: one row of `pipelines`."""
 
 

@@ -1,7 +1,7 @@
 """Clips whose frames are processed as pictures are, one by one, and laid after each other.
 
 Above: `filmed`, which makes these for its families. Below: `sampling`, and the family's processor of pictures. Knows no pixel:
-which frames are taken is a `FrameSampling`, what becomes of one is an `ImageProcessor`, how many tokens a clip is the family says.
+which frames are taken is a `FrameSampling`, what becomes of one is an `ImageProcessor`; the family says how many tokens it takes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

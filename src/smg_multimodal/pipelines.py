@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from smg_multimodal.document_pipelines import DOCUMENT_PIPELINES
 from smg_multimodal.errors import UnsupportedModel
-from smg_multimodal.files import ModelFiles, Pipeline, TokenCount
+from smg_multimodal.files import CountTokens, ModelFiles, Pipeline
 from smg_multimodal.patch_pipelines import PATCH_PIPELINES
 from smg_multimodal.tile_pipelines import TILE_PIPELINES
 from smg_multimodal.types import ImageProcessor
@@ -55,7 +55,7 @@ class Pictures:
     """
 
     classes: tuple[str, ...]
-    tokens: TokenCount | None = None
+    tokens: CountTokens | None = None
     called: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, files: ModelFiles) -> ImageProcessor:

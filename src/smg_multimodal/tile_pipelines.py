@@ -8,20 +8,20 @@ from dataclasses import replace
 
 from smg_multimodal import gemma, idefics, internvl, llama4, llava, mllama, phi, qwen
 from smg_multimodal.errors import UnsupportedModel
-from smg_multimodal.files import ModelFiles, Pipeline, TokenCount, whatever_the_model
+from smg_multimodal.files import CountTokens, ModelFiles, Pipeline, whatever_the_model
 from smg_multimodal.types import ImageProcessor
 
 __all__ = ["TILE_PIPELINES"]
 
 
-def _siglip(files: ModelFiles, tokens: TokenCount | None) -> ImageProcessor:
+def _siglip(files: ModelFiles, tokens: CountTokens | None) -> ImageProcessor:
     if tokens is None:
         raise UnsupportedModel("image_processor_type SiglipImageProcessor does not say how many tokens a picture is")
     named = {**files.image, "image_processor_type": "SiglipImageProcessor"}
     return replace(llava.llava_image(named, files.model, files.processor), tokens=tokens(files))
 
 
-def _got_ocr2(files: ModelFiles, tokens: TokenCount | None) -> ImageProcessor:
+def _got_ocr2(files: ModelFiles, tokens: CountTokens | None) -> ImageProcessor:
     made = internvl.internvl_image(files.image, files.model, files.processor)
     return made if tokens is None else replace(made, per_tile=tokens(files))
 

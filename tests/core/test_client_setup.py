@@ -7,12 +7,12 @@ import pytest
 from tests.gateway.conftest import over_http
 
 from smg_core.cli import main
-from smg_core.client_setup import PROGRAMS, ServedModel, choose_model, served_models
+from smg_core.client_setup import PROGRAMS, ListedModel, choose_model, served_models
 from smg_core.simulator.engine import SimulatorConfig
 
 
 def test_codex_is_told_of_the_gateway_the_model_and_its_context() -> None:
-    lines = tomllib.loads(PROGRAMS["codex"]("http://gpu:8000", ServedModel('odd "name"', 4096)))
+    lines = tomllib.loads(PROGRAMS["codex"]("http://gpu:8000", ListedModel('odd "name"', 4096)))
 
     assert (lines["model"], lines["model_context_window"]) == ('odd "name"', 4096)
     provider = lines["model_providers"][lines["model_provider"]]
@@ -20,20 +20,20 @@ def test_codex_is_told_of_the_gateway_the_model_and_its_context() -> None:
 
 
 def test_a_context_that_is_not_known_is_not_told() -> None:
-    assert "window" not in PROGRAMS["codex"]("http://gpu:8000", ServedModel("m"))
+    assert "window" not in PROGRAMS["codex"]("http://gpu:8000", ListedModel("m"))
 
 
 def test_models_are_read_from_the_listing() -> None:
     assert served_models({"data": [{"id": "a", "max_model_len": 9}, {"id": "b"}, "c"]}) == [
-        ServedModel("a", 9),
-        ServedModel("b"),
+        ListedModel("a", 9),
+        ListedModel("b"),
     ]
     with pytest.raises(ValueError, match="no list of models"):
         served_models({"error": {}})
 
 
 def test_the_only_model_need_not_be_named_and_another_is_refused_with_those_there_are() -> None:
-    one, two = ServedModel("a"), ServedModel("b")
+    one, two = ListedModel("a"), ListedModel("b")
 
     assert choose_model([one], None) == one
     assert choose_model([one, two], "b") == two

@@ -17,7 +17,7 @@ from smg_core.history.memory import MemoryStore
 from smg_core.history.sql import SqlBounds, SqlStore
 from smg_core.history.sql_engines import engines
 from smg_core.history.sql_migrate import Migrations
-from smg_core.history.sql_tables import Names, Tables
+from smg_core.history.sql_tables import Names, StoreTables
 from smg_core.testing import FakeClock
 
 BACKENDS = ["memory", "sqlite", "postgresql"]
@@ -75,7 +75,7 @@ def opens_sql(url: str, names: Names, clock: FakeClock, **changes) -> Open:
     async def open_sql() -> AsyncIterator[Backend]:
         bounds = attrs.evolve(BOUNDS, **changes)
         pair = engines(url, connections=2, seconds=30, flush=False)
-        store = await SqlStore.open(*pair, Tables(names), clock, bounds, Migrations(names))
+        store = await SqlStore.open(*pair, StoreTables(names), clock, bounds, Migrations(names))
         try:
             yield store
         finally:

@@ -23,7 +23,7 @@ from smg_core.history.settings import HistoryConfig
 from smg_core.history.sql import SqlStore
 from smg_core.history.sql_engines import engines
 from smg_core.history.sql_migrate import Migrations
-from smg_core.history.sql_tables import Names, Tables
+from smg_core.history.sql_tables import Names, StoreTables
 from smg_core.settings import ConfigError
 
 pytestmark = pytest.mark.anyio
@@ -133,7 +133,7 @@ async def test_the_migrations_make_the_tables_that_the_code_uses(tmp_path: Path,
     engine = sa.create_engine(url)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": names.table("schema_version")})
-        assert compare_metadata(context, Tables(names).metadata) == []
+        assert compare_metadata(context, StoreTables(names).metadata) == []
     engine.dispose()
 
 
@@ -159,7 +159,7 @@ async def test_tables_move_forward_while_a_process_of_the_version_before_goes_on
     async with opens_sql(url, names, clock)() as old:
         await old.write("acme", [response(clock, "resp_1")])
         later = engines(url, connections=1, seconds=30, flush=False)
-        new = await SqlStore.open(*later, Tables(names), clock, BOUNDS, Migrations(names, folder))
+        new = await SqlStore.open(*later, StoreTables(names), clock, BOUNDS, Migrations(names, folder))
         await asyncio.gather(
             *(store.write("acme", [response(clock, f"resp_{n}")]) for n, store in ((2, old), (3, new)))
         )

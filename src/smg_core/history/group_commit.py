@@ -1,7 +1,7 @@
 """Many writers, one transaction (edge).
 
-Who writes hands in a `Write` or a job and waits; one task takes all that wait, up to `group`, does them in one transaction and
-answers each when it is committed. So a disk that needs milliseconds for a commit still takes thousands of writes a second, and
+Who writes hands in a `StoreWrite` or a job and waits; one task takes all that wait, up to `group`, does them in one transaction
+and answers each after its commit. So a disk that needs milliseconds for a commit still takes thousands of writes a second, and
 SQLite, which has one writer at a time, has one. Above: `sql`. Below: `sql_writing`.
 """
 
@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from smg_core.clock import Clock
 from smg_core.errors import SmgError, StoreFailed
 from smg_core.history.sql_failures import failures_of
-from smg_core.history.sql_writing import Write, Writing
+from smg_core.history.sql_writing import StoreWrite, Writing
 
 __all__ = ["GroupCommit"]
 
@@ -29,7 +29,7 @@ Job = Callable[[sa.Connection, float], Any]
 class _Waiting:
     """What somebody waits for, and the answer."""
 
-    work: Write | Job
+    work: StoreWrite | Job
     answer: "asyncio.Future[Any]"
 
 
@@ -46,7 +46,7 @@ class GroupCommit:
         self._closing = False
         self._task = asyncio.get_running_loop().create_task(self._run(), name="smg-history")
 
-    async def write(self, write: Write) -> None:
+    async def write(self, write: StoreWrite) -> None:
         await self._ask(write)
 
     async def job(self, job: Callable[[sa.Connection, float], T]) -> T:
@@ -54,7 +54,7 @@ class GroupCommit:
         found: T = await self._ask(job)
         return found
 
-    async def _ask(self, work: Write | Job) -> Any:
+    async def _ask(self, work: StoreWrite | Job) -> Any:
         if self._closing or len(self._waiting) >= self._most_waiting:
             why = "it is closing" if self._closing else f"{len(self._waiting)} writes wait (history.waiting_writes)"
             raise StoreFailed("failed", why)
@@ -100,13 +100,13 @@ class GroupCommit:
             async with asyncio.timeout(self._seconds), self._engine.begin() as connection:
                 return await connection.run_sync(self._apply, [each.work for each in group], merge)
 
-    def _apply(self, connection: sa.Connection, works: list[Write | Job], merge: bool) -> list[Any]:
+    def _apply(self, connection: sa.Connection, works: list[StoreWrite | Job], merge: bool) -> list[Any]:
         now = self._now()
-        plain = {id(work): work for work in works if merge and isinstance(work, Write) and work.plain}
+        plain = {id(work): work for work in works if merge and isinstance(work, StoreWrite) and work.plain}
         self._writing.merged(connection, list(plain.values()), now)
         return [None if id(work) in plain else self._one(connection, work, now) for work in works]
 
-    def _one(self, connection: sa.Connection, work: Write | Job, now: float) -> Any:
+    def _one(self, connection: sa.Connection, work: StoreWrite | Job, now: float) -> Any:
         """The result of one piece of work, or the error that is its writer's."""
         nested = connection.begin_nested()
         try:
@@ -120,8 +120,8 @@ class GroupCommit:
         nested.commit()
         return found
 
-    def _do(self, connection: sa.Connection, work: Write | Job, now: float) -> Any:
-        if not isinstance(work, Write):
+    def _do(self, connection: sa.Connection, work: StoreWrite | Job, now: float) -> Any:
+        if not isinstance(work, StoreWrite):
             return work(connection, now)
         self._writing.alone(connection, work, now)
         return None

@@ -31,7 +31,7 @@ from smg_core.history.base import (
     StoreOperation,
     Upkeep,
 )
-from smg_core.history.hooks import Call, Hook
+from smg_core.history.hooks import Hook, StoreCall
 from smg_core.history.rules import (
     Clear,
     Rules,
@@ -71,16 +71,16 @@ class GuardedStore:
 
     # ------------------------------------------------------------------------------------------------------------- hooks
 
-    async def _before(self, method: str, tenant: str, arguments: dict[str, Any], principal: str = "") -> Call:
+    async def _before(self, method: str, tenant: str, arguments: dict[str, Any], principal: str = "") -> StoreCall:
         """The call as the hooks leave it."""
-        call = Call(method, tenant, principal, arguments)
+        call = StoreCall(method, tenant, principal, arguments)
         for hook in self._hooks:
             changed = await hook.before(call)
             if changed is not None:
                 call = attrs.evolve(call, arguments={**call.arguments, **changed})
         return call
 
-    async def _after(self, call: Call, result: T) -> T:
+    async def _after(self, call: StoreCall, result: T) -> T:
         for hook in self._hooks:
             await hook.after(call, result)
         return result

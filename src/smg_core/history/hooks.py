@@ -11,11 +11,11 @@ import attrs
 
 from smg_core.errors import PermissionDenied
 
-__all__ = ["Call", "Hook", "Rejected"]
+__all__ = ["Hook", "Rejected", "StoreCall"]
 
 
 @attrs.frozen
-class Call:
+class StoreCall:
     """One call of a method of `base.Store`: its name, whose data it is about, who called where that is known (`write`), and its
     other arguments by name."""
 
@@ -32,11 +32,11 @@ class Rejected(PermissionDenied):
 class Hook(Protocol):
     """Called around every call of the store, in the order in which hooks were given."""
 
-    async def before(self, call: Call) -> Mapping[str, object] | None:
+    async def before(self, call: StoreCall) -> Mapping[str, object] | None:
         """None lets the call happen as it is; a mapping has other values for some of its arguments (the tenant is none of them).
         Raises Rejected, or another SmgError, to prevent it."""
         ...
 
-    async def after(self, call: Call, result: object) -> None:
+    async def after(self, call: StoreCall, result: object) -> None:
         """The call has happened: with which arguments, and what it returned. Not called for one that failed. Must not raise."""
         ...

@@ -63,7 +63,7 @@ async def _sql(config: HistoryConfig, clock: Clock) -> Backend:
     from smg_core.history.sql import SqlBounds, SqlStore
     from smg_core.history.sql_engines import engines
     from smg_core.history.sql_migrate import Migrations
-    from smg_core.history.sql_tables import Names, Tables
+    from smg_core.history.sql_tables import Names, StoreTables
 
     names = Names.parse(config.prefix, config.schema, config.names)
     pair = engines(config.url or "", connections=config.connections, seconds=config.timeout_s, flush=config.flush)
@@ -75,4 +75,4 @@ async def _sql(config: HistoryConfig, clock: Clock) -> Backend:
         timeout_s=config.timeout_s,
     )
     migrations = Migrations(names, allowed=config.migrate)
-    return await SqlStore.open(*pair, Tables(names), clock, bounds, migrations)
+    return await SqlStore.open(*pair, StoreTables(names), clock, bounds, migrations)

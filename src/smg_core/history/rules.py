@@ -32,7 +32,6 @@ __all__ = [
     "Rules",
     "Seal",
     "is_name",
-    "names_of",
     "open_conversation",
     "open_event",
     "open_exported",
@@ -40,6 +39,7 @@ __all__ = [
     "open_link",
     "open_record",
     "open_response",
+    "record_names",
     "sealed",
 ]
 
@@ -80,7 +80,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def names_of(operation: StoreOperation) -> list[str]:
+def record_names(operation: StoreOperation) -> list[str]:
     """All names that an operation brings."""
     match operation:
         case PutResponse(response):
@@ -109,7 +109,7 @@ class Rules:
 
     def checked(self, tenant: str, operations: Sequence[StoreOperation], now: float) -> list[StoreOperation]:
         """The operations with the times until when things are kept. Raises InvalidRequest for a name that is none."""
-        names = [name for operation in operations for name in names_of(operation)]
+        names = [name for operation in operations for name in record_names(operation)]
         if not all(map(is_name, [*names, *([tenant] if tenant else [])])):
             raise InvalidRequest(f"An id has 1 to {LONGEST_NAME} characters, and none that is no text.")
         return [self._timed(operation, now) for operation in operations]

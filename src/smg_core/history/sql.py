@@ -38,8 +38,8 @@ from smg_core.history.sql_statements import (
     record_of,
     response_of,
 )
-from smg_core.history.sql_tables import Tables
-from smg_core.history.sql_writing import Write, Writing
+from smg_core.history.sql_tables import StoreTables
+from smg_core.history.sql_writing import StoreWrite, Writing
 
 __all__ = ["SqlBounds", "SqlStore"]
 
@@ -61,7 +61,7 @@ class SqlStore:
     """A `Store` and `Upkeep` in SQL tables. Made by `open`."""
 
     def __init__(
-        self, reading: AsyncEngine, writing: AsyncEngine, tables: Tables, clock: Clock, bounds: SqlBounds
+        self, reading: AsyncEngine, writing: AsyncEngine, tables: StoreTables, clock: Clock, bounds: SqlBounds
     ) -> None:
         """`reading` makes connections in autocommit; `writing` such as begin a transaction that may write."""
         self._reading, self._engine = reading, writing
@@ -82,7 +82,7 @@ class SqlStore:
         cls,
         reading: AsyncEngine,
         writing: AsyncEngine,
-        tables: Tables,
+        tables: StoreTables,
         clock: Clock,
         bounds: SqlBounds,
         migrations: Migrations,
@@ -110,7 +110,7 @@ class SqlStore:
     async def write(
         self, tenant: str, operations: Sequence[StoreOperation], *, lease: Lease | None = None, principal: str = ""
     ) -> None:
-        await self._commit.write(Write(tenant, operations, lease))
+        await self._commit.write(StoreWrite(tenant, operations, lease))
 
     async def acquire(self, tenant: str, kind: str, id: str, owner: str, seconds: float) -> Lease | None:
         return await self._commit.job(

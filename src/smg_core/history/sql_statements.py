@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from smg_core.history.base import ChainLink, StoredConversation, StoredItem, StoredRecord, StoredResponse
-from smg_core.history.sql_tables import Tables
+from smg_core.history.sql_tables import StoreTables
 
 __all__ = ["Parameters", "Statements", "Upsert", "conversation_of", "item_of", "link_of", "record_of", "response_of"]
 
@@ -41,7 +41,7 @@ class Statements:
     """All statements, made once. Parameters of a condition are named after the column with `_` behind, since a plain name is a
     column's new value."""
 
-    def __init__(self, tables: Tables, dialect: str) -> None:
+    def __init__(self, tables: StoreTables, dialect: str) -> None:
         self._dialect = dialect
         self.tables = tables
         self.put_response = self._upsert(tables.responses)

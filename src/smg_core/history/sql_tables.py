@@ -15,7 +15,7 @@ from sqlalchemy.engine import Dialect
 
 from smg_core.settings import ConfigError
 
-__all__ = ["Name", "Names", "Tables"]
+__all__ = ["Names", "ShortText", "StoreTables"]
 
 LONGEST_NAME = 255  # characters of a tenant, a kind or an id
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -36,7 +36,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
 }
 
 
-class Name(sa.TypeDecorator[str]):
+class ShortText(sa.TypeDecorator[str]):
     """A tenant, a kind, an id or another short text. Oracle takes an empty one for NULL: there it gets a mark."""
 
     impl = sa.String(LONGEST_NAME)
@@ -118,7 +118,7 @@ _KEYS: Mapping[str, Sequence[str]] = {
 _OPTIONAL = frozenset({"previous_id", "conversation_id", "expires_at", "items.response_id"})
 
 
-class Tables:
+class StoreTables:
     """The tables under the given names."""
 
     def __init__(self, names: Names) -> None:
@@ -149,7 +149,7 @@ class Tables:
     def _column(self, table: str, column: str) -> sa.Column[object]:
         return sa.Column(
             self.names.column(table, column),
-            _TYPES.get(column, Name),
+            _TYPES.get(column, ShortText),
             key=column,
             primary_key=column in _KEYS[table],
             nullable=not _OPTIONAL.isdisjoint({column, f"{table}.{column}"}) and column not in _KEYS[table],

@@ -34,16 +34,16 @@ from smg_core.history.base import (
 )
 from smg_core.history.sql_statements import Parameters, Statements, Upsert
 
-__all__ = ["Write", "Writing"]
+__all__ = ["StoreWrite", "Writing"]
 
 Statement = sa.Executable | Upsert
-Step = tuple[Statement, Sequence[Parameters]]
+SqlStep = tuple[Statement, Sequence[Parameters]]
 
 _LEASES_KEPT = 86400.0  # seconds after its end that a lease's row is kept, for its token
 
 
 @attrs.frozen(eq=False)
-class Write:
+class StoreWrite:
     """One call of `Store.write`."""
 
     tenant: str
@@ -74,12 +74,12 @@ class Writing:
 
     # ----------------------------------------------------------------------------------------------------------- merged
 
-    def merged(self, connection: sa.Connection, writes: Sequence[Write], now: float) -> None:
+    def merged(self, connection: sa.Connection, writes: Sequence[StoreWrite], now: float) -> None:
         """Do plain writes together. When one fails, all do, and nobody knows which: try them one by one, by `alone`."""
         waiting = [self._steps(write, now) for write in writes]
         while waiting:
             together: dict[Statement, list[Parameters]] = {}
-            going: list[Iterator[Step]] = []
+            going: list[Iterator[SqlStep]] = []
             for steps in waiting:
                 step = next(steps, None)
                 if step is not None:
@@ -89,11 +89,11 @@ class Writing:
                 self._execute(connection, statement, parameters)
             waiting = going
 
-    def _steps(self, write: Write, now: float) -> Iterator[Step]:
+    def _steps(self, write: StoreWrite, now: float) -> Iterator[SqlStep]:
         for operation in write.operations:
             yield from self._plain_steps(write.tenant, operation, now)
 
-    def _plain_steps(self, tenant: str, operation: StoreOperation, now: float) -> Iterator[Step]:
+    def _plain_steps(self, tenant: str, operation: StoreOperation, now: float) -> Iterator[SqlStep]:
         of = self._of
         match operation:
             case PutResponse(response):
@@ -128,7 +128,7 @@ class Writing:
             case DeleteRecord(kind, id):
                 yield of.drop_record, [{"tenant_": tenant, "kind_": kind, "id_": id}]
 
-    def _dropped(self, tenant: str, id: str, *statements: Statement) -> Iterator[Step]:
+    def _dropped(self, tenant: str, id: str, *statements: Statement) -> Iterator[SqlStep]:
         for statement in statements:
             yield statement, [{"tenant_": tenant, "response_id_": id}]
 
@@ -146,7 +146,7 @@ class Writing:
 
     # ------------------------------------------------------------------------------------------------------------ alone
 
-    def alone(self, connection: sa.Connection, write: Write, now: float) -> None:
+    def alone(self, connection: sa.Connection, write: StoreWrite, now: float) -> None:
         """Do one write, its conditions checked, in the savepoint that the caller made for it."""
         if write.lease is not None and not self._holds(connection, write.tenant, write.lease, now):
             raise LeaseLost(write.lease.id)

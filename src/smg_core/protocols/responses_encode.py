@@ -74,7 +74,7 @@ _END_EVENTS: Mapping[str, str] = {
     "cancelled": "response.incomplete",
 }
 _TEXT_HEAD = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta"'
-ItemStatus = Literal["completed", "incomplete"]
+EndStatus = Literal["completed", "incomplete"]
 
 
 class _Builder:
@@ -168,7 +168,7 @@ class _Builder:
         self._event("response.output_item.added", output_index=len(self.items), item=item)
         return item
 
-    def _settle(self, status: ItemStatus) -> None:
+    def _settle(self, status: EndStatus) -> None:
         """The item whose block has ended is done."""
         item = self._pending
         if item is None:

@@ -12,7 +12,7 @@ from smg_core.engines.status import NAMES
 from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.kv_feed import Batch
-from smg_core.simulator.neutral_media import KINDS, read_media
+from smg_core.simulator.neutral_media import KINDS, read_neutral_media
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
 from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse_message
 from smg_core.tokens import TokenIds
@@ -67,7 +67,7 @@ class NeutralServerCodec:
             constraint=_constraint(got.constraint),
             data_parallel_rank=got.data_parallel_rank if got.HasField("data_parallel_rank") else None,
             kv_transfer=got.kv_transfer_json if got.HasField("kv_transfer_json") else None,
-            multimodal=read_media(got.media) or None,
+            multimodal=read_neutral_media(got.media) or None,
             cache_salt=got.cache_salt if got.HasField("cache_salt") else None,
         )
 

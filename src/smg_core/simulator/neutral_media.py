@@ -10,14 +10,14 @@ from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.simulator.media import SeenMedia, seen_tensor
 from smg_core.simulator.refusal import Refused
 
-__all__ = ["KINDS", "read_media"]
+__all__ = ["KINDS", "read_neutral_media"]
 
 KINDS = ("", "image", "video", "audio")
 """Modalities by their number in the contract."""
 _HASH_BYTES = 32
 
 
-def read_media(items: Sequence[pb.Media]) -> tuple[SeenMedia, ...]:
+def read_neutral_media(items: Sequence[pb.Media]) -> tuple[SeenMedia, ...]:
     """The media of a GenerateRequest. Raises Refused for an item that is not well-formed."""
     return tuple(_seen(item) for item in items)
 

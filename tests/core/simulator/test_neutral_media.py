@@ -7,7 +7,7 @@ import pytest
 
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.simulator.media import check_media, describe_media, media_spans
-from smg_core.simulator.neutral_media import read_media
+from smg_core.simulator.neutral_media import read_neutral_media
 from smg_core.simulator.refusal import Refused
 
 IMAGE = 9
@@ -39,7 +39,7 @@ def items() -> list[Any]:
 
 
 def test_items_that_fit_are_taken_described_and_named_in_the_cache() -> None:
-    seen = read_media(items())
+    seen = read_neutral_media(items())
     check_media(seen, IDS, merge=2)
 
     assert describe_media(seen).count("I see 1 image") == 2
@@ -69,9 +69,9 @@ def test_what_does_not_fit_is_refused_with_the_reason(change: Callable[[Any], An
     change(media[0])
 
     with pytest.raises(Refused, match=sentence):
-        check_media(read_media(media), IDS, merge=2)
+        check_media(read_neutral_media(media), IDS, merge=2)
 
 
 def test_a_token_of_media_outside_of_all_items_is_refused() -> None:
     with pytest.raises(Refused, match="outside of the placeholders"):
-        check_media(read_media(items()[:1]), IDS, merge=2)
+        check_media(read_neutral_media(items()[:1]), IDS, merge=2)

@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from smg_core.history.sql_tables import Name, Names
+from smg_core.history.sql_tables import Names, ShortText
 
 revision = "0001"
 down_revision = None
@@ -90,7 +90,7 @@ def _tables() -> dict[str, tuple[list[sa.Column[Any]], tuple[str, ...]]]:
 
 
 def _names(*columns: str, nullable: bool = False) -> list[sa.Column[Any]]:
-    return [sa.Column(column, Name, nullable=nullable) for column in columns]
+    return [sa.Column(column, ShortText, nullable=nullable) for column in columns]
 
 
 def _texts(*columns: str) -> list[sa.Column[Any]]:
