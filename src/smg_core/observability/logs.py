@@ -64,7 +64,7 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
     root = logging.getLogger()
     root.handlers[:] = [stream]
     root.setLevel(level.upper())
-    for name in ("uvicorn", "uvicorn.error"):
+    for name in ("uvicorn", "uvicorn.error", "alembic"):  # their ordinary news is not the operator's
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
 
 
