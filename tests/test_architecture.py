@@ -96,6 +96,8 @@ EDGES: dict[str, frozenset[str]] = {
     "server.onboarding": frozenset(),
     "server.parsing": frozenset(),
     "server.reaching": frozenset(),
+    "server.remembering": frozenset(),
+    "server.stored": frozenset(),
     "server.scratch": frozenset(),
     "server.sealing_keys": frozenset(),
     "server.simulated": frozenset(),

@@ -18,21 +18,18 @@ PROMISED: dict[str, str] = {
         StoreFailed.reason ToolCallEnd.repaired Text.cache Image.cache Audio.cache File.cache Reasoning.cache
         Refusal.cache File.filename ToolCall.item_id Message.phase FunctionTool.deferred CustomTool.deferred
         ToolChoice.hosted SchemaFormat.description SchemaFormat.strict HistoryRef.store
-        CompactRequest.over_tokens GenerationRequest.compact GenerationRequest.session_key Caller.principal
+        CompactRequest.over_tokens GenerationRequest.compact GenerationRequest.session_key
     """,
     "tool loop": """
-        HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload
-        Usage.rounds
+        HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload Usage.rounds
     """,
     "messages": """
-        Annotation.quote Video.cache
-        ToolCall.cache ToolResult.cache FunctionTool.cache CustomTool.cache HostedTool.cache File.title
-        File.context File.citations FunctionTool.examples ReasoningSettings.adaptive
+        Annotation.quote Video.cache ToolCall.cache ToolResult.cache FunctionTool.cache CustomTool.cache
+        HostedTool.cache File.title File.context File.citations FunctionTool.examples ReasoningSettings.adaptive
         ReasoningSettings.between_tools GenerationRequest.context_edits ClearToolUses.over_tokens
         ClearToolUses.over_uses ClearToolUses.at_least_tokens ClearToolUses.exclude Origin.version Origin.betas
     """,
     "generateContent": """
-
         MediaSource.media_type MediaSource.start_s MediaSource.end_s MediaSource.fps
     """,
     "interactions": "Origin.revision",
@@ -57,7 +54,7 @@ BY_HAND: dict[str, str] = {
         Message.id Reasoning.id ToolCall.kind ToolResult.kind FunctionTool.namespace CustomTool.namespace
         ToolKey.kind ReasoningSettings.keep
     """,
-    "tool loop": "HostedStart.id",
+    "tool loop": "HostedStart.id HostedTool.config",
     "messages": "MediaSource.text ClearToolUses.inputs ClearReasoning.keep ClearToolUses.keep",
     "generateContent": "ToolResult.value",
 }

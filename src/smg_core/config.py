@@ -25,7 +25,7 @@ from smg_core.pipeline.settings import StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
-from smg_core.server.settings import MediaConfig, ModelConfig, ServerConfig
+from smg_core.server.settings import MediaConfig, ModelConfig, ResponsesConfig, ServerConfig
 from smg_core.settings import (
     ConfigError,
     Setting,
@@ -52,6 +52,7 @@ __all__ = [
     "ModelConfig",
     "ObservabilityConfig",
     "Resolved",
+    "ResponsesConfig",
     "RoutingConfig",
     "SealingConfig",
     "ServerConfig",
@@ -89,6 +90,7 @@ class Config:
     structured: StructuredConfig = attrs.field(factory=StructuredConfig)
     sealing: SealingConfig = attrs.field(factory=SealingConfig)
     messages: MessagesConfig = attrs.field(factory=MessagesConfig)
+    responses: ResponsesConfig = attrs.field(factory=ResponsesConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
 
     def __attrs_post_init__(self) -> None:

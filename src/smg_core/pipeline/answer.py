@@ -77,6 +77,11 @@ class Answer:
         self._attempt = None
 
     @property
+    def encoder(self) -> StreamEncoder | WholeEncoder:
+        """What has made the response so far."""
+        raise AssertionError("a subclass encodes events")
+
+    @property
     def committed(self) -> bool:
         """Whether the client has been sent something that cannot be taken back."""
         return self.state in ("committed", "over")
@@ -237,6 +242,11 @@ class StreamedAnswer(Answer):
     def content_type(self) -> str:
         return self._encoder.content_type
 
+    @property
+    def encoder(self) -> StreamEncoder:
+        """What has made the answer so far."""
+        return self._encoder
+
     def _reset(self) -> None:
         self._encoder = self._make_encoder()
         self._buffer: list[bytes] = [self._encoder.start()]
@@ -372,6 +382,11 @@ class WholeAnswer(Answer):
     @property
     def content_type(self) -> str:
         return self._encoder.content_type
+
+    @property
+    def encoder(self) -> WholeEncoder:
+        """What has made the answer so far."""
+        return self._encoder
 
     def _settle(self, attempt: AnyAttempt) -> None:
         super()._settle(attempt)

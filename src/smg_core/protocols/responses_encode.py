@@ -515,6 +515,11 @@ class ResponsesStreamEncoder:
         """A frame for a stream on which nothing happens."""
         return self._builder.keep_alive()
 
+    @property
+    def ended(self) -> bool:
+        """Whether the response is complete, one way or another."""
+        return self._builder.ended
+
     def interrupt(self) -> bytes:
         """End the response as incomplete, and the frames of that."""
         if not self._builder.ended:
@@ -542,6 +547,11 @@ class ResponsesWholeEncoder:
         if self._builder.error is not None:
             raise self._builder.error
         return encode_body(self.response())
+
+    @property
+    def ended(self) -> bool:
+        """Whether the response is complete, one way or another."""
+        return self._builder.ended
 
     def interrupt(self) -> bytes:
         """End the response as incomplete."""

@@ -47,6 +47,8 @@ def answer_to(
                 if explained:
                     head.append(_explained(gateway, trace))
                 await exchange.start(200, [_content_type(streamed.content_type), NO_CACHE, *head])
+            if last and api.memory is not None:
+                await api.memory.keep(decoded, streamed.encoder)
             await exchange.write(data, last)
 
         high_water = gateway.config.limits.response_buffer_bytes
@@ -78,6 +80,8 @@ def answer_to(
         if (broken := trace.last(FormatBroken)) is not None:
             told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
             head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {told}")))
+        if api.memory is not None:
+            await api.memory.keep(decoded, whole.encoder)
         exchange.unwatch()
         await exchange.respond(200, data, [_content_type(whole.content_type), *head])
 

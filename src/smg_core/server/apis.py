@@ -5,7 +5,7 @@ protocols.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import attrs
 
@@ -24,13 +24,11 @@ from smg_core.protocols.completions_encode import (
     CompletionWholeEncoder,
     merge_choices,
 )
-from smg_core.protocols.errors import anthropic_error, anthropic_status, gemini_error, openai_error, responses_error
+from smg_core.protocols.errors import anthropic_error, anthropic_status, gemini_error, openai_error
 from smg_core.protocols.gemini import GeminiRequest, decode_generate, decode_stream_generate
 from smg_core.protocols.gemini_encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.protocols.messages import MessagesRequest, decode_messages
 from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
-from smg_core.protocols.responses import ResponsesRequest, decode_responses
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 
 __all__ = [
     "CHAT",
@@ -39,12 +37,29 @@ __all__ = [
     "MESSAGES",
     "STREAM_GENERATE_CONTENT",
     "Api",
+    "Memory",
     "Parts",
     "one_turn",
-    "responses_api",
 ]
 
 D = TypeVar("D", bound=Decoded)
+
+
+class Memory(Protocol[D]):
+    """What an API with history does before a request is answered and before its answer is complete."""
+
+    async def recall(self, decoded: D) -> D:
+        """The request with the history that it continues. Raises what is wrong with that."""
+        ...
+
+    async def keep(self, decoded: D, encoder: StreamEncoder | WholeEncoder, *, cut: bool = False) -> None:
+        """Keep the answer, which `encoder` has made whole; called before its last bytes leave. `cut`: its client has left, and
+        it ends here. A failure to keep it does not cost the client its answer: it is logged."""
+        ...
+
+    async def forget(self, decoded: D) -> None:
+        """The request is over, whatever came of it: let go of what `recall` has taken."""
+        ...
 
 
 def one_turn(decoded: Decoded, terms: Terms) -> Flow[None]:
@@ -77,7 +92,7 @@ class Api(Generic[D]):
     answer. `parts` is for an API whose request may be several; the performers of steps that only this API's flow asks for are
     given to `Runtime.perform`. A failure of a stream with one of the statuses `told_in_stream` is told inside of it even where
     nothing has gone out: clients try again less often then. `status` is the HTTP status of an error;
-    `id_header` a further header that names the request, for SDKs that read that alone.
+    `id_header` a further header that names the request, for SDKs that read that alone. `memory` is what an API with history has.
     """
 
     name: str
@@ -91,6 +106,7 @@ class Api(Generic[D]):
     told_in_stream: tuple[int, ...] = ()
     status: Callable[[SmgError], int] = usual_status
     id_header: bytes | None = None
+    memory: "Memory[D] | None" = None
 
 
 CHAT: Api[ChatRequest] = Api(
@@ -143,20 +159,3 @@ GENERATE_CONTENT: Api[GeminiRequest] = Api(
     error=gemini_error,
 )
 STREAM_GENERATE_CONTENT = attrs.evolve(GENERATE_CONTENT, decode=decode_stream_generate)
-
-
-def responses_api(
-    now: Callable[[], float], flow: Callable[[ResponsesRequest, Terms], Flow[None]]
-) -> Api[ResponsesRequest]:
-    """The Responses API. `now` is the clock that its responses are stamped by, `flow` what is done around a turn: the history is
-    loaded before it."""
-    return Api(
-        name="responses",
-        id_prefix="resp_",
-        decode=decode_responses,
-        stream=lambda decoded, created: ResponsesStreamEncoder(decoded, created, now),
-        whole=lambda decoded, created: ResponsesWholeEncoder(decoded, created, now),
-        error=responses_error,
-        flow=flow,
-        told_in_stream=(503,),
-    )

@@ -6,14 +6,16 @@ Above: server.app puts them into its table. Below: the handler, and the table of
 import attrs
 
 from smg_core.server import descriptions
-from smg_core.server.apis import CHAT, COMPLETIONS, MESSAGES, responses_api
+from smg_core.server.apis import CHAT, COMPLETIONS, MESSAGES
 from smg_core.server.counting import TokenCount
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.gemini import gemini_routes
 from smg_core.server.inference import Inference
-from smg_core.server.responses_flow import respond_to
+from smg_core.server.remembering import ResponseMemory
+from smg_core.server.responses_api import responses_api
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
+from smg_core.server.stored import stored_routes
 from smg_core.server.tokenizing import Tokenizing
 
 __all__ = ["generating_routes"]
@@ -23,7 +25,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
     chat = Endpoint(Inference(gateway, CHAT), reads_json=True, about=descriptions.CHAT)
     completions = Endpoint(Inference(gateway, COMPLETIONS), reads_json=True, about=descriptions.COMPLETIONS)
-    made = responses_api(gateway.clock.time, respond_to)
+    made = responses_api(gateway.clock.time, ResponseMemory(gateway))
     responses = Endpoint(Inference(gateway, made), reads_json=True, about=descriptions.RESPONSES)
     messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
     count = Endpoint(TokenCount(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
@@ -41,6 +43,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         Route("POST", "/v1/responses", responses),
         Route("POST", "/v1/messages", messages),
         Route("POST", "/v1/messages/count_tokens", count),
+        *stored_routes(gateway),
     )
 
 

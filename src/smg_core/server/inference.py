@@ -7,7 +7,7 @@ the app's route table. Below: the gateway's driver.
 import asyncio
 from typing import Generic, TypeVar
 
-from smg_core.errors import ClientGone, InternalError, SmgError
+from smg_core.errors import ClientGone, Draining, InternalError, SmgError
 from smg_core.hooks import RequestFinished, fan_out
 from smg_core.observability.failures import FailureLog
 from smg_core.pipeline.answer import Answer
@@ -48,6 +48,8 @@ class Inference(Generic[D]):
         trace = Trace(gateway.clock.monotonic(), self._observer, exchange.client_id)
         try:
             decoded = await self._admit(exchange, request_id)
+            if (memory := self._api.memory) is not None:
+                decoded = await memory.recall(decoded)
             timeouts = self._timeouts.of(decoded.generation, exchange.headers)
         except SmgError as error:
             if not isinstance(error, ClientGone):
@@ -82,6 +84,10 @@ class Inference(Generic[D]):
             ended = answer
         finally:
             exchange.unwatch()
+            if (memory := self._api.memory) is not None:
+                if exchange.gone or isinstance(failure, Draining):
+                    await memory.keep(decoded, answer.encoder, cut=True)
+                await memory.forget(decoded)
             gateway.admission.leave()
             told = (
                 answer if answer.failure is not None else ended

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from smg_core.errors import PromptTooLong, UnsupportedParameter
+from smg_core.errors import PromptTooLong
 from smg_core.pipeline.flow import Terms, generate
 from smg_core.pipeline.steps import Finish, Flow, ask
 from smg_core.pipeline.turn import Turn
@@ -21,8 +21,6 @@ __all__ = ["respond_to", "shortened"]
 
 def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[None]:
     """The response to `request`, whose history is loaded."""
-    if request.waits_for_history:
-        raise UnsupportedParameter("No history is kept here.", param="history.previous_id")
     turn = yield from _within_context(request.generation, terms)
     yield from ask(Finish(turn))
 

@@ -9,7 +9,7 @@ import attrs
 
 from smg_core.settings import MIB, option
 
-__all__ = ["MediaConfig", "MediaFormat", "ModelConfig", "ServerConfig"]
+__all__ = ["MediaConfig", "MediaFormat", "ModelConfig", "ResponsesConfig", "ServerConfig"]
 
 
 @attrs.frozen
@@ -252,4 +252,16 @@ class MediaConfig:
     )
     shared_memory_bytes: int = option(
         1024 * MIB, "Most bytes of tensors in shared memory at once, of each process.", at_least=1024, at_most=1 << 40
+    )
+
+
+@attrs.frozen
+class ResponsesConfig:
+    """The Responses API: its conversations and its responses in the background."""
+
+    lock_s: float = option(
+        600.0,
+        "Seconds after which a conversation is free again if the process that made a response in it has died.",
+        at_least=1,
+        at_most=86400,
     )

@@ -1,0 +1,240 @@
+"""What the Responses API remembers: loaded before a request is answered, kept before its answer is complete (edge).
+
+A request that continues a response, or stands in a conversation, is given the items of what came before it, in their order. Its
+own items and those of its answer are kept in one write, so that whoever has read the end of an answer can continue it. Where the
+store fails then, the answer is given all the same and the failure is logged.
+
+Everything is of one tenant: an id of another is not found. Above: server.inference, by the row of the API. Below: the history.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from smg_core.errors import Conflict, InvalidRequest, NotFound, SealBroken, SmgError, StoreFailed
+from smg_core.history.base import AppendItems, Lease, PutResponse, StoredItem, StoredResponse, StoreOperation
+from smg_core.json_types import JsonObject
+from smg_core.observability.repeats import Repeats
+from smg_core.protocols.base import StreamEncoder, WholeEncoder
+from smg_core.protocols.json_text import encode_body
+from smg_core.protocols.responses import ResponsesRequest, continued
+from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.protocols.responses_items import item_type
+from smg_core.request import Caller
+from smg_core.sealing import SealContext
+from smg_core.server.runtime import Runtime
+
+__all__ = ["ResponseMemory", "compaction_context", "stored_response"]
+
+log = logging.getLogger("smg.server")
+T = TypeVar("T")
+
+_INLINE = 32 * 1024
+"""Bytes of items that are read on the event loop, in about a millisecond at most."""
+_PAGE = 1000  # items of a conversation that are loaded at once
+_PENDING = ("queued", "in_progress")
+
+
+def compaction_context(caller: Caller) -> SealContext:
+    """What a sealed compaction is good for: its tenant, and any model, since it is text for all of them."""
+    return SealContext("compaction", caller.tenant)
+
+
+class ResponseMemory:
+    """The memory of one gateway's Responses API."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+        self._failures = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
+        self._locks: dict[str, Lease] = {}  # of conversations, by the request that has them
+
+    # ------------------------------------------------------------------------------------------------------------ before
+
+    async def recall(self, decoded: ResponsesRequest) -> ResponsesRequest:
+        """The request with the items that it continues. A tenant of which nothing is kept is answered as if it had asked for
+        nothing to be stored."""
+        generation = decoded.generation
+        caller = generation.caller
+        if decoded.store and not self._gateway.history.keeps(caller.tenant, caller.principal):
+            if generation.background:
+                raise InvalidRequest("A background response is stored, and nothing is kept here.", param="background")
+            kept_nothing = replace(generation, history=replace(generation.history, store=False))
+            decoded = replace(decoded, generation=kept_nothing)
+        if not decoded.waits_for_history:
+            return decoded
+        try:
+            return await self._with_history(decoded)
+        except BaseException:
+            await self.forget(decoded)
+            raise
+
+    async def _with_history(self, decoded: ResponsesRequest) -> ResponsesRequest:
+        reference, tenant = decoded.history, decoded.generation.caller.tenant
+        texts: list[bytes] = []
+        if reference.previous_id is not None:
+            texts = await self._chain(tenant, reference.previous_id)
+        elif reference.conversation_id is not None:
+            await self._lock(decoded, reference.conversation_id)
+            texts = [b"[" + b",".join(await self._conversation(tenant, reference.conversation_id)) + b"]"]
+        wanted = [str(item.get("id")) for item in decoded.items if item_type(item) == "item_reference"]
+        referred = await self._referred(tenant, wanted) if wanted else {}
+
+        def whole() -> ResponsesRequest:
+            items: list[JsonObject] = [item for text in texts for item in msgspec.json.decode(text)]
+            summaries = self._summaries([*items, *decoded.items], decoded.generation.caller)
+            return continued(decoded, items, summaries, referred)
+
+        return await self._off_the_loop(whole, decoded.generation.size + sum(map(len, texts)), tenant)
+
+    async def _off_the_loop(self, work: Callable[[], T], size: int, tenant: str) -> T:
+        if size <= _INLINE:
+            return work()
+        return await self._gateway.executor.run(lambda _: work(), size=size, caller=tenant)
+
+    async def _chain(self, tenant: str, previous: str) -> list[bytes]:
+        chain = await self._gateway.history.chain(tenant, previous)
+        if chain is None or chain.missing is not None:
+            raise InvalidRequest(
+                f"Previous response with id '{(chain.missing if chain else previous) or ''}' not found.",
+                param="previous_response_id",
+                code="previous_response_not_found",
+            )
+        if chain.links[-1].status in _PENDING:
+            raise InvalidRequest(
+                f"The response '{previous}' is not complete yet.",
+                param="previous_response_id",
+                code="previous_response_not_complete",
+            )
+        return [text for link in chain.links for text in (link.input, link.output)]
+
+    async def _conversation(self, tenant: str, id: str) -> list[bytes]:
+        most, after, found = self._gateway.limits.messages, None, []
+        while True:
+            page = await self._gateway.history.items(tenant, id, after=after, limit=_PAGE)
+            found += [item.body for item in page.data]
+            if len(found) > most:
+                raise InvalidRequest(f"The conversation has more than {most} items.", param="conversation")
+            if not page.has_more:
+                return found
+            after = page.data[-1].id
+
+    async def _lock(self, decoded: ResponsesRequest, id: str) -> None:
+        """Have the conversation for this request alone: two writers would not see each other's items."""
+        history, tenant = self._gateway.history, decoded.generation.caller.tenant
+        if await history.conversation(tenant, id) is None:
+            raise NotFound(f"Conversation with id '{id}' not found.", param="conversation")
+        if not decoded.store:
+            return
+        owner, seconds = decoded.generation.id, self._gateway.config.responses.lock_s
+        lease = await history.acquire(tenant, "conversation", id, owner, seconds)
+        if lease is None:
+            raise Conflict(
+                "Another response is being made in this conversation.",
+                param="conversation",
+                code="conversation_locked",
+                retry_after=1.0,
+            )
+        self._locks[owner] = lease
+
+    async def _referred(self, tenant: str, ids: Sequence[str]) -> dict[str, JsonObject]:
+        """The items of these ids, from whatever response has them."""
+        found: dict[str, JsonObject] = {}
+        for response in await self._gateway.history.holding(tenant, ids):
+            for text in (response.input, response.output):
+                for item in msgspec.json.decode(text):
+                    if item.get("id") in ids:
+                        found.setdefault(item["id"], item)
+        return found
+
+    def _summaries(self, items: Sequence[JsonObject], caller: Caller) -> Mapping[str, str]:
+        """What the sealed compactions among the items say. Those that do not open are left out."""
+        found: dict[str, str] = {}
+        for item in items:
+            token = item.get("encrypted_content")
+            if item_type(item) == "compaction" and isinstance(token, str):
+                try:
+                    found[token] = self._gateway.sealer.open(token.encode(), compaction_context(caller)).decode()
+                except SealBroken:
+                    continue
+        return found
+
+    # ------------------------------------------------------------------------------------------------------------- after
+
+    async def keep(
+        self, decoded: ResponsesRequest, encoder: StreamEncoder | WholeEncoder, *, cut: bool = False
+    ) -> None:
+        if not decoded.store or not isinstance(encoder, ResponsesStreamEncoder | ResponsesWholeEncoder):
+            return
+        if cut and encoder.ended:
+            return  # it was kept when it ended
+        if cut:
+            encoder.interrupt()
+        response = encoder.response()
+        if cut and not response["output"]:
+            return
+        await asyncio.shield(self._write(decoded, response))
+
+    async def _write(self, decoded: ResponsesRequest, response: JsonObject) -> None:
+        caller = decoded.generation.caller
+        kept = stored_response(decoded, response)
+        operations: list[StoreOperation] = [PutResponse(kept)]
+        conversation = decoded.history.conversation_id
+        if conversation is not None:
+            items = [*decoded.items, *_items(response["output"])]
+            operations.append(AppendItems(conversation, _stored_items(items, kept.created_at, kept.id)))
+        try:
+            await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
+        except SmgError as error:
+            self._tell(kept.id, error)
+
+    def _tell(self, id: str, error: SmgError) -> None:
+        """Log that a response was not kept, once a while for the same failure."""
+        why = error.detail or error.message if isinstance(error, StoreFailed) else error.message
+        again = self._failures.note((type(error).__name__, why), self._gateway.clock.monotonic())
+        if again is not None:
+            more = f", {again} more like it since the last time" if again else ""
+            log.error("the response %s was answered and could not be kept: %s%s", id, why, more)
+
+    async def forget(self, decoded: ResponsesRequest) -> None:
+        lease = self._locks.pop(decoded.generation.id, None)
+        if lease is None:
+            return
+        try:
+            await self._gateway.history.release(decoded.generation.caller.tenant, lease)
+        except StoreFailed as error:
+            self._tell(decoded.generation.id, error)
+
+
+def stored_response(decoded: ResponsesRequest, response: JsonObject, *, pending: bool = False) -> StoredResponse:
+    """A response as it is kept, with the items of its request."""
+    output = _items(response["output"])
+    ids = [str(item["id"]) for item in (*decoded.items, *output) if item.get("id")]
+    return StoredResponse(
+        id=decoded.generation.id,
+        body=encode_body({name: value for name, value in response.items() if name != "output"}),
+        created_at=float(str(response["created_at"])),
+        input=encode_body(list(decoded.items)),
+        output=encode_body(output),
+        status=str(response["status"]),
+        model=decoded.generation.model,
+        previous_id=decoded.history.previous_id,
+        conversation_id=decoded.history.conversation_id,
+        pending=pending,
+        item_ids=tuple(ids),
+    )
+
+
+def _items(output: object) -> list[JsonObject]:
+    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+
+
+def _stored_items(items: Sequence[JsonObject], created_at: float, response_id: str) -> tuple[StoredItem, ...]:
+    return tuple(
+        StoredItem(id=str(item["id"]), body=encode_body(item), created_at=created_at, response_id=response_id)
+        for item in items
+        if item.get("id")
+    )

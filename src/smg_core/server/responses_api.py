@@ -1,0 +1,29 @@
+"""The row of the Responses API.
+
+Apart from `apis`, since it is made for a gateway: it has a memory. Above: server.generating. Below: the protocol, the flow.
+"""
+
+from collections.abc import Callable
+
+from smg_core.protocols.errors import responses_error
+from smg_core.protocols.responses import ResponsesRequest, decode_responses
+from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.server.apis import Api, Memory
+from smg_core.server.responses_flow import respond_to
+
+__all__ = ["responses_api"]
+
+
+def responses_api(now: Callable[[], float], memory: Memory[ResponsesRequest]) -> Api[ResponsesRequest]:
+    """The Responses API. `now` is the clock that its responses are stamped by, `memory` what it keeps of them."""
+    return Api(
+        name="responses",
+        id_prefix="resp_",
+        decode=decode_responses,
+        stream=lambda decoded, created: ResponsesStreamEncoder(decoded, created, now),
+        whole=lambda decoded, created: ResponsesWholeEncoder(decoded, created, now),
+        error=responses_error,
+        flow=respond_to,
+        told_in_stream=(503,),
+        memory=memory,
+    )

@@ -1,0 +1,279 @@
+"""What is kept of responses and conversations: continued, read and deleted by the official SDK, and never across tenants."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import openai
+import pytest
+from tests.gateway.conftest import House, eventually, in_process, over_http
+
+from smg_core import Config
+from smg_core.errors import StoreFailed
+from smg_core.history.memory import MemoryStore
+from smg_core.history.settings import HistoryConfig
+from smg_core.request import Caller
+from smg_core.server.app import App
+from smg_core.server.identity import Head
+from smg_core.server.inprocess import async_client
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+SIMULATOR = SimulatorConfig(seed=1)
+
+
+def client_of(house: House, **options: Any) -> openai.AsyncOpenAI:
+    http = house.gateway.http_client(openai)
+    return openai.AsyncOpenAI(api_key="x", base_url="http://gateway/v1", http_client=http, max_retries=0, **options)
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    async with in_process(SIMULATOR) as house:
+        yield house
+
+
+@pytest.fixture
+async def client(house: House) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with client_of(house) as client:
+        yield client
+
+
+# ---------------------------------------------------------------------------------------------------------- responses
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_response_is_retrieved_as_it_was_answered(client: openai.AsyncOpenAI, streamed: bool) -> None:
+    if streamed:
+        stream = await client.responses.create(model="sim", input="Hello", stream=True, max_output_tokens=400)
+        events = [event async for event in stream]
+        answered: Any = events[-1].response  # type: ignore[union-attr]
+    else:
+        answered = await client.responses.create(model="sim", input="Hello", max_output_tokens=400)
+    assert (await client.responses.retrieve(answered.id)).to_dict() == answered.to_dict()
+
+
+async def test_a_chain_has_every_turn_before_it_and_no_instructions(client: openai.AsyncOpenAI, house: House) -> None:
+    previous: str | None = None
+    for number in range(4):
+        answer = await client.responses.create(
+            model="sim",
+            input=f"Turn {number}.",
+            previous_response_id=previous,
+            instructions="First only." if number == 0 else None,
+            max_output_tokens=10,
+        )
+        previous = answer.id
+    first = await client.responses.create(model="sim", input="Turn 0.", max_output_tokens=10)
+    assert answer.usage is not None
+    assert first.usage is not None
+    assert answer.usage.input_tokens > 3 * first.usage.input_tokens
+    assert answer.previous_response_id
+
+
+async def test_a_turn_may_be_a_calls_output_alone(client: openai.AsyncOpenAI) -> None:
+    tool: Any = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
+    first = await client.responses.create(model="sim", input="Look!", tools=[tool], tool_choice="required")
+    (call,) = [item for item in first.output if item.type == "function_call"]
+    output: Any = [{"type": "function_call_output", "call_id": call.call_id, "output": "Sun."}]
+    second = await client.responses.create(model="sim", input=output, tools=[tool], previous_response_id=first.id)
+    assert second.status in ("completed", "incomplete")
+    with pytest.raises(openai.BadRequestError, match="No tool output found"):
+        await client.responses.create(model="sim", input="Well?", tools=[tool], previous_response_id=first.id)
+
+
+async def test_what_is_not_stored_is_not_found_and_not_continued(client: openai.AsyncOpenAI) -> None:
+    answer = await client.responses.create(model="sim", input="Hello", store=False, max_output_tokens=5)
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.retrieve(answer.id)
+    with pytest.raises(openai.BadRequestError) as raised:
+        await client.responses.create(model="sim", input="And?", previous_response_id=answer.id)
+    assert (raised.value.code, raised.value.param) == ("previous_response_not_found", "previous_response_id")
+
+
+async def test_a_chain_whose_parent_was_deleted_is_refused(client: openai.AsyncOpenAI) -> None:
+    first = await client.responses.create(model="sim", input="a", max_output_tokens=5)
+    second = await client.responses.create(model="sim", input="b", previous_response_id=first.id, max_output_tokens=5)
+    await client.responses.delete(first.id)
+    with pytest.raises(openai.BadRequestError) as raised:
+        await client.responses.create(model="sim", input="c", previous_response_id=second.id)
+    assert raised.value.code == "previous_response_not_found"
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.retrieve(first.id)
+
+
+async def test_input_items_are_paged_and_have_ids(client: openai.AsyncOpenAI) -> None:
+    turns: Any = [{"role": "user", "content": f"Turn {number}."} for number in range(7)]
+    answer = await client.responses.create(model="sim", input=turns, max_output_tokens=5)
+    pages = client.responses.input_items.list(answer.id, limit=3, order="asc")
+    texts = [item.content[0].text async for item in pages]  # type: ignore[union-attr]
+    assert texts == [f"Turn {number}." for number in range(7)]
+    newest = await client.responses.input_items.list(answer.id, limit=2)
+    assert newest.has_more
+    assert [item.id for item in newest.data] == [newest.first_id, newest.last_id]  # type: ignore[attr-defined]
+
+
+async def test_an_item_can_be_referred_to(client: openai.AsyncOpenAI) -> None:
+    answer = await client.responses.create(model="sim", input="Hello", max_output_tokens=5)
+    again: Any = [{"type": "item_reference", "id": answer.output[0].id}, {"role": "user", "content": "So?"}]
+    assert (await client.responses.create(model="sim", input=again, max_output_tokens=5)).output
+    with pytest.raises(openai.BadRequestError, match="not found"):
+        await client.responses.create(model="sim", input=[{"type": "item_reference", "id": "msg_none"}])
+
+
+async def test_a_response_that_was_not_made_in_the_background_is_not_cancelled(client: openai.AsyncOpenAI) -> None:
+    answer = await client.responses.create(model="sim", input="Hello", max_output_tokens=5)
+    with pytest.raises(openai.BadRequestError):
+        await client.responses.cancel(answer.id)
+
+
+# ------------------------------------------------------------------------------------------------------ conversations
+
+
+async def test_a_conversation_is_made_changed_and_deleted(client: openai.AsyncOpenAI) -> None:
+    items: Any = [{"type": "message", "role": "user", "content": "I am Ada."}]
+    made = await client.conversations.create(metadata={"a": "b"}, items=items)
+    assert (await client.conversations.retrieve(made.id)).metadata == {"a": "b"}
+    assert (await client.conversations.update(made.id, metadata={"x": "y"})).metadata == {"x": "y"}
+    assert (await client.conversations.delete(made.id)).deleted
+    with pytest.raises(openai.NotFoundError):
+        await client.conversations.retrieve(made.id)
+
+
+async def test_the_turns_of_a_conversation_are_kept_in_it_in_order(client: openai.AsyncOpenAI) -> None:
+    made = await client.conversations.create()
+    for number in range(3):
+        answer = await client.responses.create(
+            model="sim", input=f"Turn {number}.", conversation=made.id, max_output_tokens=5
+        )
+        assert answer.conversation is not None
+        assert answer.conversation.id == made.id
+    found = [item async for item in client.conversations.items.list(made.id, order="asc", limit=2)]
+    assert [item.role for item in found] == ["user", "assistant"] * 3  # type: ignore[union-attr]
+    one = await client.conversations.items.retrieve(str(found[0].id), conversation_id=made.id)
+    assert one.id == found[0].id
+    await client.conversations.items.delete(str(found[0].id), conversation_id=made.id)
+    added: Any = [{"type": "message", "role": "user", "content": "One more."}]
+    await client.conversations.items.create(made.id, items=added)
+    assert len([item async for item in client.conversations.items.list(made.id)]) == 6
+
+
+async def test_two_writers_on_one_conversation_are_kept_apart(client: openai.AsyncOpenAI, house: House) -> None:
+    made = await client.conversations.create()
+    held = await house.gateway.history.acquire("", "conversation", made.id, "another", 60)
+    assert held is not None
+    with pytest.raises(openai.ConflictError) as raised:
+        await client.responses.create(model="sim", input="Hello", conversation=made.id)
+    assert raised.value.code == "conversation_locked"
+    await house.gateway.history.release("", held)
+    for _ in range(2):
+        await client.responses.create(model="sim", input="Hello", conversation=made.id, max_output_tokens=5)
+
+
+# ------------------------------------------------------------------------------------------------------------ tenants
+
+
+async def by_key(head: Head) -> Caller:
+    return Caller(head.headers["authorization"].removeprefix("Bearer "), "")
+
+
+async def test_nothing_of_another_tenant_is_found(house: House) -> None:
+    app = App(house.gateway, by_key)
+    ours, theirs = (
+        openai.AsyncOpenAI(api_key=name, base_url="http://g/v1", http_client=async_client(app, openai), max_retries=0)
+        for name in ("ours", "theirs")
+    )
+    async with ours, theirs:
+        answer = await ours.responses.create(model="sim", input="Hello", max_output_tokens=5)
+        talk = await ours.conversations.create(items=[{"type": "message", "role": "user", "content": "x"}])
+        (item,) = [each async for each in ours.conversations.items.list(talk.id)]
+        for attempt in (
+            theirs.responses.retrieve(answer.id),
+            theirs.responses.delete(answer.id),
+            theirs.responses.cancel(answer.id),
+            theirs.conversations.retrieve(talk.id),
+            theirs.conversations.update(talk.id, metadata={}),
+            theirs.conversations.delete(talk.id),
+            theirs.conversations.items.create(talk.id, items=[{"type": "message", "role": "user", "content": "x"}]),
+            theirs.conversations.items.retrieve(str(item.id), conversation_id=talk.id),
+            theirs.conversations.items.delete(str(item.id), conversation_id=talk.id),
+            theirs.responses.create(model="sim", input="x", conversation=talk.id),
+        ):
+            with pytest.raises(openai.NotFoundError):
+                await attempt
+        for pages in (theirs.responses.input_items.list(answer.id), theirs.conversations.items.list(talk.id)):
+            with pytest.raises(openai.NotFoundError):
+                await pages
+        with pytest.raises(openai.BadRequestError):
+            await theirs.responses.create(model="sim", input="x", previous_response_id=answer.id)
+        reference: Any = [{"type": "item_reference", "id": answer.output[0].id}]
+        with pytest.raises(openai.BadRequestError):
+            await theirs.responses.create(model="sim", input=reference)
+        assert (await ours.responses.retrieve(answer.id)).id == answer.id
+
+
+async def test_a_tenant_of_which_nothing_is_kept_is_answered_as_if_it_had_asked_for_that() -> None:
+    config = Config(history=HistoryConfig(zero_retention=("*",)))
+    async with in_process(SIMULATOR, config=config) as house, client_of(house) as client:
+        answer = await client.responses.create(model="sim", input="Hello", max_output_tokens=5)
+        assert answer.to_dict()["store"] is False
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(answer.id)
+
+
+# ------------------------------------------------------------------------------------------------------------ failures
+
+
+class Failing(MemoryStore):
+    """A store that cannot write."""
+
+    async def write(self, *arguments: Any, **more: Any) -> None:
+        raise StoreFailed("full", "no space left on device")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_store_that_fails_does_not_cost_the_answer(streamed: bool, caplog: pytest.LogCaptureFixture) -> None:
+    failing = Failing(FakeClock(), most_bytes=1 << 20, most_links=10, most_link_bytes=1 << 20)
+    async with in_process(SIMULATOR, history=failing) as house, client_of(house) as client:
+        if streamed:
+            stream = await client.responses.create(model="sim", input="Hello", stream=True, max_output_tokens=400)
+            last = [event async for event in stream][-1]
+            assert last.type in ("response.completed", "response.incomplete")
+        else:
+            assert (await client.responses.create(model="sim", input="Hello", max_output_tokens=5)).output
+    assert "no space left on device" in caplog.text
+
+
+async def test_a_client_that_leaves_leaves_what_was_said_as_incomplete() -> None:
+    slow = attrs.evolve(SIMULATOR, timing=attrs.evolve(SIMULATOR.timing, decode_rate=40.0))
+    async with (
+        over_http(slow) as house,
+        openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client,
+    ):
+        stream = await client.responses.create(model="sim", input="Hello", stream=True, max_output_tokens=400)
+        async for event in stream:
+            if event.type == "response.created":
+                id = event.response.id
+            if event.type == "response.output_text.delta":
+                break
+        await stream.close()
+        await eventually(lambda: house.gateway.in_flight == 0)
+        kept = await client.responses.retrieve(id)
+    assert kept.status == "incomplete"
+    assert kept.output[0].status == "incomplete"  # type: ignore[union-attr]
+    assert kept.output_text
+
+
+async def test_a_conversation_outlives_the_gateway(tmp_path: Path) -> None:
+    config = Config(history=HistoryConfig(url=f"sqlite:///{tmp_path}/history.db"))
+    async with in_process(SIMULATOR, config=config) as house, client_of(house) as client:
+        first = await client.responses.create(model="sim", input="Hello", max_output_tokens=5)
+    async with in_process(SIMULATOR, config=config) as house, client_of(house) as client:
+        second = await client.responses.create(
+            model="sim", input="And?", previous_response_id=first.id, max_output_tokens=5
+        )
+        assert second.previous_response_id == first.id
+        assert (await client.responses.retrieve(first.id)).output_text == first.output_text
