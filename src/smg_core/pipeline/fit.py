@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from smg_core.engines.base import EngineFacts, EngineRequest
 from smg_core.errors import NoWorker, SmgError, UnsupportedParameter
+from smg_core.pipeline.budget import Budget, budget_of
 from smg_core.pipeline.chat_reader import ChatPlan
 from smg_core.pipeline.custom_tools import as_functions, custom_names
 from smg_core.pipeline.echo import Echo
@@ -31,10 +32,12 @@ __all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted"]
 
 
 class FitForIds(Struct, frozen=True, eq=False):
-    """For an engine that takes ids: its request (media are packed later, when they are sent) and the plan for reading."""
+    """For an engine that takes ids: its request (media are packed later, when they are sent), the plan for reading, and the budget
+    that reasoning has to keep."""
 
     request: EngineRequest
     plan: OutputPlan
+    budget: Budget | None = None
 
 
 class FitForChat(Struct, frozen=True, eq=False):
@@ -83,6 +86,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
     request, model = prompted.request, prompted.model
     sampling, copies = _sampling(prompted, facts)
     reading = reading_of(request, model, prompted.text, facts)
+    budget = None if request.reasoning.budget_tokens is None else budget_of(request, model, tokenizer)
     keeps_control = reading.keeps_control
     plan = OutputPlan(
         tokenizer=tokenizer,
@@ -106,11 +110,11 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         id=request.id,
         input_ids=prompted.ids,
         sampling=sampling if facts.stop_strings or not sampling.stop else replace(sampling, stop=()),
-        stream=request.stream,
+        stream=request.stream or budget is not None,
         constraint=reading.constraint or constraint_of(request.response_format, facts.constraints),
         cache_salt=request.cache_salt,
     )
-    return FitForIds(engine, plan)
+    return FitForIds(engine, plan, budget)
 
 
 def _echo(prompted: Prompted, tokenizer: Tokenizer) -> Echo | None:

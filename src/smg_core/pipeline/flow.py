@@ -67,6 +67,8 @@ def generate(request: GenerationRequest, terms: Terms, *, ends: bool = True, kee
                 raise failure from None
             raise
         turn = yield from ask(Stream(prompted, placement.last, attempt, ends, keep))
+        if turn.cut_short:
+            turn = yield from ask(Stream(prompted, placement.last, attempt, ends, keep, continues=turn))
         failure = turn.error
         if failure is None:
             return turn

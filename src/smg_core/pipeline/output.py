@@ -226,6 +226,20 @@ class _Choice:
                 events.append(ToolCallDelta(self.index, block, rest))
             events.append(ToolCallEnd(self.index, block, valid, repaired))
 
+    @property
+    def reasons(self) -> bool:
+        """Whether reasoning is open."""
+        return self.block == _REASONING
+
+    def end_reasoning(self, marker: str) -> list[Event]:
+        """Close the reasoning that is open with the family's marker, which the model has not written."""
+        events: list[Event] = []
+        if self.parser is not None:
+            self._pieces(self.parser.feed(marker), events)
+        if self.reasons:
+            self.close(events)
+        return events
+
     def _seal(self) -> bytes | None:
         """The seal of the reasoning that ends."""
         if self.thought is None or self.plan.seal is None:

@@ -26,7 +26,8 @@ class ServedModel:
     characters of new text its tokenizer encodes in about half a millisecond: no more is encoded on the event loop. `media`
     is None for a model that takes text alone. `on_violation` says what becomes of an answer that is not of the format
     that was asked for. `parser_header`: a request may name another family. `answer_bytes` bounds what an answer that leaves
-    whole may take until then, 0 not at all. `seals` seal and open its reasoning; without them nothing is sealed."""
+    whole may take until then, 0 not at all. `seals` seal and open its reasoning; without them nothing is sealed.
+    `refuses_budget`: a budget for reasoning is refused where the family has no marker for its end, instead of being ignored."""
 
     name: str
     tokenizer: Tokenizer | None
@@ -45,3 +46,4 @@ class ServedModel:
     parser_header: bool = False
     answer_bytes: int = 0
     seals: ReasoningSeals | None = None
+    refuses_budget: bool = False

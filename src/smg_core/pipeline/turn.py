@@ -52,7 +52,8 @@ class Turn(Struct, frozen=True):
     said, by its index, where the flow asked to keep that (`Stream.keep`), else None. `usage` counts this turn alone.
     `calls` is how many tool calls the response has had with this turn. `kv_transfer` is what a decode worker needs of this
     prefill, as JSON text. `held` says that the ends of its choices were not sent to the client. `reader` is what another engine
-    call may go on with (`Stream.continues`), and `transcript` what keeps its outputs, where the turn was kept."""
+    call may go on with (`Stream.continues`), and `transcript` what keeps its outputs, where the turn was kept.
+    `cut_short`: its reasoning has used up its budget, so it has to go on."""
 
     finishes: tuple[Finished, ...]
     usage: Usage
@@ -63,6 +64,7 @@ class Turn(Struct, frozen=True):
     held: bool = False
     reader: AnyReader | None = None
     transcript: "Transcript | None" = None
+    cut_short: bool = False
 
     @property
     def output(self) -> TurnOutput:

@@ -120,6 +120,6 @@ class MessagesConfig:
     )
     budget: Literal["ignore", "refuse"] = option(
         "ignore",
-        "What becomes of a budget for thinking where the model's family, or an engine that reads its own output, has no means to "
-        "close its reasoning: it is ignored, or the request gets 400.",
+        "What becomes of a budget for thinking where the model's family has no marker that ends its reasoning: it is ignored, or "
+        "the request gets 400. Engines that read their own output are told the budget.",
     )

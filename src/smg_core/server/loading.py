@@ -189,6 +189,7 @@ class ModelLoader:
             parser_header=self._config.model.parser_header,
             answer_bytes=self._config.limits.answer_bytes,
             seals=self.sealing.seals(family.name if family is not None else name),
+            refuses_budget=self._config.messages.budget == "refuse",
         )
 
     def without_tokenizer(self, name: str, info: ModelInfo) -> ServedModel:

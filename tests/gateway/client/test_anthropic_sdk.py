@@ -314,3 +314,37 @@ async def test_overload_is_529() -> None:
         with pytest.raises(anthropic.APIStatusError) as error:
             await talk.create()
     assert raised(error)[:2] == (529, "overloaded_error")
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_thinking_ends_at_its_budget_and_the_answer_follows_in_one_response(stream: bool) -> None:
+    long = " ".join(["word"] * 1500)
+    simulator = attrs.evolve(SAYS, replies=(Reply("never said", long), Reply("The answer.")))
+    asked: dict[str, Any] = {"max_tokens": 4000, "thinking": {"type": "enabled", "budget_tokens": 1024}}
+    async with here(simulator) as talk:
+        if stream:
+            async with talk.stream(**asked) as streaming:
+                message = await streaming.get_final_message()
+        else:
+            message = await talk.create(**asked)
+        first, second = talk.house.engine.requests
+        counted = await talk.count(thinking=asked["thinking"])
+
+    thinking, text = message.content
+    assert (thinking.type, text.text.strip()) == ("thinking", "The answer.")
+    assert 0 < len(thinking.thinking.split()) < 1500
+    assert thinking.signature.startswith("gw1.")
+    assert message.stop_reason == "end_turn"
+    assert message.usage.output_tokens_details.thinking_tokens == 1024
+    assert message.usage.output_tokens > 1024
+    assert message.usage.input_tokens + message.usage.cache_read_input_tokens == counted
+    assert list(second.input_ids)[: len(first.input_ids)] == list(first.input_ids)
+    assert len(second.input_ids) >= len(first.input_ids) + 1024
+
+
+async def test_thinking_that_ends_by_itself_takes_one_call() -> None:
+    simulator = attrs.evolve(SAYS, replies=(Reply("The answer.", "Short."),))
+    async with here(simulator) as talk:
+        message = await talk.create(max_tokens=4000, thinking={"type": "enabled", "budget_tokens": 1024})
+        assert talk.house.engine.counters["requests"] == 1
+    assert [block.type for block in message.content] == ["thinking", "text"]

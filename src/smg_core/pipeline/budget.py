@@ -1,0 +1,101 @@
+"""Reasoning within a budget: at so many tokens it is closed for the model, and the turn goes on.
+
+The reader of a turn with a budget counts the tokens of the reasoning that is open. Where they reach the budget, the engine's
+call ends there; the family's end marker is put behind the ids so far, for the reader and for the next call of the engine, which
+has all but the marker in its cache. Reasoning that ends by itself is left alone, and costs nothing more. Pure. Above:
+pipeline.fit says which budget there is, pipeline.streaming makes the reader, pipeline.flow asks for the second call. Below:
+pipeline.output.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from smg_core.engines.base import EngineOutput
+from smg_core.errors import SmgError, UnsupportedParameter
+from smg_core.events import Event
+from smg_core.pipeline.output import OutputPlan, OutputProcessor
+from smg_core.pipeline.served import ServedModel
+from smg_core.request import GenerationRequest
+from smg_core.tokenizer.base import Tokenizer
+
+__all__ = ["Budget", "BudgetedProcessor", "budget_of"]
+
+
+class Budget(Struct, frozen=True):
+    """At most `tokens` of reasoning; `marker` is the text that closes it, `ids` are the marker's."""
+
+    tokens: int
+    marker: str
+    ids: tuple[int, ...]
+
+
+def budget_of(request: GenerationRequest, model: ServedModel, tokenizer: Tokenizer) -> Budget | None:
+    """The budget that the answer to `request` has to keep; None where it has none, and where the model's family has no marker for
+    the end of reasoning. Raises UnsupportedParameter in the second case where the deployment wants that."""
+    tokens = request.reasoning.budget_tokens
+    if tokens is None or request.origin is None or request.origin.api != "messages":
+        return None
+    closes = model.parser.thinking.closes if model.parser is not None else ()
+    if closes:
+        return Budget(tokens, closes[0], tuple(tokenizer.encode(closes[0])))
+    if model.refuses_budget:
+        raise UnsupportedParameter(
+            "The reasoning of this model cannot be closed by the gateway, so it takes no budget.",
+            param="reasoning.budget_tokens",
+        )
+    return None
+
+
+class BudgetedProcessor(OutputProcessor):
+    """Reads a turn of one choice within a budget. `cut_short` says that the budget is used up while the model still reasons: the
+    turn is to go on with another call (`resume`)."""
+
+    __slots__ = ("_budget", "_closed", "_early", "cut_short")
+
+    def __init__(self, plan: OutputPlan, first_call: int, budget: Budget) -> None:
+        super().__init__(plan, first_call, keep_ids=True)
+        self.cut_short = False
+        self._budget = budget
+        self._closed = False
+        self._early: list[Event] = []  # what closing brought
+
+    def feed(self, outputs: Sequence[EngineOutput]) -> list[Event]:
+        """The events that follow from `outputs`, up to the token that uses up the budget."""
+        events, self._early = self._early, []
+        try:
+            for output in outputs:
+                for part in (output,) if self._closed else _apart(output):
+                    events += super().feed((part,))
+                    if self._used_up():
+                        self.cut_short = self.done = True
+                        return events
+        except SmgError:
+            self.rest = [*events, *self.rest]
+            raise
+        return events
+
+    def _used_up(self) -> bool:
+        (choice,) = self._choices
+        return not self._closed and choice.reasons and choice.reasoning_tokens >= self._budget.tokens
+
+    def resume(self) -> None:
+        """What follows comes from another call; where the budget is used up, the reasoning is closed first."""
+        super().resume()
+        if not self.cut_short or self._kept is None:
+            return
+        self.cut_short = self.done = False
+        self._closed = True
+        self._kept += self._budget.ids
+        (choice,) = self._choices
+        self._early = choice.end_reasoning(self._budget.marker)
+
+
+def _apart(output: EngineOutput) -> Sequence[EngineOutput]:
+    """The same output a token at a time; what ends it goes with the last."""
+    if len(output.ids) < 2:
+        return (output,)
+    *before, last = output.ids
+    parts = [EngineOutput(output.index, (token,)) for token in before]
+    return [*parts, replace(output, ids=(last,))]
