@@ -5,6 +5,7 @@ text. Knows no socket and no setting of the gateway.
 """
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
@@ -62,5 +63,16 @@ def _codex(url: str, model: ListedModel) -> str:
     )
 
 
-PROGRAMS: Mapping[str, Callable[[str, ListedModel], str]] = {"codex": _codex}
+def _claude_code(url: str, model: ListedModel) -> str:
+    """Variables of the environment. Claude Code asks for several models by name, small ones for its side requests; here all are
+    one, and a gateway with `model.aliases` needs none of these names."""
+    names = ("ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL")
+    names += ("ANTHROPIC_DEFAULT_SONNET_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL")
+    settings = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": "none", **dict.fromkeys(names, model.name)}
+    settings["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in settings.items()]
+    return "\n".join(["# variables for `claude`, in the shell that starts it", *lines]) + "\n"
+
+
+PROGRAMS: Mapping[str, Callable[[str, ListedModel], str]] = {"claude-code": _claude_code, "codex": _codex}
 """Each program with what makes its lines, from the gateway's URL (without a slash at its end) and a model."""

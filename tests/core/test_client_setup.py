@@ -1,6 +1,7 @@
 """What `smg-gateway setup` prints, and what it says where it cannot."""
 
 import asyncio
+import shlex
 import tomllib
 
 import pytest
@@ -17,6 +18,14 @@ def test_codex_is_told_of_the_gateway_the_model_and_its_context() -> None:
     assert (lines["model"], lines["model_context_window"]) == ('odd "name"', 4096)
     provider = lines["model_providers"][lines["model_provider"]]
     assert (provider["base_url"], provider["wire_api"]) == ("http://gpu:8000/v1", "responses")
+
+
+def test_claude_code_is_told_of_the_gateway_and_asks_for_one_model_by_all_its_names() -> None:
+    lines = shlex.split(PROGRAMS["claude-code"]("http://gpu:8000", ListedModel('odd "name"')), comments=True)
+    told = dict(line.partition("=")[::2] for line in lines if line != "export")
+
+    assert told["ANTHROPIC_BASE_URL"] == "http://gpu:8000"
+    assert {value for name, value in told.items() if name.endswith("_MODEL")} == {'odd "name"'}
 
 
 def test_a_context_that_is_not_known_is_not_told() -> None:
