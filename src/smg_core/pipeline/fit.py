@@ -32,8 +32,8 @@ __all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted"]
 
 
 class FitForIds(Struct, frozen=True, eq=False):
-    """For an engine that takes ids: its request (media are packed later, when they are sent), the plan for reading, and the budget
-    that reasoning has to keep."""
+    """For an engine that takes ids: its request (media are packed later, when they are sent), the plan for reading, and the
+    budget that reasoning has to keep."""
 
     request: EngineRequest
     plan: OutputPlan
