@@ -66,8 +66,8 @@ def _codex(url: str, model: ListedModel) -> str:
 def _claude_code(url: str, model: ListedModel) -> str:
     """Variables of the environment. Claude Code asks for several models by name, small ones for its side requests; here all are
     one, and a gateway with `model.aliases` needs none of these names."""
-    names = ("ANTHROPIC_MODEL", "ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_OPUS_MODEL")
-    names += ("ANTHROPIC_DEFAULT_SONNET_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL")
+    kinds = ("MODEL", "SMALL_FAST_MODEL", "DEFAULT_OPUS_MODEL", "DEFAULT_SONNET_MODEL", "DEFAULT_HAIKU_MODEL")
+    names = [f"ANTHROPIC_{kind}" for kind in kinds]
     settings = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": "none", **dict.fromkeys(names, model.name)}
     settings["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
     lines = [f"export {name}={shlex.quote(value)}" for name, value in settings.items()]
