@@ -52,11 +52,10 @@ class BudgetedProcessor(OutputProcessor):
     """Reads a turn of one choice within a budget. `cut_short` says that the budget is used up while the model still reasons: the
     turn is to go on with another call (`resume`)."""
 
-    __slots__ = ("_budget", "_closed", "_early", "cut_short")
+    __slots__ = ("_budget", "_closed", "_early")
 
     def __init__(self, plan: OutputPlan, first_call: int, budget: Budget) -> None:
         super().__init__(plan, first_call, keep_ids=True)
-        self.cut_short = False
         self._budget = budget
         self._closed = False
         self._early: list[Event] = []  # what closing brought

@@ -15,20 +15,20 @@ from msgspec.structs import replace
 
 from smg_core.engines.base import EngineFacts, EngineRequest
 from smg_core.errors import NoWorker, SmgError, UnsupportedParameter
-from smg_core.pipeline.budget import Budget, budget_of
+from smg_core.pipeline.budget import Budget, BudgetedProcessor, budget_of
 from smg_core.pipeline.chat_reader import ChatPlan
 from smg_core.pipeline.custom_tools import as_functions, custom_names
 from smg_core.pipeline.echo import Echo
 from smg_core.pipeline.formats import constraint_of
 from smg_core.pipeline.media import refuse_mixture, refuse_unless_taken
-from smg_core.pipeline.output import OutputPlan
+from smg_core.pipeline.output import OutputPlan, OutputProcessor
 from smg_core.pipeline.prepare import refuse_too_long
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.reading import PARSER_HEADER, reading_of
 from smg_core.request import CustomTool, GenerationRequest, HostedTool, Sampling, ToolCall
 from smg_core.tokenizer.base import Tokenizer
 
-__all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted"]
+__all__ = ["Fit", "FitForChat", "FitForIds", "fit", "fit_all", "fitted", "reader_for"]
 
 
 class FitForIds(Struct, frozen=True, eq=False):
@@ -123,6 +123,13 @@ def _echo(prompted: Prompted, tokenizer: Tokenizer) -> Echo | None:
         return None
     text = prompted.text or tokenizer.decode(ids, skip_special_tokens=False)
     return Echo(text, ids, scored=asked.prompt_logprobs is not None, alone=asked.max_tokens == 0)
+
+
+def reader_for(fit: FitForIds, first_call: int, *, keep_ids: bool) -> OutputProcessor:
+    """The reader of a turn that is to be read so. Arguments as of `OutputProcessor`."""
+    if fit.budget is not None:
+        return BudgetedProcessor(fit.plan, first_call, fit.budget)
+    return OutputProcessor(fit.plan, first_call, keep_ids=keep_ids)
 
 
 def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:

@@ -380,6 +380,7 @@ class OutputProcessor:
         "_plan",
         "_prompt_tokens",
         "_resumed",
+        "cut_short",
         "done",
         "finishes",
         "kv_transfer",
@@ -398,6 +399,7 @@ class OutputProcessor:
         self._engine_reasoning = 0
         self._plain = self._choices[0] if plan.choices == 1 and self._choices[0].plain else None
         self._resumed = False
+        self.cut_short = False  # by a budget; the turn is to go on
         self.finishes: list[Finished] = []
         self.rest: list[Event] = []
         self.kv_transfer: str | None = None

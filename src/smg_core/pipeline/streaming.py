@@ -16,10 +16,9 @@ from smg_core.errors import EngineStalled, EngineTimeout, InternalError, SmgErro
 from smg_core.events import Event, Finished
 from smg_core.hooks import AttemptEnded, FirstToken, FormatBroken
 from smg_core.pipeline.attempt import AnyAttempt, AnyReader, Attempt, EventReceiver
-from smg_core.pipeline.budget import BudgetedProcessor
 from smg_core.pipeline.chat_reader import ChatReader
 from smg_core.pipeline.driver import Run, loop_call_later
-from smg_core.pipeline.fit import FitForChat, FitForIds, fitted
+from smg_core.pipeline.fit import FitForChat, FitForIds, fitted, reader_for
 from smg_core.pipeline.media import Loan
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.patience import Watch
@@ -139,7 +138,8 @@ class _Call:
         self.id = request_id if run.calls == 1 else f"{request_id}-{run.calls}"
         self.transcript = self._transcript()
         # A budget is kept by us: an engine does not end by itself where it is used up.
-        told_stops = step.chosen.worker.facts.stop_strings and not isinstance(reader, BudgetedProcessor)
+        within_budget = isinstance(self._fit, FitForIds) and self._fit.budget is not None
+        told_stops = step.chosen.worker.facts.stop_strings and not within_budget
         receiver: EventReceiver = without_finishes(run.answer) if not step.ends else run.answer
         receiver = _Recording(self.transcript, receiver) if self.transcript is not None else receiver
 
@@ -157,9 +157,7 @@ class _Call:
             return self._continued(self.step.continues)
         if isinstance(self._fit, FitForChat):
             return ChatReader(self._fit.plan, self._answer.calls)
-        if self._fit.budget is not None:
-            return BudgetedProcessor(self._fit.plan, self._answer.calls, self._fit.budget)
-        return OutputProcessor(self._fit.plan, self._answer.calls, keep_ids=self.step.keep)
+        return reader_for(self._fit, self._answer.calls, keep_ids=self.step.keep)
 
     def _continued(self, turn: Turn) -> OutputProcessor:
         """The reader of a turn that is to be gone on with. Raises what that turn failed with where this cannot be done: it takes
@@ -257,7 +255,7 @@ class _Call:
             held=not self.step.ends,
             reader=reader if resumable else None,
             transcript=self.transcript,
-            cut_short=isinstance(reader, BudgetedProcessor) and reader.cut_short,
+            cut_short=isinstance(reader, OutputProcessor) and reader.cut_short,
         )
 
 
