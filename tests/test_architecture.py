@@ -59,6 +59,7 @@ EDGES: dict[str, frozenset[str]] = {
     "history.guard": frozenset({"server.keeping"}),
     "history.memory": frozenset(),
     "history.opening": frozenset({"server.keeping"}),
+    "history.redis": frozenset(),
     "history.sql": frozenset(),
     "observability.logs": frozenset({"server.serve"}),
     "pipeline.answer": frozenset({"server.answering", "server.inference"}),

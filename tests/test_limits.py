@@ -91,6 +91,8 @@ CONSTANTS: dict[str, str] = {
     "engines.vllm.media._VALUE": FORMAT,
     "history.guard._LARGE": PACE,
     "history.memory_tables._ENTRY_BYTES": COST,
+    "history.redis._PAGE": PACE,
+    "history.redis._TRIES": PACE,
     "history.rules.LONGEST_NAME": FORMAT,
     "history.sealing._KEY": FORMAT,
     "history.sealing._LONGEST_NAME": FORMAT,
@@ -182,7 +184,7 @@ DEFAULTS: dict[str, str] = {
     "engines.openai.engine.__init__.connect_timeout": SET,
     **{
         f"history.{store}.{method}.limit": ASKED
-        for store in ("base", "guard", "memory", "sql")
+        for store in ("base", "guard", "memory", "redis", "sql")
         for method in ("abandoned", "events", "items", "records", "sweep")
     },
     "pipeline.executor.__init__.large": PACE,

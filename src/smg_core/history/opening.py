@@ -4,6 +4,7 @@ Decides which module a URL's scheme means, and loads it then: nobody has to have
 `server.runtime`. Below: the stores, `guard`.
 """
 
+import asyncio
 import os
 from collections.abc import Sequence
 
@@ -56,16 +57,31 @@ async def _backend(scheme: str, config: HistoryConfig, clock: Clock) -> Backend:
         return MemoryStore(
             clock, most_bytes=config.memory_bytes, most_links=config.chain_links, most_link_bytes=config.chain_bytes
         )
-    return await _sql(config, clock)
+    return await (_redis if _EXTRAS[scheme] == "redis" else _sql)(config, clock)
+
+
+async def _redis(config: HistoryConfig, clock: Clock) -> Backend:
+    from smg_core.history.redis import RedisStore
+
+    return await RedisStore.open(
+        config.url or "",
+        clock,
+        prefix=config.prefix,
+        most_links=config.chain_links,
+        most_link_bytes=config.chain_bytes,
+        connections=config.connections,
+        seconds=config.timeout_s,
+    )
 
 
 async def _sql(config: HistoryConfig, clock: Clock) -> Backend:
     from smg_core.history.sql import SqlBounds, SqlStore
-    from smg_core.history.sql_engines import engines
+    from smg_core.history.sql_engines import check_file, engines
     from smg_core.history.sql_migrate import Migrations
     from smg_core.history.sql_tables import Names, StoreTables
 
     names = Names.parse(config.prefix, config.schema, config.names)
+    await asyncio.to_thread(check_file, config.url or "")
     pair = engines(config.url or "", connections=config.connections, seconds=config.timeout_s, flush=config.flush)
     bounds = SqlBounds(
         chain_links=config.chain_links,

@@ -131,19 +131,21 @@ class SqlStore:
 
     # ------------------------------------------------------------------------------------------------------------ reading
 
-    async def _rows(self, statement: sa.Select[Any]) -> Sequence[Any]:
+    async def _rows(self, statement: sa.Select[Any], **given: object) -> Sequence[Any]:
+        """Rows of a statement, with the parameters `given` and the time."""
+        parameters = {f"{name}_": value for name, value in given.items()} | {"now_": self._now()}
         with failures_of("reading"):
             async with asyncio.timeout(self._bounds.timeout_s), self._reading.connect() as connection:
-                found: Sequence[Any] = (await connection.execute(statement)).all()
+                found: Sequence[Any] = (await connection.execute(statement, parameters)).all()
         return found
 
     async def response(self, tenant: str, id: str) -> StoredResponse | None:
-        rows = await self._rows(self._of.response(tenant, id, self._now()))
+        rows = await self._rows(self._of.response, tenant=tenant, id=id)
         return response_of(rows[0]) if rows else None
 
     async def chain(self, tenant: str, id: str) -> Chain | None:
         most_links, most_bytes = self._bounds.chain_links, self._bounds.chain_bytes
-        rows = await self._rows(self._of.chain(tenant, id, most_links, most_bytes, self._now()))
+        rows = await self._rows(self._of.chain, tenant=tenant, id=id, most_links=most_links, most_bytes=most_bytes)
         if not rows:
             return None
         if len({row.id for row in rows}) < len(rows):
@@ -157,11 +159,11 @@ class SqlStore:
     async def holding(self, tenant: str, item_ids: Sequence[str]) -> tuple[StoredResponse, ...]:
         if not item_ids:
             return ()
-        rows = await self._rows(self._of.holding(tenant, list(item_ids), self._now()))
+        rows = await self._rows(self._of.holding, tenant=tenant, item_ids=list(item_ids))
         return tuple(response_of(row) for row in rows)
 
     async def conversation(self, tenant: str, id: str) -> StoredConversation | None:
-        rows = await self._rows(self._of.conversation(tenant, id, self._now()))
+        rows = await self._rows(self._of.conversation, tenant=tenant, id=id)
         return conversation_of(rows[0]) if rows else None
 
     async def items(
@@ -173,25 +175,31 @@ class SqlStore:
         limit: int = 100,
         newest_first: bool = False,
     ) -> Page[StoredItem]:
-        rows = await self._rows(self._of.items(tenant, conversation_id, after, limit + 1, newest_first, self._now()))
+        rows = await self._rows(
+            self._of.items[after is not None, newest_first],
+            tenant=tenant,
+            conversation_id=conversation_id,
+            after=after,
+            limit=limit + 1,
+        )
         return Page(tuple(item_of(row) for row in rows[:limit]), len(rows) > limit)
 
     async def item(self, tenant: str, conversation_id: str, id: str) -> StoredItem | None:
-        rows = await self._rows(self._of.item(tenant, conversation_id, id, self._now()))
+        rows = await self._rows(self._of.item, tenant=tenant, conversation_id=conversation_id, id=id)
         return item_of(rows[0]) if rows else None
 
     async def events(
         self, tenant: str, response_id: str, *, after: int = -1, limit: int = 1000
     ) -> tuple[StoredEvent, ...]:
-        rows = await self._rows(self._of.events(tenant, response_id, after, limit, self._now()))
+        rows = await self._rows(self._of.events, tenant=tenant, response_id=response_id, after=after, limit=limit)
         return tuple(StoredEvent(row.number, row.data) for row in rows)
 
     async def last_event(self, tenant: str, response_id: str) -> int:
-        rows = await self._rows(self._of.last_event(tenant, response_id, self._now()))
+        rows = await self._rows(self._of.last_event, tenant=tenant, response_id=response_id)
         return -1 if rows[0][0] is None else int(rows[0][0])
 
     async def record(self, tenant: str, kind: str, id: str) -> StoredRecord | None:
-        rows = await self._rows(self._of.record(tenant, kind, id, self._now()))
+        rows = await self._rows(self._of.record, tenant=tenant, kind=kind, id=id)
         return record_of(rows[0]) if rows else None
 
     async def records(
@@ -202,8 +210,15 @@ class SqlStore:
             last = await self.record(tenant, kind, after)
             if last is None:
                 return Page((), False)
-            mark = last.created_at, last.id
-        rows = await self._rows(self._of.records(tenant, kind, mark, limit + 1, newest_first, self._now()))
+            mark = last.created_at
+        rows = await self._rows(
+            self._of.records[after is not None, newest_first],
+            tenant=tenant,
+            kind=kind,
+            at=mark,
+            after=after,
+            limit=limit + 1,
+        )
         return Page(tuple(record_of(row) for row in rows[:limit]), len(rows) > limit)
 
     async def abandoned(self, kind: str, limit: int = 100) -> tuple[Owned, ...]:

@@ -12,11 +12,20 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from smg_core.history.base import ChainLink, StoredConversation, StoredItem, StoredRecord, StoredResponse
-from smg_core.history.sql_tables import StoreTables
+from smg_core.history.sql_tables import ShortText, StoreTables
 
 __all__ = ["Parameters", "Statements", "Upsert", "conversation_of", "item_of", "link_of", "record_of", "response_of"]
 
 Parameters = Mapping[str, Any]
+_NOW = sa.bindparam("now_", type_=sa.Double)
+_TENANT, _ID, _CONVERSATION_ID, _RESPONSE_ID, _KIND = (
+    sa.bindparam(f"{name}_", type_=ShortText) for name in ("tenant", "id", "conversation_id", "response_id", "kind")
+)
+_AFTER: sa.BindParameter[Any] = sa.bindparam("after_")  # a number or a name, as the column is
+_ITEM_IDS = sa.bindparam("item_ids_", type_=ShortText, expanding=True)
+_LIMIT, _MOST_LINKS, _MOST_BYTES = (
+    sa.bindparam(f"{name}_", type_=sa.BigInteger) for name in ("limit", "most_links", "most_bytes")
+)
 _INSERTS: Mapping[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
@@ -73,6 +82,14 @@ class Statements:
             )
         )
 
+        self.response, self.chain, self.holding = self._response(), self._chain(), self._holding()
+        self.conversation, self.item, self.record = self._conversation(), self._item(), self._record()
+        self.events, self.last_event = self._events(), self._last_event()
+        shapes = [(after, newest_first) for after in (False, True) for newest_first in (False, True)]
+        self.items = {shape: self._items(after=shape[0], newest_first=shape[1]) for shape in shapes}
+        self.records = {shape: self._records(after=shape[0], newest_first=shape[1]) for shape in shapes}
+        """By whether they begin behind a row, and whether the newest comes first."""
+
     def _upsert(self, table: sa.Table) -> Upsert:
         """A version, where the table has one, is one higher than that of the row; of one that has expired, it begins anew."""
         keys = [column.key for column in table.primary_key]
@@ -93,11 +110,11 @@ class Statements:
 
     # ------------------------------------------------------------------------------------------------------------ reading
 
-    def response(self, tenant: str, id: str, now: float) -> sa.Select[Any]:
+    def _response(self) -> sa.Select[Any]:
         t = self.tables.responses
-        return sa.select(t).where(t.c.tenant == tenant, t.c.id == id, _alive(t, now))
+        return sa.select(t).where(t.c.tenant == _TENANT, t.c.id == _ID, _alive(t))
 
-    def chain(self, tenant: str, id: str, most_links: int, most_bytes: int, now: float) -> sa.Select[Any]:
+    def _chain(self) -> sa.Select[Any]:
         """The links, newest first, with how many and how large they are up to there: one more than the bounds allow."""
         t = self.tables.responses
         first = sa.select(
@@ -105,95 +122,109 @@ class Statements:
             t.c.previous_id.label("parent_id"),
             sa.literal(1).label("depth"),
             t.c.size.label("total"),
-        ).where(t.c.tenant == tenant, t.c.id == id, _alive(t, now))
+        ).where(t.c.tenant == _TENANT, t.c.id == _ID, _alive(t))
         walk = first.cte("chain", recursive=True)
         earlier = (
             sa.select(t.c.id, t.c.previous_id, walk.c.depth + 1, walk.c.total + t.c.size)
             .select_from(walk.join(t, t.c.id == walk.c.parent_id))
-            .where(t.c.tenant == tenant, _alive(t, now), walk.c.depth <= most_links, walk.c.total <= most_bytes)
+            .where(
+                t.c.tenant == _TENANT,
+                _alive(t),
+                walk.c.depth <= _MOST_LINKS,
+                walk.c.total <= _MOST_BYTES,
+            )
         )
         walk = walk.union_all(earlier)
         columns = (t.c.id, t.c.previous_id, t.c.status, t.c.model, t.c.created_at, t.c.input, t.c.output)
         return (
             sa.select(walk.c.depth, walk.c.total, *columns)
             .select_from(walk.join(t, t.c.id == walk.c.link_id))
-            .where(t.c.tenant == tenant)
+            .where(t.c.tenant == _TENANT)
             .order_by(walk.c.depth)
         )
 
-    def holding(self, tenant: str, item_ids: list[str], now: float) -> sa.Select[Any]:
+    def _holding(self) -> sa.Select[Any]:
         t, held = self.tables.responses, self.tables.response_items
-        ids = sa.select(held.c.response_id).where(held.c.tenant == tenant, held.c.item_id.in_(item_ids))
+        ids = sa.select(held.c.response_id).where(held.c.tenant == _TENANT, held.c.item_id.in_(_ITEM_IDS))
         return (
             sa.select(t)
-            .where(t.c.tenant == tenant, t.c.id.in_(ids), _alive(t, now))
+            .where(t.c.tenant == _TENANT, t.c.id.in_(ids), _alive(t))
             .order_by(t.c.created_at.desc(), t.c.id)
         )
 
-    def conversation(self, tenant: str, id: str, now: float) -> sa.Select[Any]:
+    def _conversation(self) -> sa.Select[Any]:
         t = self.tables.conversations
-        return sa.select(t).where(t.c.tenant == tenant, t.c.id == id, _alive(t, now))
+        return sa.select(t).where(t.c.tenant == _TENANT, t.c.id == _ID, _alive(t))
 
-    def items(
-        self, tenant: str, conversation_id: str, after: str | None, limit: int, newest_first: bool, now: float
-    ) -> sa.Select[Any]:
+    def _items(self, *, after: bool, newest_first: bool) -> sa.Select[Any]:
         t, head = self.tables.items, self.tables.conversations
         found = (
             sa.select(t)
             .join(head, sa.and_(head.c.tenant == t.c.tenant, head.c.id == t.c.conversation_id))
-            .where(t.c.tenant == tenant, t.c.conversation_id == conversation_id, _alive(head, now))
+            .where(
+                t.c.tenant == _TENANT,
+                t.c.conversation_id == _CONVERSATION_ID,
+                _alive(head),
+            )
         )
-        if after is not None:
+        if after:
             mark = (
                 sa.select(t.c.position)
-                .where(t.c.tenant == tenant, t.c.conversation_id == conversation_id, t.c.id == after)
+                .where(
+                    t.c.tenant == _TENANT,
+                    t.c.conversation_id == _CONVERSATION_ID,
+                    t.c.id == _AFTER,
+                )
                 .correlate(None)
                 .scalar_subquery()
             )
             found = found.where(t.c.position < mark if newest_first else t.c.position > mark)
-        return found.order_by(t.c.position.desc() if newest_first else t.c.position).limit(limit)
+        return found.order_by(t.c.position.desc() if newest_first else t.c.position).limit(_LIMIT)
 
-    def item(self, tenant: str, conversation_id: str, id: str, now: float) -> sa.Select[Any]:
+    def _item(self) -> sa.Select[Any]:
         t, head = self.tables.items, self.tables.conversations
         return (
             sa.select(t)
             .join(head, sa.and_(head.c.tenant == t.c.tenant, head.c.id == t.c.conversation_id))
-            .where(t.c.tenant == tenant, t.c.conversation_id == conversation_id, t.c.id == id, _alive(head, now))
+            .where(
+                t.c.tenant == _TENANT,
+                t.c.conversation_id == _CONVERSATION_ID,
+                t.c.id == _ID,
+                _alive(head),
+            )
         )
 
-    def events(self, tenant: str, response_id: str, after: int, limit: int, now: float) -> sa.Select[Any]:
+    def _events(self) -> sa.Select[Any]:
         t = self.tables.events
-        return (
-            self._logged(sa.select(t), tenant, response_id, now)
-            .where(t.c.number > after)
-            .order_by(t.c.number)
-            .limit(limit)
-        )
+        return self._logged(sa.select(t)).where(t.c.number > _AFTER).order_by(t.c.number).limit(_LIMIT)
 
-    def last_event(self, tenant: str, response_id: str, now: float) -> sa.Select[Any]:
-        return self._logged(sa.select(sa.func.max(self.tables.events.c.number)), tenant, response_id, now)
+    def _last_event(self) -> sa.Select[Any]:
+        return self._logged(sa.select(sa.func.max(self.tables.events.c.number)))
 
-    def _logged(self, select: sa.Select[Any], tenant: str, response_id: str, now: float) -> sa.Select[Any]:
+    def _logged(self, select: sa.Select[Any]) -> sa.Select[Any]:
         t, head = self.tables.events, self.tables.event_logs
         both = t.join(head, sa.and_(head.c.tenant == t.c.tenant, head.c.response_id == t.c.response_id))
-        return select.select_from(both).where(t.c.tenant == tenant, t.c.response_id == response_id, _alive(head, now))
+        return select.select_from(both).where(t.c.tenant == _TENANT, t.c.response_id == _RESPONSE_ID, _alive(head))
 
-    def record(self, tenant: str, kind: str, id: str, now: float) -> sa.Select[Any]:
+    def _record(self) -> sa.Select[Any]:
         t = self.tables.records
-        return sa.select(t).where(t.c.tenant == tenant, t.c.kind == kind, t.c.id == id, _alive(t, now))
+        return sa.select(t).where(
+            t.c.tenant == _TENANT,
+            t.c.kind == _KIND,
+            t.c.id == _ID,
+            _alive(t),
+        )
 
-    def records(
-        self, tenant: str, kind: str, after: tuple[float, str] | None, limit: int, newest_first: bool, now: float
-    ) -> sa.Select[Any]:
+    def _records(self, *, after: bool, newest_first: bool) -> sa.Select[Any]:
         t = self.tables.records
-        found = sa.select(t).where(t.c.tenant == tenant, t.c.kind == kind, _alive(t, now))
-        if after is not None:
-            at, id = after
+        found = sa.select(t).where(t.c.tenant == _TENANT, t.c.kind == _KIND, _alive(t))
+        if after:
+            at = sa.bindparam("at_", type_=sa.Double)
             behind = t.c.created_at < at if newest_first else t.c.created_at > at
-            beside = sa.and_(t.c.created_at == at, t.c.id < id if newest_first else t.c.id > id)
+            beside = sa.and_(t.c.created_at == at, t.c.id < _AFTER if newest_first else t.c.id > _AFTER)
             found = found.where(sa.or_(behind, beside))
         order = (t.c.created_at, t.c.id)
-        return found.order_by(*(each.desc() if newest_first else each for each in order)).limit(limit)
+        return found.order_by(*(each.desc() if newest_first else each for each in order)).limit(_LIMIT)
 
     # -------------------------------------------------------------------------------------------------- all tenants' upkeep
 
@@ -231,7 +262,7 @@ def _behind(keys: list[sa.Column[Any]], after: tuple[Any, ...]) -> sa.ColumnElem
     return sa.or_(later, sa.and_(column == value, _behind(keys[1:], after[1:])))
 
 
-def _alive(table: sa.Table, now: float) -> sa.ColumnElement[bool]:
+def _alive(table: sa.Table, now: float | sa.BindParameter[float] = _NOW) -> sa.ColumnElement[bool]:
     return sa.or_(table.c.expires_at.is_(None), table.c.expires_at > now)
 
 

@@ -1,0 +1,494 @@
+"""A store in Redis or Valkey (edge), through redis-py.
+
+A write reads what decides it and then runs one script, which does it whole unless somebody was quicker; then it begins anew.
+A chain is one script. What is pending and what expires is listed in two sets of all tenants, written before the thing itself: an
+entry of theirs is a hint that is checked. Above: `opening`. Below: `redis_plan`, which decides.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, unquote
+
+import attrs
+import redis.asyncio as client
+from redis.exceptions import ConnectionError as NoConnection
+from redis.exceptions import OutOfMemoryError, RedisError
+from redis.exceptions import TimeoutError as NoAnswer
+
+from smg_core.clock import Clock
+from smg_core.errors import StoreFailed
+from smg_core.history.base import (
+    Chain,
+    ChainBroken,
+    ChainLink,
+    DeleteConversation,
+    DeleteEvents,
+    DeleteRecord,
+    DeleteResponse,
+    Exported,
+    Lease,
+    LeaseLost,
+    Owned,
+    Page,
+    StoredConversation,
+    StoredEvent,
+    StoredItem,
+    StoredRecord,
+    StoredResponse,
+    StoreOperation,
+)
+from smg_core.history.redis_plan import Due, Fields, Keys, Plan, alive, hints, item_of, needed, number
+
+__all__ = ["RedisStore"]
+
+_TRIES = 50  # of one write, while others are quicker
+_PAGE = 500  # keys or entries that a walk takes at once
+
+_RUN = """
+local at = 2
+for _ = 1, tonumber(ARGV[1]) do
+  if (redis.call('HGET', ARGV[at], ARGV[at + 1]) or '') ~= ARGV[at + 2] then return 0 end
+  at = at + 3
+end
+while at <= #ARGV do
+  local count = tonumber(ARGV[at])
+  redis.call(unpack(ARGV, at + 1, at + count))
+  at = at + count + 1
+end
+return 1
+"""
+
+_CHAIN = """
+local found, seen, id, total = {}, {}, ARGV[2], 0
+while #found <= tonumber(ARGV[3]) and total <= tonumber(ARGV[4]) do
+  local link = redis.call('HMGET', ARGV[1] .. id, 'version', 'expires_at', 'previous_id', 'status', 'model', 'created_at',
+    'input', 'output')
+  if not link[1] or (link[2] ~= '' and tonumber(link[2]) <= tonumber(ARGV[5])) then break end
+  total = total + #link[7] + #link[8]
+  found[#found + 1] = {id, link[3], link[4], link[5], link[6], link[7], link[8]}
+  if seen[id] or link[3] == '' then break end
+  seen[id] = true
+  id = link[3]
+end
+return found
+"""
+
+_LEASE = """
+local held = redis.call('HMGET', KEYS[1], 'owner', 'token', 'expires_at')
+local live = held[1] and tonumber(held[3]) > tonumber(ARGV[1])
+local token = tonumber(held[2] or '0')
+if ARGV[3] == '' then
+  if live then return 0 end
+  token = token + 1
+elseif not live or held[1] ~= ARGV[2] or held[2] ~= ARGV[3] then
+  return 0
+end
+redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'token', token, 'expires_at', ARGV[4])
+return token
+"""
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    try:
+        yield
+    except (NoConnection, NoAnswer, OSError) as error:
+        raise StoreFailed("unreachable", f"Redis: {error}") from error
+    except RedisError as error:
+        raise StoreFailed("full" if isinstance(error, OutOfMemoryError) else "failed", f"Redis: {error}") from error
+
+
+class RedisStore:
+    """A `Store` and `Upkeep` under keys that begin with `prefix`. `most_links` and `most_link_bytes` bound a chain. `redis` is a
+    client that answers in bytes; its own types leave open whether it does."""
+
+    def __init__(self, redis: Any, clock: Clock, *, prefix: str, most_links: int, most_link_bytes: int) -> None:
+        self._redis, self._now, self._prefix = redis, clock.time, prefix
+        self._most_links, self._most_link_bytes = most_links, most_link_bytes
+        self._chain, self._lease = redis.register_script(_CHAIN), redis.register_script(_LEASE)
+        # A script that names its language is refused as a whole when memory is short; one that only deletes may run then.
+        self._adding, self._deleting = redis.register_script(f"#!lua\n{_RUN}"), redis.register_script(_RUN)
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        clock: Clock,
+        *,
+        prefix: str,
+        most_links: int,
+        most_link_bytes: int,
+        connections: int,
+        seconds: float,
+    ) -> "RedisStore":
+        """The store, reached. Raises StoreFailed, and ConfigError for a URL that is none."""
+        pool = client.BlockingConnectionPool.from_url(
+            url, max_connections=connections, timeout=seconds, socket_timeout=seconds, socket_connect_timeout=seconds
+        )
+        redis = client.Redis.from_pool(pool)
+        try:
+            with _failures():
+                await redis.ping()
+        except BaseException:
+            await redis.aclose()
+            raise
+        return cls(redis, clock, prefix=prefix, most_links=most_links, most_link_bytes=most_link_bytes)
+
+    def keeps(self, tenant: str, principal: str = "") -> bool:
+        return True
+
+    # ------------------------------------------------------------------------------------------------------------ writing
+
+    async def write(
+        self, tenant: str, operations: Sequence[StoreOperation], *, lease: Lease | None = None, principal: str = ""
+    ) -> None:
+        keys = Keys(self._prefix, tenant)
+        wanted = needed(keys, operations, lease)
+        with _failures():
+            await self._hint(hints(tenant, operations))
+            for _ in range(_TRIES):
+                plan = Plan(keys, await self._read(wanted), self._now())
+                plan.run(operations, lease)
+                script = self._adding if plan.adds else self._deleting
+                if await script(keys=[keys.base], args=plan.arguments):
+                    return
+        raise StoreFailed("failed", f"Redis: others were quicker {_TRIES} times")
+
+    async def _read(self, wanted: dict[str, list[str]]) -> dict[str, Fields]:
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for key, fields in wanted.items():
+                pipe.hmget(key, fields)
+            found = await pipe.execute() if wanted else []
+        return {
+            key: dict(zip(fields, values, strict=True))
+            for (key, fields), values in zip(wanted.items(), found, strict=True)
+        }
+
+    async def _hint(self, dues: Sequence[Due]) -> None:
+        if dues:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for due in dues:
+                    pipe.zadd(f"{self._prefix}{due.list}", {due.name: due.at})
+                await pipe.execute()
+
+    async def _leased(self, tenant: str, lease: Lease, until: float, token: str) -> int:
+        now = self._now()
+        key = Keys(self._prefix, tenant).lease(lease.kind, lease.id)
+        with _failures():
+            return int(await self._lease(keys=[key], args=[repr(now), lease.owner, token, repr(until)]))
+
+    async def acquire(self, tenant: str, kind: str, id: str, owner: str, seconds: float) -> Lease | None:
+        lease = Lease(kind=kind, id=id, owner=owner, token=0, expires_at=self._now() + seconds)
+        token = await self._leased(tenant, lease, lease.expires_at, "")
+        return attrs.evolve(lease, token=token) if token else None
+
+    async def renew(self, tenant: str, lease: Lease, seconds: float) -> Lease:
+        renewed = attrs.evolve(lease, expires_at=self._now() + seconds)
+        if not await self._leased(tenant, lease, renewed.expires_at, str(lease.token)):
+            raise LeaseLost(lease.id)
+        return renewed
+
+    async def release(self, tenant: str, lease: Lease) -> None:
+        await self._leased(tenant, lease, self._now(), str(lease.token))
+
+    # ------------------------------------------------------------------------------------------------------------ reading
+
+    async def _hash(self, key: str) -> dict[str, bytes] | None:
+        """A hash that is there and whose time is not up."""
+        with _failures():
+            found = await self._redis.hgetall(key)
+        fields = {name.decode(): value for name, value in found.items()}
+        return fields if fields and _live(fields, self._now()) else None
+
+    async def response(self, tenant: str, id: str) -> StoredResponse | None:
+        found = await self._hash(Keys(self._prefix, tenant).response(id))
+        return None if found is None else _response(id, found)
+
+    async def chain(self, tenant: str, id: str) -> Chain | None:
+        base = Keys(self._prefix, tenant).response("")
+        arguments = [base, id, self._most_links, self._most_link_bytes, repr(self._now())]
+        with _failures():
+            rows = await self._chain(keys=[f"{base}{id}"], args=arguments)
+        links = [_link(row) for row in rows]
+        if not links:
+            return None
+        if len({link.id for link in links}) < len(links):
+            raise ChainBroken(id, "cycle")
+        if len(links) > self._most_links:
+            raise ChainBroken(id, "too_long", self._most_links)
+        if sum(len(link.input) + len(link.output) for link in links) > self._most_link_bytes:
+            raise ChainBroken(id, "too_large", self._most_link_bytes)
+        return Chain(tuple(reversed(links)), missing=links[-1].previous_id)
+
+    async def holding(self, tenant: str, item_ids: Sequence[str]) -> tuple[StoredResponse, ...]:
+        if not item_ids:
+            return ()
+        keys = Keys(self._prefix, tenant)
+        with _failures():
+            ids = await self._redis.sunion([keys.holders(item) for item in item_ids])
+        found = [await self.response(tenant, id.decode()) for id in ids]
+        return tuple(sorted((each for each in found if each), key=lambda each: (-each.created_at, each.id)))
+
+    async def conversation(self, tenant: str, id: str) -> StoredConversation | None:
+        found = await self._hash(Keys(self._prefix, tenant).conversation(id))
+        if found is None:
+            return None
+        return StoredConversation(
+            id=id,
+            created_at=float(found["created_at"]),
+            metadata=found["metadata"],
+            expires_at=_time(found),
+            version=number(found["version"]),
+        )
+
+    async def items(
+        self,
+        tenant: str,
+        conversation_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        newest_first: bool = False,
+    ) -> Page[StoredItem]:
+        keys = Keys(self._prefix, tenant)
+        if await self.conversation(tenant, conversation_id) is None:
+            return Page((), False)
+        order = keys.order(conversation_id)
+        with _failures():
+            mark = None if after is None else await self._redis.zscore(order, after)
+            if after is not None and mark is None:
+                return Page((), False)
+            ids = await self._ranged(order, mark, limit + 1, newest_first=newest_first)
+            texts = await self._redis.hmget(keys.items(conversation_id), ids) if ids else []
+        found = [item_of(id.decode(), text) for id, text in zip(ids, texts, strict=True) if text is not None]
+        return Page(tuple(found[:limit]), len(ids) > limit)
+
+    async def _ranged(self, key: str, mark: float | None, limit: int, *, newest_first: bool) -> list[bytes]:
+        """Members of a sorted set behind the score `mark`."""
+        if newest_first:
+            top = "+inf" if mark is None else f"({mark!r}"
+            found = await self._redis.zrevrangebyscore(key, top, "-inf", start=0, num=limit)
+        else:
+            bottom = "-inf" if mark is None else f"({mark!r}"
+            found = await self._redis.zrangebyscore(key, bottom, "+inf", start=0, num=limit)
+        return list(found)
+
+    async def item(self, tenant: str, conversation_id: str, id: str) -> StoredItem | None:
+        if await self.conversation(tenant, conversation_id) is None:
+            return None
+        with _failures():
+            text = await self._redis.hget(Keys(self._prefix, tenant).items(conversation_id), id)
+        return None if text is None else item_of(id, text)
+
+    async def events(
+        self, tenant: str, response_id: str, *, after: int = -1, limit: int = 1000
+    ) -> tuple[StoredEvent, ...]:
+        keys = Keys(self._prefix, tenant)
+        if await self._hash(keys.log(response_id)) is None:
+            return ()
+        with _failures():
+            numbers = await self._ranged(keys.numbers(response_id), float(after), limit, newest_first=False)
+            texts = await self._redis.hmget(keys.events(response_id), numbers) if numbers else []
+        return tuple(
+            StoredEvent(int(each), text) for each, text in zip(numbers, texts, strict=True) if text is not None
+        )
+
+    async def last_event(self, tenant: str, response_id: str) -> int:
+        keys = Keys(self._prefix, tenant)
+        if await self._hash(keys.log(response_id)) is None:
+            return -1
+        with _failures():
+            last = await self._ranged(keys.numbers(response_id), None, 1, newest_first=True)
+        return int(last[0]) if last else -1
+
+    async def record(self, tenant: str, kind: str, id: str) -> StoredRecord | None:
+        found = await self._hash(Keys(self._prefix, tenant).record(kind, id))
+        return None if found is None else _record(kind, id, found)
+
+    async def records(
+        self, tenant: str, kind: str, *, after: str | None = None, limit: int = 100, newest_first: bool = True
+    ) -> Page[StoredRecord]:
+        key = Keys(self._prefix, tenant).records(kind)
+        start = 0
+        if after is not None:
+            with _failures():
+                rank = await (self._redis.zrevrank if newest_first else self._redis.zrank)(key, after)
+            if rank is None or await self.record(tenant, kind, after) is None:
+                return Page((), False)
+            start = rank + 1
+        found: list[StoredRecord] = []
+        while len(found) <= limit:
+            with _failures():
+                ids = await self._redis.zrange(key, start, start + limit, desc=newest_first)
+            if not ids:
+                break
+            each = [await self.record(tenant, kind, id.decode()) for id in ids]
+            found += [record for record in each if record is not None]
+            start += len(ids)
+        return Page(tuple(found[:limit]), len(found) > limit)
+
+    # ------------------------------------------------------------------------------------------------- a tenant as a whole
+
+    async def _scan(self, tenant: str) -> AsyncIterator[tuple[str, str, str]]:
+        """Every key of a tenant, with the kind of thing and its name."""
+        base = Keys(self._prefix, tenant).base
+        with _failures():
+            seen = [key.decode() async for key in self._redis.scan_iter(match=f"{base}*", count=_PAGE)]
+        for key in dict.fromkeys(seen):
+            what, _, name = key.removeprefix(base).partition(":")
+            yield key, what, name
+
+    async def export(self, tenant: str) -> AsyncIterator[Exported]:
+        async for _, what, name in self._scan(tenant):
+            if what == "response" and (response := await self.response(tenant, name)):
+                parts = {"body": response.body, "input": response.input, "output": response.output}
+                yield Exported("response", "", name, response.created_at, parts)
+            elif what == "log":
+                after = -1
+                while events := await self.events(tenant, name, after=after, limit=_PAGE):
+                    for event in events:
+                        yield Exported("event", name, str(event.number), None, {"data": event.data})
+                    after = events[-1].number
+            elif what == "conversation" and (head := await self.conversation(tenant, name)):
+                yield Exported("conversation", "", name, head.created_at, {"metadata": head.metadata})
+                async for item in self._all_items(tenant, name):
+                    yield Exported("item", name, item.id, item.created_at, {"body": item.body})
+            elif what == "record":
+                kind, _, id = name.partition(":")
+                record = await self.record(tenant, unquote(kind), id)
+                if record is not None:
+                    yield Exported("record", record.kind, id, record.created_at, {"body": record.body})
+
+    async def _all_items(self, tenant: str, conversation_id: str) -> AsyncIterator[StoredItem]:
+        after, more = None, True
+        while more:
+            page = await self.items(tenant, conversation_id, after=after, limit=_PAGE)
+            for item in page.data:
+                yield item
+            more = page.has_more
+            after = page.data[-1].id if page.data else None
+
+    async def erase(self, tenant: str) -> int:
+        gone = 0
+        found = [each async for each in self._scan(tenant)]
+        for key, what, _ in found:
+            with _failures():
+                if what in ("items", "events"):
+                    gone += await self._redis.hlen(key)
+                gone += what in ("response", "conversation", "record")
+                await self._redis.delete(key)
+        return gone
+
+    # ------------------------------------------------------------------------------------------------------- all tenants
+
+    async def abandoned(self, kind: str, limit: int = 100) -> tuple[Owned, ...]:
+        list_, start = f"{self._prefix}pending:{quote(kind, safe='')}", 0
+        free: list[Owned] = []
+        while len(free) < limit:
+            with _failures():
+                names = await self._redis.zrange(list_, start, start + _PAGE - 1)
+            if not names:
+                break
+            done = []
+            for name in names:
+                tenant, id = (unquote(part) for part in name.decode().split("/"))
+                keys = Keys(self._prefix, tenant)
+                found = await self._hash(keys.response(id) if kind == "response" else keys.record(kind, id))
+                if found is None or not found["pending"]:
+                    done.append(name)
+                elif not await self._taken(keys.lease(kind, id)):
+                    free.append(Owned(tenant, id))
+            with _failures():
+                start += len(names) - (await self._redis.zrem(list_, *done) if done else 0)
+        return tuple(free[:limit])
+
+    async def _taken(self, key: str) -> bool:
+        with _failures():
+            expires_at = await self._redis.hget(key, "expires_at")
+        return expires_at is not None and float(expires_at) > self._now()
+
+    async def sweep(self, limit: int = 1000) -> int:
+        due, now, gone = f"{self._prefix}due", self._now(), 0
+        with _failures():
+            names = await self._redis.zrangebyscore(due, "-inf", now, start=0, num=limit)
+        for name in names:
+            tenant, what, kind, id = (unquote(part) for part in name.decode().split("/"))
+            gone += await self._expire(tenant, what, kind, id, now)
+            with _failures():
+                await self._redis.zrem(due, name)
+        return gone
+
+    async def _expire(self, tenant: str, what: str, kind: str, id: str, now: float) -> int:
+        """Delete one thing if its time is up; it may have been given a later one."""
+        keys = Keys(self._prefix, tenant)
+        operation: StoreOperation
+        match what:
+            case "response":
+                key, operation = keys.response(id), DeleteResponse(id)
+            case "conversation":
+                key, operation = keys.conversation(id), DeleteConversation(id)
+            case "log":
+                key, operation = keys.log(id), DeleteEvents(id)
+            case _:
+                key, operation = keys.record(kind, id), DeleteRecord(kind, id)
+        with _failures():
+            version, expires_at = await self._redis.hmget(key, ["version", "expires_at"])
+        if version is None or alive({"version": version, "expires_at": expires_at}, now):
+            return 0
+        await self.write(tenant, [operation])
+        return 1
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._redis.aclose()
+
+
+def _live(fields: dict[str, bytes], now: float) -> bool:
+    return not fields["expires_at"] or float(fields["expires_at"]) > now
+
+
+def _time(fields: dict[str, bytes]) -> float | None:
+    return float(fields["expires_at"]) if fields["expires_at"] else None
+
+
+def _response(id: str, fields: dict[str, bytes]) -> StoredResponse:
+    return StoredResponse(
+        id=id,
+        body=fields["body"],
+        created_at=float(fields["created_at"]),
+        input=fields["input"],
+        output=fields["output"],
+        status=fields["status"].decode(),
+        model=fields["model"].decode(),
+        previous_id=fields["previous_id"].decode() or None,
+        conversation_id=fields["conversation_id"].decode() or None,
+        pending=bool(fields["pending"]),
+        expires_at=_time(fields),
+        version=number(fields["version"]),
+    )
+
+
+def _link(row: list[bytes]) -> ChainLink:
+    id, previous_id, status, model, created_at, input, output = row
+    return ChainLink(
+        id=id.decode(),
+        previous_id=previous_id.decode() or None,
+        status=status.decode(),
+        model=model.decode(),
+        created_at=float(created_at),
+        input=input,
+        output=output,
+    )
+
+
+def _record(kind: str, id: str, fields: dict[str, bytes]) -> StoredRecord:
+    return StoredRecord(
+        kind=kind,
+        id=id,
+        body=fields["body"],
+        created_at=float(fields["created_at"]),
+        pending=bool(fields["pending"]),
+        expires_at=_time(fields),
+        version=number(fields["version"]),
+    )
