@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from smg_multimodal.types import Modality
 
-__all__ = ["SGLANG", "VLLM", "TensorNames", "named"]
+__all__ = ["SGLANG", "VLLM", "TensorNames", "named_for_engine"]
 
 TensorNames = Mapping[tuple[str, Modality], Mapping[str, str | None]]
 """By family and modality: the engine's name for each of transformers' names, None for a tensor that it is not sent."""
@@ -59,6 +59,6 @@ SGLANG: TensorNames = {
 }
 
 
-def named(names: TensorNames, family: str, modality: Modality, tensor: str) -> str | None:
+def named_for_engine(names: TensorNames, family: str, modality: Modality, tensor: str) -> str | None:
     """What the engine calls `tensor`; None where it is not sent."""
     return names.get((family, modality), {}).get(tensor, tensor)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from smg_multimodal.collate import joined
-from smg_multimodal.engine_names import SGLANG, VLLM, named
+from smg_multimodal.engine_names import SGLANG, VLLM, named_for_engine
 from smg_multimodal.errors import UnsupportedModel
 from smg_multimodal.expand import ReadyItem
 from smg_multimodal.minicpm import views_apart
@@ -260,7 +260,7 @@ def _vllm_batch(prepared: Prepared, modality: Modality, dtype: str, *, raw: bool
         raise UnsupportedModel(f"{whose}, or several of one shape")
 
     def called(name: str) -> str | None:
-        return named(VLLM, prepared.family.name, modality, name)
+        return named_for_engine(VLLM, prepared.family.name, modality, name)
 
     pixels = "uint8" if raw and modality is not Modality.AUDIO else dtype
     wired = {
@@ -310,7 +310,7 @@ def for_sglang(prepared: Prepared) -> SglangInputs:
         tensors={
             own: wire_tensor(array)
             for name, array in tensors.items()
-            if (own := named(SGLANG, prepared.family.name, Modality.IMAGE, name)) is not None
+            if (own := named_for_engine(SGLANG, prepared.family.name, Modality.IMAGE, name)) is not None
         },
         token_id=_feature_ids(prepared)[Modality.IMAGE],
         placeholders=tuple(span for place, _ in pairs for span in place.features),

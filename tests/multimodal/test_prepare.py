@@ -18,7 +18,7 @@ from transformers.models.llava_onevision.processing_llava_onevision import Llava
 from vocabulary import TestVocabulary
 
 import smg_multimodal
-from smg_multimodal.engine_names import VLLM, named
+from smg_multimodal.engine_names import VLLM, named_for_engine
 from smg_multimodal.errors import BadMedia, MediaTooLarge, PlaceholderMismatch, UnsupportedModel
 from smg_multimodal.packaging import for_items, for_sglang, for_tokenspeed, for_trtllm, for_vllm, wire_tensor
 from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
@@ -75,7 +75,9 @@ def test_every_family_is_packed_for_vllm_so_that_it_can_be_taken_apart(name: str
     }
     made = prepared(name, *alone.get(preparer(name).family.name, [png(60, 40, 1), png(200, 90, 2)]))
     (packed,) = for_vllm(made)
-    ours = {named(VLLM, made.family.name, Modality.IMAGE, each): each for each in made.items[0].features.tensors}
+    ours = {
+        named_for_engine(VLLM, made.family.name, Modality.IMAGE, each): each for each in made.items[0].features.tensors
+    }
     tensors = {packed.primary: packed.pixel_values, **packed.tensors}
     arrays = {key: np.frombuffer(value.data, value.dtype).reshape(value.shape) for key, value in tensors.items()}
     assert set(packed.flat_keys) | set(packed.batched_keys) == set(tensors)

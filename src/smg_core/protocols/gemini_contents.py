@@ -46,8 +46,8 @@ from smg_core.request import (
 __all__ = ["Conversation", "read_contents"]
 
 _ROLES = {"user": "user", "function": "user", "tool": "user", "system": "user", "model": "model"}
-Detail = Literal["auto", "low", "high", "original"]
-_DETAILS: dict[str, Detail] = {
+PartDetail = Literal["auto", "low", "high", "original"]
+_DETAILS: dict[str, PartDetail] = {
     "MEDIA_RESOLUTION_LOW": "low",
     "MEDIA_RESOLUTION_HIGH": "high",
     "MEDIA_RESOLUTION_ULTRA_HIGH": "original",
@@ -300,12 +300,12 @@ def _said(response: JsonObject) -> tuple[str, bool]:
     return _encode(response).decode(), False
 
 
-def _inline(media: InlineData, detail: Detail) -> Part:
+def _inline(media: InlineData, detail: PartDetail) -> Part:
     source = MediaSource(url=f"data:{media.mime_type};base64,{media.data}")
     return _of_kind(media.mime_type, source, media.display_name, detail)
 
 
-def _file(file: FileData, detail: Detail, at: str) -> Part:
+def _file(file: FileData, detail: PartDetail, at: str) -> Part:
     uri = file.file_uri
     if not uri.startswith(("https://", "http://", "data:")) or "generativelanguage.googleapis.com" in uri:
         raise UnsupportedParameter(
@@ -318,7 +318,7 @@ def _file(file: FileData, detail: Detail, at: str) -> Part:
     return _of_kind(kind, MediaSource(url=uri), file.display_name, detail)
 
 
-def _of_kind(media_type: str, source: MediaSource, name: str | None, detail: Detail) -> Part:
+def _of_kind(media_type: str, source: MediaSource, name: str | None, detail: PartDetail) -> Part:
     family, _, rest = media_type.lower().partition("/")
     if family == "image":
         return Image(source, detail)

@@ -22,7 +22,7 @@ from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import answering, decoded_body, prompt_count
 
-__all__ = ["GeminiModels", "gemini_routes"]
+__all__ = ["GeminiModelRoutes", "gemini_routes"]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 VERSIONS = ("v1", "v1beta", "v1alpha")
@@ -32,7 +32,7 @@ def gemini_routes(gateway: Runtime) -> list[Route[Endpoint]]:
     """The routes, over `gateway`."""
     whole, streamed = Inference(gateway, GENERATE_CONTENT), Inference(gateway, STREAM_GENERATE_CONTENT)
     counting = _counting(gateway)
-    models = GeminiModels(gateway)
+    models = GeminiModelRoutes(gateway)
     found: list[Route[Endpoint]] = []
     for version in VERSIONS:
         verbs = (
@@ -61,7 +61,7 @@ def _counting(gateway: Runtime) -> Handler:
     return answering(gateway, "", gemini_error, count)
 
 
-class GeminiModels:
+class GeminiModelRoutes:
     """The models in Google's shape."""
 
     def __init__(self, gateway: Runtime) -> None:

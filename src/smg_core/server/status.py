@@ -16,7 +16,7 @@ from smg_core.server.announcing import curl
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.front_page import front_page
-from smg_core.server.gemini import GeminiModels
+from smg_core.server.gemini import GeminiModelRoutes
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 
@@ -60,7 +60,7 @@ class _Status:
 
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway
-        self._google = GeminiModels(gateway)
+        self._google = GeminiModelRoutes(gateway)
 
     async def models(self, exchange: Exchange) -> None:
         if _is_googles(exchange):
