@@ -12,7 +12,7 @@ from msgspec import Struct
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.decoding import too_many
-from smg_core.protocols.gemini_contents import Conversation, read_contents
+from smg_core.protocols.gemini_contents import GeminiConversation, read_contents
 from smg_core.protocols.gemini_tools import read_function_choice, read_functions, read_mime_format
 from smg_core.protocols.gemini_types import CountContentBody, GenerateBody, GenerationConfig, ThinkingConfig
 from smg_core.protocols.proto_json import ProtoJsonDecoder
@@ -147,7 +147,7 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
     return GeminiRequest(generation, stream and alt != "sse", conversation.places, tool_places)
 
 
-def _contents(wire: GenerateBody, limits: LimitsConfig) -> Conversation:
+def _contents(wire: GenerateBody, limits: LimitsConfig) -> GeminiConversation:
     contents = wire.contents or []
     if not contents:
         raise InvalidRequest("* GenerateContentRequest.contents: contents is not specified\n", param="contents")

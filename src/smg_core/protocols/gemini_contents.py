@@ -43,7 +43,7 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["Conversation", "read_contents"]
+__all__ = ["GeminiConversation", "read_contents"]
 
 _ROLES = {"user": "user", "function": "user", "tool": "user", "system": "user", "model": "model"}
 PartDetail = Literal["auto", "low", "high", "original"]
@@ -56,7 +56,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @attrs.frozen
-class Conversation:
+class GeminiConversation:
     """The messages; `places` has the field of the body for each part of each of them."""
 
     messages: tuple[Message, ...]
@@ -86,7 +86,7 @@ class _Call:
 
 def read_contents(
     contents: Sequence[GeminiContent], system: GeminiContent | None, limits: LimitsConfig
-) -> Conversation:
+) -> GeminiConversation:
     """The conversation, the system instruction first. Raises `InvalidRequest` and `UnsupportedParameter` naming a part."""
     reader = _Reader(limits)
     if system is not None:
@@ -138,10 +138,10 @@ class _Reader:
             else:
                 self._user_part(part, at)
 
-    def done(self) -> Conversation:
+    def done(self) -> GeminiConversation:
         """All that was read."""
         self._end_turn()
-        return Conversation(tuple(self._messages), tuple(self._places))
+        return GeminiConversation(tuple(self._messages), tuple(self._places))
 
     def _put(self, message: Message, places: Sequence[str]) -> None:
         self._messages.append(message)

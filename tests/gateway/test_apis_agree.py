@@ -1,0 +1,294 @@
+"""The same conversation through every API: one prompt for the engine, one answer in each API's words, streamed and whole."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import attrs
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.gateway.conftest import House, in_process
+
+from smg_core.pipeline.prepare import render
+from smg_core.protocols.base import Incoming
+from smg_core.protocols.chat import decode_chat
+from smg_core.protocols.gemini import decode_generate
+from smg_core.protocols.messages import decode_messages
+from smg_core.protocols.responses import decode_responses
+from smg_core.simulator.replies import Reply
+from smg_core.sse import SseReader
+from smg_core.testing import tool_call
+from smg_core.tokenizer.base import Prompt
+
+pytestmark = pytest.mark.anyio
+
+Body = dict[str, Any]
+SCHEMA: Body = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+@attrs.frozen
+class Round:
+    """What the user says, and what the model does: text, or calls of `f`, each with its argument and result, and then text."""
+
+    question: str
+    calls: tuple[tuple[str, str], ...]
+    answer: str
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=12).filter(str.strip)
+ROUNDS = st.builds(Round, question=TEXTS, calls=st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple), answer=TEXTS)
+CONVERSATIONS = st.tuples(st.none() | TEXTS, st.lists(ROUNDS, max_size=2), TEXTS)
+
+
+def arguments(city: str) -> str:
+    return msgspec.json.encode({"city": city}).decode()
+
+
+def calls_of(place: int, round_: Round) -> list[tuple[str, str, str]]:
+    """Id, argument and result of each call."""
+    return [(f"call_{place}_{n}", city, result) for n, (city, result) in enumerate(round_.calls)]
+
+
+def chat_body(system: str | None, rounds: list[Round], last: str) -> Body:
+    messages: list[Body] = [] if system is None else [{"role": "system", "content": system}]
+    for place, each in enumerate(rounds):
+        messages.append({"role": "user", "content": each.question})
+        if calls := calls_of(place, each):
+            functions = [
+                {"id": i, "type": "function", "function": {"name": "f", "arguments": arguments(city)}}
+                for i, city, _ in calls
+            ]
+            messages.append({"role": "assistant", "content": None, "tool_calls": functions})
+            messages += [{"role": "tool", "tool_call_id": i, "content": result} for i, _, result in calls]
+        messages.append({"role": "assistant", "content": each.answer})
+    messages.append({"role": "user", "content": last})
+    function = {"name": "f", "description": "F.", "parameters": SCHEMA}
+    return {"model": "sim", "messages": messages, "tools": [{"type": "function", "function": function}]}
+
+
+def messages_body(system: str | None, rounds: list[Round], last: str) -> Body:
+    messages: list[Body] = []
+    for place, each in enumerate(rounds):
+        messages.append({"role": "user", "content": each.question})
+        if calls := calls_of(place, each):
+            uses = [{"type": "tool_use", "id": i, "name": "f", "input": {"city": city}} for i, city, _ in calls]
+            results = [{"type": "tool_result", "tool_use_id": i, "content": result} for i, _, result in calls]
+            messages += [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+        messages.append({"role": "assistant", "content": each.answer})
+    messages.append({"role": "user", "content": last})
+    tools = [{"name": "f", "description": "F.", "input_schema": SCHEMA}]
+    body: Body = {"model": "sim", "max_tokens": 99, "messages": messages, "tools": tools}
+    return body if system is None else {**body, "system": system}
+
+
+def responses_body(system: str | None, rounds: list[Round], last: str) -> Body:
+    items: list[Body] = []
+    for place, each in enumerate(rounds):
+        items.append({"role": "user", "content": each.question})
+        calls = calls_of(place, each)
+        items += [
+            {"type": "function_call", "call_id": i, "name": "f", "arguments": arguments(city)} for i, city, _ in calls
+        ]
+        items += [{"type": "function_call_output", "call_id": i, "output": result} for i, _, result in calls]
+        items.append({"role": "assistant", "content": each.answer})
+    items.append({"role": "user", "content": last})
+    tools = [{"type": "function", "name": "f", "description": "F.", "parameters": SCHEMA, "strict": False}]
+    body: Body = {"model": "sim", "input": items, "tools": tools, "store": False}
+    return body if system is None else {**body, "instructions": system}
+
+
+def gemini_body(system: str | None, rounds: list[Round], last: str) -> Body:
+    contents: list[Body] = []
+    for place, each in enumerate(rounds):
+        contents.append({"role": "user", "parts": [{"text": each.question}]})
+        if calls := calls_of(place, each):
+            made = [{"functionCall": {"id": i, "name": "f", "args": {"city": city}}} for i, city, _ in calls]
+            told = [{"functionResponse": {"name": "f", "response": {"result": result}}} for _, _, result in calls]
+            contents += [{"role": "model", "parts": made}, {"role": "user", "parts": told}]
+        contents.append({"role": "model", "parts": [{"text": each.answer}]})
+    contents.append({"role": "user", "parts": [{"text": last}]})
+    declared = {"name": "f", "description": "F.", "parametersJsonSchema": SCHEMA}
+    body: Body = {"contents": contents, "tools": [{"functionDeclarations": [declared]}]}
+    return body if system is None else {**body, "systemInstruction": {"parts": [{"text": system}]}}
+
+
+@pytest.fixture(scope="module")
+async def house() -> AsyncIterator[House]:
+    async with in_process() as made:
+        yield made
+
+
+WAYS: dict[str, tuple[Any, Any]] = {
+    "chat": (chat_body, decode_chat),
+    "messages": (messages_body, decode_messages),
+    "responses": (responses_body, decode_responses),
+    "generateContent": (gemini_body, decode_generate),
+}
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(conversation=CONVERSATIONS)
+async def test_every_api_gives_the_engine_the_same_prompt(
+    house: House, conversation: tuple[str | None, list[Round], str]
+) -> None:
+    model = house.gateway.models["sim"]
+    prompts: dict[str, tuple[str, ...]] = {}
+    for name, (body, decode) in WAYS.items():
+        incoming = Incoming(msgspec.json.encode(body(*conversation)), "r", path_values={"model": "sim"})
+        prompt = render(decode(incoming).generation, model)
+        assert isinstance(prompt, Prompt)
+        prompts[name] = prompt.pieces
+
+    assert all(each == prompts["chat"] for each in prompts.values()), prompts
+
+
+# ---------------------------------------------------------------------------------------------------------- the answer
+
+
+@attrs.define
+class Said:
+    """An answer in no API's words. `usage` is prompt, output, thinking."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: list[tuple[str, Any]] = attrs.field(factory=list)
+    finish: str = ""
+    usage: tuple[int, int, int] = (0, 0, 0)
+
+
+FINISHES = {
+    "chat": {"stop": "stop", "length": "length", "tool_calls": "calls"},
+    "messages": {"end_turn": "stop", "max_tokens": "length", "tool_use": "calls"},
+    "generateContent": {"STOP": "stop", "MAX_TOKENS": "length"},
+}
+REPLIES: dict[str, tuple[Reply, int]] = {
+    "text": (Reply("Grüße 🙂 aus Zürich."), 99),
+    "reasoning": (Reply("Yes.", reasoning="Let me see."), 99),
+    "a call": (tool_call("f", {"city": "Zürich"}), 99),
+    "text, reasoning and calls": (
+        Reply("I look.", reasoning="Hm.", tool_calls=(("f", {"city": "A"}), ("f", {"city": "B"}))),
+        99,
+    ),
+    "cut": (Reply("one two three four five six"), 3),
+}
+
+
+def asked(name: str, most: int, stream: bool) -> tuple[str, Body]:
+    body: Body = WAYS[name][0](None, [], "Go")
+    if name == "chat":
+        more: Body = {"stream_options": {"include_usage": True}} if stream else {}
+        return "/v1/chat/completions", {**body, "max_tokens": most, "stream": stream, **more}
+    if name == "messages":
+        return "/v1/messages", {
+            **body,
+            "max_tokens": most,
+            "stream": stream,
+        }
+    config = {"maxOutputTokens": most, "thinkingConfig": {"includeThoughts": True}}
+    verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    return f"/v1beta/models/sim:{verb}", {**body, "generationConfig": config}
+
+
+def from_chat(chunks: list[Body], stream: bool) -> Said:
+    said, pieces = Said(), {}
+    for chunk in chunks:
+        if chunk.get("usage"):
+            usage = chunk["usage"]
+            thinking = usage["completion_tokens_details"]["reasoning_tokens"]
+            said.usage = (usage["prompt_tokens"], usage["completion_tokens"], thinking)
+        for choice in chunk["choices"]:
+            delta = choice["delta" if stream else "message"]
+            said.text += delta.get("content") or ""
+            said.reasoning += delta.get("reasoning_content") or ""
+            for order, call in enumerate(delta.get("tool_calls") or ()):
+                name, text = pieces.get(call.get("index", order), ("", ""))
+                function = call["function"]
+                pieces[call.get("index", order)] = (name + function.get("name", ""), text + function["arguments"])
+            said.finish = choice["finish_reason"] or said.finish
+    said.calls = [(name, json.loads(text)) for name, text in pieces.values()]
+    return said
+
+
+def from_messages(chunks: list[Body], stream: bool) -> Said:
+    said = Said()
+    blocks: list[Body] = []
+    usage: Body = {}
+    for chunk in chunks:
+        if not stream:
+            blocks, said.finish, usage = chunk["content"], chunk["stop_reason"], chunk["usage"]
+        elif chunk["type"] == "message_start":
+            usage = dict(chunk["message"]["usage"])
+        elif chunk["type"] == "content_block_start":
+            blocks.append({**chunk["content_block"], "json": ""})
+        elif chunk["type"] == "content_block_delta":
+            delta = chunk["delta"]
+            field = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "json"}.get(delta["type"])
+            if field is not None:
+                blocks[-1][field] += delta["partial_json" if field == "json" else field]
+        elif chunk["type"] == "message_delta":
+            said.finish, usage = chunk["delta"]["stop_reason"], {**usage, **chunk["usage"]}
+    for block in blocks:
+        if block["type"] == "text":
+            said.text += block["text"]
+        elif block["type"] == "thinking":
+            said.reasoning += block["thinking"]
+        else:
+            said.calls.append((block["name"], json.loads(block["json"]) if block.get("json") else block["input"]))
+    prompt = usage["input_tokens"] + usage.get("cache_read_input_tokens", 0)
+    thinking = (usage.get("output_tokens_details") or {}).get("thinking_tokens", 0)
+    said.usage = (prompt, usage["output_tokens"], thinking)
+    return said
+
+
+def from_gemini(chunks: list[Body], stream: bool) -> Said:
+    said = Said()
+    for chunk in chunks:
+        for candidate in chunk.get("candidates", ()):
+            said.finish = candidate.get("finishReason", said.finish)
+            for part in candidate["content"]["parts"]:
+                if "functionCall" in part:
+                    said.calls.append((part["functionCall"]["name"], part["functionCall"]["args"]))
+                elif part.get("thought"):
+                    said.reasoning += part["text"]
+                else:
+                    said.text += part["text"]
+    usage = chunks[-1]["usageMetadata"]
+    thinking = usage.get("thoughtsTokenCount", 0)
+    said.usage = (usage["promptTokenCount"], usage["candidatesTokenCount"] + thinking, thinking)
+    return said
+
+
+READERS = {"chat": from_chat, "messages": from_messages, "generateContent": from_gemini}
+
+
+async def said_by(house: House, name: str, reply: Reply, most: int, stream: bool) -> Said:
+    house.engine.say(reply)
+    path, body = asked(name, most, stream)
+    answer = await house.http.post(path, json=body, headers={"anthropic-version": "2023-06-01"})
+    assert answer.status_code == 200, answer.text
+    chunks = [answer.json()] if not stream else events_of(answer.content)
+    said = READERS[name](chunks, stream)
+    said.text, said.reasoning = said.text.strip(), said.reasoning.strip()
+    known = FINISHES[name][said.finish]
+    said.finish = "calls" if known == "stop" and said.calls else known
+    return said
+
+
+def events_of(data: bytes) -> list[Body]:
+    reader = SseReader()
+    return [json.loads(event.data) for event in reader.feed(data) if event.data != "[DONE]"]
+
+
+@pytest.mark.parametrize("reply", REPLIES)
+async def test_every_api_says_the_same_answer_in_its_own_words(house: House, reply: str) -> None:
+    found = {
+        (name, stream): await said_by(house, name, *REPLIES[reply], stream)
+        for name in READERS
+        for stream in (False, True)
+    }
+
+    first = found["chat", False]
+    assert all(said == first for said in found.values()), found
+    assert first.text or first.calls
