@@ -38,7 +38,7 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
-from smg_core.history.redis_plan import Due, Fields, Keys, Plan, alive, hints, item_of, needed, number
+from smg_core.history.redis_plan import Due, Fields, Keys, RedisPlan, alive, hints, item_of_hash, needed, stored_number
 
 __all__ = ["RedisStore"]
 
@@ -148,7 +148,7 @@ class RedisStore:
         with _failures():
             await self._hint(hints(tenant, operations))
             for _ in range(_TRIES):
-                plan = Plan(keys, await self._read(wanted), self._now())
+                plan = RedisPlan(keys, await self._read(wanted), self._now())
                 plan.run(operations, lease)
                 script = self._adding if plan.adds else self._deleting
                 if await script(keys=[keys.base], args=plan.arguments):
@@ -239,7 +239,7 @@ class RedisStore:
             created_at=float(found["created_at"]),
             metadata=found["metadata"],
             expires_at=_time(found),
-            version=number(found["version"]),
+            version=stored_number(found["version"]),
         )
 
     async def items(
@@ -261,7 +261,7 @@ class RedisStore:
                 return Page((), False)
             ids = await self._ranged(order, mark, limit + 1, newest_first=newest_first)
             texts = await self._redis.hmget(keys.items(conversation_id), ids) if ids else []
-        found = [item_of(id.decode(), text) for id, text in zip(ids, texts, strict=True) if text is not None]
+        found = [item_of_hash(id.decode(), text) for id, text in zip(ids, texts, strict=True) if text is not None]
         return Page(tuple(found[:limit]), len(ids) > limit)
 
     async def _ranged(self, key: str, mark: float | None, limit: int, *, newest_first: bool) -> list[bytes]:
@@ -279,7 +279,7 @@ class RedisStore:
             return None
         with _failures():
             text = await self._redis.hget(Keys(self._prefix, tenant).items(conversation_id), id)
-        return None if text is None else item_of(id, text)
+        return None if text is None else item_of_hash(id, text)
 
     async def events(
         self, tenant: str, response_id: str, *, after: int = -1, limit: int = 1000
@@ -465,7 +465,7 @@ def _response(id: str, fields: dict[str, bytes]) -> StoredResponse:
         conversation_id=fields["conversation_id"].decode() or None,
         pending=bool(fields["pending"]),
         expires_at=_time(fields),
-        version=number(fields["version"]),
+        version=stored_number(fields["version"]),
     )
 
 
@@ -490,5 +490,5 @@ def _record(kind: str, id: str, fields: dict[str, bytes]) -> StoredRecord:
         created_at=float(fields["created_at"]),
         pending=bool(fields["pending"]),
         expires_at=_time(fields),
-        version=number(fields["version"]),
+        version=stored_number(fields["version"]),
     )

@@ -1,8 +1,8 @@
 """What a write of the history is in Redis or Valkey: which fields decide it, and which commands do it.
 
-A write is done in two steps. The fields that it depends on are read (`needed`), a `Plan` is made of them, and a script runs its
-commands if the versions of what was read are still the same; else it begins anew. All keys of a tenant have its name in braces,
-which keeps them on one node of a cluster. Pure. Above: `redis`. Below: `base`.
+A write is done in two steps. The fields that it depends on are read (`needed`), a `RedisPlan` is made of them, and a script runs
+its commands if the versions of what was read are still the same; else it begins anew. All keys of a tenant have its name in
+braces, which keeps them on one node of a cluster. Pure. Above: `redis`. Below: `base`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ from smg_core.history.base import (
     StoreOperation,
 )
 
-__all__ = ["Due", "Fields", "Keys", "Plan", "alive", "hints", "item_of", "needed", "number"]
+__all__ = ["Due", "Fields", "Keys", "RedisPlan", "alive", "hints", "item_of_hash", "needed", "stored_number"]
 
 Fields = dict[str, bytes | None]
 """Fields of a hash that were asked for; None for one that is not there."""
@@ -87,7 +87,7 @@ class Keys:
         return f"{self.base}lease:{quote(kind, safe='')}:{id}"
 
 
-def number(text: bytes | None) -> int:
+def stored_number(text: bytes | None) -> int:
     return int(text) if text else 0
 
 
@@ -97,7 +97,7 @@ def alive(fields: Fields, now: float) -> bool:
     return fields["version"] is not None and (not expires_at or float(expires_at) > now)
 
 
-def item_of(id: str, packed: bytes) -> StoredItem:
+def item_of_hash(id: str, packed: bytes) -> StoredItem:
     body, created_at, response_id = msgspec.msgpack.decode(packed, type=tuple[bytes, float, str | None])
     return StoredItem(id=id, body=body, created_at=created_at, response_id=response_id)
 
@@ -179,7 +179,7 @@ def _fields(keys: Keys, operation: StoreOperation) -> Iterable[tuple[str, Iterab
             yield keys.record(kind, id), _HEAD
 
 
-class Plan:
+class RedisPlan:
     """The commands of one write, made of what was read. `checks` are the fields, with their values, that must be as they were."""
 
     def __init__(self, keys: Keys, read: Mapping[str, Fields], now: float) -> None:
@@ -247,7 +247,7 @@ class Plan:
     def _next(self, key: str, id: str, if_version: int | None) -> int:
         """The version that the hash has after this change."""
         head = self._read[key]
-        version = number(head["version"]) if alive(head, self._now) else 0
+        version = stored_number(head["version"]) if alive(head, self._now) else 0
         if if_version is not None and if_version != version:
             raise StaleVersion(id)
         return version + 1
@@ -300,7 +300,7 @@ class Plan:
         version = self._next(key, conversation.id, if_version)
         if not there:
             self._drop_items(conversation.id)
-        following = number(self._read[key]["next"]) if there else 0
+        following = stored_number(self._read[key]["next"]) if there else 0
         self._set(
             key,
             version,
@@ -317,7 +317,7 @@ class Plan:
         if not alive(self._read[key], self._now):
             raise NoConversation(id)
         version = self._next(key, id, operation.if_version)
-        position = number(self._read[key]["next"])
+        position = stored_number(self._read[key]["next"])
         for item in operation.items:
             if self._read[items][item.id] is not None:
                 raise ItemExists(item.id)
@@ -337,7 +337,7 @@ class Plan:
             return
         self.commands += [("HDEL", items, id), ("ZREM", self._keys.order(conversation_id), id)]
         self._read[items][id] = None
-        self._bump(key, number(self._read[key]["version"]) + 1, number(self._read[key]["next"]))
+        self._bump(key, stored_number(self._read[key]["version"]) + 1, stored_number(self._read[key]["next"]))
 
     def _drop_items(self, id: str) -> None:
         self.commands.append(("DEL", self._keys.items(id), self._keys.order(id)))
@@ -349,7 +349,7 @@ class Plan:
         log, events = self._keys.log(id), self._keys.events(id)
         if not alive(self._read[log], self._now):
             self._drop_log(id)
-        version = number(self._read[log]["version"]) + 1
+        version = stored_number(self._read[log]["version"]) + 1
         for event in operation.events:
             name = str(event.number)
             if self._read[events][name] is not None:
