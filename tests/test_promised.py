@@ -27,7 +27,7 @@ PROMISED: dict[str, str] = {
         Annotation.quote Video.cache ToolCall.cache ToolResult.cache FunctionTool.cache CustomTool.cache
         HostedTool.cache File.title File.context File.citations FunctionTool.examples ReasoningSettings.adaptive
         ReasoningSettings.between_tools GenerationRequest.context_edits ClearToolUses.over_tokens
-        ClearToolUses.over_uses ClearToolUses.at_least_tokens ClearToolUses.exclude Origin.version Origin.betas
+        ClearToolUses.over_uses ClearToolUses.at_least_tokens ClearToolUses.exclude Origin.betas
     """,
     "generateContent": """
         MediaSource.media_type MediaSource.start_s MediaSource.end_s MediaSource.fps
@@ -55,7 +55,7 @@ BY_HAND: dict[str, str] = {
         ToolKey.kind ReasoningSettings.keep
     """,
     "tool loop": "HostedStart.id HostedTool.config",
-    "messages": "MediaSource.text ClearToolUses.inputs ClearReasoning.keep ClearToolUses.keep",
+    "messages": "Origin.version MediaSource.text ClearToolUses.inputs ClearReasoning.keep ClearToolUses.keep",
     "generateContent": "ToolResult.value",
 }
 """Unread too, but their names are so frequent that reads of other fields pass for reads of them: nothing tells when one is

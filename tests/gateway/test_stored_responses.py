@@ -130,6 +130,33 @@ async def test_a_response_that_was_not_made_in_the_background_is_not_cancelled(c
         await client.responses.cancel(answer.id)
 
 
+async def test_the_tokens_of_a_request_are_those_of_its_answer(client: openai.AsyncOpenAI) -> None:
+    first = await client.responses.create(model="sim", input="Hello", max_output_tokens=5)
+    for asked in (
+        {"input": "How many?"},
+        {"input": "And now?", "previous_response_id": first.id, "instructions": "Hm."},
+    ):
+        count = await client.responses.input_tokens.count(model="sim", **asked)
+        answer = await client.responses.create(model="sim", max_output_tokens=5, **asked)  # type: ignore[call-overload]
+        assert answer.usage.input_tokens == count.input_tokens > 0
+
+
+async def test_a_conversation_is_compacted_and_goes_on_from_that(client: openai.AsyncOpenAI) -> None:
+    turns: Any = [{"role": "user", "content": "I am Ada. " * 50}, {"type": "compaction_trigger"}]
+    compacted = await client.responses.create(model="sim", input=turns, store=False, max_output_tokens=30)
+    (item,) = compacted.output
+    assert item.type == "compaction"
+    after: Any = [*turns[:1], item.to_dict(), {"role": "user", "content": "Who am I?"}]
+    answer = await client.responses.create(model="sim", input=after, store=False, max_output_tokens=5)
+    assert answer.usage is not None
+    assert compacted.usage is not None
+    assert answer.usage.input_tokens < compacted.usage.input_tokens
+    after[1]["encrypted_content"] += "x"
+    with pytest.raises(openai.BadRequestError) as raised:
+        await client.responses.create(model="sim", input=after, store=False)
+    assert (raised.value.code, raised.value.param) == ("invalid_encrypted_content", "input[1].encrypted_content")
+
+
 # ------------------------------------------------------------------------------------------------------ conversations
 
 

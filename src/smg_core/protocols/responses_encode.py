@@ -50,7 +50,10 @@ from smg_core.protocols.logprobs import logprob_object
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_object import error_object, response_fields, usage_object
 
-__all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder"]
+__all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder", "Seal"]
+
+Seal = Callable[[ResponsesRequest, str], str]
+"""Seals the summary that a compaction of this request is; returns its encrypted_content."""
 
 _BLOCK = 32
 """Bytes to whose multiples obfuscated deltas are padded."""
@@ -83,13 +86,17 @@ class _Builder:
     One item is open at most. `_pending` is an item whose block has ended and that is done with the next event.
     """
 
-    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], *, streams: bool) -> None:
+    def __init__(
+        self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: Seal, *, streams: bool
+    ) -> None:
+        self._seal = seal
+        self._summary: list[str] = []  # of a compaction
         self._request = request
         self._streams = streams
         self._now = now
         self.fields = response_fields(request, created)
         self._suffix = request.generation.id.partition("_")[2] or request.generation.id
-        self._silent = not request.generation.generate
+        self._silent = not request.generation.generate or request.compacts
         self._frames: list[bytes] = []
         self._number = 0
         self._begun = False
@@ -139,12 +146,7 @@ class _Builder:
         if not self._streams:
             return
         response = encode_object(self.fields)
-        if self._request.generation.background:
-            queued = encode_object({**self.fields, "status": "queued"})
-            self._frame("response.created", b',"response":' + queued)
-            self._frame("response.queued", b',"response":' + queued)
-        else:
-            self._frame("response.created", b',"response":' + response)
+        self._frame("response.created", b',"response":' + response)
         self._frame("response.in_progress", b',"response":' + response)
 
     def keep_alive(self) -> bytes:
@@ -365,6 +367,7 @@ class _Builder:
         other = copy.copy(self)
         other.fields, other.items = dict(self.fields), list(self.items)
         other._frames, other._texts = list(self._frames), list(self._texts)
+        other._summary = list(self._summary)
         other._logprobs, other._annotations = list(self._logprobs), list(self._annotations)
         other._open = None if self._open is None else dict(self._open)
         other._pending = None if self._pending is None else dict(self._pending)
@@ -392,7 +395,11 @@ class _Builder:
 
     def done(self, event: Done) -> None:
         reason = self._finished.reason if self._finished is not None else "stop"
-        if reason in _INCOMPLETE:
+        if self._silent:
+            if self._request.compacts:
+                self._compaction("".join(self._summary))
+            self._end("completed", None)
+        elif reason in _INCOMPLETE:
             self._end("incomplete", {"reason": _INCOMPLETE[reason]})
         elif reason == "error":
             self.fail(EngineFailed("The model's engine gave up on this response."))
@@ -400,6 +407,15 @@ class _Builder:
             self._end("incomplete", None)
         else:
             self._end("completed", None)
+
+    def _compaction(self, summary: str) -> None:
+        """The one item of a response that compacts: what was said before, sealed."""
+        if not summary.strip():
+            self.fail(EngineFailed("The model wrote no summary."))
+            return
+        item = self._add("compaction", "cmp_", encrypted_content="")
+        item["encrypted_content"] = self._seal(self._request, summary)
+        self._open, self._pending = None, item
 
     def failed(self, event: Failed) -> None:
         self.fail(event.error)
@@ -417,6 +433,8 @@ class _Builder:
         self._end("incomplete", None if reason is None else {"reason": reason})
 
     def _end(self, status: str, details: JsonObject | None) -> None:
+        if self.ended:
+            return
         self._close()
         self._settle("completed" if status == "completed" else "incomplete")
         self.ended = True
@@ -438,6 +456,10 @@ class _Builder:
             if not self._begun and type(event) is not Started:
                 self.begin()
             if self._silent and type(event) in _CONTENT:
+                if type(event) is TextDelta:
+                    self._summary.append(event.text)
+                elif type(event) is Finished:
+                    self._finished = event
                 continue
             _WRITERS[type(event)](self, event)
 
@@ -491,12 +513,13 @@ def _annotation(event: Annotation) -> JsonObject:
 
 
 class ResponsesStreamEncoder:
-    """One streamed response. `created` is seconds since the epoch, `now` tells the time when it completes."""
+    """One streamed response. `created` is seconds since the epoch, `now` tells the time when it completes, `seal` seals the
+    summary of a compaction."""
 
     content_type = "text/event-stream; charset=utf-8"
 
-    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float]) -> None:
-        self._builder = _Builder(request, created, now, streams=True)
+    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: Seal) -> None:
+        self._builder = _Builder(request, created, now, seal, streams=True)
 
     def start(self) -> bytes:
         """Nothing: the response stays uncommitted until the first event."""
@@ -536,8 +559,8 @@ class ResponsesWholeEncoder:
 
     content_type = "application/json"
 
-    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float]) -> None:
-        self._builder = _Builder(request, created, now, streams=False)
+    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: Seal) -> None:
+        self._builder = _Builder(request, created, now, seal, streams=False)
 
     def add(self, events: Sequence[Event]) -> None:
         self._builder.add(events)

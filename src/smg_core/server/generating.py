@@ -25,7 +25,8 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
     chat = Endpoint(Inference(gateway, CHAT), reads_json=True, about=descriptions.CHAT)
     completions = Endpoint(Inference(gateway, COMPLETIONS), reads_json=True, about=descriptions.COMPLETIONS)
-    made = responses_api(gateway.clock.time, ResponseMemory(gateway))
+    memory = ResponseMemory(gateway)
+    made = responses_api(gateway.clock.time, memory, memory.seal)
     responses = Endpoint(Inference(gateway, made), reads_json=True, about=descriptions.RESPONSES)
     messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
     count = Endpoint(TokenCount(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
@@ -43,7 +44,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         Route("POST", "/v1/responses", responses),
         Route("POST", "/v1/messages", messages),
         Route("POST", "/v1/messages/count_tokens", count),
-        *stored_routes(gateway),
+        *stored_routes(gateway, memory),
     )
 
 

@@ -28,7 +28,7 @@ from smg_core.request import Caller
 from smg_core.sealing import SealContext
 from smg_core.server.runtime import Runtime
 
-__all__ = ["ResponseMemory", "compaction_context", "stored_response"]
+__all__ = ["ResponseMemory", "stored_response"]
 
 log = logging.getLogger("smg.server")
 T = TypeVar("T")
@@ -39,7 +39,7 @@ _PAGE = 1000  # items of a conversation that are loaded at once
 _PENDING = ("queued", "in_progress")
 
 
-def compaction_context(caller: Caller) -> SealContext:
+def _compaction_context(caller: Caller) -> SealContext:
     """What a sealed compaction is good for: its tenant, and any model, since it is text for all of them."""
     return SealContext("compaction", caller.tenant)
 
@@ -60,8 +60,6 @@ class ResponseMemory:
         generation = decoded.generation
         caller = generation.caller
         if decoded.store and not self._gateway.history.keeps(caller.tenant, caller.principal):
-            if generation.background:
-                raise InvalidRequest("A background response is stored, and nothing is kept here.", param="background")
             kept_nothing = replace(generation, history=replace(generation.history, store=False))
             decoded = replace(decoded, generation=kept_nothing)
         if not decoded.waits_for_history:
@@ -157,10 +155,16 @@ class ResponseMemory:
             token = item.get("encrypted_content")
             if item_type(item) == "compaction" and isinstance(token, str):
                 try:
-                    found[token] = self._gateway.sealer.open(token.encode(), compaction_context(caller)).decode()
+                    found[token] = self._gateway.sealer.open(token.encode(), _compaction_context(caller)).decode()
                 except SealBroken:
                     continue
         return found
+
+    def seal(self, decoded: ResponsesRequest, summary: str) -> str:
+        """The encrypted_content of a compaction."""
+        return self._gateway.sealer.seal(
+            summary.encode("utf-8", "replace"), _compaction_context(decoded.generation.caller)
+        ).decode()
 
     # ------------------------------------------------------------------------------------------------------------- after
 

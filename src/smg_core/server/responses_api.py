@@ -7,21 +7,22 @@ from collections.abc import Callable
 
 from smg_core.protocols.errors import responses_error
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder, Seal
 from smg_core.server.apis import Api, Memory
 from smg_core.server.responses_flow import respond_to
 
 __all__ = ["responses_api"]
 
 
-def responses_api(now: Callable[[], float], memory: Memory[ResponsesRequest]) -> Api[ResponsesRequest]:
-    """The Responses API. `now` is the clock that its responses are stamped by, `memory` what it keeps of them."""
+def responses_api(now: Callable[[], float], memory: Memory[ResponsesRequest], seal: Seal) -> Api[ResponsesRequest]:
+    """The Responses API. `now` is the clock that its responses are stamped by, `memory` what it keeps of them, `seal` seals its
+    compactions."""
     return Api(
         name="responses",
         id_prefix="resp_",
         decode=decode_responses,
-        stream=lambda decoded, created: ResponsesStreamEncoder(decoded, created, now),
-        whole=lambda decoded, created: ResponsesWholeEncoder(decoded, created, now),
+        stream=lambda decoded, created: ResponsesStreamEncoder(decoded, created, now, seal),
+        whole=lambda decoded, created: ResponsesWholeEncoder(decoded, created, now, seal),
         error=responses_error,
         flow=respond_to,
         told_in_stream=(503,),

@@ -14,15 +14,32 @@ from smg_core.pipeline.flow import Terms, generate
 from smg_core.pipeline.steps import Finish, Flow, ask
 from smg_core.pipeline.turn import Turn
 from smg_core.protocols.responses import ResponsesRequest
-from smg_core.request import GenerationRequest, Message, ToolCall
+from smg_core.request import GenerationRequest, Message, Text, TextFormat, ToolCall, ToolChoice
 
-__all__ = ["respond_to", "shortened"]
+__all__ = ["respond_to", "shortened", "summarizing"]
+
+_SUMMARIZE = (
+    "Write a summary of this conversation from which another model can go on with the work: what the user wants, what was "
+    "decided and done, what was found out, which files, names and values matter, and what is left to do. Write nothing else."
+)
 
 
 def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[None]:
     """The response to `request`, whose history is loaded."""
-    turn = yield from _within_context(request.generation, terms)
+    generation = summarizing(request.generation) if request.compacts else request.generation
+    turn = yield from _within_context(generation, terms)
     yield from ask(Finish(turn))
+
+
+def summarizing(request: GenerationRequest) -> GenerationRequest:
+    """The request that has the model summarize the conversation instead of going on with it: without tools, as plain text."""
+    return replace(
+        request,
+        messages=(*request.messages, Message("user", (Text(_SUMMARIZE),), content_is_text=True)),
+        tools=(),
+        tool_choice=ToolChoice(),
+        response_format=TextFormat(),
+    )
 
 
 def _within_context(asked: GenerationRequest, terms: Terms) -> Flow[Turn]:

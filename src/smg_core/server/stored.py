@@ -5,8 +5,9 @@ server.generating puts the routes into the table. Below: the history, the wire's
 """
 
 import msgspec
+from msgspec.structs import replace
 
-from smg_core.errors import InvalidRequest, NotFound
+from smg_core.errors import InvalidRequest, NotFound, PromptTooLong, SmgError, UnsupportedParameter
 from smg_core.history.base import (
     AppendItems,
     DeleteConversation,
@@ -18,7 +19,10 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
+from smg_core.hooks import SilentObserver
 from smg_core.json_types import JsonObject
+from smg_core.pipeline.trace import Trace
+from smg_core.protocols.base import Incoming
 from smg_core.protocols.conversations import (
     conversation_object,
     item_list,
@@ -26,7 +30,10 @@ from smg_core.protocols.conversations import (
     read_items_query,
     read_new_items,
 )
+from smg_core.protocols.errors import error_headers, responses_error
 from smg_core.protocols.json_text import encode_body
+from smg_core.protocols.responses import ResponsesRequest, decode_responses
+from smg_core.server.apis import Memory
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.exchange import Exchange
 from smg_core.server.routes import Route
@@ -40,10 +47,11 @@ _CONVERSATION = "/v1/conversations/{id}"
 _ITEM = "/v1/conversations/{id}/items/{item_id}"
 
 
-def stored_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
-    """The routes, over `gateway`."""
-    responses, conversations = _Responses(gateway), _Conversations(gateway)
+def stored_routes(gateway: Runtime, memory: Memory[ResponsesRequest]) -> tuple[Route[Endpoint], ...]:
+    """The routes, over `gateway`; `memory` has what a request continues."""
+    responses, conversations = _Responses(gateway, memory), _Conversations(gateway)
     rows: tuple[tuple[str, str, Handler], ...] = (
+        ("POST", "/v1/responses/input_tokens", responses.input_tokens),
         ("GET", _RESPONSE, responses.retrieve),
         ("DELETE", _RESPONSE, responses.delete),
         ("POST", f"{_RESPONSE}/cancel", responses.cancel),
@@ -76,7 +84,44 @@ class _Handlers:
 
 
 class _Responses(_Handlers):
-    """Responses by their ids."""
+    """Responses by their ids, and the count of a request's tokens."""
+
+    def __init__(self, gateway: Runtime, memory: Memory[ResponsesRequest]) -> None:
+        super().__init__(gateway)
+        self._memory = memory
+
+    async def input_tokens(self, exchange: Exchange) -> None:
+        """POST /v1/responses/input_tokens: the tokens that such a request's prompt has, made as for an answer."""
+        gateway = self._gateway
+        exchange.request_id = gateway.ids("resp_")
+        body = await exchange.body(gateway.body_bytes)
+        incoming = Incoming(
+            body, exchange.request_id, headers=exchange.headers, caller=exchange.caller, limits=gateway.limits
+        )
+        tenant = exchange.caller.tenant
+        decoded = await gateway.executor.run(lambda _: decode_responses(incoming), size=len(body), caller=tenant)
+        unkept = replace(decoded.generation, history=replace(decoded.history, store=False))
+        decoded = await self._memory.recall(replace(decoded, generation=unkept))
+        try:
+            prompted = await gateway.performers.preparing.prepare(
+                replace(decoded.generation, truncation=None, generate=True),
+                Trace(gateway.clock.monotonic(), SilentObserver()),
+            )
+        except PromptTooLong as error:
+            if error.at_least:
+                raise
+            await self._answer(exchange, _count(error.prompt_tokens))
+            return
+        except SmgError as error:
+            told = responses_error(error, exchange.request_id, decoded.locate)
+            await exchange.respond(error.status, told, [*error_headers(error), gateway.id_header(exchange.name)])
+            return
+        if prompted.model.tokenizer is None:
+            raise UnsupportedParameter(
+                "The engines of this model encode prompts themselves, and do not say how many tokens one has.",
+                param="model",
+            )
+        await self._answer(exchange, _count(len(prompted.ids)))
 
     async def _found(self, exchange: Exchange) -> StoredResponse:
         id = exchange.path_values["id"]
@@ -117,6 +162,10 @@ class _Responses(_Handlers):
                 raise InvalidRequest(f"No item with id '{query.after[:100]}' is in this list.", param="after")
             items = items[ids.index(query.after) + 1 :]
         await self._answer(exchange, item_list(items[: query.limit], len(items) > query.limit))
+
+
+def _count(tokens: int) -> JsonObject:
+    return {"object": "response.input_tokens", "input_tokens": tokens}
 
 
 def _whole(found: StoredResponse) -> JsonObject:

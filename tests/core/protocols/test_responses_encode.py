@@ -52,8 +52,12 @@ def asked(**fields: object) -> ResponsesRequest:
     return decode_responses(Incoming(json.dumps(body).encode(), request_id="resp_1"))
 
 
+def sealed_by_us(request: ResponsesRequest, summary: str) -> str:
+    return f"gw1.{summary}"
+
+
 def wire(request: ResponsesRequest, events: list[Event]) -> list[dict[str, typing.Any]]:
-    encoder = ResponsesStreamEncoder(request, 1700000000, lambda: 1700000009.5)
+    encoder = ResponsesStreamEncoder(request, 1700000000, lambda: 1700000009.5, sealed_by_us)
     data = encoder.start() + b"".join(encoder.encode([event]) for event in events)
     frames = SseReader().feed(data)
     found = [json.loads(frame.data) for frame in frames]
@@ -62,7 +66,7 @@ def wire(request: ResponsesRequest, events: list[Event]) -> list[dict[str, typin
 
 
 def whole(request: ResponsesRequest, events: list[Event]) -> dict[str, typing.Any]:
-    encoder = ResponsesWholeEncoder(request, 1700000000, lambda: 1700000009.5)
+    encoder = ResponsesWholeEncoder(request, 1700000000, lambda: 1700000009.5, sealed_by_us)
     for event in events:
         encoder = encoder.fork()
         encoder.add([event])
@@ -127,9 +131,9 @@ def test_a_text_has_the_events_that_clients_need() -> None:
 
 def test_the_short_way_of_a_text_writes_what_the_long_way_writes() -> None:
     events: list[Event] = [STARTED, *(TextDelta(0, piece) for piece in 'a"\u2028é'), TextEnd(0), *END]
-    encoder = ResponsesStreamEncoder(asked(), 1700000000, lambda: 1700000009.5)
+    encoder = ResponsesStreamEncoder(asked(), 1700000000, lambda: 1700000009.5, sealed_by_us)
     at_once = encoder.encode(events)
-    one_by_one = ResponsesStreamEncoder(asked(), 1700000000, lambda: 1700000009.5)
+    one_by_one = ResponsesStreamEncoder(asked(), 1700000000, lambda: 1700000009.5, sealed_by_us)
     assert b"".join(one_by_one.encode([event]) for event in events) == at_once
 
 
@@ -198,7 +202,7 @@ def test_a_stream_that_fails_before_any_engine_took_it_still_begins_with_created
 
 
 def test_a_keep_alive_is_a_numbered_event_of_the_stream() -> None:
-    encoder = ResponsesStreamEncoder(asked(), 1, lambda: 2.0)
+    encoder = ResponsesStreamEncoder(asked(), 1, lambda: 2.0, sealed_by_us)
     data = encoder.keep_alive() + encoder.encode([STARTED, TextDelta(0, "x")]) + encoder.keep_alive()
     data += encoder.encode([TextEnd(0), *END])
     frames = [json.loads(frame.data) for frame in SseReader().feed(data)]
@@ -244,11 +248,17 @@ def test_a_prewarm_answers_nothing() -> None:
     assert frames[-1]["response"]["output"] == []
 
 
-def test_a_background_response_is_queued_first() -> None:
-    frames = wire(asked(background=True), [STARTED, TextDelta(0, "x"), TextEnd(0), *END])
+def test_a_compaction_is_the_one_item_of_its_response() -> None:
+    items = [{"role": "user", "content": "x"}, {"type": "compaction_trigger"}]
+    said = [TextDelta(0, "They "), TextDelta(0, "met."), TextEnd(0)]
+    frames = wire(asked(input=items), [STARTED, ReasoningDelta(0, "Hm"), ReasoningEnd(0), *said, *END])
     check_stream(frames)
-    assert names(frames)[:3] == ["created", "queued", "in_progress"]
-    assert frames[0]["response"]["status"] == "queued"
+    assert names(frames) == ["created", "in_progress", "output_item.added", "output_item.done", "completed"]
+    (item,) = frames[-1]["response"]["output"]
+    assert (item["type"], item["encrypted_content"]) == ("compaction", "gw1.They met.")
+    empty = wire(asked(input=items), [STARTED, *END])
+    assert frames[-1]["response"]["status"] == "completed"
+    assert empty[-1]["response"]["status"] == "failed"
 
 
 @pytest.mark.parametrize(
