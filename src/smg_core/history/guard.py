@@ -34,8 +34,8 @@ from smg_core.history.base import (
 from smg_core.history.hooks import Hook, StoreCall
 from smg_core.history.rules import (
     Clear,
+    RestSeal,
     Rules,
-    Seal,
     is_name,
     open_conversation,
     open_event,
@@ -61,7 +61,7 @@ class GuardedStore:
     """A `Store` and `Upkeep` over a `backend`, by `rules`. `seal` None keeps texts in the clear."""
 
     def __init__(
-        self, backend: Backend, rules: Rules, clock: Clock, *, seal: Seal | None = None, hooks: Sequence[Hook] = ()
+        self, backend: Backend, rules: Rules, clock: Clock, *, seal: RestSeal | None = None, hooks: Sequence[Hook] = ()
     ) -> None:
         self._in, self._rules, self._now = backend, rules, clock.time
         self._sealed, self._seal, self._hooks = seal is not None, seal or Clear(), tuple(hooks)

@@ -29,8 +29,8 @@ from smg_core.history.settings import HistoryConfig
 
 __all__ = [
     "Clear",
+    "RestSeal",
     "Rules",
-    "Seal",
     "is_name",
     "open_conversation",
     "open_event",
@@ -46,7 +46,7 @@ __all__ = [
 LONGEST_NAME = 255  # characters
 
 
-class Seal(Protocol):
+class RestSeal(Protocol):
     """Encrypts texts for a place, and decrypts them there."""
 
     def seal(self, place: str, text: bytes) -> bytes: ...
@@ -55,7 +55,7 @@ class Seal(Protocol):
 
 
 class Clear:
-    """The Seal of a store that is not encrypted."""
+    """The RestSeal of a store that is not encrypted."""
 
     def seal(self, place: str, text: bytes) -> bytes:
         return text
@@ -135,7 +135,7 @@ class Rules:
 # ---------------------------------------------------------------------------------------------------------------- encryption
 
 
-def sealed(seal: Seal, tenant: str, operation: StoreOperation) -> StoreOperation:
+def sealed(seal: RestSeal, tenant: str, operation: StoreOperation) -> StoreOperation:
     """The operation with its texts encrypted, each for its place."""
     match operation:
         case PutResponse(response):
@@ -179,7 +179,7 @@ def _place(*names: str) -> str:
     return "/".join(f"{len(name)}:{name}" for name in names)
 
 
-def open_response(seal: Seal, tenant: str, found: StoredResponse) -> StoredResponse:
+def open_response(seal: RestSeal, tenant: str, found: StoredResponse) -> StoredResponse:
     place = _place(tenant, "response", found.id)
     return attrs.evolve(
         found,
@@ -189,31 +189,31 @@ def open_response(seal: Seal, tenant: str, found: StoredResponse) -> StoredRespo
     )
 
 
-def open_link(seal: Seal, tenant: str, found: ChainLink) -> ChainLink:
+def open_link(seal: RestSeal, tenant: str, found: ChainLink) -> ChainLink:
     place = _place(tenant, "response", found.id)
     return attrs.evolve(
         found, input=seal.open(f"{place}/input", found.input), output=seal.open(f"{place}/output", found.output)
     )
 
 
-def open_conversation(seal: Seal, tenant: str, found: StoredConversation) -> StoredConversation:
+def open_conversation(seal: RestSeal, tenant: str, found: StoredConversation) -> StoredConversation:
     return attrs.evolve(found, metadata=seal.open(_place(tenant, "conversation", found.id), found.metadata))
 
 
-def open_item(seal: Seal, tenant: str, conversation_id: str, found: StoredItem) -> StoredItem:
+def open_item(seal: RestSeal, tenant: str, conversation_id: str, found: StoredItem) -> StoredItem:
     return attrs.evolve(found, body=seal.open(_place(tenant, "item", conversation_id, found.id), found.body))
 
 
-def open_event(seal: Seal, tenant: str, response_id: str, found: StoredEvent) -> StoredEvent:
+def open_event(seal: RestSeal, tenant: str, response_id: str, found: StoredEvent) -> StoredEvent:
     place = _place(tenant, "event", response_id, str(found.number))
     return StoredEvent(found.number, seal.open(place, found.data))
 
 
-def open_record(seal: Seal, tenant: str, found: StoredRecord) -> StoredRecord:
+def open_record(seal: RestSeal, tenant: str, found: StoredRecord) -> StoredRecord:
     return attrs.evolve(found, body=seal.open(_place(tenant, "record", found.kind, found.id), found.body))
 
 
-def open_exported(seal: Seal, tenant: str, found: Exported) -> Exported:
+def open_exported(seal: RestSeal, tenant: str, found: Exported) -> Exported:
     match found.table:
         case "response":
             place = _place(tenant, "response", found.id)
