@@ -50,9 +50,9 @@ from smg_core.protocols.logprobs import logprob_object
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_object import error_object, response_fields, usage_object
 
-__all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder", "Seal"]
+__all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder", "SealSummary"]
 
-Seal = Callable[[ResponsesRequest, str], str]
+SealSummary = Callable[[ResponsesRequest, str], str]
 """Seals the summary that a compaction of this request is; returns its encrypted_content."""
 
 _BLOCK = 32
@@ -87,7 +87,7 @@ class _Builder:
     """
 
     def __init__(
-        self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: Seal, *, streams: bool
+        self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: SealSummary, *, streams: bool
     ) -> None:
         self._seal = seal
         self._summary: list[str] = []  # of a compaction
@@ -518,7 +518,7 @@ class ResponsesStreamEncoder:
 
     content_type = "text/event-stream; charset=utf-8"
 
-    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: Seal) -> None:
+    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: SealSummary) -> None:
         self._builder = _Builder(request, created, now, seal, streams=True)
 
     def start(self) -> bytes:
@@ -559,7 +559,7 @@ class ResponsesWholeEncoder:
 
     content_type = "application/json"
 
-    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: Seal) -> None:
+    def __init__(self, request: ResponsesRequest, created: int, now: Callable[[], float], seal: SealSummary) -> None:
         self._builder = _Builder(request, created, now, seal, streams=False)
 
     def add(self, events: Sequence[Event]) -> None:

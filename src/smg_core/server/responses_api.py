@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 from smg_core.protocols.errors import responses_error
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder, Seal
+from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder, SealSummary
 from smg_core.server.apis import Api, Memory
 from smg_core.server.responses_flow import respond_to
 
 __all__ = ["responses_api"]
 
 
-def responses_api(now: Callable[[], float], memory: Memory[ResponsesRequest], seal: Seal) -> Api[ResponsesRequest]:
+def responses_api(
+    now: Callable[[], float], memory: Memory[ResponsesRequest], seal: SealSummary
+) -> Api[ResponsesRequest]:
     """The Responses API. `now` is the clock that its responses are stamped by, `memory` what it keeps of them, `seal` seals its
     compactions."""
     return Api(
