@@ -27,6 +27,7 @@ SCENARIOS = {
     "flood": {"tokens": 100, "stream": True, "pause_us": 0},
     "whole": {"tokens": 100, "stream": False, "pause_us": 0},
 }
+APIS = ("chat", "generate_content")
 PROSE = "Most of what a port does is waiting for water. "
 COMMAND = (
     "env PYTHONPATH={source} valgrind --tool=callgrind --callgrind-out-file={out} --combine-dumps=no "
@@ -35,13 +36,21 @@ COMMAND = (
 )
 
 
-def asked(gateway: stand.Gateway, scenario: str, count: int) -> None:
-    """Send so many requests, one after the other, and read each answer to its end."""
+def request_of(api: str, scenario: str) -> tuple[str, bytes]:
+    """The path and the body of one request."""
     wanted = SCENARIOS[scenario]
-    body = stand.chat(
-        int(wanted["tokens"]), stream=bool(wanted["stream"]), text=PROSE * 8, pause_us=int(wanted["pause_us"])
-    )
-    url = f"http://127.0.0.1:{gateway.port}/v1/chat/completions"
+    tokens, stream, pause_us = int(wanted["tokens"]), bool(wanted["stream"]), int(wanted["pause_us"])
+    if api == "generate_content":
+        verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        body = stand.generate_content(tokens, text=PROSE * 8, pause_us=pause_us)
+        return f"/v1beta/models/mock:{verb}", body
+    return "/v1/chat/completions", stand.chat(tokens, stream=stream, text=PROSE * 8, pause_us=pause_us)
+
+
+def asked(gateway: stand.Gateway, scenario: str, count: int, api: str) -> None:
+    """Send so many requests, one after the other, and read each answer to its end."""
+    path, body = request_of(api, scenario)
+    url = f"http://127.0.0.1:{gateway.port}{path}"
     for _ in range(count):
         request = urllib.request.Request(url, body, {"Content-Type": "application/json", "Authorization": "Bearer -"})
         urllib.request.urlopen(request, timeout=120).read()
@@ -68,10 +77,22 @@ def dumped(out: Path) -> int:
     raise SystemExit("callgrind wrote no count")
 
 
+def counted(gateway: stand.Gateway, scenario: str, requests: int, api: str, out: Path) -> float:
+    """Instructions a request, after a warm-up."""
+    asked(gateway, scenario, 10, api)
+    control(gateway, "--zero")
+    asked(gateway, scenario, requests, api)
+    control(gateway, "--dump")
+    return dumped(out) / requests
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=SRC", help="another checkout's src folder")
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="may be repeated; default all")
+    parser.add_argument(
+        "--api", action="append", choices=APIS, help="may be repeated; ratios are to the first; default chat"
+    )
     parser.add_argument("--requests", type=int, default=200)
     return parser.parse_args()
 
@@ -94,15 +115,13 @@ def main() -> int:
         for scenario in args.scenario or SCENARIOS:
             base = 0.0
             for gateway in bench.gateways.values():
-                asked(gateway, scenario, 10)
-                control(gateway, "--zero")
-                asked(gateway, scenario, args.requests)
-                control(gateway, "--dump")
-                each = dumped(outs[gateway.name]) / args.requests
-                base = base or each
-                print(
-                    f"{scenario:8} {gateway.name:10} {each / 1e6:8.3f} million instructions/request  x{each / base:.3f}"
-                )
+                for api in args.api or ["chat"]:
+                    each = counted(gateway, scenario, args.requests, api, outs[gateway.name])
+                    base = base or each
+                    print(
+                        f"{scenario:8} {gateway.name:10} {api:16} {each / 1e6:8.3f} million instructions/request  "
+                        f"x{each / base:.3f}"
+                    )
     return 0
 
 

@@ -181,6 +181,16 @@ def chat(tokens: int, *, stream: bool, text: str, pause_us: int = 0) -> bytes:
     return json.dumps(asked).encode()
 
 
+def generate_content(tokens: int, *, text: str, pause_us: int = 0) -> bytes:
+    """The body of the same request to generateContent."""
+    asked = {
+        "systemInstruction": {"parts": [{"text": "You are a helpful assistant."}]},
+        "contents": [{"role": "user", "parts": [{"text": text}]}],
+        "generationConfig": {"maxOutputTokens": tokens, "seed": pause_us},
+    }
+    return json.dumps(asked).encode()
+
+
 def add_gateway_options(parser: argparse.ArgumentParser) -> None:
     """The options that name gateways; `gateways` reads them."""
     parser.add_argument("--smg", metavar="PATH", help="the smg program of a virtual environment with smg 1.13.0")
