@@ -4,96 +4,16 @@ What comes of a cell is one of two: it works, as the feature's check says, or it
 cannot do. Anything else fails. The page docs/matrix.md is made of the results.
 """
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import openai
 import pytest
-from tests.gateway.conftest import in_process, over_http
-from tests.gateway.vision_models import (
-    audio_part,
-    clip,
-    image_part,
-    picture,
-    qwen2_audio,
-    qwen2_vl,
-    sound,
-    text_part,
-    video_part,
-)
+from tests.gateway.vision_models import audio_part, clip, image_part, picture, sound, text_part, video_part
+from tests.matrix.conftest import ENGINES
 from tests.matrix.features import FEATURES, Answered, Choice, Feature
 
-from smg_core import Config, Gateway
-from smg_core.config import WorkersConfig
-from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.server import SimulatedEngine
-
 pytestmark = pytest.mark.anyio
-
-Served = tuple[Gateway, SimulatedEngine]
-
-MODELS: dict[str, Callable[[Path], Path]] = {"picture": qwen2_vl, "clip": qwen2_vl, "recording": qwen2_audio}
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The folder of a model that takes such media, made when it is first asked for."""
-    made: dict[str, str] = {}
-
-    def folder(kind: str) -> str:
-        if kind not in MODELS:
-            return ""
-        name = MODELS[kind].__name__
-        if name not in made:
-            made[name] = str(MODELS[kind](tmp_path_factory.mktemp("models") / name))
-        return made[name]
-
-    return folder
-
-
-def _grpc(dialect: Any, transport: Any) -> Callable[[SimulatorConfig], Any]:
-    config = Config(workers=WorkersConfig(dialect=dialect, transport=transport))
-
-    @asynccontextmanager
-    async def engine(simulator: SimulatorConfig) -> AsyncIterator[Served]:
-        async with in_process(simulator, config=config) as house:
-            yield house.gateway, house.engine
-
-    return engine
-
-
-@asynccontextmanager
-async def chat_server(simulator: SimulatorConfig) -> AsyncIterator[Served]:
-    """A gateway whose worker is a server of the Chat Completions API: another gateway before an engine."""
-    async with over_http(simulator) as far, Gateway([far.url]) as gateway:
-        yield gateway, far.engine
-
-
-ENGINES: dict[str, Callable[[SimulatorConfig], Any]] = {
-    "vLLM": _grpc("vllm", "h2"),
-    "vLLM, grpcio": _grpc("vllm", "grpcio"),
-    "neutral": _grpc("neutral", "h2"),
-    "chat server": chat_server,
-}
-
-
-@pytest.fixture(scope="module")
-async def served(folders: Callable[[str], str]) -> AsyncIterator[Callable[[str, str], Any]]:
-    """A gateway before an engine with a model, and the engine; each is started once."""
-    made: dict[tuple[str, str], Served] = {}
-
-    async with AsyncExitStack() as stack:
-
-        async def find(engine: str, model: str) -> Served:
-            folder = folders(model)
-            if (engine, folder) not in made:
-                context = ENGINES[engine](SimulatorConfig(model_folder=folder, seed=1))
-                made[engine, folder] = await stack.enter_async_context(context)
-            return made[engine, folder]
-
-        yield find
 
 
 def _messages(feature: Feature) -> list[Any]:

@@ -1,7 +1,8 @@
 """The messages of a `GenerationRequest` as those of a Chat Completions body.
 
-Decides how each part is written, and that a turn whose order of parts the wire cannot keep (a text behind a tool call) is
-refused by the part's path. The inverse of `protocols.chat_messages`: a property test holds the two together. Pure.
+Decides how each part is written. A turn that goes on behind a tool call becomes several messages, since one has its calls last;
+an order that the wire cannot keep so either is refused by the part's path. The inverse of `protocols.chat_messages`: a property
+test holds the two together. Pure.
 Above: body. Below: fields, the vocabulary.
 """
 
@@ -46,7 +47,7 @@ def write_messages(messages: Sequence[Message], server: ServerFields) -> list[Wi
         at = f"messages[{position}]"
         refuse_unwritten(message, at)
         if message.role == "assistant":
-            written.append(_assistant(message, at, server))
+            written += _assistant(message, at, server)
         elif message.role == "tool" or (message.parts and isinstance(message.parts[0], ToolResult)):
             written += _results(message, at, server)
         else:
@@ -63,22 +64,52 @@ def _name(message: Message) -> Wire:
     return {} if message.name is None else {"name": message.name}
 
 
-def _assistant(message: Message, at: str, server: ServerFields) -> Wire:
-    """The wire's order is fixed: reasoning, opaque blocks, content, refusal, calls."""
+def _assistant(message: Message, at: str, server: ServerFields) -> list[Wire]:
+    """The turn as one message, whose order is fixed: reasoning, opaque blocks, content, refusal, calls. What follows a call
+    is a message of its own, which keeps the order."""
+    written: list[Wire] = []
+    rest = [(order, part) for order, part in enumerate(message.parts) if not _left_out(part)]
+    while rest or not written:
+        length = _one_message(rest)
+        written.append(_spoken(rest[:length], message, at, server))
+        rest = rest[length:]
+    if len(written) > 1:
+        server.needs_extras(f"{at}.parts")  # OpenAI wants the results right behind the calls
+    return written
+
+
+def _left_out(part: Part) -> bool:
+    """Whether it is reasoning whose seal did not open: nothing is left of it."""
+    return isinstance(part, Reasoning) and not part.text and part.seal is None
+
+
+def _one_message(parts: Sequence[tuple[int, Part]]) -> int:
+    """How many of the parts, from the first, are one message: all up to the first that follows a call and is none."""
+    called = False
+    for count, (_, part) in enumerate(parts):
+        if isinstance(part, ToolCall):
+            called = True
+        elif called:
+            return count
+    return len(parts)
+
+
+def _spoken(parts: Sequence[tuple[int, Part]], message: Message, at: str, server: ServerFields) -> Wire:
     wire: Wire = {"role": "assistant", **_name(message)}
     content: list[tuple[int, Part]] = []
     opaque: list[Wire] = []
     calls: list[Wire] = []
-    for order, part in enumerate(message.parts):
+    first = parts[0][0] if parts else 0
+    for order, part in parts:
         where = f"{at}.parts[{order}]"
         if isinstance(part, ToolCall):
             calls.append(_call(part, where))
-        elif calls or (isinstance(part, Opaque) and content):
-            raise unsupported(where)
         elif isinstance(part, Opaque):
+            if content:
+                raise unsupported(where)
             server.needs_extras(where)
             opaque.append(_opaque(part, where))
-        elif isinstance(part, Reasoning) and order == 0 and part.text:
+        elif isinstance(part, Reasoning) and order == first and part.text:
             server.needs_extras(where)
             refuse_unwritten(part, where)
             wire["reasoning_content"] = part.text

@@ -89,7 +89,7 @@ def assistant_turns(draw: st.DrawFn) -> Message:
         parts += [Text(said)] if said or not called else []
         parts += draw(st.lists(refusals, max_size=1))
     else:
-        parts += draw(st.lists(media | refusals | st.builds(Reasoning, TEXTS), max_size=3))
+        parts += draw(st.lists(media | refusals | st.builds(Reasoning, FULL_TEXTS), max_size=3))
     return Message("assistant", (*parts, *called), draw(maybe(NAMES)), is_text)
 
 

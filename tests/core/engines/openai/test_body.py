@@ -89,6 +89,25 @@ def test_results_of_one_turn_become_a_message_each_and_its_text_another() -> Non
     ]
 
 
+def test_what_an_assistant_said_behind_a_call_keeps_its_place() -> None:
+    call, again = ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}")
+    parts = (Text("one"), call, Reasoning("hm"), Text("two"), Reasoning(""), again)
+    first, second = written(asked(messages=(*HELLO, Message("assistant", parts))))["messages"][1:]
+
+    assert (first["content"][0]["text"], [each["id"] for each in first["tool_calls"]]) == ("one", ["a"])
+    assert (second["reasoning_content"], second["content"]) == ("hm", [{"type": "text", "text": "two"}])
+    assert [each["id"] for each in second["tool_calls"]] == ["b"]
+
+
+def test_reasoning_that_was_left_out_leaves_nothing() -> None:
+    turn = Message("assistant", (Reasoning(""), Text("one")))
+
+    assert written(asked(messages=(*HELLO, turn)), extras=False)["messages"][1] == {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "one"}],
+    }
+
+
 def test_bytes_become_a_data_url_of_their_type() -> None:
     parts = (
         Image(MediaSource(data=b"\0\0\0", media_type="image/webp")),
@@ -123,7 +142,6 @@ REFUSED = [
     ({"tools": (FunctionTool("f"), HostedTool("web_search"))}, "tools[1]"),
     ({"tools": (CustomTool("c", None, "lark"),)}, "tools[0].grammar"),
     ({"tools": (FunctionTool("f", namespace="files"),)}, "tools[0].namespace"),
-    ({"tools": (FunctionTool("f"),), "tool_choice": ToolChoice(validated=True)}, "tool_choice.validated"),
     ({"tools": (FunctionTool("f"),), "tool_choice": ToolChoice("required", (ToolKey("g"),))}, "tool_choice.names[0]"),
     ({"tools": (FunctionTool("f"),), "tool_choice": ToolChoice("none", (ToolKey("f"),))}, "tool_choice.names"),
     ({"extra": {"messages[0].color": 1}}, "extra.messages[0].color"),
@@ -138,7 +156,6 @@ REFUSED = [
     (said(Reasoning("", seal=b"x"), role="assistant"), "messages[1].parts[0].seal"),
     (said(Image(MediaSource(url="https://a.example/x")), role="system"), "messages[1].parts[0]"),
     (said(ToolCall("1", "f", "{}")), "messages[1].parts[0]"),
-    (said(ToolCall("1", "f", "{}"), Text("a"), role="assistant"), "messages[1].parts[1]"),
     (said(Text("a"), Opaque("sealed", b""), role="assistant"), "messages[1].parts[1]"),
     (said(ToolResult("1", (Reasoning("a"),)), role="tool"), "messages[1].parts[0].content[0]"),
     (said(ToolResult("1", ()), Text("a"), role="tool"), "messages[1].parts[1]"),
@@ -180,6 +197,7 @@ EXTRAS = [
     ({"cache_salt": "s"}, "cache_salt"),
     ({"priority": 1}, "priority"),
     (said(Reasoning("a"), role="assistant"), "messages[1].parts[0]"),
+    (said(ToolCall("1", "f", "{}"), Text("a"), role="assistant"), "messages[1].parts"),
     (said(Text("a"), Reasoning("a"), role="assistant"), "messages[1].parts[1]"),
     (said(Opaque("sealed", b""), role="assistant"), "messages[1].parts[0]"),
     (said(Video(MediaSource(url="https://a.example/x"))), "messages[1].parts[0]"),
