@@ -96,7 +96,7 @@ class Answer:
 
     @property
     def calls(self) -> int:
-        """How many tool calls the turns so far have made, less those of an attempt that is going to be dropped."""
+        """The number of tool calls in all turns so far, without those of an attempt that will be dropped."""
         attempt = self._attempt
         if attempt is None or (attempt.state == "failed" and self.state == "open"):
             return self._calls
@@ -148,9 +148,8 @@ class Answer:
         await self._end([self._total(), Cancelled(reason)])
 
     async def fail(self, error: SmgError, *, in_band: bool = False) -> bool:
-        """End the response with `error`: in band where the client has seen some of it, or where the API wants that. False:
-        nothing
-        has been written, and the caller is to answer with an error of its own."""
+        """End the response with `error`: as an event of the stream if the client has seen some of it, or if `in_band` asks for
+        that. Returns False if nothing was written; then the caller answers with an HTTP error."""
         if self.state in ("over", "refused"):
             return self.state == "over"
         self.failure = error
@@ -290,7 +289,7 @@ class StreamedAnswer(Answer):
         super().release()
         if self._silence is not None:
             self._silence.stop()
-            self._silence = None  # it knows this answer: they would keep each other
+            self._silence = None  # it refers to this answer: a reference cycle would keep both in memory
 
     def _keep_alive(self) -> bool:
         """Called after a silence: sends the API's keep-alive, unless bytes wait for the client anyway. False if it cannot be sent
@@ -320,7 +319,7 @@ class StreamedAnswer(Answer):
         self._writing = True
         try:
             await self._write(data, last)
-        except asyncio.CancelledError:  # while the client read nothing: what ends the answer is to stand behind this
+        except asyncio.CancelledError:  # the client read nothing meanwhile: the end of the answer must come after this data
             self._buffer.insert(0, data)
             self.unwritten += len(data)
             raise
@@ -343,7 +342,7 @@ class StreamedAnswer(Answer):
         if data and self._silence is not None:
             self._silence.spoke = True
         waiter = self._waiter
-        # A coroutine that waits has written all there was: bytes that leave now leave in order.
+        # If the coroutine waits, it has written everything before: bytes written now are in order.
         flows = waiter is not None and not over and self.state == "committed"
         if flows and self._write_now is not None and (not data or self._write_now(data)):
             return
@@ -359,7 +358,7 @@ class StreamedAnswer(Answer):
                 waiter.set_result(None)
 
     def _first(self, events: Sequence[Event]) -> Sequence[Event]:
-        """`events` of an answer that may still be rewound, with what opens the response before them."""
+        """`events`; if they are the first of the response, after the event that opens it, which a rewind drops too."""
         if events:
             events = self._opened(events)
             self._current.append(events)

@@ -11,8 +11,8 @@ engine that speaks chat, which a `ChatReader` reads. The attempt pushes the resu
     complete    ignored      noted         noted          ignored      let the engine's status come, else reset the call
     failed      ignored      noted         noted          ignored      reset the call
 
-An outputs' push completes the attempt when every choice has finished, and fails it when the reader finds something wrong. One
-that is released while it runs was given up by us: it is failed then, without an error.
+A push of outputs completes the attempt when every choice has finished, and fails it when the reader finds an error. An attempt
+that is released while it runs was given up by the gateway: its state is then `failed`, without an error.
 
 An attempt may go on where another one ended: it is made with the other's reader (`Attempt(failed.reader, ...)`), so that
 detokeniser, parser, stop strings and counts go on as if one engine had spoken. Above: pipeline.streaming makes one for each
@@ -85,10 +85,9 @@ class EventReceiver(Protocol):
 
 
 class Attempt(Generic[Pushed]):
-    """`on_first` is called once, when the first events come. `tells_stops` says that the engine was given all that ends the
-    turn, so that it ends by itself where we end it. `pushes` counts what the engine has brought, `paused`
-    says that it is held back. `on_end` is called when somebody ends it (`end`); it is set while the call is being started, which
-    would else go on."""
+    """`on_first` is called once, with the first events. `tells_stops`: the engine knows every stop condition, so it ends the turn
+    by itself where the gateway does. `pushes` counts the engine's pushes; `paused`: the engine is held back. `on_end` is called
+    by `end`; it is set while the call is being opened, so that opening can be cancelled."""
 
     __slots__ = (
         "_call",
@@ -137,7 +136,7 @@ class Attempt(Generic[Pushed]):
         try:
             events = reader.feed(outputs)
         except SmgError as error:
-            if reader.rest:  # it is counted and, for who goes on with this reader, said already
+            if reader.rest:  # the reader has counted these events: they must reach the answer too
                 self._note_first()
                 self._take(reader.rest, False)
             self.end(error)

@@ -58,7 +58,7 @@ class BudgetedProcessor(OutputProcessor):
         super().__init__(plan, first_call, keep_ids=True)
         self._budget = budget
         self._closed = False
-        self._early: list[Event] = []  # what closing brought
+        self._early: list[Event] = []  # the events of closing the reasoning, before those of the next call
 
     def feed(self, outputs: Sequence[EngineOutput]) -> list[Event]:
         """The events that follow from `outputs`, up to the token that uses up the budget."""
@@ -80,7 +80,7 @@ class BudgetedProcessor(OutputProcessor):
         return not self._closed and choice.reasons and choice.reasoning_tokens >= self._budget.tokens
 
     def resume(self) -> None:
-        """What follows comes from another call; where the budget is used up, the reasoning is closed first."""
+        """Called before the outputs of another engine call; closes the reasoning if the budget is used up."""
         super().resume()
         if not self.cut_short or self._kept is None:
             return

@@ -100,7 +100,7 @@ class _Choice:
         elif isinstance(event, Finished):
             self._finish(event, events)
         elif isinstance(event, TextEnd):
-            if self._open is not None:  # nothing was passed on of white space
+            if self._open is not None:  # None: the block was white space that was not passed on
                 self._open = None
                 events.append(event)
         else:
@@ -186,7 +186,7 @@ class _Choice:
         events.append(event)
 
     def _judged(self, event: Finished, conformance: Conformance, events: list[Event]) -> Finished:
-        """The end of the choice, with what its format says of the text; what was held back of that goes before it."""
+        """The end of the choice, with the verdict on the text's format; text that was held back is appended before it."""
         verdict = conformance.finish(event.reason, calls=self.passed > 0)
         if verdict.rest:
             text, end = TextDelta(self._index, verdict.rest), TextEnd(self._index)
@@ -213,7 +213,8 @@ class _Choice:
 
 
 class ChatReader:
-    """All choices of one turn. It is done when the engine has said what it used, or closes after all choices have finished."""
+    """All choices of one turn. It is done when all choices have finished and the engine has sent its usage or closed the
+    stream."""
 
     def __init__(self, plan: ChatPlan, first_call: int = 0) -> None:
         self.done = False

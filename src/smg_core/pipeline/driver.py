@@ -1,10 +1,10 @@
 """Runs a flow: hands each step to the performer of its kind, and the outcome back to the flow (edge).
 
 A step that fails is thrown into the flow as its error. So is a cancellation that has a reason: when the client has left, or the
-gateway shuts down, `Run.interrupted` names the error, and the flow may still ask for what must be done (save, settle) before it
-ends. A second cancellation ends the flow for good. When the time of the whole request is up (`Run.timeouts`), the engine's call
-that is under way ends, so that all it has said still leaves; without one, the task is cancelled for that reason. Decides nothing;
-knows no step.
+gateway shuts down, `Run.interrupted` names the error, and the flow may still ask for further steps (save, settle) before it
+ends. A second cancellation ends the flow at once. When the time of the whole request is up (`Run.timeouts`), the engine call under
+way is ended, so that its output so far still reaches the client; if there is none, the task is cancelled. Decides nothing; knows
+no step but `Finish`.
 """
 
 import asyncio
@@ -62,7 +62,8 @@ async def wait(step: Wait, run: Run) -> None:
 
 
 class _Deadline:
-    """When a request's time is up. Made by the task that drives the request; `passed` is then the error that the flow is told."""
+    """The deadline of one request. Made by the task that drives the request. `passed`: once the time is up, the error that is
+    thrown into the flow."""
 
     __slots__ = ("_answer", "_handle", "_seconds", "_task", "passed")
 
@@ -143,7 +144,7 @@ class Driver:
 
 
 def _reason(run: Run, deadline: _Deadline | None) -> SmgError | None:
-    """Why the task was cancelled. A client that has left counts before its request's deadline, that before a shutdown."""
+    """Why the task was cancelled. If there are several reasons: the client has left, the deadline, the shutdown, in this order."""
     reason = run.interrupted()
     if deadline is None or deadline.passed is None or isinstance(reason, ClientGone):
         return reason
@@ -151,7 +152,7 @@ def _reason(run: Run, deadline: _Deadline | None) -> SmgError | None:
 
 
 def _take_back_cancellation() -> None:
-    """Undo the task's cancellation, since it goes on: time-outs around it would else take it for cancelled."""
+    """Undo the task's cancellation, since the task goes on; otherwise a time-out around it would believe it cancelled."""
     task = asyncio.current_task()
     if task is not None:
         task.uncancel()

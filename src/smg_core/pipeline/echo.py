@@ -17,8 +17,8 @@ __all__ = ["Echo", "EchoReader", "readable"]
 
 @attrs.frozen
 class Echo:
-    """What is put before the text: the prompt's `text`. `scored`: with logprobs of its tokens, which are `ids`. `alone`: nothing
-    follows it, whatever the engine says."""
+    """The prompt's `text`, to be put before each choice. `scored`: with logprobs of its tokens, which are `ids`. `alone`: it is
+    the whole choice, and the engine's output is ignored (max_tokens is 0)."""
 
     text: str
     ids: Sequence[int]
@@ -37,8 +37,8 @@ class EchoReader:
         self._begun = [False] * choices
 
     def take(self, index: int, output: EngineOutput) -> list[EngineOutput]:
-        """The outputs of choice `index` that can be read now that `output` has come; none while the prompt's logprobs are
-        missing. An engine that ends the choice without having sent them sends none."""
+        """Take one output of choice `index`; returns the outputs that can be read now: none while the prompt's logprobs are
+        missing. If the choice ends without them, the engine sends none, and nothing is held back any more."""
         if self._logprobs is None and output.prompt_logprobs:
             self._logprobs = tuple(
                 self._row(token, row) for token, row in zip(self.echo.ids, output.prompt_logprobs, strict=False)
@@ -51,7 +51,7 @@ class EchoReader:
         return held
 
     def begin(self, index: int) -> tuple[TokenLogprob, ...] | None:
-        """The prompt's logprobs when choice `index` has not begun yet, which it does with this call; else None."""
+        """Mark choice `index` as begun. Returns the prompt's logprobs the first time, None later."""
         if self._begun[index]:
             return None
         self._begun[index] = True

@@ -1,8 +1,8 @@
 """Threads that take long work off the event loop, shared fairly between callers and between sizes (edge).
 
-Decides which piece of work is next. There are two lanes, by size: large work never has all threads, so small work never waits
-behind large work alone. Within a lane callers take turns, each with one piece, so that nobody's many pieces keep out another's
-few. Work whose caller has left before it began is never begun; work under way is told (`given_up`) and may end early.
+Decides which piece of work is next. There are two lanes, by size: large work never has all threads, so small work never waits for
+large work only. Within a lane callers take turns with one piece each, so a caller with many pieces does not keep out one with
+few. Work whose caller leaves before it has begun is removed; work that has begun can ask (`given_up`) and end early.
 
 Above: the server decodes large bodies with it, `preparing` renders and encodes. It does not know what the work is.
 """
@@ -38,7 +38,7 @@ class _Work(Generic[T_co]):
         return self.abandoned
 
     def run(self) -> T_co:
-        """In a thread."""
+        """Do the work; called in a thread."""
         return self.call(self.given_up)
 
 
@@ -74,10 +74,10 @@ class _Lane:
 
 
 class FairExecutor:
-    """`threads` work at once, two at the least; work of more than `large` (bytes or characters, whatever the caller counts) has
-    all of them but one. `after_large` is called in a thread a second after large work has ended, if there is no more: what it
-    needed is free by then. How much may wait is bounded by the number of requests that a gateway takes. To be used from one event
-    loop, and to be closed."""
+    """A pool of `threads` threads, at least two. Work of more than `large` (bytes or characters, as the caller counts) gets all
+    but one of them. `after_large` is called in a thread one second after the last large work has ended, when its memory is free.
+    The number of waiting pieces is bounded by the number of requests that a gateway takes. Use it from one event loop, and close
+    it."""
 
     def __init__(self, threads: int, *, large: int = 1 << 18, after_large: Callable[[], None] | None = None) -> None:
         self._threads = max(2, threads)
@@ -91,12 +91,12 @@ class FairExecutor:
 
     @property
     def waiting(self) -> int:
-        """Pieces of work that no thread has begun."""
+        """How many pieces of work have not begun."""
         return sum(map(len, self._lanes.values()))
 
     async def run(self, call: Callable[[GivenUp], T], *, size: int, caller: str = "") -> T:
-        """What `call` returns, or raises, in a thread. Cancelling this call gives the work up:
-        it is never begun, or told by `given_up`."""
+        """Run `call` in a thread; returns its result or raises its error. If this call is cancelled, the work is removed, or its
+        `given_up` returns True from then on."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         work = _Work(call, caller, size > self._large, done)
         self._lanes[work.large].add(work)
@@ -112,7 +112,7 @@ class FairExecutor:
             del done, work, call
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Begin no further work; work under way goes on."""
         self._closed = True
         if self._tidying is not None:
             self._tidying.cancel()
@@ -130,8 +130,8 @@ class FairExecutor:
             future.add_done_callback(lambda ended, work=work, loop=loop: _tell(loop, self._ended, work, ended))  # type: ignore[misc]
 
     def _next(self) -> _Work[object] | None:
-        """Large work first while none is under way, so that it gets its turn; then small work; then more large work while it
-        leaves a thread free."""
+        """Remove and return the piece to begin now: large work if none is under way, so that it is not starved; then small work;
+        then further large work if one thread stays free."""
         small, large = self._lanes[False], self._lanes[True]
         if not self._running[True] and (work := large.take()) is not None:
             return work
@@ -153,7 +153,7 @@ class FairExecutor:
             self.large_ended()
 
     def large_ended(self) -> None:
-        """Something large has ended, which may have been none of our work: `after_large` is due in a second."""
+        """Called when large work has ended, here or elsewhere in the gateway: `after_large` is due in a second."""
         if self._after_large is None or self._closed:
             return
         if self._tidying is not None:
@@ -167,6 +167,6 @@ class FairExecutor:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *arguments: object) -> None:
-    """Call on the event loop, which may be closed by the time that a thread ends."""
+    """Schedule `call` on the event loop, from a thread; does nothing if the loop is closed."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(call, *arguments)

@@ -67,8 +67,8 @@ def fitted(prompted: Prompted, facts: EngineFacts) -> Fit:
 
 
 def fit_all(prompted: Prompted, kinds: Iterable[EngineFacts]) -> None:
-    """Make what each kind of engine is sent, off the event loop where that takes long: `fitted` then finds it. What is refused is
-    raised there, if it comes to that."""
+    """Make the fits for all `kinds` now, in a thread, so that `fitted` only looks them up. A refusal is kept, and raised by
+    `fitted` if that kind is asked for."""
     for facts in kinds:
         with suppress(SmgError):
             fitted(prompted, facts)
@@ -126,7 +126,7 @@ def _echo(prompted: Prompted, tokenizer: Tokenizer) -> Echo | None:
 
 
 def reader_for(fit: FitForIds, first_call: int, *, keep_ids: bool) -> OutputProcessor:
-    """The reader of a turn that is to be read so. Arguments as of `OutputProcessor`."""
+    """The reader for the output of an engine that was sent `fit`. Arguments as of `OutputProcessor`."""
     if fit.budget is not None:
         return BudgetedProcessor(fit.plan, first_call, fit.budget)
     return OutputProcessor(fit.plan, first_call, keep_ids=keep_ids)
@@ -153,7 +153,7 @@ def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
 
 
 def _narrowed(request: GenerationRequest) -> GenerationRequest:
-    """The request with those of its tools alone that may be called: most servers have no word for a choice among some."""
+    """The request with only the tools that may be called: most servers do not know a choice among some of the tools."""
     choice = request.tool_choice
     if not choice.names or (choice.mode == "required" and len(choice.names) == 1):
         return request
@@ -162,20 +162,20 @@ def _narrowed(request: GenerationRequest) -> GenerationRequest:
 
 
 def _has_custom(request: GenerationRequest) -> bool:
-    """Whether free text for tools is in the request, as a tool or as a call of an earlier turn."""
+    """Whether the request has a tool that takes free text, or an earlier call of one."""
     return any(isinstance(tool, CustomTool) for tool in request.tools) or any(
         isinstance(part, ToolCall) and part.custom for message in request.messages for part in message.parts
     )
 
 
 def _sampling(prompted: Prompted, facts: EngineFacts) -> tuple[Sampling, int]:
-    """The sampling as the engine is told it, and how many choices each of the engine's stands for."""
+    """The sampling for the engine, and how many choices of the answer each of its choices is copied to."""
     asked, defaults = prompted.request.sampling, prompted.model.default_sampling
     changes: dict[str, object] = {}
     context = facts.context_length or prompted.model.context_length
     if asked.max_tokens is None and context:
         changes["max_tokens"] = context - len(prompted.ids)
-    if asked.max_tokens == 0:  # engines make one token at least, which is not passed on
+    if asked.max_tokens == 0:  # engines make at least one token; it is not passed on
         changes["max_tokens"] = 1
     for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty") if defaults else ():
         if getattr(asked, name) is None and defaults.get(name) is not None:

@@ -3,10 +3,10 @@
 `generate` prepares, selects, streams, and tries again elsewhere while nothing has gone out. The commit point is the first byte
 sent to the client: before it, a worker that is gone or full is excluded and another is chosen; after it, the error belongs to
 the client. A response is a flow around turns, and only the outermost flow ends it: `respond` is the one with a single turn;
-a tool loop, history, or prefill and decode are others. A client that leaves, or a gateway that shuts down, is thrown into the
-flow as ClientGone or Draining, wherever it waits: what the flow does then, and asks for, is still performed.
+a tool loop, history, or prefill and decode are others. When the client leaves or the gateway shuts down, ClientGone or Draining is
+thrown into the flow at the step that it waits for; steps that the flow asks for after that are still performed.
 
-Decides only: whether, where and after how long. The driver's performers do.
+Decides whether to try again, where and after how long. The driver's performers do the work.
 """
 
 import random
@@ -63,7 +63,7 @@ def generate(request: GenerationRequest, terms: Terms, *, ends: bool = True, kee
         except (ClientGone, Draining):
             raise
         except SmgError:
-            if failure is not None:  # nobody is left to try: what went wrong is why
+            if failure is not None:  # no worker is left: the last worker's error says more
                 raise failure from None
             raise
         turn = yield from ask(Stream(prompted, placement.last, attempt, ends, keep))
@@ -83,8 +83,8 @@ def generate(request: GenerationRequest, terms: Terms, *, ends: bool = True, kee
 
 
 def retry_delay(retry: int, settings: RoutingConfig, rng: random.Random) -> float:
-    """Seconds before retry number `retry`, from 1. The first goes out at once, to another worker; later ones wait a time that
-    doubles with each, drawn between half and all of it."""
+    """Seconds before retry number `retry`, from 1. The first goes out at once, to another worker. For later ones a time that
+    doubles with each retry is the maximum, and the pause is drawn between half of it and all of it."""
     if retry == 1:
         return 0.0
     ceiling = min(settings.retry_most_s, settings.retry_s * 2.0 ** (retry - 2))

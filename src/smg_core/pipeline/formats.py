@@ -1,8 +1,7 @@
 """Response formats: the constraint for the engine, and the check of the finished answer.
 
-Pure. A JSON schema is compiled once per request with a linear-time regex engine and without fetching anything; a schema
-that is not one is the client's error, before any worker is asked. An answer whose check would take very many steps is not
-checked.
+Pure. A JSON schema is compiled once per request, with a linear-time regex engine and without fetching anything; an invalid schema
+is the client's error, before any worker is asked. An answer whose check would take too many steps is not checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,11 +29,13 @@ __all__ = ["constraint_of", "light", "output_check", "schema_validator"]
 _LIGHT_SCHEMA = 4096
 """Bytes of a schema that is compiled in well under a millisecond, if it has no pattern."""
 
-
 _MOST_STEPS = 20_000
-"""Steps of holding an answer to its schema, on the event loop: some ten milliseconds. What would take more is not checked."""
+"""Steps of checking an answer against its schema on the event loop, about ten milliseconds; if more are needed, there is no
+check."""
+
 _QUICKLY_CHECKED = 1 << 20
-"""A schema without references looks at each value once with each of its parts: below this product there are few of both."""
+"""Bytes of the schema times characters of the answer. Without references each part of a schema looks at each value at most once,
+so below this product the steps need not be counted."""
 
 
 class ValidationError(Protocol):
@@ -48,12 +49,13 @@ class Validator(Protocol):
     """A compiled JSON schema."""
 
     def iter_errors(self, value: Json, /) -> Iterator[ValidationError]:
-        """What is wrong with `value`; nothing where it conforms."""
+        """The errors of `value`; none if it conforms."""
         ...
 
 
 def light(asked: ResponseFormat) -> bool:
-    """Whether the format can be made ready on an event loop: patterns of a few characters can take tens of milliseconds."""
+    """Whether the format can be compiled on the event loop. A schema with a pattern cannot: a few characters of a pattern can
+    take tens of milliseconds."""
     if not isinstance(asked, SchemaFormat):
         return True
     text = msgspec.json.encode(asked.schema)
@@ -61,8 +63,8 @@ def light(asked: ResponseFormat) -> bool:
 
 
 def constraint_of(asked: ResponseFormat, kinds: frozenset[str]) -> Constraint | None:
-    """The constraint for a response format, of an engine that holds its output to those of `kinds`. Raises UnsupportedParameter
-    when it has none that will do."""
+    """The constraint for a response format, for an engine that takes constraints of `kinds`; None for plain text. Raises
+    UnsupportedParameter if the engine does not take the kind that the format needs."""
     if isinstance(asked, TextFormat):
         return None
     constraint = _constraint(asked)
@@ -102,7 +104,7 @@ def output_check(asked: ResponseFormat) -> Callable[[str], str | None] | None:
 
 
 def schema_validator(schema: Mapping[str, Json], of: str, param: str) -> Validator:
-    """A validator for a schema of the client's. Raises InvalidRequest naming `of` and `param` when it is no schema."""
+    """A validator for a schema of the client. Raises InvalidRequest naming `of` and `param` if the schema is invalid."""
     import jsonschema_rs  # 3 MiB that a gateway without structured output does not need
 
     try:

@@ -1,9 +1,8 @@
-"""When a streamed answer is kept alive: after how much silence, and when its head goes out although nothing has been said.
+"""Decides when a streamed answer sends a keep-alive, and when it sends its head before there is any output.
 
-Proxies and clients close a stream on which nothing comes for long, be it that an engine thinks or that a tool runs. One timer per
-response looks from time to time whether anything was said since its last look; nothing is done for a token but the setting of
-a flag. Silence is noticed at half its bound more at the latest. Pure: what calls back later is an argument. Above:
-pipeline.answer. Below: clock.
+Proxies and clients close a stream that is silent for long, for example while an engine thinks or a tool runs. One timer per
+response checks from time to time whether anything was written since its last check; a token only sets a flag. Silence is noticed
+after 1.5 times its bound at the latest. Pure: the timer is an argument. Above: pipeline.answer. Below: clock.
 """
 
 from collections.abc import Callable
@@ -17,8 +16,8 @@ __all__ = ["Silence", "StreamKeepAlive"]
 
 class StreamKeepAlive(Struct, frozen=True):
     """`after`: seconds of silence after which the API's keep-alive is sent, 0 for never. `commit`: seconds after which the
-    head goes out although nothing has been said, None for never: a client that waits behind an impatient proxy then sees that it
-    is waited for, and no other worker can be tried any more. `call_later` is the event loop's."""
+    head is sent even without output, None for never; this satisfies an impatient proxy, but no other worker can be tried after
+    it. `call_later` is the event loop's."""
 
     call_later: CallLater
     after: float = 0.0
@@ -26,8 +25,8 @@ class StreamKeepAlive(Struct, frozen=True):
 
 
 class Silence:
-    """The timer of one response. `broken` is to be called when there is something to send; it says whether it sent it. `spoke` is
-    set by who writes."""
+    """The timer of one response. It calls `broken` when a keep-alive is due; `broken` returns whether it sent one. The answer sets
+    `spoke` whenever it writes."""
 
     __slots__ = ("_broken", "_committed", "_handle", "_idle", "_settings", "_stopped", "spoke")
 
@@ -56,7 +55,7 @@ class Silence:
         self._handle = self._settings.call_later(self._settings.after / 2, self._look)
 
     def _commit(self) -> None:
-        """The head is due. Where it cannot go out yet, since no engine was asked, it is tried again."""
+        """Send the head, which is due; if that is not possible yet, because no engine was asked, try again later."""
         if not self._committed and not self._stopped and not self._broken() and self._settings.commit is not None:
             self._handle = self._settings.call_later(self._settings.commit, self._commit)
 

@@ -1,9 +1,9 @@
 """Pictures, clips and recordings of a request, in the order in which the prompt will have them.
 
 Decides which parts are media, where in the request each stands (for errors), and refuses by name what a model does not take.
-`MediaService` is what a model that takes media brings: whoever implements it fetches and processes; the pipeline sees items go
-in, and token ids with an opaque record for the engine come out. Pure. Above: prepare and the driver. Below: the request's
-records. Knows no format, no tensor and no family of models.
+`MediaService` is the interface to the code that fetches and processes them (`server.media`): the pipeline hands it items, and gets
+token ids and an opaque record for the engine. Pure. Above: prepare, preparing and streaming. Below: the request's records. Knows
+no format, no tensor and no family of models.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -50,8 +50,9 @@ class MediaItem:
 
 @attrs.frozen
 class PlacedMedia:
-    """The prompt that engines see, every placeholder expanded, and `features`: what `MediaService.pack` makes an engine's
-    message of. `keys` are for routing: one number per token, words of the media's hashes where their tokens lie."""
+    """The prompt with every placeholder expanded (`ids`), and `features`, of which `MediaService.pack` makes an engine's message.
+    `keys` are for routing: one number per token; for a medium's tokens they are words of its hash, since the ids of all pictures
+    are the same."""
 
     ids: TokenIds
     features: Any
@@ -74,16 +75,16 @@ class MediaService(Protocol):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Of "image", "video" and "audio", what the model takes; an engine of it may take fewer (`EngineFacts.media`)."""
+        """Those of "image", "video" and "audio" that the model takes; an engine may take fewer (`EngineFacts.media`)."""
         ...
 
     async def load(
         self, items: Sequence[MediaItem], *, pixels: Pixels, tenant: str, check: Callable[[int], None]
     ) -> Any:
-        """Fetch and process; `place` takes what comes back. Several at once, off the event loop where it computes. `pixels`
-        says how the engine probably wants them. `tenant` is who asks, for a fair share of what is scarce.
-        `check` is called with the least number of tokens that the media will have, before anything is decoded; it raises where
-        those are too many. Memory is held as long as what is returned is kept."""
+        """Fetch and process `items`, several at the same time, computing off the event loop; returns an object for `place`.
+        `pixels`: the form that the engine probably wants. `tenant`: who asks, for a fair share of memory and processes. `check` is
+        called before anything is decoded, with the least number of tokens that the media will have; it raises if those are too
+        many. The memory stays reserved as long as the returned object lives."""
         ...
 
     async def place(self, ids: TokenIds, loaded: Any) -> PlacedMedia:
@@ -91,7 +92,7 @@ class MediaService(Protocol):
         ...
 
     async def pack(self, features: Any, facts: EngineFacts) -> RequestMedia:
-        """`features` as engines of these facts take them: what goes into `EngineRequest.multimodal`."""
+        """The message for engines of these facts, for `EngineRequest.multimodal`."""
         ...
 
     async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> Loan | None:
@@ -99,12 +100,12 @@ class MediaService(Protocol):
         ...
 
     def refuse_strays(self, ids: TokenIds) -> None:
-        """Raise InvalidRequest when a prompt without media has a token that stands for some: engines fail on it."""
+        """Raise InvalidRequest if a prompt without media has a placeholder token: engines fail on it."""
         ...
 
 
 def wanted_pixels(kinds: Iterable[EngineFacts]) -> Pixels:
-    """How engines of one model probably want pictures; each may be one of several kinds."""
+    """The form of pictures for a model's engines: `kinds` are the facts of all of them, and the worker is not chosen yet."""
     found = tuple(kinds)
     by_torch = any(facts.resizes == "torch" for facts in found)
     return Pixels(any(facts.normalizes for facts in found), "torch" if by_torch else "pil")
@@ -152,7 +153,7 @@ def refuse_unless_taken(items: Sequence[MediaItem], model: str, kinds: frozenset
 
 
 def refuse_mixture(items: Sequence[MediaItem], together: frozenset[str]) -> None:
-    """Raise UnsupportedParameter where the items are of several kinds and not all of those may stand in one request."""
+    """Raise UnsupportedParameter if the items are of several kinds that may not all be in one request."""
     kinds = {item.kind for item in items}
     if len(kinds) > 1 and not kinds <= together:
         odd = next(item for item in items if item.kind != items[0].kind)
@@ -163,6 +164,6 @@ def refuse_mixture(items: Sequence[MediaItem], together: frozenset[str]) -> None
 
 
 def suggests_media(config: Mapping[str, object], files: Sequence[str]) -> bool:
-    """Whether a model's config.json and the names of its folder's files let one expect that it takes media. Cheap, so that a
-    text model costs nothing; whether it really does is the service's question."""
+    """A guess from a model's config.json and the names of its files, whether it takes media. Cheap, so that a text model costs
+    nothing; the media service finds out for certain."""
     return not _FILES.isdisjoint(files) or any(word in key for key in config for word in _SECTIONS)
