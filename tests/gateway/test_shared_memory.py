@@ -14,7 +14,7 @@ from tests.gateway.vision_models import clip, image_part, picture, qwen2_vl, tex
 
 from smg_core import Config, Gateway
 from smg_core.config import MediaConfig
-from smg_core.server import lending
+from smg_core.server import sharing
 from smg_core.simulator import shared_memory
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -37,19 +37,19 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "shm"
     folder.mkdir()
 
-    class Here(lending.SharedMemory):
+    class Here(sharing.SharedMemory):
         def __init__(self, prefix: str, *, max_bytes: int) -> None:
             super().__init__(prefix, max_bytes=max_bytes, folder=folder)
 
-    monkeypatch.setattr(lending, "SharedMemory", Here)
-    monkeypatch.setattr(lending, "sweep_orphans", lambda beginning: None)
+    monkeypatch.setattr(sharing, "SharedMemory", Here)
+    monkeypatch.setattr(sharing, "sweep_orphans", lambda beginning: None)
     monkeypatch.setattr(shared_memory, "FOLDER", folder)
-    monkeypatch.setattr(lending, "namespace_id", shared_memory.namespace)
+    monkeypatch.setattr(sharing, "namespace_id", shared_memory.namespace)
     return folder
 
 
 @asynccontextmanager
-async def sharing(
+async def sharing_gateway(
     folder: str, serve: Any = in_process, more: dict[str, Any] | None = None, **media: Any
 ) -> AsyncIterator[House]:
     """A gateway that shares memory with an engine that has the model in `folder`; `more` is of the engine."""
@@ -62,7 +62,7 @@ def tensors(folder: Path) -> list[str]:
     return [file.name for file in folder.iterdir() if file.suffix != ".lock"]
 
 
-def lent(house: House) -> int:
+def shared_bytes(house: House) -> int:
     """Bytes that the gateway holds in shared memory now."""
     media = house.gateway.onboarding.media
     assert media is not None
@@ -76,11 +76,11 @@ def pixels(house: House, at: int = -1, batch: int = 0) -> SeenTensor:
 
 
 async def test_large_tensors_go_through_shared_memory_and_the_rest_inline(qwen: str, memory: Path) -> None:
-    async with sharing(qwen) as house:
+    async with sharing_gateway(qwen) as house:
         answer = await asked(house, SHAPES, image_part(LARGE), video_part(clip(224, 224, 8)))
         await settled(house)
         assert tensors(memory) == []
-        assert lent(house) == 0
+        assert shared_bytes(house) == 0
 
     assert pixels(house).shared
     assert pixels(house, batch=1).shared
@@ -92,19 +92,19 @@ async def test_large_tensors_go_through_shared_memory_and_the_rest_inline(qwen: 
 async def test_it_is_off_unless_asked_for_and_an_engine_elsewhere_gets_everything_inline(
     qwen: str, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with sharing(qwen, shared_memory="off") as house:
+    async with sharing_gateway(qwen, shared_memory="off") as house:
         await asked(house, image_part(LARGE))
         assert not pixels(house).shared
     for other in ("another-boot:25", ""):
         monkeypatch.setattr("smg_core.simulator.server.namespace", lambda other=other: other)
-        async with sharing(qwen) as house:
+        async with sharing_gateway(qwen) as house:
             await asked(house, image_part(LARGE))
             assert not pixels(house).shared
     assert list(memory.iterdir()) == []
 
 
 async def test_what_is_over_the_budget_goes_inline(qwen: str, memory: Path) -> None:
-    async with sharing(qwen, shared_memory_bytes=1024) as house:
+    async with sharing_gateway(qwen, shared_memory_bytes=1024) as house:
         answer = await asked(house, SHAPES, image_part(LARGE))
 
     assert not pixels(house).shared
@@ -117,10 +117,10 @@ async def test_memory_that_cannot_be_written_to_makes_no_request_fail(
     def full(self: object, shared: object, tensor: object) -> None:
         raise OSError(28, "No space left on device")
 
-    async with sharing(qwen) as house:
-        monkeypatch.setattr(lending.SharedMemory, "write", full)
+    async with sharing_gateway(qwen) as house:
+        monkeypatch.setattr(sharing.SharedMemory, "write", full)
         await asked(house, image_part(LARGE))
-        assert lent(house) == 0
+        assert shared_bytes(house) == 0
 
     assert not pixels(house).shared
     assert "No space left" in caplog.text
@@ -128,12 +128,12 @@ async def test_memory_that_cannot_be_written_to_makes_no_request_fail(
 
 async def test_a_request_that_the_engine_refuses_leaves_nothing(qwen: str, memory: Path) -> None:
     more = {"faults": (Fault("refuse", status="INVALID_ARGUMENT"),)}
-    async with sharing(qwen, more=more) as house:
+    async with sharing_gateway(qwen, more=more) as house:
         body = {"model": "sim", "messages": [{"role": "user", "content": [image_part(LARGE)]}]}
         assert (await house.http.post(CHAT, json=body)).status_code >= 400
         await settled(house)
         assert tensors(memory) == []
-        assert lent(house) == 0
+        assert shared_bytes(house) == 0
 
 
 async def test_another_worker_gets_tensors_of_its_own_after_one_died_with_them(qwen: str, memory: Path) -> None:
@@ -145,7 +145,7 @@ async def test_another_worker_gets_tensors_of_its_own_after_one_died_with_them(q
             await asked(house, image_part(LARGE))
         await settled(house)
         seen = [request for engine in house.gateway.engines for request in engine.requests]
-        assert lent(house) == 0
+        assert shared_bytes(house) == 0
 
     assert len(seen) == 3
     assert all(request.multimodal[0].tensors["pixel_values"].shared for request in seen)
@@ -154,16 +154,16 @@ async def test_another_worker_gets_tensors_of_its_own_after_one_died_with_them(q
 
 async def test_a_client_that_leaves_takes_its_tensors_along(qwen: str, memory: Path) -> None:
     more = {"timing": Timing(prefill_rate=1.0)}
-    async with sharing(qwen, over_http, more) as house:
+    async with sharing_gateway(qwen, over_http, more) as house:
         content = [image_part(LARGE), text_part("wait")]
         request = asyncio.ensure_future(
             house.http.post(CHAT, json={"model": "sim", "messages": [{"role": "user", "content": content}]})
         )
         await eventually(lambda: house.engine.requests)
-        assert lent(house) > 0
+        assert shared_bytes(house) > 0
         request.cancel()
         await settled(house)
-        await eventually(lambda: not lent(house))
+        await eventually(lambda: not shared_bytes(house))
         assert tensors(memory) == []
 
 
@@ -171,22 +171,22 @@ async def test_a_client_that_leaves_while_tensors_are_written_takes_them_along(
     qwen: str, memory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
-    write = lending.SharedMemory.write
+    write = sharing.SharedMemory.write
 
     def slow(self: Any, shared: Any, tensor: Any) -> None:
         begun.set()
         go_on.wait(10)
         write(self, shared, tensor)
 
-    async with sharing(qwen) as house:
-        monkeypatch.setattr(lending.SharedMemory, "write", slow)
+    async with sharing_gateway(qwen) as house:
+        monkeypatch.setattr(sharing.SharedMemory, "write", slow)
         request = asyncio.ensure_future(asked(house, image_part(LARGE)))
         await eventually(begun.is_set)
         request.cancel()
         await asyncio.wait([request])
         await settled(house)
         go_on.set()
-        await eventually(lambda: not lent(house))
+        await eventually(lambda: not shared_bytes(house))
         assert tensors(memory) == []
         assert not house.engine.requests
 

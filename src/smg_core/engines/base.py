@@ -412,13 +412,13 @@ class RequestMedia(Protocol):
     """The media of one request as one dialect sends them: `EngineRequest.multimodal`."""
 
     @property
-    def lendable(self) -> Sequence[Tensor]:
+    def shareable(self) -> Sequence[Tensor]:
         """The tensors that the engine could read from shared memory instead, in a fixed order; empty where the dialect cannot
         name a place in shared memory."""
         ...
 
-    def lent(self, places: Sequence[SharedPlace | None]) -> "RequestMedia":
-        """The same media with each tensor of `lendable` left out of the message whose place is given; None keeps it in."""
+    def with_shared(self, places: Sequence[SharedPlace | None]) -> "RequestMedia":
+        """The same media with each tensor of `shareable` left out of the message whose place is given; None keeps it in."""
         ...
 
 

@@ -319,7 +319,9 @@ class StreamedAnswer(Answer):
         self._writing = True
         try:
             await self._write(data, last)
-        except asyncio.CancelledError:  # the client read nothing meanwhile: the end of the answer must come after this data
+        except (
+            asyncio.CancelledError
+        ):  # the client read nothing meanwhile: the end of the answer must come after this data
             self._buffer.insert(0, data)
             self.unwritten += len(data)
             raise

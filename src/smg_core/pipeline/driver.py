@@ -2,9 +2,8 @@
 
 A step that fails is thrown into the flow as its error. So is a cancellation that has a reason: when the client has left, or the
 gateway shuts down, `Run.interrupted` names the error, and the flow may still ask for further steps (save, settle) before it
-ends. A second cancellation ends the flow at once. When the time of the whole request is up (`Run.timeouts`), the engine call under
-way is ended, so that its output so far still reaches the client; if there is none, the task is cancelled. Decides nothing; knows
-no step but `Finish`.
+ends. A second cancellation ends the flow at once. When the time of the whole request is up (`Run.timeouts`), the engine call
+under way is ended, so that its output so far still reaches the client; if there is none, the task is cancelled. Decides nothing.
 """
 
 import asyncio
@@ -144,7 +143,7 @@ class Driver:
 
 
 def _reason(run: Run, deadline: _Deadline | None) -> SmgError | None:
-    """Why the task was cancelled. If there are several reasons: the client has left, the deadline, the shutdown, in this order."""
+    """Why the task was cancelled. Of several reasons the first counts: the client has left, the deadline, the shutdown."""
     reason = run.interrupted()
     if deadline is None or deadline.passed is None or isinstance(reason, ClientGone):
         return reason

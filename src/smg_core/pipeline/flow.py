@@ -3,8 +3,8 @@
 `generate` prepares, selects, streams, and tries again elsewhere while nothing has gone out. The commit point is the first byte
 sent to the client: before it, a worker that is gone or full is excluded and another is chosen; after it, the error belongs to
 the client. A response is a flow around turns, and only the outermost flow ends it: `respond` is the one with a single turn;
-a tool loop, history, or prefill and decode are others. When the client leaves or the gateway shuts down, ClientGone or Draining is
-thrown into the flow at the step that it waits for; steps that the flow asks for after that are still performed.
+a tool loop, history, or prefill and decode are others. When the client leaves or the gateway shuts down, ClientGone or Draining
+is thrown into the flow at the step that it waits for; steps that the flow asks for after that are still performed.
 
 Decides whether to try again, where and after how long. The driver's performers do the work.
 """

@@ -25,8 +25,8 @@ class StreamKeepAlive(Struct, frozen=True):
 
 
 class Silence:
-    """The timer of one response. It calls `broken` when a keep-alive is due; `broken` returns whether it sent one. The answer sets
-    `spoke` whenever it writes."""
+    """The timer of one response. It calls `broken` when a keep-alive is due; `broken` returns whether it sent one. The answer
+    sets `spoke` whenever it writes."""
 
     __slots__ = ("_broken", "_committed", "_handle", "_idle", "_settings", "_stopped", "spoke")
 

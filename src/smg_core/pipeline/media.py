@@ -1,9 +1,9 @@
 """Pictures, clips and recordings of a request, in the order in which the prompt will have them.
 
 Decides which parts are media, where in the request each stands (for errors), and refuses by name what a model does not take.
-`MediaService` is the interface to the code that fetches and processes them (`server.media`): the pipeline hands it items, and gets
-token ids and an opaque record for the engine. Pure. Above: prepare, preparing and streaming. Below: the request's records. Knows
-no format, no tensor and no family of models.
+`MediaService` is the interface to the code that fetches and processes them (`server.media`): the pipeline hands it items, and
+gets token ids and an opaque record for the engine. Pure. Above: prepare, preparing and streaming. Below: the request's records.
+Knows no format, no tensor and no family of models.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from smg_core.request import Audio, File, Image, MediaSource, Message, Part, Too
 from smg_core.tokens import TokenIds
 
 __all__ = [
-    "Loan",
     "MediaItem",
     "MediaService",
     "PlacedMedia",
+    "SharedInputs",
     "media_of",
     "refuse_mixture",
     "refuse_unless_taken",
@@ -59,14 +59,14 @@ class PlacedMedia:
     keys: Sequence[int] = attrs.field(repr=False)
 
 
-class Loan(Protocol):
-    """Tensors that one worker's engine can read where they lie. `inputs` takes their place in `EngineRequest.multimodal`."""
+class SharedInputs(Protocol):
+    """Media for one engine call, with tensors in shared memory. `inputs` goes into `EngineRequest.multimodal`."""
 
     @property
     def inputs(self) -> RequestMedia: ...
 
     def release(self) -> None:
-        """The call is over, however it ended. May be called again."""
+        """Free the shared memory. Called when the call is over, however it ended; may be called again."""
         ...
 
 
@@ -82,8 +82,8 @@ class MediaService(Protocol):
         self, items: Sequence[MediaItem], *, pixels: Pixels, tenant: str, check: Callable[[int], None]
     ) -> Any:
         """Fetch and process `items`, several at the same time, computing off the event loop; returns an object for `place`.
-        `pixels`: the form that the engine probably wants. `tenant`: who asks, for a fair share of memory and processes. `check` is
-        called before anything is decoded, with the least number of tokens that the media will have; it raises if those are too
+        `pixels`: the form that the engine probably wants. `tenant`: who asks, for a fair share of memory and processes. `check`
+        is called before anything is decoded, with the least number of tokens that the media will have; it raises if those are too
         many. The memory stays reserved as long as the returned object lives."""
         ...
 
@@ -95,8 +95,9 @@ class MediaService(Protocol):
         """The message for engines of these facts, for `EngineRequest.multimodal`."""
         ...
 
-    async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> Loan | None:
-        """`inputs` for an engine that sees the shared memory of this host; None where they are to be sent as they are."""
+    async def share(self, inputs: RequestMedia, facts: EngineFacts) -> SharedInputs | None:
+        """Put the tensors of `inputs` into shared memory for one call; None if the engine cannot read this host's shared memory
+        or there is no room: then `inputs` are sent as they are."""
         ...
 
     def refuse_strays(self, ids: TokenIds) -> None:
@@ -137,8 +138,8 @@ def _in_parts(parts: Sequence[Part], at: str) -> Iterator[MediaItem]:
     for order, part in enumerate(parts):
         if isinstance(part, Image | Audio | Video | File):
             detail = part.detail if isinstance(part, Image) else "auto"
-            said = part.format if isinstance(part, Audio) else None
-            yield MediaItem(_KINDS[type(part)], part.source, f"{at}[{order}]", detail, said)
+            written = part.format if isinstance(part, Audio) else None
+            yield MediaItem(_KINDS[type(part)], part.source, f"{at}[{order}]", detail, written)
 
 
 def refuse_unless_taken(items: Sequence[MediaItem], model: str, kinds: frozenset[str]) -> None:

@@ -1,10 +1,10 @@
 """From engine output to events: decode, match stop strings, parse reasoning and tool calls, count.
 
-`OutputProcessor.feed` is the hot path of the whole house: the transport calls it with what one read of the socket brought,
-and it runs every stage as a plain call. It decides what the client sees and in which order: the blocks and the `Finished` of
-each choice, in the grammar of events.py. How the response ends (`Usage`, `Done`, `Failed`) is not its affair: a response may
-need several turns. It does not know how events are encoded, who sends them, or which engine spoke. One processor reads one
-turn; a second engine call may go on feeding it where the first one ended (`resume`).
+`OutputProcessor.feed` is the hottest path of the project: it is called for each read of an engine's stream, and runs every stage
+as a plain call. It decides what the client sees and in which order: the blocks and the `Finished` of each choice, in the grammar
+of events.py. It does not end the response (`Usage`, `Done`, `Failed`), which may need several turns, and does not know how events
+are encoded, who sends them, or which engine made the tokens. One processor reads one turn; a second engine call may continue it
+(`resume`). Pure. Above: pipeline.attempt. Below: tokenizer, smg_parsers, conformance, echo.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ __all__ = ["OutputParser", "OutputPlan", "OutputProcessor"]
 
 
 class OutputParser(Protocol):
-    """What smg_parsers.Parser is to this module."""
+    """The methods of `smg_parsers.Parser` that are used here."""
 
     def feed(self, text: str, /) -> Sequence[Piece]: ...
 
@@ -50,12 +50,12 @@ class OutputParser(Protocol):
 
 @attrs.frozen
 class OutputPlan:
-    """How to read one response. `copies` says how many choices one engine choice stands for (greedy n > 1 is sampled
-    once: every sample would be the same). `hidden_ids` never become text. `check` tells what is wrong with a complete
-    text, or None; `on_violation` says what becomes of such a text (`conformance`), and its `Finished` says so.
-    `single_call` passes on the first tool call of a choice only; `free_text` names the tools whose calls carry free text, which
-    the model writes as the one argument of a function. `seal` makes the seal of each piece of reasoning, whose text is kept for
-    that. `echo` is put before the text of each choice."""
+    """How to read one turn. `copies`: how many choices of the answer each choice of the engine is copied to (greedy n > 1 is
+    sampled once: every sample would be the same). `hidden_ids` never become text. `check` returns why a complete text violates
+    its format, or None; `on_violation` decides what happens then (`conformance`), and `Finished` reports it. `single_call`: only
+    the first tool call of a choice is passed on. `free_text`: the names of tools whose calls carry free text, which the model
+    writes as the one argument of a function. `seal` makes the seal of a block of reasoning from its text. `echo` is put before
+    the text of each choice."""
 
     tokenizer: Tokenizer
     prompt_tokens: int
@@ -77,7 +77,8 @@ class OutputPlan:
 
 _NO_FORMAT = Verdict()
 _TEXT, _REASONING = -1, -2
-"""What `_Choice.block` is while text or reasoning is open; the number of a call while that is open; None before and between."""
+"""Values of `_Choice.block` while text or reasoning is open. While a tool call is open, `block` is its number; else it is
+None."""
 
 
 class _Choice:
@@ -117,24 +118,24 @@ class _Choice:
         self.stopper = StopMatcher(plan.stop, plan.include_stop) if plan.stop else None
         self.parser = plan.make_parser() if plan.make_parser is not None else None
         looked_at = plan.stop or plan.hidden_ids or plan.logprobs or plan.make_parser or plan.check or plan.echo
-        self.plain = not looked_at  # text goes from the decoder to the client, and nothing else happens to it
+        self.plain = not looked_at  # text goes from the decoder to the client unchanged
         self.tokens = 0
         self.reasoning_tokens = 0
-        self.unread: list[tuple[int, int]] = []  # tokens that no piece has come of yet: characters, and how many
-        self.held = ""  # white space at the beginning of the content, which alone is none beside reasoning or calls
+        self.unread: list[tuple[int, int]] = []  # fed to the parser since its last piece: characters, number of tokens
+        self.held = ""  # white space at the start of the content: dropped if only reasoning or calls come beside it
         self.spoke = False
         self.calls = 0
         self.free_text: FreeTextReader | None = None  # reads the open call's arguments, where they hold free text
         self.finished = False
-        self.text_given = 0  # characters of text that the parser has given out, and
+        self.text_given = 0  # characters of text that the parser has returned
         self.text_begins = 0  # how many of them came before the open block: citations count from the answer's start
         self.logprobs: list[TokenLogprob] = []
         self.conformance = None if plan.check is None else Conformance(plan.check, plan.on_violation)
         self.thought: list[str] | None = None if plan.seal is None else []  # the open reasoning, to be sealed
-        self.ending = Finished(index, "error")  # what `_finish` replaces
+        self.ending = Finished(index, "error")  # replaced by `_finish`
 
     def feed(self, output: EngineOutput, events: list[Event]) -> None:
-        """Take in new tokens, append what follows from them."""
+        """Take new tokens; appends the events that follow from them."""
         ids = output.ids
         self.tokens += len(ids)
         if self.plan.hidden_ids:
@@ -151,7 +152,7 @@ class _Choice:
         events[start:] = _joined(events[start:])
 
     def _take(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> None:
-        """New tokens, the last of their output."""
+        """Take the last tokens of an output, and its finish."""
         text, matched = self.decoder.feed(ids), None
         if self.stopper is not None:
             text, matched = self.stopper.feed(text)
@@ -168,8 +169,8 @@ class _Choice:
         self._finish(output, matched, events)
 
     def _all_but_last(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> Sequence[int]:
-        """Read all ids but the last, each for itself, so that reasoning counts the same tokens however they came; returns the
-        last. A stop string among them finishes the choice."""
+        """Read all ids but the last one by one, so that the count of reasoning tokens does not depend on how tokens arrived;
+        returns the last. A stop string in them finishes the choice."""
         for each in ids[:-1]:
             text, matched = self.decoder.feed((each,)), None
             if self.stopper is not None:
@@ -203,7 +204,7 @@ class _Choice:
         self.block = block
 
     def repeat(self, echo: Echo, logprobs: tuple[TokenLogprob, ...], events: list[Event]) -> None:
-        """Put the prompt before the text; where that is all, the choice ends with it."""
+        """Put the prompt before the text; ends the choice if the echo is all of it."""
         if echo.text or logprobs:
             self._open(_TEXT, events)
             events.append(TextDelta(self.index, echo.text, logprobs))
@@ -249,7 +250,7 @@ class _Choice:
         return self.plan.seal(text)
 
     def _spoken(self, text: str, events: list[Event]) -> None:
-        """Text that a parser found to be content: passed on from the first that is not white space."""
+        """Take content from the parser; white space at its start is held until other content comes."""
         if not self.spoke:
             text = self.held + text
             if not text or text.isspace():
@@ -301,8 +302,8 @@ class _Choice:
         self.unread.clear()
 
     def _covering(self, characters: int) -> int:
-        """How many of the last tokens wrote so many characters. Those before them wrote a mark; tokens without text of their own
-        are parts of the character that the next one completes."""
+        """How many of the last tokens wrote the last `characters`. Tokens before those wrote a marker. Tokens without text belong
+        to the character that the next token completes."""
         count = 0
         for written, tokens in reversed(self.unread):
             if characters <= 0 and written:
@@ -312,7 +313,7 @@ class _Choice:
         return count
 
     def _cite(self, citation: Citation, events: list[Event]) -> None:
-        """One annotation for each source of words that the open text holds."""
+        """Append one annotation for each source, if the open text block has the cited words."""
         start, end = citation.start - self.text_begins, citation.end - self.text_begins
         if self.block == _TEXT and start >= 0:
             events.extend(Annotation(self.index, "document", start, end, source) for source in citation.sources)
@@ -356,7 +357,7 @@ class _Choice:
         self.ending = Finished(self.index, reason, matched_by, cut, verdict.violation, verdict.mended)
 
     def _judge(self, conformance: Conformance, reason: FinishReason, events: list[Event]) -> Verdict:
-        """What its format says of the text, which is complete; what was held back of that goes out."""
+        """The verdict on the complete text; text that was held back is passed on."""
         verdict = conformance.finish(reason, calls=self.calls > 0)
         if verdict.rest:
             self._say(verdict.rest, events)
@@ -364,9 +365,9 @@ class _Choice:
 
 
 class OutputProcessor:
-    """All choices of one turn. `done` is True once every choice is finished; `engine_done` once the engine itself has said so
-    of all of its own, which a stop string found here may be ahead of. `first_call` numbers the turn's first tool call; `keep_ids`
-    keeps the ids of a turn with one choice, for an engine call that is to go on where this one ends."""
+    """All choices of one turn. `done`: every choice is finished. `engine_done`: the engine has finished all its choices too; a
+    stop string that is found here finishes a choice earlier. `first_call`: the number of the turn's first tool call. `keep_ids`:
+    keep the ids of a turn with one choice, so that another engine call can continue it."""
 
     __slots__ = (
         "_cached",
@@ -399,7 +400,7 @@ class OutputProcessor:
         self._engine_reasoning = 0
         self._plain = self._choices[0] if plan.choices == 1 and self._choices[0].plain else None
         self._resumed = False
-        self.cut_short = False  # by a budget; the turn is to go on
+        self.cut_short = False  # the budget of reasoning is used up: another call continues the turn
         self.finishes: list[Finished] = []
         self.rest: list[Event] = []
         self.kv_transfer: str | None = None
@@ -415,17 +416,17 @@ class OutputProcessor:
 
     @property
     def resumable(self) -> bool:
-        """Whether another engine call can go on where this turn ended: its ids were kept, which takes that it has one choice."""
+        """Whether another engine call can continue this turn: it has one choice and its ids were kept."""
         return self._kept is not None
 
     def resume(self) -> None:
-        """What follows comes from another engine call, whose prompt is this turn's prompt with all tokens so far behind it:
-        its own counts of prompt and cache are not the client's. The choices that the first call finished stay finished."""
+        """Called before the outputs of another engine call. Its prompt is this turn's prompt with all tokens so far after it, so
+        its counts of prompt and cached tokens are not used. Choices that the first call finished stay finished."""
         self._resumed = True
 
     def feed(self, outputs: Sequence[EngineOutput]) -> list[Event]:
-        """The events that follow from `outputs`. Raises a WorkerError when the engine failed or broke its protocol; `rest` has
-        then what came before that."""
+        """The events that follow from `outputs`. Raises a WorkerError if the engine failed or broke its protocol; `rest` then
+        holds the events before the error."""
         events: list[Event] = []
         try:
             for output in outputs:
@@ -467,7 +468,7 @@ class OutputProcessor:
 
     @property
     def kept_ids(self) -> Sequence[int]:
-        """The ids of the turn so far, where they are kept."""
+        """The ids of the turn so far; empty if they are not kept."""
         return self._kept or ()
 
     def _count_prompt(self, output: EngineOutput) -> None:
@@ -496,7 +497,7 @@ class OutputProcessor:
     def _echoed(
         self, echo: EchoReader, choice: _Choice, output: EngineOutput, events: list[Event]
     ) -> list[EngineOutput]:
-        """The outputs of a choice that can be read now, once the prompt stands before them."""
+        """Put the echo before the choice if it has begun; returns the outputs that can be read now."""
         ready = echo.take(choice.index, output)
         if ready and (logprobs := echo.begin(choice.index)) is not None:
             choice.repeat(echo.echo, logprobs, events)
@@ -520,7 +521,7 @@ class OutputProcessor:
 
 
 def _joined(events: Sequence[Event]) -> list[Event]:
-    """The same events, where those that follow one another in the same block of text or reasoning are one."""
+    """The same events, with consecutive deltas of one block of text or reasoning joined."""
     joined: list[Event] = []
     run: list[TextDelta | ReasoningDelta] = []
     for event in events:
@@ -537,7 +538,7 @@ def _joined(events: Sequence[Event]) -> list[Event]:
 
 
 def _as_one(run: "list[TextDelta | ReasoningDelta]") -> list[Event]:
-    """Deltas of one block as one."""
+    """The joined delta of a run of deltas of one block."""
     if len(run) < 2 or any(isinstance(each, TextDelta) and each.logprobs for each in run):
         return list(run)
     return [replace(run[0], text="".join([each.text for each in run]))]

@@ -1,10 +1,10 @@
-"""The response to one client that several requests make together, and the performer of `Together` (edge).
+"""One response made by several requests, and the performer of `Together` (edge).
 
-A body of Completions may have several prompts. Each is a request of its own, with an answer of its own (a part), so that each is
-retried, bounded and held back by itself; the choices of all leave in one response. A streamed part writes its chunks as they
-come; whole parts are merged when the last is there. The first part that fails ends the others, and the response with its error.
+A body of Completions may have several prompts. Each becomes a request with its own answer (a part), so that retries, bounds and
+back-pressure work for each prompt alone; the choices of all leave in one response. A streamed part writes its chunks as they
+come; whole parts are merged after the last one. The first part that fails ends the others and the response, with its error.
 
-Above: server.inference makes the answer, the driver has the step performed. Below: pipeline.answer, the driver.
+Above: server.inference makes the answer, the driver performs the step. Below: pipeline.answer, the driver.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ __all__ = ["PartedAnswer", "PerformTogether", "StreamedParts", "WholeParts"]
 
 
 class PartedAnswer(Answer):
-    """The response; `parts` are the answers of its requests. Attempts belong to the parts, so none is begun here."""
+    """The response; `parts` are the answers of its requests. Attempts are begun on the parts, never on this."""
 
     __slots__ = ("parts",)
 
@@ -45,10 +45,11 @@ class PartedAnswer(Answer):
             part.release()
 
     def expire(self, error: SmgError) -> bool:
-        """The request's time is up: end what is under way with `error`. False where a part waits for something else."""
+        """Called when the request's time is up: ends the parts under way with `error`. False if a part waits for something
+        else."""
         if self.state in ("over", "refused"):
             return True
-        told = [part.expire(error) for part in self.parts]  # each of them, whatever the first says
+        told = [part.expire(error) for part in self.parts]  # a list, since every part must be called
         return all(told)
 
     def _total(self) -> Usage:
@@ -56,8 +57,7 @@ class PartedAnswer(Answer):
 
 
 class StreamedParts(PartedAnswer):
-    """A response whose parts leave as they come. `make_part` makes the encoder of a part, `make_end` that of the response's
-    end."""
+    """A streamed response. `make_part` makes the encoder of a part, `make_end` the encoder of the response's end."""
 
     __slots__ = ("_encoder", "_writing")
 
@@ -74,7 +74,7 @@ class StreamedParts(PartedAnswer):
     ) -> None:
         super().__init__(write, model=model)
         self._encoder = make_end()
-        self._writing = asyncio.Lock()  # parts write at the same time, and a socket takes one after the other
+        self._writing = asyncio.Lock()  # parts run at the same time; a socket takes one write at a time
         for place in range(count):
             self.parts.append(
                 StreamedAnswer(
@@ -91,7 +91,7 @@ class StreamedParts(PartedAnswer):
         return self._encoder.content_type
 
     async def _write_part(self, data: bytes, last: bool) -> None:
-        """Pass on what a part has written. The end of a part is none of the response."""
+        """Pass on the data of a part. The end of a part does not end the response, so `last` is ignored."""
         async with self._writing:
             if data and self.state in ("open", "committed"):
                 self.state = "committed"
@@ -104,8 +104,8 @@ class StreamedParts(PartedAnswer):
 
 
 class WholeParts(PartedAnswer):
-    """A response that leaves in one piece. `make_part` makes the encoder of a part; `merge` makes the body of what those wrote,
-    in their order, and of the tokens of all."""
+    """A response that is not streamed. `make_part` makes the encoder of a part; `merge` makes the body from the parts' bodies, in
+    their order, and the usage of all."""
 
     __slots__ = ("_bodies", "_merge")
 
@@ -176,7 +176,7 @@ class PerformTogether:
         return Turn((), answer.usage or NO_USAGE)
 
     async def _part(self, step: Together, run: Run, part: Answer, place: int, room: asyncio.Semaphore) -> None:
-        """One request, from prepared to complete. The time of the whole is kept by who drives the step."""
+        """Run one request to its end, without a deadline: the driver of the step keeps the deadline of all."""
         own = Run(part, run.trace, replace(run.timeouts, request=None))
         async with room:
             try:
@@ -187,7 +187,7 @@ class PerformTogether:
 
 
 def _relocate(error: SmgError, request: str) -> None:
-    """Say in whose request the field at fault is."""
+    """Put the request's path before the field that the error names."""
     if error.param is not None:
         error.message = error.message.replace(f"'{error.param}'", f"'{request}.{error.param}'")
         error.param = f"{request}.{error.param}"

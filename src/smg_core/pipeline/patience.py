@@ -1,9 +1,9 @@
-"""How long an engine may say nothing: before the first token of a call, and between two of them.
+"""Ends an engine call that is silent too long: before its first token, or between two tokens.
 
-A call is looked at from time to time instead of at every token: a look that finds nothing new adds the time since the last one,
-and a call that is held back for its client is not waited for. The first token is missed to the moment; a pause between two tokens
-is noticed at half its bound more at the latest. Pure: what calls back later is an argument. Above: pipeline.streaming, which
-watches each call. Below: attempt.
+A timer checks the call from time to time instead of at every token: a check that finds nothing new adds the time since the last
+check, and a call that is paused for a slow client is not checked. A late first token is noticed on time, a pause between two
+tokens after 1.5 times its bound at the latest. Pure: the timer is an argument. Above: pipeline.streaming, which watches each
+call. Below: attempt.
 """
 
 from smg_core.clock import CallLater
@@ -30,7 +30,8 @@ class Watch:
         self._handle = None if self._look is None else call_later(self._look, self._check)
 
     def _next(self) -> float | None:
-        """Seconds until the next look. A first token may come, and then stay alone, long before its own bound."""
+        """Seconds until the next check; None for no check. Before the first token the bound between tokens counts too, since the
+        first token may come soon and be followed by silence."""
         half = None if self._between is None else self._between / 2
         if self._first is None or self._seen:
             return half
@@ -57,6 +58,6 @@ class Watch:
             self._handle = self._call_later(self._look, self._check)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking; called when the call is over."""
         if self._handle is not None:
             self._handle.cancel()

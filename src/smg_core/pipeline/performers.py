@@ -1,6 +1,6 @@
-"""Who performs which step: one row for each kind, wired together (edge).
+"""The table of performers: one row for each kind of step (edge).
 
-`performers` is what `server.runtime` builds a driver of. A flow with steps of its own brings their performers as further rows.
+`server.runtime` builds its driver from `performers`. A flow with steps of its own adds their performers as further rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,8 +28,8 @@ Rows = Mapping[type[Step[Any]], Performer]
 
 @attrs.frozen(eq=False)
 class Performers:
-    """The performers of the steps that every request takes. `preparing` and `selecting` are of use alone, to say what would
-    be done with a request."""
+    """The performers of the steps that every request takes. `preparing` and `selecting` are also used alone, to explain what
+    would be done with a request."""
 
     preparing: Preparing
     selecting: Selecting
@@ -48,7 +48,7 @@ class Performers:
         }
 
     def driver(self, further: Rows) -> Driver:
-        """A driver with these performers and `further` ones, which has the time as they do."""
+        """A driver with these performers and `further` ones, and with their clock."""
         driver = Driver({**self.rows(), **further}, clock=self.clock, call_later=self.call_later)
         driver.learn({Together: PerformTogether(driver.drive)})
         return driver

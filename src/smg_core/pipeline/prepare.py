@@ -1,11 +1,10 @@
-"""From what the client asked to a prompt that any engine of the model can be sent.
+"""Makes of a request a prompt that any engine of its model can be sent.
 
-Sealed reasoning is opened first (`unsealed`). Then three steps, apart because they cost differently: `render` (the chat template,
-microseconds to milliseconds), the encoding (from nothing to seconds, done by whoever has a thread for it) and `assemble` (checks
-and the record). A text that cannot fit the context is refused before the first two. What makes any engine crash or hang is
-refused here, for every API and path: empty prompts, ids outside the vocabulary, prompts over the context. What only some engines
-cannot do is refused by `pipeline.fit`.
-Below: tokenizer, parsers, sealing. Knows no worker, no engine and no wire.
+Sealed reasoning is opened first (`unsealed`). Then come three steps, separate because their costs differ: `render` (the chat
+template, microseconds to milliseconds), `encode` (up to seconds, in a thread if the text is long) and `assemble` (checks and the
+record). A text that cannot fit the context is refused before the first two. Input on which any engine crashes or hangs is
+refused here, for every API: empty prompts, ids outside the vocabulary, prompts over the context. `pipeline.fit` refuses what only
+some engines cannot do. Pure. Above: preparing. Below: tokenizer, parsers, sealing. Knows no worker, no engine and no wire.
 """
 
 from collections.abc import Sequence
@@ -47,19 +46,19 @@ __all__ = [
 
 
 class Unsealed(Struct, frozen=True):
-    """A request whose sealed reasoning is plain text, and what was left out since it does not open."""
+    """A request whose sealed reasoning is plain text, and the pieces that were left out because their seals do not open."""
 
     request: GenerationRequest
     dropped: tuple[DroppedReasoning, ...] = ()
 
 
 def sealed_size(request: GenerationRequest, model: ServedModel) -> int:
-    """The bytes that `unsealed` has to go through; 0 where the request has no seals, as nearly all."""
+    """The bytes that `unsealed` has to open; 0 for nearly all requests, which have no seals."""
     return 0 if model.seals is None else sealed_bytes(request)
 
 
 def unsealed(request: GenerationRequest, model: ServedModel) -> Unsealed:
-    """Open the request's seals. Raises SealBroken where settings want that."""
+    """Open the request's seals. A seal that does not open is left out, or raises SealBroken if the settings say so."""
     if model.seals is None or not sealed_bytes(request):
         return Unsealed(request)
     return Unsealed(*model.seals.opened(request))
@@ -74,7 +73,8 @@ def take_media(request: GenerationRequest, model: ServedModel) -> list[MediaItem
 
 
 def salt_of(request: GenerationRequest) -> str:
-    """What keeps this request's prompts apart from others' in the tokenizer's caches: its tenant, and the client's own salt."""
+    """The salt of the tokenizer's caches for this request: its tenant and the client's own salt, so that tenants share
+    nothing."""
     tenant = request.caller.tenant
     if not tenant:
         return request.cache_salt or ""
@@ -82,8 +82,8 @@ def salt_of(request: GenerationRequest) -> str:
 
 
 def characters_of(request: GenerationRequest) -> int:
-    """Characters of a request that its prompt will have: texts, results and calls. Earlier reasoning is not counted, since most
-    templates leave it out."""
+    """How many characters of the request will be in its prompt: texts, results and calls. Earlier reasoning is not counted, since
+    most templates leave it out."""
     if isinstance(request.prompt, str):
         return len(request.prompt)
     return sum(_characters(part) for message in request.messages for part in message.parts)
@@ -98,8 +98,8 @@ def _characters(part: Part) -> int:
 
 
 def refuse_long_text(characters: int, request: GenerationRequest, model: ServedModel) -> None:
-    """Raise PromptTooLong where so many characters cannot be a prompt within the context, however they are cut into tokens. To be
-    asked before anything is done with a long text; may measure the vocabulary, so not on an event loop."""
+    """Raise PromptTooLong if a prompt of so many characters cannot fit the context, even with the longest tokens of the
+    vocabulary. Called before a long text is rendered; may measure the vocabulary, so it must not run on an event loop."""
     context, tokenizer = model.context_length, model.tokenizer
     if request.sampling.truncate_prompt is not None:
         return
@@ -111,7 +111,7 @@ def refuse_long_text(characters: int, request: GenerationRequest, model: ServedM
 
 
 def refuse_long_prompt(prompt: Prompt, request: GenerationRequest, model: ServedModel) -> None:
-    """The same for a rendered prompt, of which no token spans two pieces."""
+    """The same for a rendered prompt, counted piece by piece, since no token spans two pieces."""
     least, context = len(prompt.pieces), model.context_length
     if request.sampling.truncate_prompt is None and context and least > context:
         raise PromptTooLong(least, 1, context, param="messages" if request.messages else "prompt", at_least=True)
@@ -119,7 +119,7 @@ def refuse_long_prompt(prompt: Prompt, request: GenerationRequest, model: Served
 
 
 def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
-    """The prompt's text, or the ids where the client sent ids. Raises TemplateFailed and InvalidRequest."""
+    """The prompt's text, or its ids if the client sent ids. Raises TemplateFailed and InvalidRequest."""
     if request.prompt is not None:
         return _raw(request.prompt, request, model)
     if model.template is None:
@@ -139,7 +139,7 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
 
 
 def _raw(prompt: str | Sequence[int], request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
-    """A prompt without a template, with the text that is to follow the answer where there is one."""
+    """A prompt without a template; with the text that is to follow the answer, if the request has one (`suffix`)."""
     if model.tokenizer is None:
         raise UnsupportedParameter(
             f"The model '{model.name}' takes messages, and no prompt as it stands.", param="prompt"
@@ -159,8 +159,8 @@ def _raw(prompt: str | Sequence[int], request: GenerationRequest, model: ServedM
 
 
 def framed(encoded: EncodeReport, request: GenerationRequest, model: ServedModel) -> EncodeReport:
-    """The ids of a prompt without a template as engines are sent them: within what the tokenizer puts around a text, and
-    cut at the front where the request asks for that. Other prompts stay as they are."""
+    """The ids of a prompt without a template, as engines are sent them: cut at the front if the request asks for that, with the
+    special tokens that the tokenizer adds before and after a text. Other prompts stay as they are."""
     ids, most = encoded.ids, request.sampling.truncate_prompt
     if isinstance(request.prompt, str) and request.add_special_tokens is not False and model.tokenizer is not None:
         before, after = _frame(model.tokenizer)
@@ -177,7 +177,7 @@ _LETTER = "a"
 
 
 def _frame(tokenizer: Tokenizer) -> tuple[TokenIds, TokenIds]:
-    """What the tokenizer puts before and after a text, seen on a short one."""
+    """The tokens that the tokenizer adds before and after a text, found by encoding a short one."""
     bare = tokenizer.encode(_LETTER)
     whole = tokenizer.encode(_LETTER, add_special_tokens=True)
     for start in range(len(whole) - len(bare) + 1):
@@ -187,8 +187,8 @@ def _frame(tokenizer: Tokenizer) -> tuple[TokenIds, TokenIds]:
 
 
 def offered(request: GenerationRequest) -> Sequence[Tool]:
-    """The tools that the model is told of: none where it may call none, and only those it may call where it may call any of
-    some. A choice that must be kept does not change the prompt: the engine's constraint keeps it."""
+    """The tools that the prompt names: none if the model may call none, and with a list of allowed tools only those. A required
+    tool does not change the prompt: the engine's constraint enforces it."""
     choice = request.tool_choice
     if choice.mode == "auto" and choice.names:
         return [tool for tool in request.tools if not isinstance(tool, HostedTool) and tool.key in choice.names]
@@ -196,8 +196,8 @@ def offered(request: GenerationRequest) -> Sequence[Tool]:
 
 
 def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str, given_up: GivenUp | None = None) -> EncodeReport:
-    """The prompt's ids. CPU work of up to seconds for long new text, which `given_up` may end early with ClientGone. `salt` keeps
-    tenants apart in the caches."""
+    """The prompt's ids. Takes up to seconds of CPU for long new text; raises ClientGone when `given_up` says that the client has
+    left. `salt` keeps tenants apart in the caches."""
     if isinstance(prompt, TokenIds):
         return EncodeReport(prompt, 0)
     if model.tokenizer is None:
@@ -208,7 +208,7 @@ def encode(prompt: Prompt | TokenIds, model: ServedModel, salt: str, given_up: G
 
 
 def quickly_assembled(request: GenerationRequest) -> bool:
-    """Whether a schema that the answer is held to is compiled in next to no time."""
+    """Whether the schema of the answer's format, if any, can be compiled on the event loop."""
     return light(request.response_format)
 
 
@@ -223,8 +223,8 @@ def assemble(
     salt: str | None = None,
     dropped: tuple[DroppedReasoning, ...] = (),
 ) -> Prompted:
-    """Check what can only be checked now, and put the record together. `encoded` has the ids that engines are sent: those of a
-    prompt with media are expanded, and `media` is what belongs to them. `salt` is `salt_of(request)`, for who has it."""
+    """Do the checks that need the ids, and make the record. `encoded` has the ids that engines are sent, with the placeholders of
+    `media` expanded. `salt` is `salt_of(request)`, if the caller has it already."""
     if model.tokenizer is not None:
         _check_ids(request, model, len(encoded.ids))
     _refuse_large_answer(request, model, len(encoded.ids))
@@ -247,7 +247,7 @@ def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> N
 
 
 def refuse_too_long(request: GenerationRequest, length: int, context: int) -> None:
-    """Raise PromptTooLong where a prompt of `length` tokens and what is asked for do not fit `context` (0: unknown)."""
+    """Raise PromptTooLong if a prompt of `length` tokens and `max_tokens` of output do not fit `context` (0: unknown)."""
     asked = request.sampling.max_tokens
     room = context - length
     if context and room <= 0:
@@ -257,7 +257,7 @@ def refuse_too_long(request: GenerationRequest, length: int, context: int) -> No
 
 
 def _refuse_large_answer(request: GenerationRequest, model: ServedModel, length: int) -> None:
-    """Raise where an answer that leaves whole may take more memory than one may."""
+    """Raise InvalidRequest if an answer that is not streamed could take more memory than `ServedModel.answer_bytes`."""
     asked = request.sampling
     tokens = asked.max_tokens if asked.max_tokens is not None else max(0, model.context_length - length)
     size = answer_size(asked.n, tokens, asked.logprobs)

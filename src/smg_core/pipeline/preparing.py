@@ -1,7 +1,8 @@
 """Performs `Prepare`: renders, encodes and checks a request, long work off the event loop (edge).
 
-Decides nothing but what runs on the event loop and what does not; what is made is `pipeline.prepare`'s affair. A text that cannot
-fit the context is refused before it is rendered or encoded, and work whose client has left is given up.
+Decides only which work runs on the event loop and which in a thread; `pipeline.prepare` does the work. A text that cannot fit the
+context is refused before it is rendered or encoded, and the work is given up when the client leaves. Above: performers. Below:
+prepare, executor, media.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,21 +49,21 @@ T = TypeVar("T")
 
 
 _PART_COST = 64
-"""What a turn or a part costs beside its text, in characters that cost as much."""
+"""Cost of rendering a turn or a part without its text, in characters of text."""
 _ID_COST = 8
-"""What a token id of a prompt costs to be checked."""
+"""Cost of checking one token id of a prompt, in characters."""
 _JSON_COST = 4
-"""What a character of a call's arguments costs, which templates get as parsed and walked values."""
+"""Cost of one character of a call's arguments, in characters of text: they are parsed for the template, which walks them."""
 _UNSEALED_INLINE = 64 * 1024
-"""Bytes of sealed reasoning that are opened on the event loop, in half a millisecond at most."""
+"""Most bytes of sealed reasoning that are opened on the event loop; this takes half a millisecond."""
 _SMALL_BODY = 4
-"""A body smaller than the bound on characters by this factor is rendered at once whatever is in it."""
+"""A body this many times smaller than `render_inline` is rendered on the event loop, whatever it contains."""
 
 
 class Preparing:
-    """`render_inline` is how many characters of messages may be rendered inside the event loop (about a millisecond's worth), as
-    each model's `encode_inline` is for encoding; what is longer goes to `executor`, where tenants take turns.
-    `served_as` gives the model that a name stands for which no model has."""
+    """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
+    millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
+    `served_as` returns the model for a name that is not a model's."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class Preparing:
         return prompted
 
     async def prepare(self, request: GenerationRequest, trace: Trace) -> Prompted:
-        """The request, ready for any engine of its model. Raises ModelNotFound, NoWorker, and what is wrong with the request."""
+        """The request, ready for any engine of its model. Raises ModelNotFound, NoWorker, and InvalidRequest."""
         model = self._models.get(request.model)
         if model is None and (name := self._served_as(request.model)) != request.model:
             request = replace(request, model=name)
@@ -157,8 +158,8 @@ class Preparing:
         return request.size * _SMALL_BODY <= self._render_inline
 
     def _quickly_rendered(self, request: GenerationRequest) -> bool:
-        """Whether rendering takes no longer than rendering `render_inline` characters of one message. The messages are weighed
-        themselves: a flow may have added to those that the body had."""
+        """Whether rendering costs at most as much as `render_inline` characters of one message. Counts the messages, not the
+        body's size, since a flow may have added messages."""
         if request.prompt is not None and not isinstance(request.prompt, str):
             return len(request.prompt) * _ID_COST <= self._render_inline
         free = request.tools or request.documents or request.template_arguments
@@ -210,8 +211,8 @@ class Preparing:
     async def _place(
         self, request: GenerationRequest, model: ServedModel, items: Sequence[MediaItem], ids: TokenIds
     ) -> PlacedMedia | None:
-        """Fetch and process the media and expand the prompt for them. This has no time-out of its own beside those of fetching: a
-        client that leaves cancels it."""
+        """Fetch and process the media and expand the prompt for them. The only time-outs are those of fetching; a client that
+        leaves cancels this."""
         media = model.media
         if media is None:
             return None
@@ -233,7 +234,7 @@ class Preparing:
 
 
 def _weight(part: Part) -> int:
-    """What it costs to render a part, in characters of text that cost as much. Media leave a mark of a few characters."""
+    """The cost of rendering a part, in characters of text. Media become a placeholder of a few characters."""
     if type(part) is Text:  # nearly all
         return _PART_COST + len(part.text)
     match part:
@@ -249,6 +250,6 @@ def _weight(part: Part) -> int:
 
 
 def _refuse_gone(given_up: GivenUp) -> None:
-    """Raise where nobody waits for what comes next, which may take seconds."""
+    """Raise ClientGone if the client has left, before work that may take seconds."""
     if given_up():
         raise ClientGone("The client left before its prompt was ready.")

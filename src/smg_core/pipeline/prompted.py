@@ -1,7 +1,8 @@
 """A request ready for any engine of its model: prompt, ids and media, made once and before a worker is known.
 
-Nothing here depends on an engine. What one kind of engine is sent is made of it by `pipeline.fit`, and kept in `fits` under that
-engine's facts, so that a retry on a like worker makes nothing anew. Above: steps, fit and the performers. Below: the records.
+Nothing here depends on an engine. `pipeline.fit` makes of it what one kind of engine is sent, and keeps that in `fits` with the
+engine's facts, so that a retry on a worker of the same kind need not make it again. Above: steps, fit and the performers. Below:
+the records.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,10 +26,10 @@ __all__ = ["Prompted"]
 
 
 class Prompted(Struct, frozen=True, eq=False):
-    """`text` is the rendered prompt ("" for one that came as ids); `ids` what engines are sent: those of a prompt with media are
-    expanded, and `media` is what belongs to them; there are none for a model whose engines all speak chat. `encoded` says how the
-    ids were come by, `salt` in which part of the caches. `check` tells what is wrong with a complete answer, or None.
-    `dropped` is the sealed reasoning that did not open: `request` has all other in plain text."""
+    """`text` is the rendered prompt ("" if the client sent ids). `ids` are sent to engines, with the placeholders of `media`
+    expanded; they are empty for a model whose engines all speak chat. `encoded` reports how the ids were found, `salt` in which
+    part of the caches. `check` returns why a complete answer violates its format, or None. `dropped`: sealed reasoning that did
+    not open; the rest is plain text in `request`. `fits` and `packed` are made on demand, one for each kind of engine."""
 
     request: GenerationRequest
     model: ServedModel
@@ -45,5 +46,5 @@ class Prompted(Struct, frozen=True, eq=False):
 
     @property
     def media_keys(self) -> Sequence[int] | None:
-        """What stands for the ids of a prompt with media where prompts are compared."""
+        """Routing compares these instead of the ids of a prompt with media; None without media."""
         return self.media.keys if self.media is not None else None

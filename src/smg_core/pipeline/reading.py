@@ -1,8 +1,9 @@
-"""How one request's output is to be read: which parser, what it must see, and what the engine is told about calls.
+"""Decides how the output of one request is read: the parser, whether it needs control tokens, and the constraint for tool calls.
 
-Pure. The family was chosen when the model joined; here it meets the request: its tools, its tool choice, and whether the
-rendered prompt has already opened the reasoning block. A choice that must be kept ("required", a named function, strict
-tools) becomes the engine's constraint, or is refused by name where the engine has no means to keep it.
+The model's family was chosen when it joined. The decision here depends on the request's tools, its tool choice, and whether the
+rendered prompt has opened the reasoning block already. A choice that must be kept ("required", a named function, strict tools)
+becomes the engine's constraint, or is refused by name if the engine cannot be constrained so. Pure. Above: fit. Below:
+smg_parsers, custom_tools, formats.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +26,7 @@ from smg_parsers.models import family as family_named
 __all__ = ["PARSER_HEADER", "Reading", "reading_of"]
 
 PARSER_HEADER = "x-smg-parser"
-"""Request header that names the family to read this answer as, where a deployment allows that; "none" passes the text on."""
+"""Request header that names the family to parse this answer with, if a deployment allows that; "none" passes the text on."""
 
 
 @attrs.frozen
@@ -43,7 +44,7 @@ _PLAIN = Reading()
 
 
 def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, facts: EngineFacts) -> Reading:
-    """How to read the answer to `request`, whose rendered prompt is `prompt`, from an engine of these facts."""
+    """How to read the answer of an engine with these `facts` to `request`; `prompt` is the rendered prompt."""
     if request.prompt is not None:
         return _unread(request)
     calls = bool(request.tools) and request.tool_choice.mode != "none"
@@ -79,7 +80,7 @@ def reading_of(request: GenerationRequest, model: ServedModel, prompt: str, fact
 
 
 def _unread(request: GenerationRequest) -> Reading:
-    """A prompt without a template is gone on with as it stands: what comes is text."""
+    """The reading of a prompt without a template: its output is plain text."""
     if request.headers.get(PARSER_HEADER, "none") != "none":
         raise UnsupportedParameter(
             f"The header '{PARSER_HEADER}' is not taken with a prompt as it stands.", param=f"headers.{PARSER_HEADER}"
@@ -107,7 +108,7 @@ def _family(request: GenerationRequest, model: ServedModel) -> Family | None:
 def _constraint(
     request: GenerationRequest, family: Family, tools: list[JsonObject], thinking: bool, facts: EngineFacts
 ) -> tuple[Constraint | None, Family]:
-    """The constraint that the tools ask for, and the family that reads what comes of it."""
+    """The constraint that the tools need, if any, and the family that parses the output under it."""
     try:
         found = _tool_constraint(request, family, tools, thinking, facts)
     except ConstraintUnsupported as error:
@@ -117,7 +118,7 @@ def _constraint(
     if found is None:
         return None, family
     for place, tool in enumerate(request.tools):
-        # From here on the engine compiles these schemas, and engines have died of bad ones.
+        # The engine compiles these schemas, and engines have crashed on invalid ones.
         if isinstance(tool, FunctionTool) and tool.parameters:
             schema_validator(tool.parameters, f"function '{tool.name}'", f"tools[{place}].parameters")
     return Constraint(found.kind, found.value), family if found.reads == family.name else family_named(found.reads)
@@ -126,8 +127,8 @@ def _constraint(
 def _tool_constraint(
     request: GenerationRequest, family: Family, tools: list[JsonObject], thinking: bool, facts: EngineFacts
 ) -> FamilyConstraint | None:
-    """The constraint with the grammars of custom tools, or without where the engine has no means for those: their text is free
-    then, and the model was told what it is to be."""
+    """The constraint with the grammars of custom tools, or without them if the engine cannot enforce those: then only the prompt
+    tells the model the format of their text."""
     choice = request.tool_choice
 
     def constrained(offered: list[JsonObject]) -> FamilyConstraint | None:

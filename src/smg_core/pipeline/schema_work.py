@@ -1,8 +1,8 @@
-"""How much work it is to hold a value to a JSON schema, found before it is done.
+"""Counts the steps of checking a value against a JSON schema, before the check is made.
 
-A validator looks at a value once for every way that leads to it through the schema: with alternatives that refer to alternatives,
-a schema of a few lines has more ways than can be walked. Decides whether the steps are within a bound, by walking them without
-judging anything. Pure. Above: formats. Below: nothing.
+A validator looks at a value once for every path that leads to it through the schema. With alternatives that refer to
+alternatives, a schema of a few lines has too many paths to walk. Decides whether the steps are within a bound, by walking the
+same paths without checking anything. Pure. Above: formats. Below: nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _OF_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems")
 
 
 def over_steps(schema: Mapping[str, Json], value: Json, most: int) -> bool:
-    """Whether holding `value` to `schema` takes more than `most` steps, each one look at one value by one part of the schema."""
+    """Whether checking `value` against `schema` takes more than `most` steps; a step is one value and one part of the schema."""
     left = most
     waiting: list[tuple[Json, Json]] = [(schema, value)]
     while waiting:
@@ -39,7 +39,7 @@ def over_steps(schema: Mapping[str, Json], value: Json, most: int) -> bool:
 
 
 def _beside(root: Mapping[str, Json], part: Mapping[str, Json]) -> Iterator[Json]:
-    """The schemas that look at the same value."""
+    """The parts of `part` that apply to the same value."""
     for name in ("$ref", "$dynamicRef", "$recursiveRef"):
         target = part.get(name)
         if isinstance(target, str):
@@ -57,7 +57,7 @@ def _beside(root: Mapping[str, Json], part: Mapping[str, Json]) -> Iterator[Json
 
 
 def _below(part: Mapping[str, Json], value: Json) -> Iterator[tuple[Json, Json]]:
-    """The schemas that look at what is inside of the value, each with that."""
+    """The parts of `part` that apply to members or items of `value`, each with that member or item."""
     if isinstance(value, dict):
         named = part.get("properties")
         patterns = part.get("patternProperties")
@@ -80,7 +80,8 @@ def _below(part: Mapping[str, Json], value: Json) -> Iterator[tuple[Json, Json]]
 
 
 def _resolved(root: Mapping[str, Json], reference: str) -> Json:
-    """What a reference inside of the schema means; the whole schema for one that is not a path, which is no less work."""
+    """The part that a reference within the schema names. For a reference that is not a path, the whole schema, which is at least
+    as much work."""
     if not reference.startswith("#/"):
         return root
     found: Json = root

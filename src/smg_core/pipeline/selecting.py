@@ -1,7 +1,8 @@
 """Performs `Select`: finds a worker for each role a turn needs (edge).
 
-Candidates are the ready workers of the model and role whose engines can do what is asked; among those the policy of that
-model and role names one. Waits for nothing today; a queue in front of full workers would wait here.
+Candidates are the ready workers of the model and role whose engines can do what the request asks; the policy of that model and
+role picks one of them. Nothing waits here today; a queue in front of full workers would. Above: performers. Below: fit, routing,
+workers.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,8 @@ __all__ = ["Selecting", "able"]
 
 
 class Selecting:
-    """Chooses by the registry's workers and `policies`, for prompts of `models` as they are now."""
+    """The performer of `Select`: `registry` has the workers, `policies` choose. `models` are looked at to refuse a prompt whose
+    model was replaced after it was made."""
 
     def __init__(
         self, *, registry: Registry, models: Mapping[str, ServedModel], policies: Policies, clock: Clock
@@ -37,7 +39,7 @@ class Selecting:
         return self.choose(step, run.trace)
 
     def choose(self, step: Select, trace: Trace) -> Placement:
-        """A worker for each role. Raises ModelNotFound, NoWorker, or what keeps every engine from doing what is asked."""
+        """A worker for each role. Raises ModelNotFound, NoWorker, or the refusal if no engine can do what is asked."""
         if len(step.roles) == 1:
             return Placement((self._one(step, step.roles[0], trace),))
         return Placement(tuple([self._one(step, role, trace) for role in step.roles]))
@@ -76,8 +78,8 @@ class Selecting:
         return Chosen(worker, role, pick.rank)
 
     def _refuse_outdated(self, prompted: Prompted, candidates: tuple[Worker, ...]) -> None:
-        """Raise NoWorker for ids that are not of the tokenizer that the model has by now: its workers came back with another
-        model since the prompt was made."""
+        """Raise NoWorker if the model has another tokenizer by now than the one that made the ids: its workers left and others
+        joined after the prompt was made."""
         model = self._models.get(prompted.request.model)
         if model is prompted.model or model is None or model.tokenizer is prompted.model.tokenizer:
             return
@@ -85,7 +87,7 @@ class Selecting:
             raise NoWorker(f"The model '{prompted.model.name}' was replaced meanwhile.", retry_after=1.0)
 
     def _refuse_for_now(self, prompted: Prompted, role: WorkerRole) -> None:
-        """Raise NoWorker where a worker that cannot be reached now could do what those that are ready cannot."""
+        """Raise NoWorker if a worker that is not reachable now could do what the ready ones cannot."""
         model = prompted.request.model
         away = [each for each in self._registry.of(model) if each.role == role and each.state == "unreachable"]
         try:

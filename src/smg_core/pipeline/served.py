@@ -1,7 +1,8 @@
 """One model as the gateway serves it: everything that is the same for all requests to it and all its workers.
 
-Made when the first worker of the model has joined, and gone when the last one has left. Holds no worker and nothing that differs
-between them: what an engine can do travels with the worker (`engines.base.EngineFacts`).
+`server.onboarding` makes it when the first worker of the model joins, replaces it when another join changes what the workers
+agree on, and removes it when the last one leaves. Holds no worker and nothing that differs between workers: what an engine can do
+is in the worker's `EngineFacts`.
 """
 
 from collections.abc import Mapping
@@ -19,15 +20,14 @@ __all__ = ["ServedModel"]
 
 @attrs.frozen
 class ServedModel:
-    """`name` is what clients ask for; `primary` the first of the names that the model goes by, under which policies keep
-    their state. `tokenizer` is None while all engines of the model speak chat and encode by themselves. `context_length`
-    counts prompt and output, 0 when unknown; an engine's own may be smaller. `parser` is the family whose format the output
-    has, None when it is plain text; `default_sampling` the model's own generation config. `encode_inline` is how many
-    characters of new text its tokenizer encodes in about half a millisecond: no more is encoded on the event loop. `media`
-    is None for a model that takes text alone. `on_violation` says what becomes of an answer that is not of the format
-    that was asked for. `parser_header`: a request may name another family. `answer_bytes` bounds what an answer that leaves
-    whole may take until then, 0 not at all. `seals` seal and open its reasoning; without them nothing is sealed.
-    `refuses_budget`: a budget for reasoning is refused where the family has no marker for its end, instead of being ignored."""
+    """`name` is what clients ask for; `primary` the first of the model's names, under which policies keep their state.
+    `tokenizer` is None while all engines of the model speak chat and encode by themselves. `context_length` counts prompt and
+    output, 0 if unknown; an engine's own may be smaller. `parser` is the family that parses the output, None for plain text;
+    `default_sampling` is the model's own generation config. `encode_inline`: how many characters of new text may be encoded on
+    the event loop (about half a millisecond). `media` is None for a model that takes only text. `on_violation`: what happens to
+    an answer that violates its format. `parser_header`: a request may name another family. `answer_bytes`: how much memory an
+    answer that is not streamed may take, 0 for no bound. `seals` seal and open its reasoning; None: nothing is sealed.
+    `refuses_budget`: a budget for reasoning is refused, not ignored, if the family has no marker for the end of reasoning."""
 
     name: str
     tokenizer: Tokenizer | None

@@ -1,4 +1,4 @@
-"""How long each part of a request may take, and what becomes of an answer that breaks its format.
+"""How long each part of a request may take, and what happens to an answer that violates its format.
 
 Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """

@@ -1,8 +1,8 @@
-"""What a flow may ask of its driver.
+"""The steps that a flow may ask its driver to perform.
 
-A flow decides about a whole response; it is a generator of frozen steps, so a test answers the steps from a list and needs no
-event loop. A step carries the type of its answer, which `ask` hands back to the flow. Steps hold values only; what must be
-opened, awaited or closed belongs to the step's performer. Tokens never pass through here.
+A flow decides about a whole response. It is a generator of frozen steps, so a test answers the steps from a list and needs no
+event loop. A step has the type of its outcome as a parameter; `ask` returns the outcome with that type. Steps hold values only;
+what must be opened, awaited or closed is in the step's performer. Tokens never pass through here.
 """
 
 from collections.abc import Callable, Generator
@@ -36,7 +36,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Step(Struct, Generic[T_co], frozen=True):
-    """Something to be done, whose outcome is a `T`."""
+    """Something to be done; its outcome has the type `T_co`."""
 
 
 class Chosen(Struct, frozen=True):
@@ -54,7 +54,7 @@ class Placement(Struct, frozen=True):
 
     @property
     def last(self) -> Chosen:
-        """The one that answers: of prefill and decode, decode."""
+        """The worker that answers: of prefill and decode, decode."""
         return self.chosen[-1]
 
     @property
@@ -79,13 +79,13 @@ class Select(Step[Placement], frozen=True):
 
 
 class Stream(Step[Turn], frozen=True):
-    """Send the prompt to the chosen worker and carry its output to the client; done when the turn is over. What went wrong is in
-    the turn's `error`.
+    """Send the prompt to the chosen worker and pass its output to the client; done when the turn is over. An error is not raised
+    but is in `Turn.error`.
 
-    `ends` says that the ends of the turn's choices are those of the response; without it they are held back, for a flow that
-    goes on with another turn. `keep` keeps what was said in `Turn.outputs`. `continues` is a turn that failed and was kept: this
-    one goes on where it ended, and has the outputs of both. Where that cannot be done (`Turn.reader` is None, or the chosen
-    engine speaks chat) the failed turn's error is raised. `kv_transfer` is handed to the engine.
+    `ends`: the response ends with this turn; if False, the `Finished` of its choices are held back, for a flow that goes on with
+    another turn. `keep`: keep the output in `Turn.outputs`. `continues` is a turn that failed or was cut short, and was kept:
+    this one continues it and has the outputs of both. If that is not possible (`Turn.reader` is None, or the chosen engine speaks
+    chat), the failed turn's error is raised. `kv_transfer` is passed to the engine.
     """
 
     prompted: Prompted
@@ -98,15 +98,15 @@ class Stream(Step[Turn], frozen=True):
 
 
 class Finish(Step[None], frozen=True):
-    """End the response, complete. `turn` is its last turn, whose ends are sent if they were held back."""
+    """End the response, complete. `turn` is its last turn; its `Finished` events are sent now if they were held back."""
 
     turn: Turn
 
 
 class Together(Step[Turn], frozen=True):
-    """Run `flows` at the same time, at most `at_once` of them, each with a part of the answer, which it is called with. The
-    turn that comes of it has their usage; their choices have ended in their parts. Raises the error of the first that fails;
-    a path in it begins with `requests[i].` then, where i is the flow's place."""
+    """Run `flows` at the same time, at most `at_once` of them; each is called with a part of the answer. The resulting turn has
+    the usage of all; their choices have ended in their parts. Raises the error of the first that fails; the path in its `param`
+    then begins with `requests[i].`, where i is the flow's index."""
 
     flows: "tuple[PartFlow, ...]"
     at_once: int = 1
@@ -122,7 +122,7 @@ Flow = Generator[Step[object], Any, T]
 
 
 class Commitment(Protocol):
-    """Who knows whether the first byte has gone out."""
+    """Tells whether the first byte has gone out; an `Answer` is one."""
 
     @property
     def committed(self) -> bool: ...
@@ -133,5 +133,5 @@ PartFlow = Callable[[Commitment], Flow[None]]
 
 
 def ask(step: Step[T]) -> Generator[Step[T], T, T]:
-    """`answer = yield from ask(step)`: the step's answer, with its type."""
+    """`outcome = yield from ask(step)`: the step's outcome, with its type."""
     return (yield step)

@@ -1,7 +1,7 @@
-"""Performs `Stream`: one call of one engine, carried to the client, and its outcome told to whoever watches workers (edge).
+"""Performs `Stream`: makes one call of one engine, passes its output to the answer, and reports how the call ended (edge).
 
-Owns what a call needs and must give back however it ends: the place on the worker's board, the tensors lent to the engine, the
-engine's stream. The outcome of every call is reported, with its worker: well or not, before and after the first byte.
+Owns what a call must give back however it ends: the worker's place on the load board, the tensors in shared memory, the engine's
+stream. The outcome of every call is reported with its worker: success or error, before and after the first byte.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from smg_core.pipeline.attempt import AnyAttempt, AnyReader, Attempt, EventRecei
 from smg_core.pipeline.chat_reader import ChatReader
 from smg_core.pipeline.driver import Run, loop_call_later
 from smg_core.pipeline.fit import FitForChat, FitForIds, fitted, reader_for
-from smg_core.pipeline.media import Loan
+from smg_core.pipeline.media import SharedInputs
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.patience import Watch
 from smg_core.pipeline.prompted import Prompted
@@ -31,16 +31,16 @@ __all__ = ["OnOutcome", "Streaming", "without_finishes"]
 
 
 class OnOutcome(Protocol):
-    """Who is told how each call of a worker ended."""
+    """Called after each engine call, with the outcome (`server.runtime` passes it to the health of workers)."""
 
     def __call__(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
-        """`error` is None for a call that ended well, and for one that the client gave up, be it by time-outs of its own."""
+        """`error` is None if the call ended well, and if the client gave it up, by leaving or by its own time-outs."""
         ...
 
 
 class Streaming:
-    """How long an engine may take to be reached and say nothing is the request's (`Run.timeouts`); `call_later` is the event
-    loop's unless a test hands in its own."""
+    """The performer of `Stream`. Time-outs of connecting and of silence are those of the request (`Run.timeouts`); `call_later`
+    is the event loop's unless a test passes its own."""
 
     def __init__(self, *, clock: Clock, on_outcome: OnOutcome, call_later: CallLater = loop_call_later) -> None:
         self._clock = clock
@@ -68,14 +68,15 @@ class Streaming:
             if not running:
                 self._running.pop(worker.name, None)
             worker.board.add(worker.row, -1)
-            call.release_loan()
+            call.release_shared()
             if attempt.release():
                 self._tell(call.engine, call.id)
             self._report(call, attempt, run)
         return call.turn()
 
     def move_waiting(self, worker: Worker) -> None:
-        """End those calls of a worker that have brought nothing yet, so that they are tried elsewhere: it no longer answers."""
+        """Called when a worker no longer answers probes: ends its calls that have no output yet, so that they are tried
+        elsewhere."""
         for attempt in list(self._running.get(worker.name, ())):
             if not attempt.pushes:
                 attempt.end(
@@ -83,7 +84,7 @@ class Streaming:
                 )
 
     def _tell(self, engine: Engine, request_id: str) -> None:
-        """Abort by name too: a servicer may not notice a stream that was reset while it waits for its engine."""
+        """Send an Abort with the request's id: a server that waits for its engine may not notice that the stream was reset."""
         task = asyncio.ensure_future(engine.abort(request_id))
         self._aborts.add(task)
         task.add_done_callback(self._aborts.discard)
@@ -119,7 +120,7 @@ class Streaming:
 
 
 class _Call:
-    """What one engine call needs, from the step to the engine's request."""
+    """One engine call, from the step to the engine's request."""
 
     def __init__(self, step: Stream, run: Run, clock: Clock) -> None:
         self.step = step
@@ -127,7 +128,7 @@ class _Call:
         self.began = clock.monotonic()
         self.first_seconds: float | None = None
         self._fit = fitted(step.prompted, step.chosen.worker.facts)
-        self._loan: Loan | None = None
+        self._shared: SharedInputs | None = None
         self._opening: asyncio.Task[object] | None = None  # the task that opens the call, meanwhile
         self._gave_up = False
         self._answer = run.answer
@@ -137,7 +138,7 @@ class _Call:
         # engines refuse an id that they have seen
         self.id = request_id if run.calls == 1 else f"{request_id}-{run.calls}"
         self.transcript = self._transcript()
-        # A budget is kept by us: an engine does not end by itself where it is used up.
+        # The gateway keeps the budget: the engine does not end the turn when it is used up.
         within_budget = isinstance(self._fit, FitForIds) and self._fit.budget is not None
         told_stops = step.chosen.worker.facts.stop_strings and not within_budget
         receiver: EventReceiver = without_finishes(run.answer) if not step.ends else run.answer
@@ -160,8 +161,8 @@ class _Call:
         return reader_for(self._fit, self._answer.calls, keep_ids=self.step.keep)
 
     def _continued(self, turn: Turn) -> OutputProcessor:
-        """The reader of a turn that is to be gone on with. Raises what that turn failed with where this cannot be done: it takes
-        an engine that takes ids, and a turn of one choice that was kept."""
+        """The reader of `turn`, for a call that continues it. This needs an engine that takes ids, and a turn of one choice that
+        was kept; otherwise the error that the turn failed with is raised."""
         reader = turn.reader
         if not isinstance(reader, OutputProcessor) or not isinstance(self._fit, FitForIds):
             raise turn.error or InternalError("The gateway failed to go on with an answer.")
@@ -175,8 +176,8 @@ class _Call:
         return Transcript() if before is None else before
 
     async def start(self, connect_timeout: float | None) -> Call | None:
-        """Open the call; None where nothing is left to ask an engine for, and where the attempt was ended meanwhile. Raises what
-        kept the request from being sent."""
+        """Open the call. Returns None if no engine has to be asked, or if the attempt was ended meanwhile. Raises the error if
+        the request could not be sent."""
         task = self._opening = asyncio.current_task()
         others = 0 if task is None else task.cancelling()
         self.attempt.on_end = self._give_up
@@ -190,7 +191,8 @@ class _Call:
             self.attempt.on_end = self._opening = None
 
     def _give_up(self) -> None:
-        """The attempt was ended while its call is being opened; by the task itself perhaps, which is about to return then."""
+        """Called when the attempt is ended while its call is being opened. If the task itself ended it, it is about to return,
+        so the cancellation waits for the next round of the event loop."""
         asyncio.get_running_loop().call_soon(self._cancel_opening)
 
     def _cancel_opening(self) -> None:
@@ -204,7 +206,7 @@ class _Call:
             chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
             return await chat.chat(replace(fit.request, id=self.id), self.attempt, connect_timeout=connect_timeout)
         if self.step.continues is not None and _tokens_left(fit.request, self.attempt.reader) == 0:
-            # The engine was lost between its last token and saying so: there is nothing to ask another one for.
+            # The first engine was lost after the last token that is allowed: there is nothing to ask another one for.
             self.attempt.outputs([EngineOutput(ids=(), finish="length")])
             return None
         engine: IdsEngine = self.engine  # type: ignore[assignment]
@@ -233,16 +235,16 @@ class _Call:
         if facts not in prompted.packed:
             prompted.packed[facts] = await service.pack(prompted.media.features, facts)
         inputs = prompted.packed[facts]
-        self._loan = await service.lend(inputs, facts)
-        return inputs if self._loan is None else self._loan.inputs
+        self._shared = await service.share(inputs, facts)
+        return inputs if self._shared is None else self._shared.inputs
 
-    def release_loan(self) -> None:
-        """Release what was lent to the engine."""
-        if self._loan is not None:
-            self._loan.release()
+    def release_shared(self) -> None:
+        """Free the shared memory of this call."""
+        if self._shared is not None:
+            self._shared.release()
 
     def turn(self) -> Turn:
-        """What the call came to, once it is over."""
+        """The result of the call, once it is over."""
         attempt, reader = self.attempt, self.attempt.reader
         resumable = isinstance(reader, OutputProcessor) and reader.resumable
         return Turn(
@@ -260,13 +262,13 @@ class _Call:
 
 
 def _tokens_left(request: EngineRequest, reader: AnyReader) -> int | None:
-    """How many tokens may follow those that `reader` has; None where there is no bound."""
+    """How many tokens may follow those that `reader` has; None without a bound."""
     most = request.sampling.max_tokens
     return None if most is None else max(0, most - len(reader.kept_ids))
 
 
 def _remaining_request(request: EngineRequest, ids: Sequence[int]) -> dict[str, object]:
-    """Changes to a request for an engine that is to go on behind `ids`."""
+    """The changed fields of a request that continues after `ids`: the longer prompt, and smaller bounds on tokens."""
     sampling, done = request.sampling, len(ids)
     changes: dict[str, object] = {}
     if sampling.max_tokens is not None:
@@ -278,13 +280,13 @@ def _remaining_request(request: EngineRequest, ids: Sequence[int]) -> dict[str, 
 
 
 def without_finishes(receiver: EventReceiver) -> EventReceiver:
-    """A receiver that passes events on to `receiver` but for the `Finished` of each choice, since another turn of the same
-    response is to follow."""
+    """A receiver that passes events on to `receiver`, except the `Finished` of each choice: for a turn after which the response
+    goes on with another one."""
     return _WithoutFinishes(receiver)
 
 
 class _WithoutFinishes:
-    """Passes a turn's events on without the ends of its choices."""
+    """Passes a turn's events on, except `Finished`."""
 
     def __init__(self, receiver: EventReceiver) -> None:
         self._receiver = receiver

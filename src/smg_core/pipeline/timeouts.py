@@ -1,4 +1,4 @@
-"""The time-outs of one request, as one record: what every part of its path goes by.
+"""The time-outs of one request, as one record that every part of its path reads.
 
 Made once a request, from settings, its model and its headers (`server.timeouts`), and carried by `driver.Run`. The driver keeps
 the bound of the whole request, `patience` those on an engine's silence, the engines' clients the one on connecting, the HTTP
@@ -11,12 +11,12 @@ __all__ = ["Timeouts"]
 
 
 class Timeouts(Struct, frozen=True):
-    """In seconds; None bounds nothing.
+    """In seconds; None: no bound.
 
     `connect`: to get a connection to an engine. `first_token`: from asking an engine to its first token, so queue and prefill
     are in it. `token`: between two tokens. `request`: from the request's arrival to the last byte that is made for it, over all
-    engines that are tried. `write`: while the client takes nothing of what waits for it. `hasty` says that the request asked for
-    less than is usual to connect or between tokens: what it then runs into is held against no worker.
+    engines that are tried. `write`: how long the client may read nothing while data waits for it. `hasty`: the request asked for
+    shorter time-outs of connecting or between tokens than the settings have, so a time-out does not count against the worker.
     """
 
     connect: float | None = None

@@ -1,8 +1,8 @@
-"""What happened to one request: an observer of its moments, which passes them on.
+"""Keeps the moments of one request, and passes them on to the observer.
 
-The one account of a request: the explain header, the access log and `RequestFinished` are all read from it, so they cannot
-disagree. A moment is kept as it was reported; what is asked for is found by looking through them, since most requests are asked
-nothing. Pure. Above: the driver's performers report to it; the server reads it. Below: hooks.
+The explain header, the access log and `RequestFinished` are all read from this one record, so they cannot disagree. Moments are
+kept as they were reported; a question about them is answered by searching the list, since few requests are asked about. Pure.
+Above: the driver's performers report to it; the server reads it. Below: hooks.
 """
 
 from collections.abc import Mapping
@@ -34,16 +34,16 @@ _PHASES: Mapping[type, str] = {
     AttemptEnded: "failed_attempts",
     FirstToken: "first_token",
 }
-"""The part of the work that is over with each moment."""
+"""The name of the phase that ends with each moment."""
 
 _NOTED = frozenset({FirstToken, AttemptEnded, FormatBroken})
-"""The moments that are looked for in every request."""
+"""The moments that are needed for every request, and are noted when they are reported."""
 
 
 class Trace:
-    """Moments of the request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
+    """The moments of a request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
     first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended,
-    `violations` the choices that broke their format. `client_id` is the client's own name for the request."""
+    `violations` the choices that violated their format. `client_id` is the client's own id for the request."""
 
     __slots__ = ("_tell", "attempts", "client_id", "ended", "first", "moments", "prompted", "started", "violations")
 
@@ -83,8 +83,8 @@ class Trace:
         return tuple(moment.worker for moment in self.moments if isinstance(moment, WorkerPicked))
 
     def phases(self) -> list[tuple[str, float]]:
-        """The parts of the work up to the first output, as far as they are over, in order, with the seconds each took: the time
-        since the one before it. What was done again for another attempt is summed."""
+        """The phases up to the first output that are over, in order, with the seconds that each took. A phase that was repeated
+        for another attempt has the sum."""
         found: dict[str, float] = {}
         before = self.started
         for moment in self.moments:

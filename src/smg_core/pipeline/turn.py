@@ -1,7 +1,7 @@
-"""What one turn of a model came to, for the flow that asked for it.
+"""The result of one turn of a model, for the flow that asked for it.
 
-A turn is one generation: a prompt went in, some choices came out, or an error did. `Turn` is what `Stream` answers; a flow
-reads it to decide what is next: end the response, run the tools that were called, try another worker. Pure records. Above:
+A turn is one generation: its result is one or more choices, or an error. `Turn` is the outcome of the step `Stream`; a flow
+reads it to decide the next step: end the response, run the tools that were called, try another worker. Pure records. Above:
 flows. Below: the events.
 """
 
@@ -40,7 +40,7 @@ class CalledTool:
 
 @attrs.frozen
 class TurnOutput:
-    """What one choice said, whole."""
+    """The complete output of one choice."""
 
     text: str = ""
     reasoning: str = ""
@@ -48,12 +48,12 @@ class TurnOutput:
 
 
 class Turn(Struct, frozen=True):
-    """How a turn ended. `error` None: well, with a `Finished` for every choice in `finishes`. `outputs` holds what each choice
-    said, by its index, where the flow asked to keep that (`Stream.keep`), else None. `usage` counts this turn alone.
-    `calls` is how many tool calls the response has had with this turn. `kv_transfer` is what a decode worker needs of this
-    prefill, as JSON text. `held` says that the ends of its choices were not sent to the client. `reader` is what another engine
-    call may go on with (`Stream.continues`), and `transcript` what keeps its outputs, where the turn was kept.
-    `cut_short`: its reasoning has used up its budget, so it has to go on."""
+    """How a turn ended. `error` is None if it succeeded; then `finishes` has a `Finished` for every choice. `outputs` holds the
+    output of each choice by its index if the flow asked for that (`Stream.keep`), else None. `usage` counts only this turn,
+    `calls` the tool calls of the whole response so far. `kv_transfer`: what a decode worker needs from this prefill, as JSON
+    text. `held`: the `Finished` events were not sent to the client. If the turn was kept, another call can continue it
+    (`Stream.continues`) with its `reader`, and `transcript` collects its outputs. `cut_short`: the budget of reasoning is used
+    up, so another call must continue the turn."""
 
     finishes: tuple[Finished, ...]
     usage: Usage
@@ -68,7 +68,7 @@ class Turn(Struct, frozen=True):
 
     @property
     def output(self) -> TurnOutput:
-        """What the first choice said. Raises LookupError when the flow did not ask to keep it."""
+        """The output of the first choice. Raises LookupError if the flow did not ask to keep it."""
         if self.outputs is None:
             raise LookupError("the output of this turn was not kept; ask for it with Stream(keep=True)")
         return self.outputs.get(0, TurnOutput())
@@ -96,7 +96,7 @@ class _Choice:
 
 
 class Transcript:
-    """Keeps what a turn says: deltas in, whole texts and calls out."""
+    """Collects the events of a turn into complete texts and calls."""
 
     def __init__(self) -> None:
         self._choices: dict[int, _Choice] = {}
@@ -120,5 +120,5 @@ class Transcript:
         return self._choices.setdefault(index, _Choice())
 
     def outputs(self) -> dict[int, TurnOutput]:
-        """What each choice has said so far, by its index."""
+        """The output of each choice so far, by its index."""
         return {index: choice.whole() for index, choice in self._choices.items()}

@@ -11,5 +11,5 @@ Exports nothing: `smg_core` exports `Gateway`. Above: the command line. Below: e
   `bodies` (how much at once).
 - Handlers: `inference` (all generating APIs), `apis` and `generating` (which there are), `timeouts`, `envelopes` (errors),
   `explain`, `parsing`, `status`, `front_page`, `describing`, `descriptions` and `docs_page` (the API's description).
-- Media: `media` (shared by all models), `model_media` (of one model), `media_errors`, `lending` (shared memory).
+- Media: `media` (shared by all models), `model_media` (of one model), `media_errors`, `sharing` (shared memory).
 """

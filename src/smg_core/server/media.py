@@ -22,8 +22,8 @@ from smg_core.engines.base import Pixels
 from smg_core.errors import InternalError
 from smg_core.json_types import Json
 from smg_core.server.config_check import processor_kwargs
-from smg_core.server.lending import shared_memory
 from smg_core.server.model_media import ModelMedia
+from smg_core.server.sharing import shared_memory
 from smg_core.tokenizer.base import Tokenizer
 from smg_multimodal.content import DigestMemory, FeatureCache
 from smg_multimodal.decode import ImageLimits

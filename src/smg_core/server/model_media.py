@@ -16,9 +16,9 @@ import attrs
 from smg_core.engines.base import EngineFacts, Pixels, RequestMedia
 from smg_core.engines.dialects import dialect
 from smg_core.errors import InvalidRequest
-from smg_core.pipeline.media import Loan, MediaItem, PlacedMedia
-from smg_core.server.lending import Lender
+from smg_core.pipeline.media import MediaItem, PlacedMedia, SharedInputs
 from smg_core.server.media_errors import of_the_request
+from smg_core.server.sharing import TensorSharing
 from smg_core.tokens import TokenIds
 from smg_multimodal.audio import wave_of_pcm16
 from smg_multimodal.content import routing_keys
@@ -75,11 +75,11 @@ class ModelMedia:
         decoders: Decoders,
         kinds: frozenset[Modality],
         max_items: int,
-        lender: Lender | None = None,
+        sharing: TensorSharing | None = None,
         resize: Literal["auto", "pil", "torch"] = "auto",
     ) -> None:
         self.kinds: frozenset[str] = frozenset(kind.value for kind in kinds)
-        self._lender = lender
+        self._sharing = sharing
         self._preparers = preparers
         self._preparer = next(iter(preparers.values()))
         self._loaders = {pixels: MediaLoader(each, fetcher, decoders=decoders) for pixels, each in preparers.items()}
@@ -213,9 +213,9 @@ class ModelMedia:
             raise UnsupportedModel(f"engines of the dialect {facts.dialect} take no media")
         return packing().pack(prepared, facts)
 
-    async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> Loan | None:
-        """`Lender.lend`, where memory is shared at all."""
-        return None if self._lender is None else await self._lender.lend(inputs, facts)
+    async def share(self, inputs: RequestMedia, facts: EngineFacts) -> SharedInputs | None:
+        """Calls `TensorSharing.share`; None if the gateway shares no memory."""
+        return None if self._sharing is None else await self._sharing.share(inputs, facts)
 
     def refuse_strays(self, ids: TokenIds) -> None:
         buffer = array("I", ids.buffer.tobytes())

@@ -1,4 +1,5 @@
-"""Prepared media, packed by each dialect's row: what an engine that normalises is sent, and what may be lent to it."""
+"""Prepared media, packed by each dialect's row: what an engine that normalises is sent, and what it may read from shared
+memory."""
 
 import io
 from collections.abc import Sequence
@@ -64,7 +65,7 @@ def test_vllm_is_sent_pixels_as_bytes_where_it_normalises_and_floats_as_wide_as_
 
     assert got.pixel_values.dtype == dtype
     assert {each.dtype for each in got.model_specific_tensors.values()} == {"int64"}
-    first, *others = media.lendable
+    first, *others = media.shareable
     assert first.dtype == dtype
     assert len(others) == len(got.model_specific_tensors)
 
@@ -77,8 +78,8 @@ def test_the_neutral_contract_is_sent_each_item_and_lends_nothing() -> None:
         "pixel_values": "float32",
         "image_grid_thw": "int64",
     }
-    assert list(media.lendable) == []
-    assert media.lent([]) is media
+    assert list(media.shareable) == []
+    assert media.with_shared([]) is media
 
 
 @pytest.mark.parametrize("name", DIALECTS)

@@ -338,8 +338,8 @@ async def test_rank_and_hand_over_are_the_engines_to_know() -> None:
 
 
 @attrs.define
-class Lent:
-    """Tensors that were lent, and how often they were taken back."""
+class Shared:
+    """Tensors in shared memory, and how often they were released."""
 
     inputs: Any = None
     released: int = 0
@@ -350,11 +350,11 @@ class Lent:
 
 @attrs.define
 class Pictures:
-    """A media service that packs and lends nothing, and counts."""
+    """A media service that packs and shares nothing, and counts."""
 
     kinds: frozenset[str] = frozenset({"image"})
     packed: list[EngineFacts] = attrs.field(factory=list)
-    loans: list[Lent] = attrs.field(factory=list)
+    shared: list[Shared] = attrs.field(factory=list)
 
     async def load(self, items: Sequence[MediaItem], *, normalizes: bool) -> Any:
         raise AssertionError("nothing is loaded here")
@@ -366,9 +366,9 @@ class Pictures:
         self.packed.append(facts)
         return features
 
-    async def lend(self, inputs: Any, facts: EngineFacts) -> Lent:
-        self.loans.append(Lent(inputs))
-        return self.loans[-1]
+    async def share(self, inputs: Any, facts: EngineFacts) -> Shared:
+        self.shared.append(Shared(inputs))
+        return self.shared[-1]
 
     def refuse_strays(self, ids: TokenIds) -> None: ...
 
@@ -390,7 +390,7 @@ async def test_what_was_lent_to_an_engine_is_taken_back_once_however_its_call_en
         turn = await here.drive(flow())
 
         assert (turn.error is None) == (faults == [None])
-        assert [loan.released for loan in service.loans] == [1]
+        assert [loan.released for loan in service.shared] == [1]
 
 
 async def test_what_was_lent_is_taken_back_from_a_call_that_is_given_up() -> None:
@@ -405,7 +405,7 @@ async def test_what_was_lent_is_taken_back_from_a_call_that_is_given_up() -> Non
         driving.cancel()
         await asyncio.wait([driving])
 
-        assert [loan.released for loan in service.loans] == [1]
+        assert [loan.released for loan in service.shared] == [1]
         assert here.worker.in_flight == 0
 
 
@@ -423,7 +423,7 @@ async def test_media_are_packed_once_for_each_kind_of_engine() -> None:
 
         assert turn.error is None
         assert len(service.packed) == 1
-        assert [loan.released for loan in service.loans] == [1, 1]
+        assert [loan.released for loan in service.shared] == [1, 1]
 
 
 # ------------------------------------------------------------------------------------------------- engines that speak chat

@@ -94,7 +94,7 @@ async def test_an_engine_that_says_what_it_takes_is_sent_nothing_else(
     loaded = await model.load([item("red")], pixels=Pixels())
     (anchor,) = {rule.anchor for rule in model._preparer.rules if rule.modality == "image"}
     placed = await model.place(TokenIds([1, anchor]), loaded)
-    assert (await model.pack(placed.features, EngineFacts(dialect="vllm"))).lendable
+    assert (await model.pack(placed.features, EngineFacts(dialect="vllm"))).shareable
     with pytest.raises(UnsupportedParameter):
         await model.pack(placed.features, EngineFacts(dialect="bare"))
 
@@ -129,7 +129,7 @@ async def test_pictures_are_made_anew_for_an_engine_that_resizes_otherwise(media
     (anchor,) = {rule.anchor for rule in model._preparer.rules if rule.modality == "image"}
     placed = await model.place(TokenIds([1, anchor]), await model.load([noise()], pixels=Pixels()))
     sent = [
-        bytes((await model.pack(placed.features, EngineFacts(dialect="vllm", resizes=each))).lendable[0].data)
+        bytes((await model.pack(placed.features, EngineFacts(dialect="vllm", resizes=each))).shareable[0].data)
         for each in ("pil", "torch")
     ]
     assert sent == [await pixels_for(model, Pixels(resize=each)) for each in ("pil", "torch")]

@@ -216,7 +216,7 @@ async def main():
         placed = await model.place(TokenIds([1, anchor]), loaded)
         del loaded
         packed = await model.pack(placed.features, EngineFacts(dialect="vllm"))
-        message = b"".join(bytes(each.data) for each in packed.lendable)
+        message = b"".join(bytes(each.data) for each in packed.shareable)
         await asyncio.sleep(0)
         return len(message)
 

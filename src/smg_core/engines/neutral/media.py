@@ -46,12 +46,12 @@ class NeutralRequestMedia:
     items: tuple[NeutralMedium, ...] = attrs.field(repr=False)
 
     @property
-    def lendable(self) -> tuple[Tensor, ...]:
+    def shareable(self) -> tuple[Tensor, ...]:
         """None of them: the contract cannot name shared memory."""
         return ()
 
-    def lent(self, places: Sequence[SharedPlace | None]) -> "NeutralRequestMedia":
-        """The same media, since none of their tensors can be lent."""
+    def with_shared(self, places: Sequence[SharedPlace | None]) -> "NeutralRequestMedia":
+        """The same media, since none of their tensors can be shared."""
         return self
 
     def messages(self) -> list[MediaMessage]:

@@ -65,11 +65,11 @@ class VllmRequestMedia:
     shared: tuple[Mapping[str, SharedPlace], ...] = ()
 
     @property
-    def lendable(self) -> tuple[Tensor, ...]:
+    def shareable(self) -> tuple[Tensor, ...]:
         """Every tensor, batch by batch, the encoder's first."""
         return tuple(tensor for batch in self.batches for tensor in (batch.pixel_values, *batch.tensors.values()))
 
-    def lent(self, places: Sequence[SharedPlace | None]) -> "VllmRequestMedia":
+    def with_shared(self, places: Sequence[SharedPlace | None]) -> "VllmRequestMedia":
         """The same media; each tensor with a place lies there instead of in the message."""
         left, shared = iter(places), []
         for batch in self.batches:

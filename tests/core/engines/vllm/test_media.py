@@ -190,13 +190,13 @@ def test_batches_of_one_request_become_one_message_each() -> None:
     assert plain.extra_mm_inputs[0].pixel_values.inline
 
 
-def test_any_tensor_of_a_request_can_be_lent() -> None:
+def test_any_tensor_of_a_request_can_be_shared() -> None:
     moving = Media(primary="pixel_values_videos", modality="video", flat_keys={})
     media = VllmRequestMedia((Media(), moving))
-    tensors = media.lendable
+    tensors = media.shareable
     first, last = SharedMemoryPlace("smg-3", 0, 160), SharedMemoryPlace("smg-3", 160, 32)
-    lent = media.lent([first, *[None] * (len(tensors) - 2), last])
-    got = pb.GenerateRequest.FromString(CODEC.generate(request(lent)))
+    shared = media.with_shared([first, *[None] * (len(tensors) - 2), last])
+    got = pb.GenerateRequest.FromString(CODEC.generate(request(shared)))
 
     assert tensors[0] is media.batches[0].pixel_values
     assert len(tensors) == 2 * (1 + len(moving.tensors))

@@ -1,7 +1,7 @@
-"""Tensors lent to engines on this host through memory that both see (edge).
+"""Tensors that engines on this host read from shared memory, instead of getting them in the message (edge).
 
-Decides nothing about requests: `Lender.lend` is called once per engine call, and the tensors are released when that call is
-over. Above: server.model_media. Below: smg_multimodal's shared memory.
+Decides nothing about requests: `TensorSharing.share` is called once per engine call, and the tensors are released when that call
+is over. Above: server.model_media. Below: smg_multimodal's shared memory.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from smg_core.engines.base import EngineFacts, RequestMedia
 from smg_multimodal.packaging import WireTensor
 from smg_multimodal.shm import SharedMemory, SharedTensor, namespace_id, sweep_orphans
 
-__all__ = ["Lender", "SharedTensors", "shared_memory"]
+__all__ = ["SharedTensors", "TensorSharing", "shared_memory"]
 
 log = logging.getLogger("smg.media")
 
@@ -42,7 +42,7 @@ class SharedTensors:
 
 
 @attrs.frozen
-class Lender:
+class TensorSharing:
     """Shared memory for engines that report the same `namespace`, which means that they can open it. Files are written in
     `pool`."""
 
@@ -50,47 +50,47 @@ class Lender:
     namespace: str
     pool: Executor
 
-    async def lend(self, inputs: RequestMedia, facts: EngineFacts) -> SharedTensors | None:
+    async def share(self, inputs: RequestMedia, facts: EngineFacts) -> SharedTensors | None:
         """Copy the tensors of `inputs` into files that the engine reads. None if it cannot open them or there is no room."""
         if facts.shared_memory != self.namespace:
             return None
-        loan = _loan(inputs, self.memory)
-        if loan is None:
+        shared = _placed(inputs, self.memory)
+        if shared is None:
             return None
-        writing = asyncio.get_running_loop().run_in_executor(self.pool, loan.write)
+        writing = asyncio.get_running_loop().run_in_executor(self.pool, shared.write)
         try:
             await asyncio.shield(writing)
         except OSError as error:
             log.warning("media are sent inline: shared memory cannot be written to: %s", error)
-            loan.release()
+            shared.release()
             return None
         except asyncio.CancelledError:
-            writing.add_done_callback(lambda done: _given_up(done, loan))
+            writing.add_done_callback(lambda done: _given_up(done, shared))
             raise
-        return loan
+        return shared
 
 
-def shared_memory(pool: Executor, max_bytes: int) -> Lender | None:
+def shared_memory(pool: Executor, max_bytes: int) -> TensorSharing | None:
     """The memory for shared tensors; None, with a line in the log, on a system without shared memory."""
     try:
         sweep_orphans(_SHARED)
         memory = SharedMemory(f"{_SHARED}{secrets.token_hex(8)}", max_bytes=max_bytes)
-        return Lender(memory, namespace_id(), pool)
+        return TensorSharing(memory, namespace_id(), pool)
     except OSError as error:
         log.warning("media are sent inline: there is no shared memory here: %s", error)
         return None
 
 
-def _loan(inputs: RequestMedia, memory: SharedMemory) -> SharedTensors | None:
-    """Places for as many tensors as there is room for; None when there is none for any."""
-    tensors = [WireTensor(each.data, tuple(each.shape), each.dtype) for each in inputs.lendable]
+def _placed(inputs: RequestMedia, memory: SharedMemory) -> SharedTensors | None:
+    """Places for as many tensors as there is room for; None if there is room for none."""
+    tensors = [WireTensor(each.data, tuple(each.shape), each.dtype) for each in inputs.shareable]
     places = [memory.take(each) for each in tensors]
     taken = tuple((place, tensor) for place, tensor in zip(places, tensors, strict=True) if place is not None)
-    return SharedTensors(inputs.lent(places), memory, taken) if taken else None
+    return SharedTensors(inputs.with_shared(places), memory, taken) if taken else None
 
 
-def _given_up(writing: "asyncio.Future[None]", loan: SharedTensors) -> None:
+def _given_up(writing: "asyncio.Future[None]", shared: SharedTensors) -> None:
     """Release the tensors of a call that was given up while they were written."""
     if not writing.cancelled():
         writing.exception()
-    loan.release()
+    shared.release()
