@@ -433,10 +433,15 @@ class _Builder:
         self._end("incomplete", None if reason is None else {"reason": reason})
 
     def _end(self, status: str, details: JsonObject | None) -> None:
+        """The terminal event. Of a response that failed, what was open is told in its output alone: clients take an item that is
+        done as said, run it if it is a call, and have half a sentence before the model when they try again."""
         if self.ended:
             return
+        streams = self._streams
+        self._streams = streams and status != "failed"
         self._close()
         self._settle("completed" if status == "completed" else "incomplete")
+        self._streams = streams
         self.ended = True
         self.fields["status"] = status
         self.fields["incomplete_details"] = details

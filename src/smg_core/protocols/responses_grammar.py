@@ -51,7 +51,7 @@ NEXT: Mapping[str, Mapping[str, str]] = {
     _DONE: dict.fromkeys((ITEM, MESSAGE, PART_DONE, REASONING, CALL, CALL_DONE, CUSTOM, CUSTOM_DONE, COMPACTION), OPEN),
     "response.completed": {OPEN: END, CREATED: END},
     "response.incomplete": {OPEN: END, CREATED: END},
-    "response.failed": {OPEN: END, CREATED: END},
+    "response.failed": {OPEN: END, CREATED: END, **dict.fromkeys(_WITHIN, END)},
 }
 """Event to what state it leads to, by the state it may come in."""
 _OPENS: Mapping[str, str] = {
@@ -154,11 +154,21 @@ class ResponsesGrammar:
             self.response_id = response.get("id")
         if response.get("id") != self.response_id:
             return f"{kind} has another response id"
-        if kind in TERMINAL and response.get("output") != self.items:
+        if kind in TERMINAL and not self._is_output(response.get("output"), kind):
             return f"{kind} has other output than the items that were done"
         if kind in _STATUSES and response.get("status") not in _STATUSES[kind]:
             return f"{kind} has the status {response.get('status')}"
         return None
+
+    def _is_output(self, output: Json, kind: str) -> bool:
+        """Whether these are the items that are done. A response that failed may also have the one that was open, as it was."""
+        if output == self.items:
+            return True
+        if kind != "response.failed" or self.state not in _WITHIN or not isinstance(output, list) or not output:
+            return False
+        last = output[-1]
+        same = isinstance(last, dict) and last.get("id") == self._added.get("id") and last.get("status") == "incomplete"
+        return same and output[:-1] == self.items
 
 
 def check_stream(events: Iterable[JsonObject], *, whole: bool = True) -> ResponsesGrammar:

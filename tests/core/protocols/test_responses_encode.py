@@ -196,6 +196,17 @@ def test_a_failed_stream_says_why_by_the_codes_that_clients_go_by(error: SmgErro
     assert told["output"][0]["status"] == "incomplete"
 
 
+def test_what_was_open_when_a_response_failed_is_in_its_output_and_never_done() -> None:
+    call = [ToolCallStart(0, 0, "call_1", "look"), ToolCallDelta(0, 0, '{"city": "Pa')]
+    for ends in ([], [ToolCallEnd(0, 0)]):
+        text = [TextDelta(0, "I look."), TextEnd(0)]
+        found = wire(asked(), [STARTED, *text, *call, *ends, Failed(EngineFailed("gone"))])
+        check_stream(found)
+        assert [each["item"]["type"] for each in found if each["type"] == "response.output_item.done"] == ["message"]
+        assert [item["status"] for item in found[-1]["response"]["output"]] == ["completed", "incomplete"]
+        assert found[-1]["response"]["output"][1]["arguments"] == '{"city": "Pa'
+
+
 def test_a_stream_that_fails_before_any_engine_took_it_still_begins_with_created() -> None:
     frames = wire(asked(), [USAGE, Failed(Overloaded("Full.", retry_after=1))])
     assert names(frames) == ["created", "in_progress", "failed"]
