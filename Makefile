@@ -3,6 +3,7 @@
 #   make test          all tests but the slow ones          make test-slow   the slow ones
 #   make test-services what needs programs that tools/services.sh installs (as root): the gateway's tests on a busy machine
 #   make test-interop  the HTTP/2 transport against a gRPC server under Node.js
+#   make test-clients  Codex, agents and SDKs from npm and PyPI against a gateway; writes docs/clients.md (needs Node.js and npm)
 #   make test-real     the client tests against a real engine: ENGINE=grpc://host:port
 #                      MODEL=build/tiny-qwen2-vl (by make tiny-qwen2-vl) runs those with pictures, for an engine with that model
 #   make multimodal-figures       what a picture costs, measured beside transformers on Pillow and on torchvision
@@ -22,7 +23,7 @@ ENVIRONMENT = PYTHON='$(PYTHON)' VENV='$(VENV)' sh tools/environment.sh
 BIN = $(VENV)/bin
 GENERATED = $(BIN)/python tools/config_docs.py
 
-.PHONY: help demo security test test-slow test-services test-interop test-real check lint types architecture format bench proto proto-check docs docs-check matrix-check clean server-env dev-env
+.PHONY: help demo security test test-slow test-services test-interop test-clients test-real check lint types architecture format bench proto proto-check docs docs-check matrix-check clean server-env dev-env
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -37,7 +38,7 @@ demo: server-env
 	@$(BIN)/smg-gateway demo
 
 test: dev-env
-	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -q -m "not slow and not real and not services" tests
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -q -m "not slow and not real and not services and not clients" tests
 
 test-slow: dev-env
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 -q -m slow tests
@@ -47,6 +48,12 @@ test-services: dev-env
 
 test-interop: dev-env
 	@SMG_INTEROP=1 $(BIN)/python -m pytest -q tests/interop
+
+clients-env:
+	@$(ENVIRONMENT) clients
+
+test-clients: clients-env
+	@SMG_CLIENTS_PAGE=docs/clients.md $(BIN)/python -m pytest -q -p no:xdist -m clients tests/clients
 
 test-real: dev-env
 	@SMG_REAL_ENGINE='$(ENGINE)' SMG_REAL_MODEL='$(MODEL)' $(BIN)/python -m pytest -q -m real tests/real

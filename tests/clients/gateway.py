@@ -1,0 +1,136 @@
+"""`smg-gateway serve` as a process of its own, before a scripted engine, with what clients and engine say written down."""
+
+import asyncio
+import os
+import re
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+from tests.clients.recorder import Exchange, recording
+
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
+from smg_core.simulator.replies import Reply, Rule
+from smg_core.simulator.server import MODEL_FOLDER, SimulatedEngine
+
+PATIENCE_S = 90.0
+"""How long a gateway may take to start and a client to end, before it counts as hung."""
+LISTENING = re.compile(r"listening on http://[^:]+:(\d+)")
+NO_SETTINGS = {name: value for name, value in os.environ.items() if not name.startswith("SMG_")}
+
+CONTEXT = 200_000
+NOTE = "The word of the day is ZEPHYR-42."
+"""What is in note.txt of every workspace; no client can say it that has not read the file."""
+
+
+def thoughtful_template(folder: Path) -> str:
+    """A file with the engine's own chat template, which also shows the model what it has thought in earlier turns."""
+    template = (MODEL_FOLDER / "chat_template.jinja").read_text()
+    shown = template.replace(
+        "{{- text_of(message.content) }}\n        {%- for call",
+        "{{- ('<think>\\n' ~ message.reasoning_content ~ '\\n</think>\\n') if message.reasoning_content }}\n"
+        "        {{- text_of(message.content) }}\n        {%- for call",
+    )
+    assert shown != template
+    (folder / "template.jinja").write_text(shown)
+    return str(folder / "template.jinja")
+
+
+@attrs.define
+class Served:
+    """A gateway with its engine. `port` is the recorder's, `exchanges` what came through it."""
+
+    engine: SimulatedEngine
+    port: int
+    exchanges: list[Exchange]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def asked(self, path: str, method: str = "POST") -> list[Exchange]:
+        """The requests of `path`, whatever their query."""
+        return [each for each in self.exchanges if each.method == method and each.target.partition("?")[0] == path]
+
+    def prompts(self) -> list[str]:
+        """What the engine was given, in order."""
+        vocabulary = self.engine.engine.vocabulary
+        return [vocabulary.decode(list(each.input_ids), skip_special_tokens=False) for each in self.engine.requests]
+
+
+@attrs.frozen
+class Ended:
+    """How a program ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def scripted(*rules: tuple[str, Reply], faults: Sequence[Fault | None] = ()) -> SimulatorConfig:
+    """An engine whose answer to a prompt is that of the first of `rules` whose word is in it."""
+    return SimulatorConfig(
+        context_length=CONTEXT, rules=tuple(Rule((word,), reply) for word, reply in rules), faults=tuple(faults)
+    )
+
+
+@asynccontextmanager
+async def serving(config: SimulatorConfig, *arguments: str) -> AsyncIterator[Served]:
+    """A gateway that is ready, behind a recorder."""
+    async with SimulatedEngine(config) as engine, _started(engine.target, *arguments) as port, recording(port) as relay:
+        yield Served(engine, *relay)
+
+
+@asynccontextmanager
+async def _started(target: str, *arguments: str) -> AsyncIterator[int]:
+    command = [sys.executable, "-m", "smg_core", "serve", "--worker", target, "--port", "0", *arguments]
+    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stderr=PIPE, env=NO_SETTINGS)
+    assert process.stderr is not None
+    log: list[str] = []
+    ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def read(lines: asyncio.StreamReader) -> None:
+        port = 0
+        while line := (await lines.readline()).decode():
+            log.append(line)
+            if found := LISTENING.search(line):
+                port = int(found[1])
+            if " ready, with " in line and not ready.done():
+                ready.set_result(port)
+        if not ready.done():
+            ready.set_exception(RuntimeError("the gateway has not started:\n" + "".join(log)))
+
+    reading = asyncio.create_task(read(process.stderr))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            yield await asyncio.shield(ready)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+        await reading
+
+
+async def run(command: Sequence[str], folder: Path, environment: Mapping[str, str], said: bytes = b"") -> Ended:
+    """Run a client to its end. Of this process's environment it gets the PATH alone."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **environment},
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            out, err = await process.communicate(said)
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, 9)
+            await process.wait()
+    return Ended(process.returncode or 0, out.decode(), err.decode())
