@@ -47,6 +47,8 @@ CONSTANTS: dict[str, str] = {
     "cards.MOST_ROWS": SHOWN,
     "cards.LONGEST_VALUE": SHOWN,
     "cli.WRONG_USAGE": TOLD,
+    "conform.probes._TOKENS": "part of the fixed requests that a server is looked at with",
+    "conform.shapes._LONGEST": SHOWN,
     "config.MISTYPED": "how alike two names are of which one is taken for the other misspelt",
     "demo.LATER_PORT": TOLD,
     "engines.h2.connection._DEFAULT_WINDOW": FORMAT,

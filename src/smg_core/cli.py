@@ -1,4 +1,4 @@
-"""The command line: `smg-gateway serve | simulate | faults | demo | config | setup` (edge).
+"""The command line: `smg-gateway serve`, `simulate`, `faults`, `demo`, `config`, `setup` and `conform` (edge).
 
 Decides which flags a command has (one for each setting of `config`, generated), which file and environment are read,
 what is printed when a setting is wrong, and the exit status (0 done, 1 failed, 2 wrong usage, 130 interrupted). What a
@@ -155,6 +155,20 @@ def _setup(args: argparse.Namespace) -> int:
     return 0
 
 
+def _conform(args: argparse.Namespace) -> int:
+    import httpx
+
+    from smg_core.conform.asking import look_at
+
+    try:
+        report = look_at(args.url, args.model, apis=args.api, key=args.key, timeout=args.timeout)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        print(f"smg-gateway: {args.url} cannot be asked: {error}", file=sys.stderr)
+        return 1
+    print(report.json() if args.json else report.text(), end="")
+    return 1 if report.breaches or not report.findings else 0
+
+
 # ----------------------------------------------------------------------------------------------------------- the settings
 
 
@@ -201,7 +215,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser(prog="smg-gateway", description="A gateway in front of inference engines.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"smg-gateway {metadata.version('smg-sdk')}")
     commands = parser.add_subparsers(
-        title="commands", required=True, metavar="serve | simulate | faults | demo | config | setup"
+        title="commands", required=True, metavar="serve | simulate | faults | demo | config | setup | conform"
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -212,6 +226,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     config = commands.add_parser("config", help="print the configuration that results", usage=usage, allow_abbrev=False)
     _config_flags(config)
     _setup_flags(commands.add_parser("setup", help="print what a program is configured with", allow_abbrev=False))
+    text = "check that a server's answers are what clients of its APIs rely on"
+    _conform_flags(commands.add_parser("conform", help=text, allow_abbrev=False))
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
         _refuse(unknown[0], commands.choices[arguments[0]])
@@ -266,6 +282,21 @@ def _setup_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=float, default=10, help="seconds that the gateway may take (default: %(default)s)"
     )
+
+
+def _conform_flags(parser: argparse.ArgumentParser) -> None:
+    from smg_core.conform.probes import APIS
+
+    parser.set_defaults(run=_conform)
+    parser.add_argument("url", metavar="URL", help="where the server listens, such as http://localhost:8000")
+    parser.add_argument("--model", required=True, help="the model to ask")
+    text = "an API to look at, may be repeated (default: those that the server has)"
+    parser.add_argument("--api", action="append", choices=APIS, default=[], help=text)
+    parser.add_argument("--key", default="", help="API key, sent as a bearer token")
+    parser.add_argument(
+        "--timeout", type=float, default=300, help="seconds that an answer may take (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 # Flags of `simulate`: names are those of simulator.Timing and SimulatorConfig.

@@ -20,7 +20,7 @@ def no_settings_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SMG_CONFIG", raising=False)
 
 
-OF_A_FORM = {"timeouts.models": "llama=first_token:300"}
+OF_A_FORM = {"model.aliases": "claude-*=llama", "timeouts.models": "llama=first_token:300"}
 """Settings whose text must be of a certain form."""
 
 
@@ -151,7 +151,7 @@ def test_the_version_is_the_distributions(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == f"smg-gateway {metadata.version('smg-sdk')}\n"
 
 
-@pytest.mark.parametrize("command", ["serve", "simulate", "demo", "config", "setup"])
+@pytest.mark.parametrize("command", ["serve", "simulate", "demo", "config", "setup", "conform"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main([command, "--help"])

@@ -48,7 +48,7 @@ NEXT: Mapping[str, Mapping[str, str]] = {
     "response.custom_tool_call_input.delta": {CUSTOM: CUSTOM},
     "response.custom_tool_call_input.done": {CUSTOM: CUSTOM_DONE},
     "response.compaction.compacting": {COMPACTION: COMPACTION},
-    _DONE: dict.fromkeys((ITEM, MESSAGE, PART_DONE, REASONING, CALL, CALL_DONE, CUSTOM, CUSTOM_DONE, COMPACTION), OPEN),
+    _DONE: dict.fromkeys((ITEM, MESSAGE, REASONING, CALL_DONE, CUSTOM_DONE, COMPACTION), OPEN),
     "response.completed": {OPEN: END, CREATED: END},
     "response.incomplete": {OPEN: END, CREATED: END},
     "response.failed": {OPEN: END, CREATED: END, **dict.fromkeys(_WITHIN, END)},
@@ -71,6 +71,9 @@ _JOINED: Mapping[str, tuple[str, str]] = {
     "response.custom_tool_call_input.done": ("response.custom_tool_call_input.delta", "input"),
 }
 """Events that repeat the deltas before them, and the field they do it in."""
+_WITH_PART = frozenset(
+    f"response.{part}.{moment}" for part in ("content_part", "reasoning_summary_part") for moment in ("added", "done")
+)
 
 
 _STATUSES: Mapping[str, tuple[str, ...]] = {
@@ -131,6 +134,10 @@ class ResponsesGrammar:
             return self._item_done(item)
         if event.get("item_id") != self._added.get("id"):
             return f"{kind} is of the item {event.get('item_id')} and not of {self._added.get('id')}"
+        if kind in _WITH_PART and not (
+            isinstance(part := event.get("part"), dict) and isinstance(part.get("type"), str)
+        ):
+            return f"{kind} has no part"
         if isinstance(event.get("delta"), str):
             self._deltas.append(str(event["delta"]))
         elif kind in _JOINED:
