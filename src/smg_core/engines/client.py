@@ -144,9 +144,9 @@ class EngineClient:
 class Reader:
     """One Generate call: the `Receiver` of the transport, the writer to the sink, and the `Call` that the sink's owner holds.
 
-    A message that cannot be read, and a failure the engine sends in band, close the sink with that error and cancel the call;
-    what the engine still sends is not passed on. More than a slice of tokens is passed on slice by slice, others having their
-    turn between two; what comes meanwhile waits behind it, and so does all while the sink's owner has paused.
+    A message that cannot be read, or a failure that the engine sends as a message, closes the sink with that error and cancels
+    the call; further messages are dropped. A push of more tokens than a slice is passed on slice by slice, one in each round of
+    the event loop. Messages that arrive meanwhile, or while the sink's owner has paused, wait.
     """
 
     __slots__ = ("_backlog", "_call", "_feed", "_over", "_paused", "_push", "_sink")
@@ -181,7 +181,7 @@ class Reader:
             self.cancel()
             self._sink.closed(error)
             return
-        # A token, and an alternative of one, takes at least a byte: what nearly every push brings need not be measured.
+        # Each token and each alternative takes at least a byte, so small pushes, which are nearly all, need not be counted.
         if (len(batch) == 1 and len(batch[0]) <= SLICE) or fit_one_slice(outputs):
             if outputs:
                 self._push(outputs)
@@ -241,7 +241,7 @@ class Reader:
 
 @attrs.define(eq=False)
 class _Backlog:
-    """What waits behind a slice: the slices of one push, the batches that came after it, and how the call ended, if it did."""
+    """What waits while a slice is passed on: the further slices of its push, the batches that came later, and the call's end."""
 
     slices: Iterator[list[EngineOutput]]
     batches: deque[list[bytes]] = attrs.field(factory=deque)

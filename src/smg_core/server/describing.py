@@ -28,7 +28,7 @@ HTML: tuple[Header, ...] = (
 
 
 def describing_routes(gateway: Runtime, described: Iterable[Route[Endpoint]]) -> tuple[Route[Endpoint], ...]:
-    """The two routes; they describe themselves and those of `described`."""
+    """The two routes; the document describes them and those of `described`."""
     describing = _Describing(gateway)
     own = (
         Route("GET", "/openapi.json", Endpoint(describing.openapi, about=descriptions.OPENAPI)),
@@ -43,7 +43,7 @@ def describing_routes(gateway: Runtime, described: Iterable[Route[Endpoint]]) ->
 
 
 class _Describing:
-    """Writes the document of `routes`, and the page made of it."""
+    """Writes the OpenAPI document of `routes`, and the page made from it."""
 
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway

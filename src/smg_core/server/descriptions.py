@@ -1,7 +1,7 @@
-"""What each route takes and gives, in the words of `/openapi.json`.
+"""The input and output of each route, for `/openapi.json`.
 
-One `Operation` a route, beside the table of routes and by hand only in its words: fields and bounds are those of the types that
-the decoders read. Above: the modules with the routes. Below: the protocols' types.
+One `Operation` for each route. Only its texts are written by hand: fields and bounds are those of the types that the decoders
+read. Above: the modules with the routes. Below: the protocols' types.
 """
 
 from typing import Literal
@@ -58,15 +58,15 @@ _HTML = "text/html; charset=utf-8"
 _STREAM = "text/event-stream"
 
 
-class Well(msgspec.Struct):
-    """That it is well."""
+class HealthStatus(msgspec.Struct):
+    """The body of a health check that succeeds."""
 
     status: Literal["ok"]
 
 
 class ModelObject(msgspec.Struct):
     """A model that is served. `created` is seconds since the epoch, `max_model_len` its context in tokens, `root` the model that
-    an alias stands on."""
+    an alias names."""
 
     id: str
     object: Literal["model"]
@@ -254,11 +254,15 @@ MODEL = Operation(
     "retrieveModel", "One model that is served.", "models", None, (OperationResponse(200, "The model.", ModelObject),)
 )
 HEALTH = Operation(
-    "health", "Whether a worker is ready; 503 while none is.", "health", None, (OperationResponse(200, "It is.", Well),)
+    "health",
+    "Whether a worker is ready; 503 while none is.",
+    "health",
+    None,
+    (OperationResponse(200, "It is.", HealthStatus),),
 )
 READINESS = attrs.evolve(HEALTH, name="readiness")
 LIVENESS = Operation(
-    "liveness", "Whether the process answers.", "health", None, (OperationResponse(200, "It does.", Well),)
+    "liveness", "Whether the process answers.", "health", None, (OperationResponse(200, "It does.", HealthStatus),)
 )
 FRONT_PAGE = Operation(
     "frontPage",

@@ -1,8 +1,8 @@
-"""One HTTP exchange: its body within bounds, its answer, and the news that the client has left (edge).
+"""One HTTP exchange: reads the body within bounds, writes the answer, and notices when the client leaves (edge).
 
-Speaks ASGI and nothing else; what a body means is the protocols' business. A client that leaves ends the exchange's task,
-wherever that is waiting, so that every phase of a request is abandoned at once and by one mechanism. Our own HTTP protocol
-tells of a lost connection by a plain call; under any other ASGI server one task listens to `receive`.
+Speaks ASGI only; the protocols read what a body means. When the client leaves, the exchange's task is cancelled, wherever it
+waits, so every phase of a request is given up in the same way. Our own HTTP protocol reports a lost connection by a plain call;
+under other ASGI servers a task listens to `receive`. Above: server.app and the handlers. Below: bodies, framing.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ WriteNow = Callable[[bytes], bool]
 Header = tuple[bytes, bytes]
 
 DISCONNECT = "smg.disconnect"
-"""Key of the scope under which a server that tells of a lost connection by a plain call puts its `Disconnect`."""
+"""Key of the scope under which our HTTP protocol puts the `Disconnect` of a request."""
 
-_BINARY = ("2", "3")  # versions of HTTP without a Transfer-Encoding, whose hosts are the server's business
+_BINARY = ("2", "3")  # versions of HTTP without Transfer-Encoding; there the server checks the host
 _PLAIN = frozenset({"identity", ""})
 _CODINGS = _PLAIN | {"gzip", "x-gzip"}
-_INFLATED = 65536  # bytes that are inflated before others have their turn
+_INFLATED = 65536  # bytes that are inflated in one round of the event loop
 _WRITTEN = 1 << 18  # bytes of a whole response that are written at once
 _GZIP = 16 + zlib.MAX_WBITS
 
@@ -56,7 +56,7 @@ _NOBODY = Caller()
 
 
 def _as_sent(path: str, root: str, raw_path: bytes) -> bytes:
-    """`path` as it was sent; empty where the server does not say, or has something encoded in it otherwise."""
+    """`path` as it was sent; empty if the server does not give it, or encodes it in another way."""
     if b"%" not in raw_path:
         return b""
     raw_path = raw_path.removeprefix(quote(root).encode())
@@ -68,8 +68,8 @@ def _too_large(limit: int) -> PayloadTooLarge:
 
 
 async def _inflated(pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
-    """What `pieces` are the gzip of, in slices small enough for the event loop. Raises InvalidRequest where they are not
-    gzip, and PayloadTooLarge once more than `limit` bytes were sent, which may inflate to nothing."""
+    """The gzip data `pieces` inflated, in slices small enough for the event loop. Raises InvalidRequest if they are not gzip, and
+    PayloadTooLarge after more than `limit` bytes of input, which may inflate to nothing."""
     inflate, sent = zlib.decompressobj(_GZIP), 0
     async for piece in pieces:
         sent += len(piece)
@@ -77,7 +77,7 @@ async def _inflated(pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[b
             raise PayloadTooLarge(f"The request body is over the limit of {limit} bytes.")
         if piece and inflate.eof:
             raise InvalidRequest("The request body goes on behind the end of its gzip.")
-        full = True  # the last slice was as long as it may be, so that more may wait
+        full = True  # the last slice was as long as possible, so there may be more
         while piece or full:
             try:
                 slice_ = inflate.decompress(piece, _INFLATED)
@@ -93,12 +93,12 @@ async def _inflated(pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[b
 
 
 class Disconnect:
-    """Whether the client of one request has left, and whom to tell; and when it is to be taken as gone.
+    """Whether the client of one request has left, and the function to call when it leaves.
 
-    The server makes one per request, puts it into the scope and calls `happened` when the connection is lost. The app says
-    with `tell` what is to be called then, and may set `write_seconds`: how long the client may take nothing of an answer that
-    waits for it before its connection is closed (None: as the server has it). It is one object, so that it still works where a
-    middleware passes on a copy of the scope.
+    The server makes one for each request, puts it into the scope and calls `happened` when the connection is lost. The app sets
+    the function with `tell`, and may set `write_seconds`: how long the client may read nothing while data waits for it, before
+    the connection is closed (None: the server's setting). It is an object of its own so that it works with a middleware that
+    passes on a copy of the scope.
     """
 
     __slots__ = ("_call", "_has_happened", "write_seconds")
@@ -109,14 +109,14 @@ class Disconnect:
         self._has_happened = False
 
     def tell(self, call: Callable[[], object]) -> None:
-        """Call `call` when the client leaves: at once where it has left already. The last one given counts."""
+        """Call `call` when the client leaves, now if it has left already. It replaces the function that was set before."""
         self._call = call
         if self._has_happened:
             call()
 
     def forget(self) -> None:
-        """Call nobody: the exchange is over. What was to be called would keep it, and all that it holds, for the garbage
-        collector to find."""
+        """Drop the function, when the exchange is over: it refers to the exchange, and the reference cycle would keep the memory
+        of both until the next garbage collection."""
         self._call = None
 
     def happened(self) -> None:
@@ -128,9 +128,9 @@ class Disconnect:
 
 @final
 class DirectSend:
-    """The `send` of a server that can also write a piece of a response's body at once, without a coroutine.
+    """The `send` of a server that can also write a piece of a response's body by a plain call.
 
-    `write_now(data)` writes if nobody has to wait for that, and says whether it did.
+    `write_now(data)` writes if that needs no waiting, and returns whether it did.
     """
 
     __slots__ = ("_send", "write_now")
@@ -144,11 +144,11 @@ class DirectSend:
 
 
 def write_now_of(send: Send) -> WriteNow | None:
-    """The fast way to write that belongs to `send`, None where there is none.
+    """The `write_now` of `send`, None if it has none.
 
-    The rule: only the server's own `send` has a fast way, and it is found through that object and nowhere else. A middleware
-    that wraps `send` hands on another callable, so what it wraps sees every byte of a response. `type(...) is` and not
-    `isinstance`, since a proxy object can claim the class of what it wraps.
+    Only the server's own `send` has one, and it is found only through that object. A middleware that wraps `send` passes on
+    another callable, so it sees every byte of a response. `type(...) is` and not `isinstance`, since a proxy object can claim the
+    class of the object that it wraps.
     """
     return send.write_now if type(send) is DirectSend else None
 
@@ -156,10 +156,10 @@ def write_now_of(send: Send) -> WriteNow | None:
 class Exchange:
     """A request and its response.
 
-    `path` is decoded and without the path that the app is mounted under, `raw_path` the same as it was sent. `path_values` is
-    what the route's pattern found in it, and `caller` whose request it is: the app says both, before the handler is called.
-    `request_id` is ours and `client_id` the client's name for the request. `status` and `sent` (bytes of the body) are of the
-    answer so far; `finished` is set by the handler of a request to a model.
+    `path` is decoded and without the path that the app is mounted under, `raw_path` the same as it was sent. The app sets
+    `path_values` (from the route's pattern) and `caller` (who sent the request) before it calls the handler. `request_id` is the
+    gateway's and `client_id` the client's id of the request. `status` and `sent` (bytes of the body) are those of the answer so
+    far; `finished` is set by the handler of a request to a model.
     """
 
     __slots__ = (
@@ -209,26 +209,25 @@ class Exchange:
         self.started = False
         self.gone = False
         self._asked = False
-        self._more = True  # of the body is to come
+        self._more = True  # more of the body is to come
         self._task: asyncio.Task[object] | None = None
         self._listener: asyncio.Future[None] | None = None
         self._disconnect: Disconnect | None = None
 
     @property
     def name(self) -> str:
-        """What the answer calls the request: the client's own name for it, else ours."""
+        """The request's id in the answer: the client's if it gave one, else the gateway's."""
         return self.client_id or self.request_id
 
     @property
     def peer(self) -> str:
-        """The other end of the connection, "" where there is none."""
+        """The address of the client, "" if it is not known."""
         client = self.scope.get("client")
         return f"{client[0]}:{client[1]}" if client else ""
 
     def check_head(self, most: int) -> None:
-        """Refuse a head that another server than ours has let pass: one that can be read in two ways or is over `most` bytes.
-        The server is told to close the connection then, and where it has not granted the client's wish for another protocol:
-        uvicorn reads nothing more behind that."""
+        """Under another server than ours: refuse a head that can be read in two ways or is over `most` bytes. The server is told
+        to close the connection then, and also after an `Upgrade` that it ignored, since uvicorn reads nothing after that."""
         version, headers = self.scope.get("http_version", "1.1"), self.scope["headers"]
         if DISCONNECT in self.scope or version in _BINARY:
             return
@@ -241,7 +240,8 @@ class Exchange:
             raise fault
 
     def count_direct(self) -> None:
-        """Count what `write_now` writes too: only done where somebody asks how much was sent, since it runs for every token."""
+        """Count the bytes of `write_now` too. Only called if an observer needs the number, since it costs time for every
+        token."""
         direct = self.write_now
         if direct is None:
             return
@@ -267,8 +267,8 @@ class Exchange:
 
     async def body(self, limit: int, held: Held | None = None) -> bytes:
         """The whole body, without its content coding. Raises PayloadTooLarge as soon as it is over `limit` bytes, as sent or
-        without the coding, UnsupportedMedia for a coding other than gzip, and ClientGone. `held` counts what is there of a body
-        that comes in several pieces; Overloaded is raised where it has no room."""
+        inflated, UnsupportedMedia for a coding other than gzip, and ClientGone. `held` counts the bytes in memory of a body that
+        comes in several pieces; Overloaded is raised if it has no room."""
         declared = self.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > limit:
             raise _too_large(limit)
@@ -285,7 +285,7 @@ class Exchange:
         return first
 
     async def _gathered(self, first: bytes, coding: str, limit: int, held: Held | None) -> bytes:
-        """The whole body that begins with `first` and comes in several pieces, or is coded."""
+        """A body that begins with `first` and comes in several pieces, or is coded."""
         pieces: list[bytes] = []
         size = 0
         sent = self._pieces(first)
@@ -301,7 +301,7 @@ class Exchange:
 
     @contextmanager
     def _giving_way(self, held: Held | None) -> Iterator[None]:
-        """While a body is read: give it up when others need its room."""
+        """While a body is read: the reading is cancelled, with Overloaded, if other requests need the memory."""
         task = asyncio.current_task()
         if held is None or task is None:
             yield
@@ -325,7 +325,7 @@ class Exchange:
             yield await self._piece()
 
     async def _piece(self) -> bytes:
-        """What has arrived of the body since the last piece. Raises ClientGone."""
+        """The next piece of the body. Raises ClientGone."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientGone("The client left before its request was complete.")
@@ -334,9 +334,9 @@ class Exchange:
         return piece
 
     def watch(self, write_seconds: float | None = None) -> None:
-        """From here on, a client that leaves cancels the current task; `gone` then says that this was why. To be called
-        once the body has been read. The connection is closed when the client takes nothing of its answer for `write_seconds`:
-        our own HTTP protocol keeps that bound, under another server its own holds."""
+        """From now on, the current task is cancelled when the client leaves; `gone` is True then. Called after the body has been
+        read. With our own HTTP protocol the connection is closed if the client reads nothing of its answer for `write_seconds`;
+        another server has its own bound."""
         self._task = asyncio.current_task()
         disconnect = self._disconnect = self.scope.get(DISCONNECT)
         if disconnect is not None:
@@ -346,7 +346,7 @@ class Exchange:
             self._listener = asyncio.ensure_future(self._listen())
 
     def unwatch(self) -> None:
-        """The exchange is over: a client that leaves from now on cancels nothing."""
+        """Called when the exchange is over: a client that leaves later cancels nothing."""
         self._task = None
         if self._disconnect is not None:
             self._disconnect.forget()
@@ -368,7 +368,7 @@ class Exchange:
         """Send the response's head."""
         self.started, self.status = True, status
         if not self._asked and "expect" in self.headers:
-            # The client waits to be asked for its body and may now keep it: what follows is no request's beginning for sure.
+            # The client waits for "100 Continue" and may send its body or not: the next bytes may not be a new request.
             self.always.append((b"connection", b"close"))
         await self._send({"type": "http.response.start", "status": status, "headers": [*headers, *self.always]})
 
@@ -378,7 +378,7 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": data, "more_body": not last})
 
     async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:
-        """Send a whole response, a large one in pieces: the socket takes them one after the other, and others have their turn."""
+        """Send a whole response; a large one in pieces, so that other requests are served between them."""
         length = (b"content-length", str(len(body)).encode())
         await self.start(status, [*headers, length])
         if self.method == "HEAD":

@@ -1,4 +1,4 @@
-"""The page at `/`: what is served here and a request to try. Pure; one page of HTML without anything from elsewhere."""
+"""The HTML page at `/`: the models that are served, and a request to try. It loads nothing from other servers. Pure."""
 
 from collections.abc import Sequence
 from html import escape
@@ -14,7 +14,7 @@ NAMED = 50  # models that the page names
 
 
 def front_page(models: Sequence[str], *, ready: bool, trial: str) -> bytes:
-    """The page. `models` are the names that are served, `ready` says whether a worker is, `trial` is a command line to try."""
+    """The page. `models` are the names that are served; `ready`: a worker is ready; `trial` is a command line to try."""
     listed = "".join(f"<li><code>{escape(name)}</code></li>" for name in models[:NAMED])
     more = f"<p>and {len(models) - NAMED} more</p>" if len(models) > NAMED else ""
     state = "A worker is ready." if ready else "No worker is ready yet: requests get 503 until one has joined."

@@ -49,6 +49,6 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
 
 
 def _again(endpoint: Endpoint) -> Endpoint:
-    """The same endpoint at its second path, where its description has another name."""
+    """The same endpoint for its second path; the name of its description gets the ending "_v1"."""
     about = endpoint.about
     return endpoint if about is None else attrs.evolve(endpoint, about=attrs.evolve(about, name=f"{about.name}_v1"))

@@ -1,21 +1,22 @@
-"""uvicorn's HTTP protocol with what it leaves open closed (edge).
+"""uvicorn's HTTP protocol, with stricter framing and with bounds (edge).
 
-Framing is decided here and nowhere else: an `Upgrade` that is not taken is as if it had not been sent, its body included; a
-request without a host or with two, with a transfer coding that is not `chunked`, or in chunks by HTTP/1.0, is refused and its
-connection closed, since whoever stands before us may have read another request.
+Framing: an `Upgrade` that is not accepted is ignored, and its body is read as usual. A request without a Host or with two, with a
+transfer coding other than `chunked`, or in chunks by HTTP/1.0 is refused and its connection closed, since a proxy in front of the
+gateway may have read it as another request. `server.framing` has these rules.
 
-Adds bounds on a request's head (bytes and seconds), on the seconds that a body may take and on how slowly it may come, on the
-seconds that a client may leave its answer unread, and on connections: those over the bound are answered 503. What cannot be
-parsed is answered in the envelope of the API it was for. The app is told at once when the client of a running request has left;
-for that the socket is read while a response is under way, whatever else the client sends. A client that has only shut its
-sending side gets its answer: it is told from one that has left by interim responses (100) and, in mid-stream, by zeros before a
-chunk's size, which a closed socket answers with a reset. A request that is broken does not take the answers before it with it.
-A body that is refused is still read and thrown away, within bounds: a connection closed over unread bytes is reset, and the
-client would see that instead of its answer.
+Bounds: bytes and seconds of a request's head, seconds and a minimum rate of a body, seconds that a client may leave its answer
+unread, and the number of connections (503 above it). What cannot be parsed is answered in the envelope of the API that it was
+for.
 
-Deadlines are looked at by a sweep over the connections twice a second, so a request pays for them with two attribute writes. The
-app's `send` is a `DirectSend`, but for clients of HTTP/1.0. Depends on uvicorn's httptools protocol; `tests/core/server` and
-`tests/gateway/test_http_conformance.py` hold every override against a real socket.
+Clients that leave: the socket is read while a response is under way, so that the app is told at once. A client that has only shut
+its sending side still gets its answer. To tell the two cases apart, interim responses (100) are written, and within a stream
+zeros before a chunk's size: a closed socket answers them with a reset. A broken request does not spoil the answers to earlier
+requests of the same connection. A refused body is read and dropped, within bounds: if a connection is closed with unread bytes,
+the client sees a reset instead of its answer.
+
+Deadlines are checked by a sweep over all connections twice a second, so they cost a request only two attribute writes. The app's
+`send` is a `DirectSend`, except for clients of HTTP/1.0. Depends on uvicorn's httptools protocol; `tests/core/server` and
+`tests/gateway/test_http_conformance.py` test every override with a real socket.
 """
 
 import asyncio
@@ -56,7 +57,7 @@ __all__ = ["BoundedHttpProtocol", "protocol_class"]
 
 PROBE_PAUSE = 0.01  # seconds between the first two probes of a half-closed client; each pause is four times the last
 PROBES = 12  # the last after half a day; curl and Go take 16 digits of a chunk's size, zeros included
-LONGEST_PATH = 256  # bytes of a path that are told
+LONGEST_PATH = 256  # bytes of a path that are reported
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -68,8 +69,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     body_rate = 0.0  # bytes a second that a body must bring on average, once it has taken `header_seconds`
     write_seconds = 60.0
     most_connections = 1 << 30
-    observer: Observer = SilentObserver()  # told of what is refused here, before the app
-    refused_seconds = 1.0  # that a connection over the bound may say nothing
+    observer: Observer = SilentObserver()  # gets the requests that are refused here and never reach the app
+    refused_seconds = 1.0  # that a connection over the bound has to send its head before it is refused
     discard_bytes = 256 * 1024 * 1024
     pipelined = 8  # requests that may wait behind the one under way while the socket is still read
 
@@ -85,7 +86,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._discarded = 0
         self._upgrade_ignored = False
         self._body_bytes = 0
-        self._unread: tuple[float, int] | None = None  # since when the client has taken none of how many bytes
+        self._unread: tuple[float, int] | None = None  # (since when the client reads nothing, bytes that wait)
         self._refused_at_once = len(self.connections) > self.most_connections
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -112,8 +113,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._refuse(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
 
     def _feed(self, data: bytes | memoryview) -> None:
-        """Parse. The parser stops behind the head of every request that asks for an upgrade; where that is not taken, a new one
-        reads the head again, without the wish, and then what follows."""
+        """Parse. The parser stops after the head of a request with `Upgrade`. If the upgrade is not accepted, a new parser reads
+        the head again without that header, and then the rest."""
         try:
             while True:
                 try:
@@ -140,28 +141,28 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.parser.feed_data(b"\r\n".join(lines) + b"\r\n\r\n")
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends no more. If it has asked for something, it still gets the answer, or the rest of it."""
+        """The client sends no more. If a request is under way, it still gets its answer."""
         cycle, running = self.cycle, self._running
         if cycle is None or cycle.more_body or self._head_open or self.transport.is_closing():
             return False
         if running is None or running.response_complete:
             return False
         if running.scope["http_version"] == "1.0" and not running.response_started:
-            return False  # it has no interim responses: a client that has left could not be told from one that waits
+            return False  # without interim responses, a client that has left cannot be told from one that waits
         cycle.keep_alive = False
         self._probe(PROBES, PROBE_PAUSE)
         return True
 
     def _probe(self, left: int, pause: float) -> None:
-        """Write something without meaning to a half-closed client, again after `pause`: one that has left answers the first
-        with a reset, and the next write finds the connection lost."""
+        """Write something that means nothing to a client that has shut its sending side, and again after `pause`. If it has left,
+        its system answers with a reset, and the next write finds the connection lost."""
         running = self._running
         if running is None or running.response_complete or self.transport.is_closing() or not left:
             return
         if not running.response_started and running.scope["http_version"] != "1.0":
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         elif running.chunked_encoding:
-            self.transport.write(b"0")  # a chunk's size may begin with zeros, and what follows begins with a size
+            self.transport.write(b"0")  # the next write begins with a chunk's size, which may begin with zeros
         self.loop.call_later(pause, self._probe, left - 1, pause * 4)
 
     def on_message_begin(self) -> None:
@@ -172,7 +173,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._waiting_since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
-        super().on_url(url)  # first, so that a refusal knows whose path it was
+        super().on_url(url)  # first, so that a refusal knows the path and its API
         self._head_bytes += len(url)
         if self._head_bytes > self.header_bytes:
             self._stop_long_head()
@@ -190,7 +191,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._stop(HeadersTooLarge(f"The request's head is over the limit of {self.header_bytes} bytes."))
 
     def _stop(self, fault: SmgError) -> None:
-        """Stop the parser within a callback of its; `fault` is what the client is told."""
+        """Stop the parser, from within one of its callbacks; the client gets the error `fault`."""
         self._fault = fault
         raise httptools.HttpParserError(fault.message)
 
@@ -224,7 +225,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._read_on()
 
     def _read_on(self) -> None:
-        """Undo a pause of uvicorn's: a socket that is not read does not tell that its client has left."""
+        """Resume reading after uvicorn has paused it: only a socket that is read shows that its client has left."""
         if len(self.pipeline) <= self.pipelined and (self._waiting_since is None or self.pipeline):
             self.flow.resume_reading()
 
@@ -235,8 +236,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, wrapped)
 
     def _writer(self, cycle: RequestResponseCycle) -> WriteNow:
-        """Writes a piece of a chunked response whose head is out, as `cycle.send` would frame it, while the socket takes
-        more. A closure, not a method: it runs for every token."""
+        """Returns the function that writes a piece of a chunked response after its head, framed as `cycle.send` would do, if the
+        socket takes more. It is a closure, not a method, since it runs for every token."""
         flow, write = self.flow, self.transport.write
 
         def write_now(data: bytes) -> bool:
@@ -255,7 +256,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().on_response_complete()
 
     def check(self, now: float) -> None:
-        """Close the connection if its client keeps us waiting: for the rest of a request, or to take its answer."""
+        """Called by the sweep at the monotonic time `now`: close the connection if the rest of a request, or the reading of the
+        answer, is late."""
         if self._left_unread(now):
             self.transport.abort()
             return
@@ -266,7 +268,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if now - since > self.header_seconds or (self._refused_at_once and now - since > self.refused_seconds):
                 self._refuse(RequestTimeout("The request's head did not arrive in time."))
         elif self.flow.read_paused:
-            self._waiting_since, self._body_bytes = now, 0  # it is us who do not read
+            self._waiting_since, self._body_bytes = now, 0  # the gateway itself does not read now
         elif self._is_late(now - since) and self.cycle is not None:
             if self.cycle.response_complete:
                 self.transport.close()
@@ -274,13 +276,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._refuse(RequestTimeout("The request's body did not arrive in time."))
 
     def _is_late(self, seconds: float) -> bool:
-        """Whether a body that has been coming for so long should be complete, or further."""
+        """Whether a body that began `seconds` ago is too slow or not complete in time."""
         if seconds > self.body_seconds:
             return True
         return seconds > self.header_seconds and self._body_bytes < self.body_rate * seconds
 
     def _left_unread(self, now: float) -> bool:
-        """Whether the client has taken nothing of what waits to be sent for longer than it may."""
+        """Whether the client has read nothing for too long while data waits for it."""
         size = self.transport.get_write_buffer_size()
         if not size:
             self._unread = None
@@ -292,13 +294,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return False
 
     def _write_bound(self) -> float:
-        """Seconds that the client may take nothing: what the request under way asks for, else the general bound."""
+        """Seconds that the client may read nothing: the bound of the request under way, else the general one."""
         running = self._running
         own = None if running is None else cast("Scope", running.scope)[DISCONNECT].write_seconds
         return self.write_seconds if own is None else cast(float, own)
 
     def _refuse(self, error: SmgError) -> None:
-        """Answer outside the app, and close; once what was asked before has been answered."""
+        """Answer without the app, and close. If an earlier request is still being answered, this is done after it."""
         if self.transport.is_closing():
             return
         running = self._running
@@ -322,7 +324,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _tell(self, error: SmgError, size: int) -> None:
-        """The access log has what the app never sees too; where the app was at it already, it tells itself."""
+        """Report a request that the app never sees, for the access log. If the app has begun it, the app reports it."""
         if self.cycle is not None and self.cycle.more_body and not self._head_open:
             return
         peer = f"{self.client[0]}:{self.client[1]}" if self.client else ""
@@ -331,14 +333,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.observer.report(ExchangeEnded(peer, "", path, error.status, size, seconds, type(error).__name__))
 
     def _envelope(self) -> ErrorEncoder:
-        """The envelope of the API that the request under way is for, as far as its head has been read."""
+        """The error envelope of the API that the request under way is for, found from the path if that was read."""
         path, _, query = self.url.decode("latin-1").partition("?")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
         return envelope_of(unquote(path), headers, parse_qs(query, keep_blank_values=True))
 
 
 def _direct(write_now: WriteNow, app: AsgiApp) -> AsgiApp:
-    """`app` with a `send` that has `write_now` too."""
+    """`app`, called with a `DirectSend` that has `write_now`."""
 
     def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         return app(scope, receive, DirectSend(send, write_now))
@@ -379,7 +381,7 @@ def protocol_class(
     discard_bytes: int = BoundedHttpProtocol.discard_bytes,
     observer: Observer | None = None,
 ) -> type[BoundedHttpProtocol]:
-    """The protocol with these bounds."""
+    """A subclass of the protocol with these bounds, for uvicorn."""
     bounds = {
         "header_bytes": header_bytes,
         "header_seconds": header_seconds,

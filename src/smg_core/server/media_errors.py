@@ -13,13 +13,13 @@ __all__ = ["of_the_request"]
 
 
 @contextlib.contextmanager
-def of_the_request(param: str, said: str | None = None) -> Iterator[None]:
-    """Errors of the library as errors of the request's part `param`. Its messages are made for clients. `said` is the format
-    that a recording was said to have."""
+def of_the_request(param: str, declared: str | None = None) -> Iterator[None]:
+    """Raises the errors of the library as errors of the request's part `param`. `declared`: the format that the client gave for a
+    recording."""
     try:
         yield
     except BadRecording as error:
-        hint = f" (it was said to be {said!r})" if said not in (None, "wav", "pcm16") else ""
+        hint = f" (it was said to be {declared!r})" if declared not in (None, "wav", "pcm16") else ""
         raise InvalidRequest(f"Invalid '{param}': {error}{hint}.", param=param, code=error.code) from error
     except PlaceholderMismatch as error:
         raise InvalidRequest(f"The media cannot be placed: {error}.", param=param, code=error.code) from error

@@ -18,8 +18,8 @@ __all__ = ["SimulatedGateway"]
 
 
 class SimulatedGateway(Gateway):
-    """`simulators` has the configuration of each engine, or an engine to be started; the other arguments are `Gateway`'s. Workers
-    of the configuration are ignored."""
+    """`simulators`: for each engine its configuration, or an engine that is not started yet. The other arguments are `Gateway`'s;
+    the workers in its configuration are ignored."""
 
     def __init__(
         self, simulators: list[SimulatorConfig | SimulatedEngine], **arguments: Unpack[RuntimeArguments]
@@ -30,7 +30,7 @@ class SimulatedGateway(Gateway):
 
     @property
     def engines(self) -> tuple[SimulatedEngine, ...]:
-        """The embedded engines of a gateway that runs, for tests to look into and to break."""
+        """The embedded engines of a running gateway, so that tests can inspect and break them."""
         return tuple(self._engines)
 
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:

@@ -14,6 +14,8 @@
     messages         messages and tools in the form that templates read
     protection       keeps control tokens in a request's text from becoming control tokens
     control          finds control tokens in text
+    fill_in_middle   the prompt for the text between a beginning and an end
+    settings         the settings of this room
 
 Nothing is exported here; import from the modules.
 """

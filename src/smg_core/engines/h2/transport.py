@@ -3,10 +3,9 @@
 An edge: it opens sockets, keeps the deadline and keep-alive timers, and moves bytes between socket and connection. Above:
 `engines.client`. It knows nothing of frames. Works on asyncio's own loop and on uvloop.
 
-One connection an engine, made on first use. Calls that start while it is being made share the attempt; an attempt that
-fails fails all of them, and the next call tries anew at once: how long to stay away from a worker that refuses is the
-circuit breaker's decision, not the transport's. A connection that is told to go away finishes its calls beside its
-successor. Starting a call creates no task.
+There is one connection for each engine, made on first use. Calls that start while it is being made share the attempt; if it
+fails, all of them fail, and the next call tries again at once: how long a failing worker is left alone is not decided here. A
+connection that got GOAWAY finishes its calls while a new one takes the next calls. Starting a call creates no task.
 """
 
 import asyncio
@@ -28,8 +27,8 @@ __all__ = ["H2Transport"]
 _USER_AGENT = "smg-core"
 _DEFAULTS = EnginesConfig()
 _READ_BYTES = 16 * 1024
-"""Most that is read in one turn of the event loop: an engine that sends all it has at once keeps nobody waiting for longer than
-that takes, some hundred tokens."""
+"""Most bytes that are read in one round of the event loop (some hundred tokens), so that an engine that sends much at once does
+not delay other requests."""
 
 
 class _Link(asyncio.Protocol):
@@ -47,7 +46,7 @@ class _Link(asyncio.Protocol):
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._receive = self.connection.receive
         self._out = self.connection.out
-        self._later = b""  # what the socket brought and is read in further turns; meanwhile the socket is not read
+        self._later = b""  # received, to be read in further rounds of the loop; meanwhile the socket is not read
         self._target, self._limits, self._clock, self._on_over = target, limits, clock, on_over
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -82,7 +81,7 @@ class _Link(asyncio.Protocol):
             self._finish_if_over()
 
     def _first_piece(self, data: bytes) -> bytes:
-        """The first piece of what has been read; the rest follows when others have had their turn."""
+        """The first piece of the received data; the rest is read in further rounds of the event loop."""
         data = self._later + data
         if not self._later:
             if self._transport is not None and not self._transport.is_closing():
@@ -92,7 +91,7 @@ class _Link(asyncio.Protocol):
         return data[:_READ_BYTES]
 
     def _read_on(self) -> None:
-        """Read the next piece; in the turn behind the last one, go back to the socket."""
+        """Read the next piece; one round after the last piece, read from the socket again."""
         later, self._later = self._later, b""
         if later:
             if len(later) <= _READ_BYTES:
@@ -128,7 +127,7 @@ class _Link(asyncio.Protocol):
     # -------------------------------------------------------------------------------------------------- the owner's side
 
     def write(self) -> None:
-        """Write all there is, and more request body as long as the socket takes it."""
+        """Write all pending data, and more request body while the socket's buffer has room."""
         transport, connection = self._transport, self.connection
         if transport is None:
             return
@@ -141,7 +140,7 @@ class _Link(asyncio.Protocol):
                 return
 
     def finish(self) -> None:
-        """The connection is of no more use: close the socket once what is written has left."""
+        """Called when the connection is no longer needed: closes the socket once the written data has left."""
         if self._timer is not None and not self._finished:
             self._timer.cancel()
         if not self.ready.done():
@@ -150,9 +149,9 @@ class _Link(asyncio.Protocol):
         if self._transport is not None and not self._finished:
             self._finished = True
             if not self._transport.get_write_buffer_size():
-                self._transport.abort()  # all is with the kernel; TLS would wait for the peer's farewell
+                self._transport.abort()  # the kernel has all data; closing TLS would wait for the peer
             self._transport.close()
-            # What is written may never leave when the peer does not read.
+            # The data may never leave if the peer does not read.
             self._timer = asyncio.get_running_loop().call_later(self._limits.close_s, self._transport.abort)
         self._on_over(self)
 
@@ -292,7 +291,7 @@ class H2Transport:
             raise WorkerGone("The connection to the engine was closed.", detail=f"{self.target}: closed by us")
         task = self._connecting
         if task is None or task.done():
-            # Who has less time does not take it from those that share the attempt.
+            # A caller with less time than the others stops waiting; the shared attempt goes on.
             most = max(seconds or 0.0, self._connect_timeout)
             task = self._connecting = asyncio.get_running_loop().create_task(self._connect(most))
             task.add_done_callback(self._attempt_over)
@@ -314,7 +313,7 @@ class H2Transport:
             task.exception()  # retrieved: every caller may have gone
 
     async def _connect(self, seconds: float) -> _Link:
-        """One attempt, up to the peer's SETTINGS: only then is it known to speak HTTP/2 and how much it takes."""
+        """One attempt, up to the peer's SETTINGS, which show that it speaks HTTP/2 and how many streams it takes."""
         loop = asyncio.get_running_loop()
         link = _Link(self.target, self.limits, self._clock, self._over)
         self._links.add(link)
@@ -341,7 +340,7 @@ class H2Transport:
         elif target.tls is None:
             await loop.create_connection(lambda: link, target.host, target.port)
         else:
-            # Reads certificate files: off the loop, and for every connection, since certificates are renewed.
+            # Reads certificate files, so it runs in a thread; done for every connection, since certificates are renewed.
             context = await loop.run_in_executor(None, _tls_context, target.tls)
             name = target.tls.server_name or target.host
             await loop.create_connection(lambda: link, target.host, target.port, ssl=context, server_hostname=name)
@@ -362,7 +361,7 @@ class UnaryReceiver:
         self._messages: list[bytes] = []
 
     def messages(self, batch: list[bytes]) -> None:
-        """Keep what came; two messages are one too many, however many follow."""
+        """Keep the messages, at most two: a second one is an error."""
         self._messages = (self._messages + batch[:2])[:2]
 
     def closed(self, error: SmgError | None) -> None:
@@ -378,7 +377,7 @@ class UnaryReceiver:
 
 
 def _set_deadline(stream: H2Stream, seconds: float) -> None:
-    """End the call when its time is up, unless it ends before."""
+    """End the call after `seconds`, unless it ends earlier."""
     if not stream.done:
         stream.on_end = asyncio.get_running_loop().call_later(max(seconds, 0.0), _expire, stream).cancel
 
@@ -388,7 +387,7 @@ def _expire(stream: H2Stream) -> None:
 
 
 async def _sent(stream: H2Stream) -> None:
-    """Wait until a waiting call has left. Raises what kept it; a caller that gives up takes the call back."""
+    """Wait until a queued call has been sent. Raises the error if it cannot be; if the caller is cancelled, so is the call."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def tell(error: SmgError | None) -> None:
@@ -425,7 +424,7 @@ def _tls_context(tls: Tls) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     if tls.cert is not None and tls.key is not None:
         with tempfile.TemporaryDirectory(prefix="smg-tls-") as folder:
-            # The ssl module takes a client's key from files alone; the folder is ours only, and gone at once.
+            # The ssl module reads a client's key only from files; the folder is private and removed at once.
             cert, key = _as_file(tls.cert, Path(folder) / "cert.pem"), _as_file(tls.key, Path(folder) / "key.pem")
             context.load_cert_chain(cert, key)
     return context
