@@ -292,6 +292,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     BACKSTOP: """
         smg_multimodal.clips: _LARGER _SMALL
         smg_multimodal.formats: _MOST_PIECES
+        smg_multimodal.key_kinds: MOST_TILES
+        smg_multimodal.keys: _MOST_AREA
         smg_multimodal.resample: _MAX_AREA
         smg_multimodal.sounds: _OVER
         smg_multimodal.step3: _MAX_AREA

@@ -14,7 +14,8 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.internvl import nearest_grid
-from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
+from smg_multimodal.key_kinds import MOST_TILES
+from smg_multimodal.keys import ProcessorClass, fixed_size, positive_number, refused, settled
 from smg_multimodal.passes import Colour
 from smg_multimodal.resample import BICUBIC, Filter, on_canvas, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, divided_normalizer, normalizer_of, write_tiles
@@ -153,7 +154,7 @@ def deepseek_ocr2_image(config: Mapping[str, Any], processor: Mapping[str, Any])
         base=fixed_size(config).height,
         tile=int(config.get("tile_size") or 768),
         least=int(config.get("min_patches") or 2),
-        most=int(config.get("max_patches") or 6),
+        most=positive_number({"max_patches": 6, **config}, "max_patches", MOST_TILES),
         fill=(int(red), int(green), int(blue)),
         resample=resample_of(config, BICUBIC),
         cell=int(processor.get("patch_size") or 16) * int(processor.get("downsample_ratio") or 4),

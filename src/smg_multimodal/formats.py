@@ -67,6 +67,9 @@ _OTHERS = (
     (b"RIFF", "AVI or WAV"),
     (b"<!DOCTYPE", "HTML"),
     (b"<html", "HTML"),
+    (b"OggS", "Ogg"),
+    (b"fLaC", "FLAC"),
+    (b"ID3", "MP3"),
 )
 """Beginnings of files that are often sent by mistake, for the message."""
 
@@ -107,6 +110,7 @@ def read_header(
     kind = recognised(data)
     if kind is None:
         other = next((label for mark, label in _OTHERS if data[:64].lstrip().startswith(mark)), None)
+        other = "a clip or a recording (MP4 or MOV)" if data[4:8] == b"ftyp" else other
         what = f"it looks like {other}" if other else "it is in no format that is known here, or damaged"
         raise BadMedia(f"the image cannot be read: {what}; {_taken(allowed)}")
     if kind not in allowed:

@@ -13,7 +13,8 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
-from smg_multimodal.keys import RESIZE, ProcessorClass, fixed_size, refused, settled
+from smg_multimodal.key_kinds import MOST_TILES
+from smg_multimodal.keys import RESIZE, ProcessorClass, fixed_size, positive_number, refused, settled
 from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import (
     CLIP_MEAN,
@@ -114,7 +115,7 @@ def internvl_image(
     `crop_to_patches` is not read: published files say false, and the model's processor asks for crops all the same.
     """
     config = settled(config, _CLASS)
-    tile, most = fixed_size(config), int(config["max_patches"])
+    tile, most = fixed_size(config), positive_number(config, "max_patches", MOST_TILES)
     if not config["do_resize"] and most <= 1:
         raise refused("do_resize", False, "a tile has the model's size")
     length = processor.get("image_seq_length") or model.get("image_seq_length")
@@ -138,12 +139,13 @@ def internvl_chat_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> 
     side = int(model.get("force_image_size") or (model.get("vision_config") or {}).get("image_size") or 448)
     tile = Size(side, side)
     dynamic = bool(model.get("dynamic_image_size", True))
+    tiles = {key: model.get(key) or usual for key, usual in (("min_dynamic_patch", 1), ("max_dynamic_patch", 12))}
     return InternVlProcessor(
         tile=tile,
         per_tile=_tokens_of(tile, model),
         normalizer=normalizer_of(config, IMAGENET_MEAN, IMAGENET_STD),
-        least=int(model.get("min_dynamic_patch") or 1) if dynamic else 1,
-        most=int(model.get("max_dynamic_patch") or 12) if dynamic else 1,
+        least=positive_number(tiles, "min_dynamic_patch", MOST_TILES) if dynamic else 1,
+        most=positive_number(tiles, "max_dynamic_patch", MOST_TILES) if dynamic else 1,
         resample=resample_of(config, BICUBIC),
         thumbnail=bool(model.get("use_thumbnail", True)),
         hashed=True,

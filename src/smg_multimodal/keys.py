@@ -1,10 +1,10 @@
 """What the keys of a processor's configuration mean: the defaults of its class, and the values that are done here.
 
-Above: the family modules, whose makers call `settled` before they read anything. Below: `errors`. A configuration names a class
-of transformers (under `image_processor_type`, `video_processor_type` or `feature_extractor_type`) and gives some of its keys; the
-class gives the others. Every key that changes tensors or token counts is either read by the maker or listed in
-`ProcessorClass.only` with the values that are what the maker does anyway; any other value is refused when the model is loaded, by
-the key's name. Keys that change nothing are in neither. tests/multimodal/test_keys.py, test_clip_keys.py and
+Above: the family modules, whose makers call `settled` before they read anything. Below: `key_kinds`. A configuration names a
+class of transformers (under `image_processor_type`, `video_processor_type` or `feature_extractor_type`) and gives some of its
+keys; the class gives the others. Every key that changes tensors or token counts is either read by the maker or listed in
+`ProcessorClass.only` with the values that are what the maker does anyway; any other value is refused when the model is
+loaded, by the key's name. Keys that change nothing are in neither. tests/multimodal/test_keys.py, test_clip_keys.py and
 test_recording_keys.py walk all keys that transformers' own classes take, with other values than the defaults.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from smg_multimodal.errors import UnsupportedModel
+from smg_multimodal.key_kinds import FLAGS, check_kinds, is_whole, refused
 from smg_multimodal.types import Size
 
 __all__ = [
@@ -41,12 +41,9 @@ TOLD = "told"
 """A key that is ours too: the names of the keys that an engine's command line gave. They stand before what a family's
 processor says of its own, which stands before the files."""
 
-_SIZES = ("size", "crop_size", "pad_size")
-
-
-def refused(key: str, value: Any, why: str) -> UnsupportedModel:
-    """The error for a configuration whose `key` has a value that is not done here."""
-    return UnsupportedModel(f"{key} {value!r} in the processor's configuration: {why}")
+_SIZES = ("size", "crop_size", "pad_size", "max_image_size")
+_MOST_AREA = 64 * 1024 * 1024
+"""Pixels of a size beyond which a model is refused: no picture is made as large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +51,10 @@ class ProcessorClass:
     """One class of transformers, or of a model's own code.
 
     `names` are the values of the configuration's class key that mean it, without a "Fast" or "Pil" at the end. `defaults` are
-    what it takes for keys that a configuration does not have, or has as null. `only` has, for keys that no maker reads, the
-    values that are done. `squares` says that a `size` that is one number is both sides of a square, else it is the shortest
-    edge. `own` says that it is a model's own code, so that a name that `auto_map` finds there means it too.
+    what it takes for keys that a configuration does not have, or (`FLAGS` are false then) has as null. `only` has, for keys
+    that no maker reads, the values that are done. `squares` says that a `size` that is one number is both sides of a square,
+    else it is the shortest edge. `own` says that it is a model's own code, so that a name that `auto_map` finds there means
+    it too.
     """
 
     names: frozenset[str]
@@ -76,15 +74,18 @@ def _named(config: Mapping[str, Any], kind: str) -> str | None:
 
 def _as_sides(key: str, value: Any, *, squares: bool) -> Mapping[str, int]:
     """A size in any of the ways it may be written, as a mapping."""
+    given = value
     if isinstance(value, int):
-        return {"height": value, "width": value} if squares else {"shortest_edge": value}
-    if isinstance(value, list | tuple) and len(value) == 2:
-        return {"height": value[0], "width": value[1]}
-    if not isinstance(value, Mapping):
+        given = {"height": value, "width": value} if squares else {"shortest_edge": value}
+    elif isinstance(value, list | tuple) and len(value) == 2:
+        given = {"height": value[0], "width": value[1]}
+    if not isinstance(given, Mapping):
         raise refused(key, value, "this is no size")
-    sides = {name: side for name, side in value.items() if side is not None}
-    if not all(isinstance(side, int) and side > 0 for side in sides.values()):
+    sides = {name: side for name, side in given.items() if side is not None}
+    if not all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in sides.values()):
         raise refused(key, value, "sides are numbers above nothing")
+    if sides.get("height", 1) * sides.get("width", 1) > _MOST_AREA:
+        raise refused(key, value, f"at most {_MOST_AREA} pixels are made")
     return sides
 
 
@@ -100,7 +101,10 @@ def settled(config: Mapping[str, Any], *classes: ProcessorClass, kind: str = PIC
         found = classes[0]
     if found is None:
         raise refused(kind, name, "the family is made by other classes")
-    given = {key: value for key, value in config.items() if value is not None}
+    check_kinds(config)
+    given = {
+        key: False if value is None else value for key, value in config.items() if value is not None or key in FLAGS
+    }
     made = {**found.defaults, **given, kind: next(iter(sorted(found.names)))}
     squares = bool(made.get("default_to_square", found.squares))
     for key in () if kind == RECORDING_CLASS else _SIZES:
@@ -116,11 +120,14 @@ def _listed(values: Iterable[Any]) -> str:
     return " or ".join(repr(value) for value in values)
 
 
-def positive_number(config: Mapping[str, Any], key: str) -> int:
-    """The whole number above nothing under `key`. Raises `UnsupportedModel` by the key's name for anything else."""
+def positive_number(config: Mapping[str, Any], key: str, most: int | None = None) -> int:
+    """The whole number above nothing, and up to `most`, under `key`. Raises `UnsupportedModel` by the key's name for anything
+    else."""
     value = config.get(key)
-    if not isinstance(value, int | float) or isinstance(value, bool) or value != int(value) or value < 1:
+    if not is_whole(value):
         raise refused(key, value, "a whole number above nothing is needed")
+    if most is not None and value > most:
+        raise refused(key, value, f"at most {most} are done here")
     return int(value)
 
 

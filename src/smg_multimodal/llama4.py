@@ -14,7 +14,8 @@ import numpy as np
 from PIL import Image
 
 from smg_multimodal.collate import joined
-from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
+from smg_multimodal.key_kinds import MOST_TILES
+from smg_multimodal.keys import ProcessorClass, fixed_size, positive_number, refused, settled
 from smg_multimodal.resample import BILINEAR, Filter, on_canvas, resample_of, resize
 from smg_multimodal.transforms import HALF, Normalizer, bfloat16_normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, ItemFeatures, Size
@@ -147,7 +148,7 @@ def llama4_image(config: Mapping[str, Any], model: Mapping[str, Any]) -> Llama4P
     per_side = tile // int(vision.get("patch_size") or 14)
     return Llama4Processor(
         tile=tile,
-        most=int(config.get("max_patches") or 16),
+        most=positive_number({"max_patches": 16, **config}, "max_patches", MOST_TILES),
         per_tile=per_side * per_side // round(1 / ratio**2),
         normalizer=normalizer_of(config, HALF, HALF, bfloat16_normalizer),
         resample=resample_of(config, BILINEAR),

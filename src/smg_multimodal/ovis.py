@@ -13,7 +13,8 @@ from PIL import Image
 
 from smg_multimodal.collate import joined
 from smg_multimodal.internvl import nearest_grid
-from smg_multimodal.keys import ProcessorClass, fixed_size, refused, settled
+from smg_multimodal.key_kinds import MOST_TILES
+from smg_multimodal.keys import ProcessorClass, fixed_size, positive_number, refused, settled
 from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, normalizer_of, write_tiles
 from smg_multimodal.types import Array, Box, ItemFeatures, Size
@@ -107,7 +108,11 @@ class Ovis2Processor:
 def ovis2_image(config: Mapping[str, Any], processor: Mapping[str, Any]) -> Ovis2Processor:
     """From transformers' preprocessor_config.json and processor_config.json."""
     config = settled(config, _OVIS2)
-    most = int(config.get("max_patches") or 12) if config.get("crop_to_patches") else 1
+    most = (
+        positive_number({"max_patches": 12, **config}, "max_patches", MOST_TILES)
+        if config.get("crop_to_patches")
+        else 1
+    )
     if config.get("do_center_crop"):
         raise refused("do_center_crop", True, "views are not cropped")
     if most == 1 and not config["do_resize"]:

@@ -14,6 +14,7 @@ from PIL import Image
 
 from smg_multimodal.collate import joined, padded
 from smg_multimodal.errors import BadMedia
+from smg_multimodal.key_kinds import is_whole
 from smg_multimodal.keys import ProcessorClass, refused, settled
 from smg_multimodal.resample import BICUBIC, Filter, resample_of, resize
 from smg_multimodal.transforms import CLIP_MEAN, CLIP_STD, Normalizer, normalizer_of, write_tiles
@@ -76,8 +77,8 @@ class PixtralProcessor:
 
 def _side(value: Any) -> int:
     sides = tuple(value.values()) if isinstance(value, Mapping) else (value,)
-    if len(set(sides)) != 1:
-        raise refused("patch_size", value, "patches are squares")
+    if len(set(sides)) != 1 or not is_whole(sides[0]):
+        raise refused("patch_size", value, "patches are squares, and a side is a whole number above nothing")
     return int(sides[0])
 
 
@@ -87,7 +88,7 @@ def pixtral_image(
     """From preprocessor_config.json, config.json and processor_config.json."""
     vision = model.get("vision_config") or {}
     patch = _side(processor.get("patch_size") or config.get("patch_size") or vision.get("patch_size") or 16)
-    config = settled(config, _CLASS)
+    config = settled({**config, "patch_size": patch}, _CLASS)
     size = config["size"]
     if set(size) not in ({"longest_edge"}, {"height", "width"}):
         raise refused("size", dict(size), "longest_edge, or height and width, are needed")

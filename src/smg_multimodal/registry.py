@@ -25,6 +25,7 @@ from smg_multimodal.filmed import (
     ONEVISION_VIDEO,
     SMOLVLM_VIDEO,
 )
+from smg_multimodal.key_kinds import check_sections
 from smg_multimodal.modalities import (
     PHI4_AUDIO,
     QWEN2_AUDIO,
@@ -558,7 +559,9 @@ def _type_of(files: ModelFiles) -> str:
 
 
 def family_of(files: ModelFiles, families: tuple[MediaFamily, ...] = FAMILIES) -> MediaFamily:
-    """The row of a model. Raises `UnsupportedModel` when its `model_type` is in none."""
+    """The row of a model. Raises `UnsupportedModel` when its `model_type` is in none, and where a part of its files that should
+    have keys of its own has none."""
+    check_sections(files.model, files.preprocessor, files.processor, files.video)
     kind = _type_of(files)
     for family in families:
         if kind in family.model_types:

@@ -95,9 +95,11 @@ def test_formats_are_taken_by_name_and_the_refusal_says_which_is_missing() -> No
     assert set(get_args(MediaFormat)) == set(FORMATS)
 
 
-@pytest.mark.parametrize("mark", [b"%PDF-1.7", b"<svg xmlns=", b"<!DOCTYPE html>", b"RIFF\0\0\0\0AVI "])
+@pytest.mark.parametrize(
+    "mark", [b"%PDF-1.7", b"<svg xmlns=", b"<!DOCTYPE html>", b"RIFF\0\0\0\0AVI ", b"\0\0\0 ftypisom", b"OggS"]
+)
 def test_what_is_sent_by_mistake_is_named(mark: bytes) -> None:
-    with pytest.raises(BadMedia, match=r"it looks like (PDF|SVG|HTML|AVI)"):
+    with pytest.raises(BadMedia, match=r"it looks like (PDF|SVG|HTML|AVI|a clip|Ogg)"):
         read_header(mark + bytes(50))
 
 

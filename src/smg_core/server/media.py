@@ -38,6 +38,9 @@ __all__ = ["GatewayMedia", "ModelMedia", "cores", "decoder_threads"]
 
 log = logging.getLogger("smg.media")
 
+_OF_STRANGE_FILES = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+"""What values that no check foresaw may lead to while a model is loaded. Its text is served all the same."""
+
 _FILES_SHARE = 8
 """One part in so many of the cache is for recognising files that come again; the rest is for tensors."""
 
@@ -90,12 +93,15 @@ class GatewayMedia:
             processor=_object(folder / "processor_config.json"),
             video=_object(folder / "video_preprocessor_config.json"),
         )
-        if (told := processor_kwargs(self._config).get(name)) is not None:
-            files = files.with_kwargs(told)
         try:
+            if (told := processor_kwargs(self._config).get(name)) is not None:
+                files = files.with_kwargs(told)
             preparers = {pixels: self._preparer(files, tokenizer, pixels) for pixels in self._ways()}
-        except (UnsupportedModel, MediaError, LookupError, TypeError, ValueError) as error:
+        except (UnsupportedModel, MediaError) as error:
             log.warning("model %s: text only: %s", name, error)
+            return None
+        except _OF_STRANGE_FILES as error:
+            log.warning("model %s: text only: its files cannot be used (%s: %s)", name, type(error).__name__, error)
             return None
         preparer = next(iter(preparers.values()))
         kinds = frozenset(rule.modality for rule in preparer.rules)

@@ -154,3 +154,34 @@ async def test_what_the_engines_were_told_is_done_for_their_model_alone(tmp_path
         tokens.append(made.features.tokens)
     await shared.close()
     assert tokens[0] <= 6 < tokens[1]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("preprocessor_config.json", {"max_pixels": 0.5}, "max_pixels 0.5"),
+        ("preprocessor_config.json", {"patch_size": [14]}, "patch_size"),
+        ("config.json", {"vision_config": "x"}, "vision_config 'x'"),
+        ("processor_config.json", {"image_processor": {"size": True}}, "size True"),
+    ],
+)
+async def test_a_model_whose_files_are_strange_is_one_of_text_and_the_log_names_the_key(
+    media: GatewayMedia, tmp_path: Path, caplog: pytest.LogCaptureFixture, file: str, change: Any, words: str
+) -> None:
+    folder = qwen2_vl(tmp_path / "model")
+    path = folder / file
+    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **change}))
+    config = json.loads((folder / "config.json").read_text())
+    assert media.service("m", folder, config, load_tokenizer(folder).tokenizer) is None
+    assert words in caplog.text
+
+
+async def test_what_engines_were_told_of_recordings_leaves_a_model_of_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = GatewayMedia(MediaConfig(processor_kwargs=json.dumps({"m": {"use_audio_in_video": True}})))
+    folder = qwen2_vl(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    assert shared.service("m", folder, config, load_tokenizer(folder).tokenizer) is None
+    assert "use_audio_in_video" in caplog.text
+    await shared.close()
