@@ -73,6 +73,9 @@ def _checked(items: Sequence[JsonObject], limits: LimitsConfig, suffix: str) -> 
         raise too_many("items", len(items), _MOST_ITEMS, "items")
     made = with_ids(items, suffix)
     for order, item in enumerate(made):
+        if not item.get("id"):  # a reference, which is the only item that gets none
+            at = f"items[{order}].id"
+            raise InvalidRequest(f"Missing required parameter: '{at}'.", param=at, code="missing_required_parameter")
         try:
             if item["type"] == "message":
                 read_items([item], limits=limits, names=ToolNames())

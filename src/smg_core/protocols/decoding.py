@@ -8,8 +8,8 @@ field's path ("messages[2].content[0].type") as `param`. Rules for every API:
   on, so no second parser can decide differently.
 - Invalid UTF-8, unpaired surrogate escapes, NaN, Infinity and numbers that do not fit are refused.
 
-The number of values in a body is checked before it is parsed. Above: chat, parse. Below: errors, json_bounds, compat. It knows
-no API's fields.
+The number of values in a body, and how deep they are nested, are checked before it is parsed; so no body is parsed elsewhere:
+who needs it without a type takes `plain_body`. Above: chat, parse. Below: errors, json_bounds, compat. It knows no API's fields.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ import msgspec
 
 from smg_core.errors import InvalidJson, InvalidRequest, PayloadTooLarge
 from smg_core.protocols.compat import STRICT, Compat
-from smg_core.protocols.json_bounds import over_values
+from smg_core.protocols.json_bounds import nests_deeper, over_values
 from smg_core.protocols.settings import LimitsConfig
 
-__all__ = ["WireDecoder", "brief", "check_depth", "explained", "too_many"]
+__all__ = ["WireDecoder", "brief", "check_depth", "explained", "plain_body", "too_many"]
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -35,6 +35,8 @@ _ARTICLES = {
     "object": "an object",
     "null": "null",
 }
+_OWN_LEVELS = 16
+"""Levels that the bodies of all APIs have at most above a value of free form."""
 
 
 def brief(text: str, limit: int = 80) -> str:
@@ -67,6 +69,33 @@ def check_depth(values: Iterable[object], limit: int, param: str) -> None:
         raise InvalidRequest(f"Invalid '{param}': nested more than {limit} levels deep.", param=param)
 
 
+def plain_body(body: bytes, limits: LimitsConfig) -> object:
+    """The body as plain JSON values, within the bounds that hold for every body. Raises `PayloadTooLarge`, `InvalidJson` or
+    `InvalidRequest`."""
+    _check_bounds(body, limits)
+    return _parsed(body, limits)
+
+
+def _check_bounds(body: bytes, limits: LimitsConfig) -> None:
+    if len(body) > limits.largest_body:
+        raise PayloadTooLarge(f"The request body is {len(body)} bytes; at most {limits.largest_body} are taken.")
+    if over_values(body, limits.json_values):
+        raise InvalidRequest(
+            f"The request body holds more than {limits.json_values} JSON values, which is the most that are taken.",
+            code="too_many_values",
+        )
+    if nests_deeper(body, limits.json_depth + _OWN_LEVELS):
+        raise _too_deep(limits)
+
+
+def _parsed(body: bytes, limits: LimitsConfig) -> object:
+    try:
+        plain: object = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _malformed(error, limits) from None
+    return plain
+
+
 class WireDecoder(Generic[Body]):
     """Reads bodies of one wire type, a Struct with `forbid_unknown_fields`, as are the Structs inside it.
 
@@ -93,13 +122,7 @@ class WireDecoder(Generic[Body]):
 
     def _decode_strictly(self, body: bytes, limits: LimitsConfig) -> Body | None:
         """Decode in one pass, as most bodies can be; None when it fails at an unknown field."""
-        if len(body) > limits.largest_body:
-            raise PayloadTooLarge(f"The request body is {len(body)} bytes; at most {limits.largest_body} are taken.")
-        if over_values(body, limits.json_values):
-            raise InvalidRequest(
-                f"The request body holds more than {limits.json_values} JSON values, which is the most that are taken.",
-                code="too_many_values",
-            )
+        _check_bounds(body, limits)
         try:
             return self._read(body)
         except msgspec.ValidationError as error:
@@ -111,10 +134,11 @@ class WireDecoder(Generic[Body]):
 
     def _decode_leniently(self, body: bytes, limits: LimitsConfig, compat: Compat) -> Body:
         """Decode a body with unknown fields: remove those that may be ignored, then convert."""
-        try:
-            plain: object = msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _malformed(error, limits) from None
+        return self.decode_plain(_parsed(body, limits), compat)
+
+    def decode_plain(self, plain: object, compat: Compat = STRICT) -> Body:
+        """The same for a body that `plain_body` has read, which may be changed. Raises `UnsupportedParameter` or
+        `InvalidRequest`."""
         _drop_nulls(plain, self._shaped)
         compat.relax(plain, self._type)
         try:
@@ -244,10 +268,14 @@ def _drop_nulls(plain: object, shaped: tuple[str, ...]) -> None:
 
 def _malformed(error: Exception, limits: LimitsConfig) -> InvalidJson:
     if isinstance(error, RecursionError):
-        return InvalidJson(f"The request body is nested too deeply; at most {limits.json_depth} levels are taken.")
+        return _too_deep(limits)
     if isinstance(error, UnicodeDecodeError):
         return InvalidJson("The request body is not valid UTF-8.")
     reason = str(error).removeprefix("JSON is malformed: ")
     if reason == "Input data was truncated":
         reason = "it ends too early or holds an unpaired surrogate escape"
     return InvalidJson(f"We could not parse the JSON body of your request: {brief(reason, 120)}.")
+
+
+def _too_deep(limits: LimitsConfig) -> InvalidJson:
+    return InvalidJson(f"The request body is nested too deeply; at most {limits.json_depth} levels are taken.")

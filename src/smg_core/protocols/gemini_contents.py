@@ -11,6 +11,7 @@ Pure. Above: gemini. Below: the wire types, request.
 import base64
 import binascii
 import mimetypes
+from collections import deque
 from collections.abc import Sequence
 from typing import Literal
 
@@ -69,10 +70,25 @@ class _Turn:
 
     parts: list[Part] = attrs.field(factory=list)
     places: list[str] = attrs.field(factory=list)
+    _more: list[str] = attrs.field(factory=list)  # texts that the last part goes on with
 
     def add(self, part: Part, place: str) -> None:
+        self.end_text()
         self.parts.append(part)
         self.places.append(place)
+
+    def say(self, text: str, place: str) -> None:
+        """A text; what a stream has brought in pieces is one."""
+        if self.parts and isinstance(self.parts[-1], Text):
+            self._more.append(text)
+        else:
+            self.add(Text(text), place)
+
+    def end_text(self) -> None:
+        """Put the pieces of the last text together, all at once: there may be as many as a body has values."""
+        if self._more and isinstance(last := self.parts[-1], Text):
+            self.parts[-1] = Text(last.text + "".join(self._more))
+            self._more.clear()
 
 
 @attrs.define
@@ -80,8 +96,39 @@ class _Call:
     """A call of the conversation, and whether its result has come."""
 
     id: str
-    name: str
     answered: bool = False
+
+
+@attrs.define
+class _Calls:
+    """The calls of the conversation, so kept that a result is matched without a walk over all of them."""
+
+    count: int = 0
+    _by_id: dict[str, _Call] = attrs.field(factory=dict)
+    _by_name: dict[str, deque[_Call]] = attrs.field(factory=dict)
+    _in_order: deque[_Call] = attrs.field(factory=deque)
+
+    def add(self, id: str, name: str) -> None:
+        call = _Call(id)
+        self.count += 1
+        self._by_id.setdefault(id, call)
+        self._by_name.setdefault(name, deque()).append(call)
+        self._in_order.append(call)
+
+    def answered(self, id: str | None, name: str) -> str:
+        """The id of the call that a result answers: that of its id, else the first of its name without a result, else the first
+        without one; what answers no call has its own id."""
+        call = self._by_id.get(id) if id else _first_open(self._by_name.get(name)) or _first_open(self._in_order)
+        if call is None:
+            return id or f"call_{name}"
+        call.answered = True
+        return call.id
+
+
+def _first_open(calls: deque[_Call] | None) -> _Call | None:
+    while calls and calls[0].answered:
+        calls.popleft()
+    return calls[0] if calls else None
 
 
 def read_contents(
@@ -107,7 +154,7 @@ class _Reader:
         self._turn = _Turn()
         self._thoughts: list[str] = []
         self._thought_place = ""
-        self._calls: list[_Call] = []
+        self._calls = _Calls()
         self._turns = 0
 
     def system(self, content: GeminiContent) -> None:
@@ -150,6 +197,7 @@ class _Reader:
     def _end_turn(self) -> None:
         self._end_thought()
         turn, self._turn = self._turn, _Turn()
+        turn.end_text()
         if not turn.parts:
             return
         texts = [part for part in turn.parts if isinstance(part, Text)]
@@ -179,21 +227,13 @@ class _Reader:
         else:
             self._end_thought()
         if part.text:
-            self._text(part.text, at)
+            self._turn.say(part.text, at)
         elif part.function_call is not None:
             self._turn.add(self._call(part.function_call, at), at)
         elif (media := self._media(part, at)) is not None:
             self._turn.add(media, at)
         elif part.text is None and part.thought_signature is None:
             raise _empty(at)
-
-    def _text(self, text: str, at: str) -> None:
-        """A text; what a stream has brought in pieces is one."""
-        parts = self._turn.parts
-        if parts and isinstance(before := parts[-1], Text):
-            parts[-1] = Text(before.text + text)
-        else:
-            self._turn.add(Text(text), at)
 
     def _end_thought(self) -> None:
         if self._thoughts:
@@ -215,8 +255,8 @@ class _Reader:
     def _call(self, call: FunctionCallPart, at: str) -> ToolCall:
         arguments = call.args or {}
         check_depth([arguments], self._limits.json_depth, f"{at}.functionCall.args")
-        identifier = call.id or f"call_{self._turns}_{len(self._calls)}"
-        self._calls.append(_Call(identifier, call.name))
+        identifier = call.id or f"call_{self._turns}_{self._calls.count}"
+        self._calls.add(identifier, call.name)
         return ToolCall(identifier, call.name, _encode(arguments).decode())
 
     # ---------------------------------------------------------------------------------------------------- user's turns
@@ -245,21 +285,13 @@ class _Reader:
                 raise _empty(place)
             content.append(read)
         found = ToolResult(
-            self._answered(result), tuple(content), is_error=failed, name=result.name, value=result.response
+            self._calls.answered(result.id, result.name),
+            tuple(content),
+            is_error=failed,
+            name=result.name,
+            value=result.response,
         )
         self._put(Message("tool", (found,), content_is_text=len(content) == 1), [at])
-
-    def _answered(self, result: FunctionResponsePart) -> str:
-        """The id of the call that `result` answers: that of its id, else the first of its name without a result, else the first
-        without one; what answers no call has its own id."""
-        call = next((each for each in self._calls if result.id and each.id == result.id), None)
-        if call is None and not result.id:
-            waiting = [each for each in self._calls if not each.answered]
-            call = next((each for each in waiting if each.name == result.name), waiting[0] if waiting else None)
-        if call is None:
-            return result.id or f"call_{result.name}"
-        call.answered = True
-        return call.id
 
     # ----------------------------------------------------------------------------------------------------------- media
 

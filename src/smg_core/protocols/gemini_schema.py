@@ -23,6 +23,7 @@ _NAMES = {
     "ref": "$ref",
 }
 _NUMBER_FORMATS = frozenset({"int32", "int64", "float", "double", "enum"})
+_LONGEST_COUNT = 32  # digits of a count that is written as a text
 _NOT_JSON_SCHEMA = frozenset({"nullable", "propertyOrdering", "example"})
 
 
@@ -31,7 +32,7 @@ def json_schema(schema: JsonObject) -> JsonObject:
     named = {_NAMES.get(name, name): value for name, value in schema.items() if value is not None}
     found: JsonObject = {}
     for name, value in named.items():
-        if name in _NOT_JSON_SCHEMA or (name == "format" and value in _NUMBER_FORMATS):
+        if name in _NOT_JSON_SCHEMA or (name == "format" and str(value) in _NUMBER_FORMATS):
             continue
         found[name] = _value(name, value)
     if "type" not in found and isinstance(named.get("properties"), dict):
@@ -49,7 +50,7 @@ def json_schema(schema: JsonObject) -> JsonObject:
 def _value(name: str, value: Json) -> Json:
     if name == "type" and isinstance(value, str):
         return value.lower()
-    if name in _COUNTS and isinstance(value, str) and value.isdecimal():
+    if name in _COUNTS and isinstance(value, str) and value.isdecimal() and len(value) <= _LONGEST_COUNT:
         return int(value)
     if name in ("properties", "$defs") and isinstance(value, dict):
         return {key: json_schema(each) if isinstance(each, dict) else each for key, each in value.items()}

@@ -7,7 +7,6 @@ not known is passed over, with a warning in the log, and never refused.
 Above: the server. Below: the wire types and their readers, request. It knows no model, engine or template.
 """
 
-import msgspec
 from msgspec import Struct
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
@@ -15,7 +14,7 @@ from smg_core.json_types import Json
 from smg_core.protocols import messages_types as wire
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.compat import Compat
-from smg_core.protocols.decoding import WireDecoder, too_many
+from smg_core.protocols.decoding import WireDecoder, plain_body, too_many
 from smg_core.protocols.messages_content import Conversation, Place, check_calls
 from smg_core.protocols.messages_tools import OfferedTools, read_tool_choice, read_tools
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
@@ -158,9 +157,10 @@ def _decoded(
         _check_turn(message, number, last=number == len(body.messages) - 1)
         talk.message(message, number)
     offered = read_tools(body.tools, talk.referred, limits, len(incoming.body))
-    prefilled = _prefilled(talk.messages, body, settings)
+    messages = talk.messages()
+    prefilled = _prefilled(messages, body, settings)
     return MessagesRequest(
-        _generation(body, incoming, sampling, talk, offered, prefilled, stream, user, service_tier),
+        _generation(body, incoming, sampling, messages, offered, prefilled, stream, user, service_tier),
         tuple(map(tuple, talk.places)),
         offered.places,
         edited,
@@ -171,7 +171,7 @@ def _generation(
     body: wire.CountBody,
     incoming: Incoming,
     sampling: Sampling,
-    talk: Conversation,
+    messages: list[Message],
     offered: OfferedTools,
     prefilled: bool,
     stream: bool,
@@ -183,7 +183,7 @@ def _generation(
     return GenerationRequest(
         id=incoming.request_id,
         model=body.model,
-        messages=tuple(talk.messages),
+        messages=tuple(messages),
         tools=offered.tools,
         tool_choice=read_tool_choice(body.tool_choice, offered),
         response_format=_format(body),
@@ -213,10 +213,11 @@ def _read(
     except InvalidRequest as error:
         if error.param is None or not error.param.endswith(".type") or not error.param.startswith("messages["):
             raise
-    plain = msgspec.json.decode(incoming.body)
-    for message in plain["messages"]:
+    plain = plain_body(incoming.body, incoming.limits)
+    messages = plain.get("messages") if isinstance(plain, dict) else None
+    for message in messages if isinstance(messages, list) else ():
         _set_aside(message.get("content") if isinstance(message, dict) else None)
-    return decoder.decode(msgspec.json.encode(plain), incoming.limits, _TAKEN)  # type: ignore[return-value]
+    return decoder.decode_plain(plain, _TAKEN)  # type: ignore[return-value]
 
 
 def _set_aside(content: Json) -> None:

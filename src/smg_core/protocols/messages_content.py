@@ -9,13 +9,15 @@ Pure. Above: messages. Below: the wire types, request.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 
+import attrs
 import msgspec
 
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols import messages_types as wire
-from smg_core.protocols.decoding import check_depth
+from smg_core.protocols.decoding import brief, check_depth
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     File,
@@ -36,6 +38,8 @@ BILLING = "x-anthropic-billing-header:"
 """How the first block of Claude Code's system prompt begins. It is no instruction, and what is in it changes from request to
 request: in front of a prompt it would make every cache of prefixes useless."""
 
+_NAMED = 16  # calls that an error names
+
 Place = tuple[int, int]
 """Where a part was read from: the index of the message (-1: the system prompt) and of the block in it (-1: a plain string)."""
 
@@ -44,18 +48,34 @@ def _invalid(at: str, message: str) -> InvalidRequest:
     return InvalidRequest(message, param=at)
 
 
+@attrs.define
+class _Turn:
+    """A turn that is being put together."""
+
+    role: Role
+    parts: list[Part]
+    is_text: bool
+
+    def message(self) -> Message:
+        return Message(self.role, tuple(self.parts), content_is_text=self.is_text)
+
+
 class Conversation:
     """The turns of one request, as they are read. `places` has the place of each part of each message; `referred` the names of
     tools that a tool search found."""
 
     def __init__(self, limits: LimitsConfig, *, drop_billing: bool) -> None:
-        self.messages: list[Message] = []
         self.places: list[list[Place]] = []
+        self._turns: list[_Turn] = []
         self.referred: set[str] = set()
         self._depth = limits.json_depth
         self._drop_billing = drop_billing
 
     # ---------------------------------------------------------------------------------------------------------- turns
+
+    def messages(self) -> list[Message]:
+        """The turns that were read."""
+        return [turn.message() for turn in self._turns]
 
     def system(self, prompt: str | list[wire.TextBlock] | None) -> None:
         """The system prompt: its blocks are one text, each two apart by an empty line."""
@@ -81,16 +101,17 @@ class Conversation:
             self._user(content, number)
 
     def _turn(self, role: Role, parts: list[Part], places: list[Place], *, is_text: bool = False) -> None:
-        self.messages.append(Message(role, tuple(parts), content_is_text=is_text))
+        self._turns.append(_Turn(role, parts, is_text))
         self.places.append(places)
 
     def _join(self, role: Role, parts: list[Part], places: list[Place], *, is_text: bool = False) -> None:
         """A turn, joined with the one before where both are of one role."""
-        last = self.messages[-1] if self.messages else None
+        last = self._turns[-1] if self._turns else None
         if last is None or last.role != role:
             self._turn(role, parts, places, is_text=is_text)
             return
-        self.messages[-1] = Message(role, (*last.parts, *parts))
+        last.parts += parts
+        last.is_text = False
         self.places[-1] += places
 
     def _user(self, blocks: Sequence[wire.BlockWire], number: int) -> None:
@@ -114,10 +135,10 @@ class Conversation:
 
     def _results(self, results: list[Part], places: list[Place]) -> None:
         """Results, before what the user said in the same turn."""
-        if self.messages and self.messages[-1].role == "user":
-            said, where = self.messages.pop(), self.places.pop()
+        if self._turns and self._turns[-1].role == "user":
+            said, where = self._turns.pop(), self.places.pop()
             self._join("tool", results, places)
-            self.messages.append(said)
+            self._turns.append(said)
             self.places.append(where)
         else:
             self._join("tool", results, places)
@@ -266,15 +287,16 @@ def _check_results(blocks: Sequence[wire.BlockWire], number: int, open_calls: di
         if isinstance(block, wire.ToolResultBlock) and open_calls.pop(block.tool_use_id, None) is None:
             raise _invalid(
                 f"messages[{number}].content[{order}]",
-                f"unexpected `tool_use_id` found in `tool_result` blocks: {block.tool_use_id}. Each `tool_result` block must "
-                "have a corresponding `tool_use` block in the previous message.",
+                f"unexpected `tool_use_id` found in `tool_result` blocks: {brief(block.tool_use_id)}. Each `tool_result` block "
+                "must have a corresponding `tool_use` block in the previous message.",
             )
 
 
 def _unanswered(open_calls: dict[str, int]) -> InvalidRequest:
     first = min(open_calls.values())
+    named = ", ".join(brief(each) for each in islice(open_calls, _NAMED))
     return _invalid(
         f"messages[{first}]",
-        f"`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(open_calls)}. Each `tool_use` "
+        f"`tool_use` ids were found without `tool_result` blocks immediately after: {named}. Each `tool_use` "
         "block must have a corresponding `tool_result` block in the next message.",
     )

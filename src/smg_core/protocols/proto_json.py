@@ -15,7 +15,7 @@ from msgspec import inspect
 
 from smg_core.errors import InvalidJson, InvalidRequest
 from smg_core.protocols.compat import STRICT, Compat
-from smg_core.protocols.decoding import WireDecoder
+from smg_core.protocols.decoding import WireDecoder, plain_body
 from smg_core.protocols.settings import LimitsConfig
 
 __all__ = ["ProtoJsonDecoder"]
@@ -41,9 +41,9 @@ class ProtoJsonDecoder(Generic[T]):
         except InvalidRequest as error:
             if error.code == "too_many_values":
                 raise
-        plain: object = msgspec.json.decode(body)
+        plain = plain_body(body, limits)
         try:
-            return self._decoder.decode(msgspec.json.encode(_canonical(plain, self._kind)), limits, compat)
+            return self._decoder.decode_plain(_canonical(plain, self._kind), compat)
         except InvalidJson:
             raise
         except InvalidRequest as error:

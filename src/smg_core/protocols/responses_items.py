@@ -10,7 +10,7 @@ A history that was loaded is read together with the request's own items, so that
 responses. Below: the wire types, json_bounds, request.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -161,9 +161,27 @@ class _Turn:
         self.parts.append(part)
         self.places.append(place)
 
+    def drop_calls(self, ids: Container[str]) -> None:
+        """Leave out the calls of these ids."""
+        kept = [
+            (part, place)
+            for part, place in zip(self.parts, self.places, strict=True)
+            if not (isinstance(part, ToolCall) and part.id in ids)
+        ]
+        self.parts, self.places = [part for part, _ in kept], [place for _, place in kept]
+
     def message(self) -> Message:
         only_text = self.text and len(self.parts) == 1
         return Message(self.role, tuple(self.parts), content_is_text=only_text, id=self.id, phase=self.phase)
+
+
+class _OpenCall(Struct, frozen=True):
+    """A call without an output yet: where it stands, whether it was cut off, and the turns that it is in; those are more than
+    one where a client gives an id twice."""
+
+    at: str
+    cut: bool
+    turns: list[_Turn]
 
 
 class _Reader:
@@ -182,7 +200,7 @@ class _Reader:
         self._update: wire.ConfigurationUpdate | None = None
         self._compact = False
         self._calls: set[str] = set()
-        self._open: dict[str, tuple[str, bool]] = {}  # calls without an output yet: where, and whether it was cut off
+        self._open: dict[str, _OpenCall] = {}
 
     def read(self, order: int, item: JsonObject) -> None:
         at = self._place(order)
@@ -228,16 +246,11 @@ class _Reader:
 
     def _settle(self, at: str) -> None:
         """A turn of the user begins, or the input ends: calls before it have their outputs, or were cut off."""
-        for call_id, (where, cut) in self._open.items():
-            if not cut:
-                raise InvalidRequest(f"No tool output found for function call {call_id[:80]}.", param=where)
-            for turn in self._turns:
-                kept = [
-                    (part, place)
-                    for part, place in zip(turn.parts, turn.places, strict=True)
-                    if not (isinstance(part, ToolCall) and part.id == call_id)
-                ]
-                turn.parts, turn.places = [part for part, _ in kept], [place for _, place in kept]
+        for call_id, call in self._open.items():
+            if not call.cut:
+                raise InvalidRequest(f"No tool output found for function call {call_id[:80]}.", param=call.at)
+        for turn in {id(turn): turn for call in self._open.values() for turn in call.turns}.values():
+            turn.drop_calls(self._open)
         self._open.clear()
 
     # -------------------------------------------------------------------------------------------------------- messages
@@ -256,7 +269,7 @@ class _Reader:
             return
         if not read.content and read.role != "assistant" and at != "previous_response_id":
             raise InvalidRequest(f"Invalid '{at}.content': empty array.", param=f"{at}.content", code="empty_array")
-        one_text = len(read.content) == 1 and read.content[0].get("type") in _TEXTS
+        one_text = len(read.content) == 1 and str(read.content[0].get("type")) in _TEXTS
         turn.text = one_text and not turn.parts and not read.content[0].get("prompt_cache_breakpoint")
         for order, part in enumerate(read.content):
             where = at if self._text_input else f"{at}.content[{order}]"
@@ -294,8 +307,11 @@ class _Reader:
 
     def _called(self, call: ToolCall, at: str, *, cut: bool) -> None:
         self._calls.add(call.id)
-        self._open[call.id] = (at, cut)
-        self._turn("assistant", at).add(call, at)
+        turn = self._turn("assistant", at)
+        earlier = self._open.get(call.id)
+        self._open[call.id] = _OpenCall(at, cut, earlier.turns if earlier is not None else [])
+        self._open[call.id].turns.append(turn)
+        turn.add(call, at)
 
     def _output(self, item: JsonObject, at: str) -> None:
         read = explained(item, wire.OutputItem, at)
@@ -388,7 +404,7 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
 
 def _part(part: JsonObject, role: str, at: str) -> Part:
     kind = part.get("type")
-    if kind not in _ALLOWED[role]:
+    if not isinstance(kind, str) or kind not in _ALLOWED[role]:
         raise InvalidRequest(
             f"Invalid value for '{at}.type': {str(kind)[:80]!r}. "
             f"Supported values are: {', '.join(sorted(repr(each) for each in _ALLOWED[role]))}.",

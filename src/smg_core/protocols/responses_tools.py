@@ -72,9 +72,9 @@ def read_tools(tools: Iterable[tuple[str, JsonObject]], limits: LimitsConfig, si
     found: dict[str, Tool] = {}
     left: dict[str, None] = {}
     for at, tool in tools:
-        kind = tool.get("type")
+        kind = str(tool.get("type"))
         if kind in HOSTED:
-            left[str(kind)] = None
+            left[kind] = None
             continue
         if kind == "namespace":
             group = explained(tool, wire.NamespaceTool, at)

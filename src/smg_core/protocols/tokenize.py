@@ -17,7 +17,7 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_types import MessageWire, TokenId
-from smg_core.protocols.decoding import WireDecoder, too_many
+from smg_core.protocols.decoding import WireDecoder, plain_body, too_many
 from smg_core.protocols.json_text import encode_body
 from smg_core.request import GenerationRequest, Origin, Sampling
 
@@ -93,10 +93,7 @@ class TokenizeRequest(Struct, frozen=True):
 
 def decode_tokenize(incoming: Incoming) -> TokenizeRequest:
     """Decode the body of `incoming`. Raises as `decode_chat`."""
-    try:
-        plain: object = msgspec.json.decode(incoming.body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        plain = None  # the decoder below says what is wrong
+    plain = plain_body(incoming.body, incoming.limits)
     if isinstance(plain, dict) and plain.get("messages") is not None:
         return _messages(plain, incoming)
     wire = _TOKENIZE.decode(incoming.body, incoming.limits, incoming.compat)
