@@ -140,13 +140,20 @@ class ResponseMemory:
 
     async def _referred(self, tenant: str, ids: Sequence[str]) -> dict[str, JsonObject]:
         """The items of these ids, from whatever response has them."""
-        found: dict[str, JsonObject] = {}
-        for response in await self._gateway.history.holding(tenant, ids):
-            for text in (response.input, response.output):
+        texts = [
+            text for each in await self._gateway.history.holding(tenant, ids) for text in (each.input, each.output)
+        ]
+        wanted = frozenset(ids)
+
+        def among() -> dict[str, JsonObject]:
+            found: dict[str, JsonObject] = {}
+            for text in texts:
                 for item in msgspec.json.decode(text):
-                    if item.get("id") in ids:
-                        found.setdefault(item["id"], item)
-        return found
+                    if str(item.get("id")) in wanted:
+                        found.setdefault(str(item["id"]), item)
+            return found
+
+        return await self._off_the_loop(among, sum(map(len, texts)), tenant)
 
     def _summaries(self, items: Sequence[JsonObject], caller: Caller) -> Mapping[str, str]:
         """What the sealed compactions among the items say. Those that do not open are left out."""
@@ -184,16 +191,12 @@ class ResponseMemory:
 
     async def _write(self, decoded: ResponsesRequest, response: JsonObject) -> None:
         caller = decoded.generation.caller
-        kept = stored_response(decoded, response)
-        operations: list[StoreOperation] = [PutResponse(kept)]
-        conversation = decoded.history.conversation_id
-        if conversation is not None:
-            items = [*decoded.items, *_items(response["output"])]
-            operations.append(AppendItems(conversation, _stored_items(items, kept.created_at, kept.id)))
+        size = decoded.generation.size
+        operations = await self._off_the_loop(lambda: _operations(decoded, response), size, caller.tenant)
         try:
             await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
         except SmgError as error:
-            self._tell(kept.id, error)
+            self._tell(decoded.generation.id, error)
 
     def _tell(self, id: str, error: SmgError) -> None:
         """Log that a response was not kept, once a while for the same failure."""
@@ -211,6 +214,17 @@ class ResponseMemory:
             await self._gateway.history.release(decoded.generation.caller.tenant, lease)
         except StoreFailed as error:
             self._tell(decoded.generation.id, error)
+
+
+def _operations(decoded: ResponsesRequest, response: JsonObject) -> list[StoreOperation]:
+    """What a response is kept by."""
+    kept = stored_response(decoded, response)
+    operations: list[StoreOperation] = [PutResponse(kept)]
+    conversation = decoded.history.conversation_id
+    if conversation is not None:
+        items = [*decoded.items, *_items(response["output"])]
+        operations.append(AppendItems(conversation, _stored_items(items, kept.created_at, kept.id)))
+    return operations
 
 
 def stored_response(decoded: ResponsesRequest, response: JsonObject, *, pending: bool = False) -> StoredResponse:

@@ -4,10 +4,13 @@ Every id is looked up among those of the caller's tenant; another's is as if it 
 server.generating puts the routes into the table. Below: the history, the wire's objects.
 """
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import msgspec
 from msgspec.structs import replace
 
-from smg_core.errors import InvalidRequest, NotFound, PromptTooLong, SmgError, UnsupportedParameter
+from smg_core.errors import InvalidRequest, NotFound
 from smg_core.history.base import (
     AppendItems,
     DeleteConversation,
@@ -19,32 +22,41 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
-from smg_core.hooks import SilentObserver
 from smg_core.json_types import JsonObject
-from smg_core.pipeline.trace import Trace
-from smg_core.protocols.base import Incoming
+from smg_core.protocols.base import Incoming, Locate
 from smg_core.protocols.conversations import (
+    ItemsQuery,
     conversation_object,
     item_list,
     read_conversation,
     read_items_query,
     read_new_items,
 )
-from smg_core.protocols.errors import error_headers, responses_error
+from smg_core.protocols.errors import openai_error, responses_error
 from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
+from smg_core.request import Caller
 from smg_core.server.apis import Memory
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.exchange import Exchange
+from smg_core.server.inference import DECODED_INLINE
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_descriptions import STORED
+from smg_core.server.tokenizing import JSON_TYPE, answering, decoded_body, prompt_count
 
 __all__ = ["stored_routes"]
+
+T = TypeVar("T")
 
 _RESPONSE = "/v1/responses/{id}"
 _CONVERSATION = "/v1/conversations/{id}"
 _ITEM = "/v1/conversations/{id}/items/{item_id}"
+_READ = frozenset(
+    ("POST", pattern)
+    for pattern in ("/v1/responses/input_tokens", "/v1/conversations", _CONVERSATION, f"{_CONVERSATION}/items")
+)
+"""The routes that read a body."""
 
 
 def stored_routes(gateway: Runtime, memory: Memory[ResponsesRequest]) -> tuple[Route[Endpoint], ...]:
@@ -66,7 +78,12 @@ def stored_routes(gateway: Runtime, memory: Memory[ResponsesRequest]) -> tuple[R
         ("DELETE", _ITEM, conversations.delete_item),
     )
     return tuple(
-        Route(method, pattern, Endpoint(handler, about=STORED[method, pattern])) for method, pattern, handler in rows
+        Route(
+            method,
+            pattern,
+            Endpoint(handler, reads_json=(method, pattern) in _READ, about=STORED[method, pattern]),
+        )
+        for method, pattern, handler in rows
     )
 
 
@@ -77,10 +94,21 @@ class _Handlers:
         self._gateway = gateway
 
     async def _answer(self, exchange: Exchange, found: JsonObject) -> None:
+        await self._respond(exchange, encode_body(found))
+
+    async def _answer_long(self, exchange: Exchange, size: int, make: Callable[[], JsonObject]) -> None:
+        """Answer with what `make` makes of stored texts of that many bytes, off the event loop where they are many."""
+        await self._respond(exchange, await self._made(exchange.caller, size, lambda: encode_body(make())))
+
+    async def _made(self, caller: Caller, size: int, make: Callable[[], T]) -> T:
+        if size <= DECODED_INLINE:
+            return make()
+        return await self._gateway.executor.run(lambda _: make(), size=size, caller=caller.tenant)
+
+    async def _respond(self, exchange: Exchange, body: bytes) -> None:
         if not exchange.request_id:
             exchange.request_id = self._gateway.ids("req-")
-        head = [(b"content-type", b"application/json"), self._gateway.id_header(exchange.name)]
-        await exchange.respond(200, encode_body(found), head)
+        await exchange.respond(200, body, [JSON_TYPE, self._gateway.id_header(exchange.name)])
 
 
 class _Responses(_Handlers):
@@ -89,39 +117,17 @@ class _Responses(_Handlers):
     def __init__(self, gateway: Runtime, memory: Memory[ResponsesRequest]) -> None:
         super().__init__(gateway)
         self._memory = memory
+        self.input_tokens = answering(gateway, "resp_", responses_error, self._input_tokens)
 
-    async def input_tokens(self, exchange: Exchange) -> None:
+    async def _input_tokens(self, incoming: Incoming, located: list[Locate]) -> bytes:
         """POST /v1/responses/input_tokens: the tokens that such a request's prompt has, made as for an answer."""
         gateway = self._gateway
-        exchange.request_id = gateway.ids("resp_")
-        body = await exchange.body(gateway.body_bytes)
-        incoming = Incoming(
-            body, exchange.request_id, headers=exchange.headers, caller=exchange.caller, limits=gateway.limits
-        )
-        tenant = exchange.caller.tenant
-        decoded = await gateway.executor.run(lambda _: decode_responses(incoming), size=len(body), caller=tenant)
+        decoded = await decoded_body(gateway, incoming, decode_responses)
+        located.append(decoded.locate)
         unkept = replace(decoded.generation, history=replace(decoded.history, store=False))
         decoded = await self._memory.recall(replace(decoded, generation=unkept))
-        try:
-            prompted = await gateway.performers.preparing.prepare(
-                replace(decoded.generation, truncation=None, generate=True),
-                Trace(gateway.clock.monotonic(), SilentObserver()),
-            )
-        except PromptTooLong as error:
-            if error.at_least:
-                raise
-            await self._answer(exchange, _count(error.prompt_tokens))
-            return
-        except SmgError as error:
-            told = responses_error(error, exchange.request_id, decoded.locate)
-            await exchange.respond(error.status, told, [*error_headers(error), gateway.id_header(exchange.name)])
-            return
-        if prompted.model.tokenizer is None:
-            raise UnsupportedParameter(
-                "The engines of this model encode prompts themselves, and do not say how many tokens one has.",
-                param="model",
-            )
-        await self._answer(exchange, _count(len(prompted.ids)))
+        asked = replace(decoded.generation, truncation=None, generate=True)
+        return encode_body({"object": "response.input_tokens", "input_tokens": await prompt_count(gateway, asked)})
 
     async def _found(self, exchange: Exchange) -> StoredResponse:
         id = exchange.path_values["id"]
@@ -135,7 +141,7 @@ class _Responses(_Handlers):
         found = await self._found(exchange)
         if exchange.query.get("stream", ("false",))[-1] == "true":
             raise InvalidRequest("The events of this response are not kept.", param="stream")
-        await self._answer(exchange, _whole(found))
+        await self._answer_long(exchange, len(found.body) + len(found.output), lambda: _whole(found))
 
     async def delete(self, exchange: Exchange) -> None:
         """DELETE /v1/responses/{id}"""
@@ -153,19 +159,7 @@ class _Responses(_Handlers):
     async def input_items(self, exchange: Exchange) -> None:
         """GET /v1/responses/{id}/input_items"""
         found, query = await self._found(exchange), read_items_query(exchange.query)
-        items: list[JsonObject] = msgspec.json.decode(found.input)
-        if query.newest_first:
-            items.reverse()
-        ids = [item.get("id") for item in items]
-        if query.after is not None:
-            if query.after not in ids:
-                raise InvalidRequest(f"No item with id '{query.after[:100]}' is in this list.", param="after")
-            items = items[ids.index(query.after) + 1 :]
-        await self._answer(exchange, item_list(items[: query.limit], len(items) > query.limit))
-
-
-def _count(tokens: int) -> JsonObject:
-    return {"object": "response.input_tokens", "input_tokens": tokens}
+        await self._answer_long(exchange, len(found.input), lambda: _input_page(found, query))
 
 
 def _whole(found: StoredResponse) -> JsonObject:
@@ -174,56 +168,79 @@ def _whole(found: StoredResponse) -> JsonObject:
     return body
 
 
+def _input_page(found: StoredResponse, query: ItemsQuery) -> JsonObject:
+    """The items of a response's request that `query` asks for. Raises InvalidRequest."""
+    items: list[JsonObject] = msgspec.json.decode(found.input)
+    if query.newest_first:
+        items.reverse()
+    ids = [item.get("id") for item in items]
+    if query.after is not None:
+        if query.after not in ids:
+            raise InvalidRequest(f"No item with id '{query.after[:100]}' is in this list.", param="after")
+        items = items[ids.index(query.after) + 1 :]
+    return item_list(items[: query.limit], len(items) > query.limit)
+
+
 class _Conversations(_Handlers):
     """Conversations and their items."""
 
+    def __init__(self, gateway: Runtime) -> None:
+        super().__init__(gateway)
+        self.create = answering(gateway, "req-", openai_error, self._create)
+        self.update = answering(gateway, "req-", openai_error, self._update)
+        self.add = answering(gateway, "req-", openai_error, self._add)
+
     async def _found(self, exchange: Exchange) -> StoredConversation:
-        id = exchange.path_values["id"]
-        found = await self._gateway.history.conversation(exchange.caller.tenant, id)
+        return await self._of(exchange.caller, exchange.path_values["id"])
+
+    async def _of(self, caller: Caller, id: str) -> StoredConversation:
+        found = await self._gateway.history.conversation(caller.tenant, id)
         if found is None:
             raise NotFound(f"Conversation with id '{id[:100]}' not found.")
         return found
 
-    async def _body(self, exchange: Exchange) -> bytes:
-        return await exchange.body(self._gateway.limits.body_bytes)
-
-    async def _write(self, exchange: Exchange, *operations: StoreOperation) -> None:
-        caller = exchange.caller
+    async def _write(self, caller: Caller, *operations: StoreOperation) -> None:
         await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
 
     def _items(self, items: list[JsonObject]) -> tuple[StoredItem, ...]:
         now = self._gateway.clock.time()
         return tuple(StoredItem(id=str(item["id"]), body=encode_body(item), created_at=now) for item in items)
 
-    async def create(self, exchange: Exchange) -> None:
+    async def _create(self, incoming: Incoming, located: list[Locate]) -> bytes:
         """POST /v1/conversations"""
-        id = self._gateway.ids("conv_")
-        suffix = self._gateway.ids("")
-        metadata, items = read_conversation(await self._body(exchange), self._gateway.limits, suffix)
+        id, suffix = self._gateway.ids("conv_"), self._gateway.ids("")
+
+        def read() -> tuple[dict[str, str] | None, tuple[StoredItem, ...]]:
+            metadata, items = read_conversation(incoming.body, incoming.limits, suffix)
+            return metadata, self._items(items)
+
+        metadata, items = await self._made(incoming.caller, len(incoming.body), read)
         made = StoredConversation(id=id, created_at=self._gateway.clock.time(), metadata=encode_body(metadata or {}))
-        first = [AppendItems(id, self._items(items))] if items else []
-        await self._write(exchange, PutConversation(made, if_version=0), *first)
-        await self._answer(exchange, _conversation(made))
+        first = [AppendItems(id, items)] if items else []
+        await self._write(incoming.caller, PutConversation(made, if_version=0), *first)
+        return encode_body(_conversation(made))
 
     async def retrieve(self, exchange: Exchange) -> None:
         """GET /v1/conversations/{id}"""
         await self._answer(exchange, _conversation(await self._found(exchange)))
 
-    async def update(self, exchange: Exchange) -> None:
+    async def _update(self, incoming: Incoming, located: list[Locate]) -> bytes:
         """POST /v1/conversations/{id}"""
-        found = await self._found(exchange)
-        metadata, items = read_conversation(await self._body(exchange), self._gateway.limits, "")
+        found = await self._of(incoming.caller, incoming.path_values["id"])
+        metadata, items = await decoded_body(
+            self._gateway, incoming, lambda given: read_conversation(given.body, given.limits, "")
+        )
         if items:
             raise InvalidRequest("Unknown parameter: 'items'.", param="items", code="unknown_parameter")
         kept = msgspec.json.decode(found.metadata) if metadata is None else metadata
         made = StoredConversation(id=found.id, created_at=found.created_at, metadata=encode_body(kept))
-        await self._write(exchange, PutConversation(made, if_version=found.version))
-        await self._answer(exchange, _conversation(made))
+        await self._write(incoming.caller, PutConversation(made, if_version=found.version))
+        return encode_body(_conversation(made))
 
     async def delete(self, exchange: Exchange) -> None:
         """DELETE /v1/conversations/{id}"""
         found = await self._found(exchange)
-        await self._write(exchange, DeleteConversation(found.id))
+        await self._write(exchange.caller, DeleteConversation(found.id))
         await self._answer(exchange, {"id": found.id, "object": "conversation.deleted", "deleted": True})
 
     async def items(self, exchange: Exchange) -> None:
@@ -236,14 +253,23 @@ class _Conversations(_Handlers):
             limit=query.limit,
             newest_first=query.newest_first,
         )
-        await self._answer(exchange, item_list([msgspec.json.decode(item.body) for item in page.data], page.has_more))
+        size = sum(len(item.body) for item in page.data)
+        await self._answer_long(
+            exchange, size, lambda: item_list([msgspec.json.decode(item.body) for item in page.data], page.has_more)
+        )
 
-    async def add(self, exchange: Exchange) -> None:
+    async def _add(self, incoming: Incoming, located: list[Locate]) -> bytes:
         """POST /v1/conversations/{id}/items"""
-        found = await self._found(exchange)
-        items = read_new_items(await self._body(exchange), self._gateway.limits, self._gateway.ids(""))
-        await self._write(exchange, AppendItems(found.id, self._items(items)))
-        await self._answer(exchange, item_list(items, False))
+        found = await self._of(incoming.caller, incoming.path_values["id"])
+        suffix = self._gateway.ids("")
+
+        def read() -> tuple[tuple[StoredItem, ...], bytes]:
+            items = read_new_items(incoming.body, incoming.limits, suffix)
+            return self._items(items), encode_body(item_list(items, False))
+
+        items, told = await self._made(incoming.caller, len(incoming.body), read)
+        await self._write(incoming.caller, AppendItems(found.id, items))
+        return told
 
     async def _one(self, exchange: Exchange) -> StoredItem:
         conversation, id = await self._found(exchange), exchange.path_values["item_id"]
@@ -254,12 +280,12 @@ class _Conversations(_Handlers):
 
     async def item(self, exchange: Exchange) -> None:
         """GET /v1/conversations/{id}/items/{item_id}"""
-        await self._answer(exchange, msgspec.json.decode((await self._one(exchange)).body))
+        await self._respond(exchange, (await self._one(exchange)).body)
 
     async def delete_item(self, exchange: Exchange) -> None:
         """DELETE /v1/conversations/{id}/items/{item_id}"""
         found, conversation = await self._one(exchange), await self._found(exchange)
-        await self._write(exchange, DeleteItem(conversation.id, found.id))
+        await self._write(exchange.caller, DeleteItem(conversation.id, found.id))
         await self._answer(exchange, _conversation(conversation))
 
 

@@ -62,8 +62,12 @@ def answering(gateway: Runtime, prefix: str, error: ErrorEncoder, answer: "Answe
                     limits=gateway.limits,
                     compat=gateway.compat,
                 )
-                exchange.watch()
-            made = await answer(incoming, located)
+            exchange.watch()
+            gateway.admission.enter()
+            try:
+                made = await answer(incoming, located)
+            finally:
+                gateway.admission.leave()
         except asyncio.CancelledError:
             if not exchange.gone:
                 raise
