@@ -12,6 +12,7 @@ import re
 from smg_core.errors import PromptTooLong, SmgError
 from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Locate
+from smg_core.protocols.decoding import brief
 from smg_core.protocols.error_texts import anthropic_text, gemini_text
 from smg_core.protocols.json_text import encode_object
 
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 _LONGEST_RETRY = 24 * 3600
+_LONGEST_MESSAGE, _LONGEST_PARAM = 2000, 400  # characters
 _ANTHROPIC_CODES = frozenset({"thread_unsupported_request"})
 """Codes that clients of Messages read."""
 _INDEX, _DOTTED = re.compile(r"\[(\d+)\]"), r".\1"
@@ -103,11 +105,13 @@ def error_headers(error: SmgError) -> list[tuple[bytes, bytes]]:
 
 
 def _message_and_param(error: SmgError, locate: Locate | None, text: str) -> tuple[str, str | None]:
-    """`text`, the API's message of the error, and the error's param, both with the path replaced by `locate`."""
-    if locate is None or error.param is None:
-        return text, error.param
-    param = locate(error.param)
-    return text.replace(f"'{error.param}'", f"'{param}'"), param
+    """`text`, the API's message of the error, and the error's param, both with the path replaced by `locate`; neither is longer
+    than a reader has use for, whatever a client wrote that they quote."""
+    param = error.param
+    if locate is not None and param is not None:
+        param = locate(param)
+        text = text.replace(f"'{error.param}'", f"'{param}'")
+    return brief(text, _LONGEST_MESSAGE), None if param is None else brief(param, _LONGEST_PARAM)
 
 
 def _retry_seconds(seconds: float) -> int:
