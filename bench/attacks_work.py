@@ -188,6 +188,45 @@ def half_sent(bodies: int, size: int) -> Send:
     return send
 
 
+RESPONSES, MESSAGES, COMPLETIONS = "/v1/responses", "/v1/messages", "/v1/completions"
+CONVERSATIONS, GENERATE = "/v1/conversations", "/v1beta/models/sim:generateContent"
+ASKED = {
+    RESPONSES: {"model": "sim", "max_output_tokens": 2, "input": "Hi"},
+    MESSAGES: {"model": "sim", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]},
+    COMPLETIONS: {"model": "sim", "max_tokens": 1, "prompt": "Hi"},
+    GENERATE: {"contents": [{"parts": [{"text": "Hi"}]}], "generationConfig": {"maxOutputTokens": 2}},
+    CONVERSATIONS: {},
+    "/tokenize": {"model": "sim"},
+    "/detokenize": {"model": "sim"},
+}
+USER = {"type": "message", "role": "user", "content": "Hi"}
+
+
+def asked(path: str, **fields: Any) -> Send:
+    """A request to an API, with these fields."""
+    return sent(json.dumps(ASKED[path] | fields).encode(), path=path)
+
+
+def numbers(path: str, count: int) -> Send:
+    """A request to an API with so many numbers in a field that it does not have."""
+    body = json.dumps(ASKED[path] or {"metadata": {}}).encode()
+    return sent(b'%b,"x":[%b]}' % (body[:-1], b",".join([b"1"] * count)), path=path)
+
+
+def nested(depth: int) -> Any:
+    """An object that is so many levels deep."""
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+def contents(*turns: tuple[str, dict[str, Any], int]) -> Send:
+    """A generateContent of turns: the role, a part, and how often the turn has it."""
+    made = [{"role": role, "parts": [part] * count} for role, part, count in turns]
+    return asked(GENERATE, contents=made)
+
+
 BODY = "`limits.body_bytes`, counted while it is read"
 VALUES = "`limits.json_values`, counted in the bytes"
 DEPTH = "`limits.json_depth`, before it is parsed"
@@ -195,6 +234,8 @@ CONTEXT = "the model's context x its longest token, before it is rendered"
 SCHEMA = "`limits.schema_bytes`, before it is compiled"
 LANES = "`tokenizer.encode_threads`, of which large work leaves one free"
 LETTERS = 15_000_000
+LINEAR = "`limits.json_values`; every walk over turns is linear"
+CHOICES = "`limits.completion_choices`"
 
 WORK = (
     Work(
@@ -360,4 +401,125 @@ WORK = (
         400,
         "answer_too_large",
     ),
+    *(
+        Work("H2", f"8 million numbers for `{path}`", VALUES, numbers(path, 7_900_000), 400, "JSON values")
+        for path in ASKED
+    ),
+    Work(
+        "H2",
+        "45,000 texts of 300 bytes in one turn of the model, generateContent",
+        LINEAR,
+        contents(("user", {"text": "a"}, 1), ("model", {"text": "b" * 300}, 45_000), ("user", {"text": "a"}, 1)),
+        400,
+        "exceeds the maximum",
+    ),
+    Work(
+        "H2",
+        "7,000 calls and 7,000 results that answer none, generateContent",
+        LINEAR,
+        contents(
+            ("model", {"functionCall": {"name": "f"}}, 7_000),
+            ("user", {"functionResponse": {"name": "g", "response": {}}}, 7_000),
+        ),
+        400,
+        "exceeds the maximum",
+    ),
+    Work(
+        "H2",
+        "9,000 calls that were cut off, Responses",
+        LINEAR,
+        asked(
+            RESPONSES,
+            input=[
+                USER,
+                *(
+                    {"type": "function_call", "call_id": f"{n}", "name": "f", "arguments": "{}", "status": "incomplete"}
+                    for n in range(9_000)
+                ),
+                USER,
+            ],
+        ),
+        200,
+    ),
+    Work(
+        "H2",
+        "10,000 references to items, Responses",
+        "`limits.messages`",
+        asked(RESPONSES, input=[{"type": "item_reference", "id": f"x{n}"} for n in range(10_000)]),
+        400,
+        "not found",
+    ),
+    Work(
+        "H2",
+        "9,900 sealed thoughts that do not open, Responses",
+        "`limits.messages`",
+        asked(
+            RESPONSES,
+            input=[USER, *[{"type": "reasoning", "summary": [], "encrypted_content": "A" * 1000}] * 9_900, USER],
+        ),
+        200,
+    ),
+    Work(
+        "H2",
+        "a replay of 15 MB that is kept and not read, Responses",
+        "`limits.body_bytes`; what is kept is written off the event loop",
+        asked(RESPONSES, input=[{"type": "web_search_call", "x": "a" * LETTERS}, USER]),
+        200,
+    ),
+    Work(
+        "H2",
+        "an item of 15 MB for a conversation",
+        "`limits.body_bytes`; what is kept is written off the event loop",
+        asked(CONVERSATIONS, items=[{"type": "web_search_call", "x": "a" * LETTERS}]),
+        200,
+    ),
+    Work(
+        "H2",
+        "10,000 messages of one role, Messages",
+        LINEAR,
+        asked(MESSAGES, messages=[{"role": "user", "content": "a"}] * 10_000),
+        200,
+    ),
+    Work(
+        "H2",
+        "16,000 calls without results and with long ids, Messages",
+        "an error names 16",
+        asked(
+            MESSAGES,
+            messages=[
+                {"role": "user", "content": "a"},
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "tool_use", "id": f"{n:0300}", "name": "f", "input": {}} for n in range(16_000)
+                    ],
+                },
+                {"role": "user", "content": "a"},
+            ],
+        ),
+        400,
+        "were found without",
+    ),
+    Work(
+        "M3",
+        "a block of an unknown type 400 levels deep, Messages",
+        DEPTH,
+        asked(MESSAGES, messages=[{"role": "user", "content": [{"type": "zzz", "x": nested(400)}]}]),
+        400,
+        "nested too deeply",
+    ),
+    Work(
+        "M3",
+        "a search's arguments 400 levels deep, Responses",
+        DEPTH,
+        asked(RESPONSES, input=[{"type": "tool_search_call", "arguments": nested(400)}]),
+        400,
+        "nested too deeply",
+    ),
+    Work("H2", "10,000 prompts, Completions", CHOICES, asked(COMPLETIONS, prompt=["a"] * 10_000), 400, "too many"),
+    Work(
+        "H2", "1,024 prompts, Completions", CHOICES, asked(COMPLETIONS, prompt=[f"hello {n}" for n in range(1024)]), 200
+    ),
+    Work("H4", "1,000 texts, tokenize", CHOICES, asked("/tokenize", prompt=[f"hello {n}" for n in range(1000)]), 200),
+    Work("H2", "99,000 ids, detokenize", VALUES, asked("/detokenize", tokens=[1] * 99_000), 200),
 )

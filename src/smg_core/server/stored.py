@@ -5,7 +5,6 @@ server.generating puts the routes into the table. Below: the history, the wire's
 """
 
 from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -39,15 +38,12 @@ from smg_core.request import Caller
 from smg_core.server.apis import Memory
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.exchange import Exchange
-from smg_core.server.inference import DECODED_INLINE
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_descriptions import STORED
-from smg_core.server.tokenizing import JSON_TYPE, answering, decoded_body, prompt_count
+from smg_core.server.tokenizing import JSON_TYPE, answering, decoded_body, made_of, prompt_count
 
 __all__ = ["stored_routes"]
-
-T = TypeVar("T")
 
 _RESPONSE = "/v1/responses/{id}"
 _CONVERSATION = "/v1/conversations/{id}"
@@ -98,12 +94,8 @@ class _Handlers:
 
     async def _answer_long(self, exchange: Exchange, size: int, make: Callable[[], JsonObject]) -> None:
         """Answer with what `make` makes of stored texts of that many bytes, off the event loop where they are many."""
-        await self._respond(exchange, await self._made(exchange.caller, size, lambda: encode_body(make())))
-
-    async def _made(self, caller: Caller, size: int, make: Callable[[], T]) -> T:
-        if size <= DECODED_INLINE:
-            return make()
-        return await self._gateway.executor.run(lambda _: make(), size=size, caller=caller.tenant)
+        told = await made_of(self._gateway, exchange.caller, size, lambda: encode_body(make()))
+        await self._respond(exchange, told)
 
     async def _respond(self, exchange: Exchange, body: bytes) -> None:
         if not exchange.request_id:
@@ -214,7 +206,7 @@ class _Conversations(_Handlers):
             metadata, items = read_conversation(incoming.body, incoming.limits, suffix)
             return metadata, self._items(items)
 
-        metadata, items = await self._made(incoming.caller, len(incoming.body), read)
+        metadata, items = await made_of(self._gateway, incoming.caller, len(incoming.body), read)
         made = StoredConversation(id=id, created_at=self._gateway.clock.time(), metadata=encode_body(metadata or {}))
         first = [AppendItems(id, items)] if items else []
         await self._write(incoming.caller, PutConversation(made, if_version=0), *first)
@@ -267,7 +259,7 @@ class _Conversations(_Handlers):
             items = read_new_items(incoming.body, incoming.limits, suffix)
             return self._items(items), encode_body(item_list(items, False))
 
-        items, told = await self._made(incoming.caller, len(incoming.body), read)
+        items, told = await made_of(self._gateway, incoming.caller, len(incoming.body), read)
         await self._write(incoming.caller, AppendItems(found.id, items))
         return told
 

@@ -23,7 +23,7 @@ from smg_core.protocols.tokenize import (
     detokenized_body,
     tokenized_body,
 )
-from smg_core.request import GenerationRequest
+from smg_core.request import Caller, GenerationRequest
 from smg_core.server.endpoint import Handler
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import DECODED_INLINE, take_back_cancellation
@@ -122,10 +122,14 @@ def tokenizer_of(model: ServedModel) -> Tokenizer:
 
 async def decoded_body(gateway: Runtime, incoming: Incoming, decode: Callable[[Incoming], T]) -> T:
     """The body, decoded off the event loop where that takes long."""
-    if len(incoming.body) <= DECODED_INLINE:
-        return decode(incoming)
-    size, caller = len(incoming.body), incoming.caller.tenant
-    return await gateway.executor.run(lambda _: decode(incoming), size=size, caller=caller)
+    return await made_of(gateway, incoming.caller, len(incoming.body), lambda: decode(incoming))
+
+
+async def made_of(gateway: Runtime, caller: Caller, size: int, make: Callable[[], T]) -> T:
+    """What `make` makes of JSON texts of that many bytes, off the event loop where they are many."""
+    if size <= DECODED_INLINE:
+        return make()
+    return await gateway.executor.run(lambda _: make(), size=size, caller=caller.tenant)
 
 
 def named(request: GenerationRequest, gateway: Runtime) -> GenerationRequest:
