@@ -190,7 +190,7 @@ def half_sent(bodies: int, size: int) -> Send:
 
 RESPONSES, MESSAGES, COMPLETIONS = "/v1/responses", "/v1/messages", "/v1/completions"
 CONVERSATIONS, GENERATE = "/v1/conversations", "/v1beta/models/sim:generateContent"
-ASKED = {
+ASKED: Mapping[str, dict[str, Any]] = {
     RESPONSES: {"model": "sim", "max_output_tokens": 2, "input": "Hi"},
     MESSAGES: {"model": "sim", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]},
     COMPLETIONS: {"model": "sim", "max_tokens": 1, "prompt": "Hi"},
