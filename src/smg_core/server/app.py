@@ -14,7 +14,7 @@ from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, NotFoun
 from smg_core.hooks import ExchangeEnded, SilentObserver
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
-from smg_core.server.browsers import check_json_type, hosts_taken
+from smg_core.server.browsers import check_json_type, check_origin, hosts_taken
 from smg_core.server.describing import describing_routes
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.envelopes import envelope_of
@@ -22,10 +22,10 @@ from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.generating import generating_routes
 from smg_core.server.identity import Identify, anonymous
 from smg_core.server.inference import internal_error
-from smg_core.server.parsing import parse_routes
 from smg_core.server.routes import Routes
 from smg_core.server.runtime import Runtime
 from smg_core.server.status import status_routes
+from smg_core.server.websocket import WebSocket
 
 __all__ = ["App"]
 
@@ -57,7 +57,6 @@ class App:
         routes = [
             *generating_routes(gateway),
             *status_routes(gateway),
-            *(parse_routes(gateway) if server.parse_routes else ()),
         ]
         self.routes = (*routes, *(describing_routes(gateway, routes) if server.docs else ()))
         self._routes: Routes[Endpoint] = Routes(self.routes)
@@ -67,8 +66,8 @@ class App:
             await self._http(Exchange(scope, receive, send))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        else:
-            await send({"type": "websocket.close", "code": 1008})
+        elif scope["type"] == "websocket":
+            await self._http(WebSocket(scope, receive, send))
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -124,6 +123,8 @@ class App:
             endpoint = self._find(exchange)
             if not endpoint.public and self._hosts is not None:
                 self._hosts.check(exchange.scope, exchange.headers.get("host", ""))
+            if isinstance(exchange, WebSocket):
+                check_origin(exchange.headers.get("origin"), exchange.headers.get("host", ""), self._origins)
             if endpoint.reads_json and not self._any_type:
                 check_json_type(exchange.headers.get("content-type", ""))
             if not endpoint.public:

@@ -2,17 +2,18 @@
 
 A page may send a "simple" request to any address without asking: so a body counts as JSON only where its content type says so,
 which a page cannot set without a preflight. A page may also have its own name point to 127.0.0.1: so a gateway that listens on
-the loopback takes only requests for the loopback's names. Pure. Above: server.app and server.serve.
+the loopback takes only requests for the loopback's names. And a page may open a WebSocket to any address, but cannot hide where
+it is from: so only pages of the gateway itself and of the allowed origins may. Pure. Above: server.app and server.serve.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from smg_core.errors import PermissionDenied, UnsupportedMedia
 
-__all__ = ["Hosts", "check_json_type", "hosts_taken", "is_loopback"]
+__all__ = ["Hosts", "check_json_type", "check_origin", "hosts_taken", "is_loopback"]
 
 LOOPBACK = ("localhost", ".localhost", "127.0.0.1", "::1")
 
@@ -53,6 +54,16 @@ def hosts_taken(listens: str, allowed: tuple[str, ...]) -> Hosts | None:
     if allowed:
         return Hosts(tuple(name.lower() for name in allowed), everywhere=True)
     return Hosts((*LOOPBACK, listens), everywhere=False) if is_loopback(listens) else None
+
+
+def check_origin(origin: str | None, host: str, allowed: Sequence[str]) -> None:
+    """Raise PermissionDenied for a WebSocket from a page of another origin than the gateway's own, by the Host header, and those
+    that are `allowed`. Clients that are no browsers send no origin."""
+    if origin is None or origin in allowed or "*" in allowed or (host and origin.rpartition("://")[2] == host):
+        return
+    raise PermissionDenied(
+        "The gateway takes no WebSockets from this origin; server.cors_origins names those it takes."
+    )
 
 
 def check_json_type(header: str) -> None:

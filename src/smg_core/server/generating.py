@@ -11,9 +11,11 @@ from smg_core.server.counting import TokenCount
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.gemini import gemini_routes
 from smg_core.server.inference import Inference
+from smg_core.server.parsing import parse_routes
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.responses_api import responses_api
-from smg_core.server.routes import Route
+from smg_core.server.responses_socket import ResponsesSocket
+from smg_core.server.routes import WEBSOCKET, Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored import stored_routes
 from smg_core.server.tokenizing import Tokenizing
@@ -27,7 +29,9 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     completions = Endpoint(Inference(gateway, COMPLETIONS), reads_json=True, about=descriptions.COMPLETIONS)
     memory = ResponseMemory(gateway)
     made = responses_api(gateway.clock.time, memory, memory.seal)
-    responses = Endpoint(Inference(gateway, made), reads_json=True, about=descriptions.RESPONSES)
+    answering = Inference(gateway, made)
+    responses = Endpoint(answering, reads_json=True, about=descriptions.RESPONSES)
+    socket = Endpoint(ResponsesSocket(gateway, answering, memory))
     messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
     count = Endpoint(TokenCount(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
     tokenizing = Tokenizing(gateway)
@@ -42,9 +46,11 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         Route("POST", "/v1/chat/completions", chat),
         Route("POST", "/v1/completions", completions),
         Route("POST", "/v1/responses", responses),
+        Route(WEBSOCKET, "/v1/responses", socket),
         Route("POST", "/v1/messages", messages),
         Route("POST", "/v1/messages/count_tokens", count),
         *stored_routes(gateway, memory),
+        *(parse_routes(gateway) if gateway.config.server.parse_routes else ()),
     )
 
 

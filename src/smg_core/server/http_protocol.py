@@ -1,8 +1,8 @@
 """uvicorn's HTTP protocol, with stricter framing and with bounds (edge).
 
-Framing: an `Upgrade` that is not accepted is ignored, and its body is read as usual. A request without a Host or with two, with a
-transfer coding other than `chunked`, or in chunks by HTTP/1.0 is refused and its connection closed, since a proxy in front of the
-gateway may have read it as another request. `server.framing` has these rules.
+Framing: an `Upgrade` that opens a WebSocket at one of `socket_paths` is accepted; any other is ignored, and its body is read as
+usual. A request without a Host or with two, with a transfer coding other than `chunked`, or in chunks by HTTP/1.0 is refused and
+its connection closed, since a proxy before the gateway may have read it as another request. `server.framing` has these rules.
 
 Bounds: bytes and seconds of a request's head, seconds and a minimum rate of a body, seconds that a client may leave its answer
 unread, and the number of connections (503 above it). What cannot be parsed is answered in the envelope of the API that it was
@@ -72,6 +72,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     observer: Observer = SilentObserver()  # gets the requests that are refused here and never reach the app
     refused_seconds = 1.0  # that a connection over the bound has to send its head before it is refused
     discard_bytes = 256 * 1024 * 1024
+    socket_paths: frozenset[str] = frozenset()  # where WebSockets are taken
     pipelined = 8  # requests that may wait behind the one under way while the socket is still read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -121,7 +122,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                     self.parser.feed_data(data)
                 except httptools.HttpParserUpgrade as stopped:
                     if self._should_upgrade():
-                        self.handle_websocket_upgrade()
+                        self._switch(len(data) > stopped.args[0])
                         return
                     data = memoryview(data)[stopped.args[0] :]
                     self._parse_without_upgrade()
@@ -129,6 +130,26 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                     return
         except httptools.HttpParserError:
             self._refuse(self._fault or InvalidRequest("The request is not valid HTTP."))
+
+    def _should_upgrade(self) -> bool:
+        """Whether the head that has been read opens a WebSocket that is taken."""
+        names = {name for name, _ in self.headers}
+        return (
+            self.url.partition(b"?")[0].decode("latin-1") in self.socket_paths
+            and super()._should_upgrade()
+            and self.parser.get_method() == b"GET"
+            and self.parser.get_http_version() == "1.1"
+            and not names & {b"content-length", b"transfer-encoding"}
+            and (self._running is None or self._running.response_complete)
+        )
+
+    def _switch(self, more: bool) -> None:
+        """Hand the connection on. `more`: the client has not waited for the answer to its handshake; whoever stands before us may
+        have read what follows as HTTP."""
+        if more:
+            self._refuse(InvalidRequest("A client waits until its WebSocket is accepted."))
+        else:
+            self.handle_websocket_upgrade()
 
     def _parse_without_upgrade(self) -> None:
         """Replace the parser by one that has read the same head without `Upgrade` (RFC 9110, 7.8), and so frames its body."""
@@ -380,6 +401,7 @@ def protocol_class(
     refused_seconds: float = BoundedHttpProtocol.refused_seconds,
     discard_bytes: int = BoundedHttpProtocol.discard_bytes,
     observer: Observer | None = None,
+    socket_paths: frozenset[str] = frozenset(),
 ) -> type[BoundedHttpProtocol]:
     """A subclass of the protocol with these bounds, for uvicorn."""
     bounds = {
@@ -392,5 +414,6 @@ def protocol_class(
         "refused_seconds": refused_seconds,
         "discard_bytes": discard_bytes,
         "observer": observer or SilentObserver(),
+        "socket_paths": socket_paths,
     }
     return type("BoundedHttpProtocol", (BoundedHttpProtocol,), bounds)

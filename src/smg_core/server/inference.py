@@ -5,7 +5,10 @@ the app's route table. Below: the gateway's driver.
 """
 
 import asyncio
-from typing import Generic, TypeVar
+import copy
+from typing import Generic, Self, TypeVar
+
+import attrs
 
 from smg_core.errors import ClientGone, Draining, InternalError, SmgError
 from smg_core.hooks import RequestFinished, fan_out
@@ -18,7 +21,7 @@ from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
 from smg_core.server.answering import answer_to, names_of
-from smg_core.server.apis import Api
+from smg_core.server.apis import Api, Memory
 from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import TimeoutRules
@@ -41,6 +44,12 @@ class Inference(Generic[D]):
         self._timeouts = TimeoutRules(timeouts, gateway.models)
         self._keep_alive = StreamKeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
         self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
+
+    def with_memory(self, memory: Memory[D]) -> Self:
+        """The same handler with another memory: a connection's own."""
+        other = copy.copy(self)
+        other._api = attrs.evolve(self._api, memory=memory)
+        return other
 
     async def __call__(self, exchange: Exchange) -> None:
         gateway = self._gateway

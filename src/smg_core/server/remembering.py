@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+import attrs
 import msgspec
 from msgspec.structs import replace
 
@@ -28,7 +29,7 @@ from smg_core.request import Caller
 from smg_core.sealing import SealContext
 from smg_core.server.runtime import Runtime
 
-__all__ = ["ResponseMemory", "stored_response"]
+__all__ = ["Earlier", "ResponseMemory", "stored_response"]
 
 log = logging.getLogger("smg.server")
 T = TypeVar("T")
@@ -44,6 +45,20 @@ def _compaction_context(caller: Caller) -> SealContext:
     return SealContext("compaction", caller.tenant)
 
 
+@attrs.frozen
+class Earlier:
+    """What came before a request where its connection knows that: the items of `texts`, each a JSON array, and before them those
+    of the stored response `root`."""
+
+    root: str | None = None
+    texts: tuple[bytes, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the items."""
+        return sum(map(len, self.texts))
+
+
 class ResponseMemory:
     """The memory of one gateway's Responses API."""
 
@@ -54,9 +69,9 @@ class ResponseMemory:
 
     # ------------------------------------------------------------------------------------------------------------ before
 
-    async def recall(self, decoded: ResponsesRequest) -> ResponsesRequest:
-        """The request with the items that it continues. A tenant of which nothing is kept is answered as if it had asked for
-        nothing to be stored."""
+    async def recall(self, decoded: ResponsesRequest, earlier: Earlier | None = None) -> ResponsesRequest:
+        """The request with the items that it continues, `earlier` where they are known already. A tenant of which nothing is
+        kept is answered as if it had asked for nothing to be stored."""
         generation = decoded.generation
         caller = generation.caller
         if decoded.store and not self._gateway.history.keeps(caller.tenant, caller.principal):
@@ -65,15 +80,17 @@ class ResponseMemory:
         if not decoded.waits_for_history:
             return decoded
         try:
-            return await self._with_history(decoded)
+            return await self._with_history(decoded, earlier)
         except BaseException:
             await self.forget(decoded)
             raise
 
-    async def _with_history(self, decoded: ResponsesRequest) -> ResponsesRequest:
+    async def _with_history(self, decoded: ResponsesRequest, earlier: Earlier | None) -> ResponsesRequest:
         reference, tenant = decoded.history, decoded.generation.caller.tenant
         texts: list[bytes] = []
-        if reference.previous_id is not None:
+        if earlier is not None:
+            texts = [*(await self._chain(tenant, earlier.root) if earlier.root is not None else ()), *earlier.texts]
+        elif reference.previous_id is not None:
             texts = await self._chain(tenant, reference.previous_id)
         elif reference.conversation_id is not None:
             await self._lock(decoded, reference.conversation_id)

@@ -28,11 +28,14 @@ from smg_core.errors import SmgError
 from smg_core.hooks import SilentObserver
 from smg_core.observability.logs import AccessLog, configure
 from smg_core.server.announcing import announce, missing
+from smg_core.server.app import App
 from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
 from smg_core.server.keeping import with_state_file
 from smg_core.server.memory import freeze_objects, use_one_arena
+from smg_core.server.routes import WEBSOCKET
+from smg_core.server.socket_protocol import BoundedWebSocketProtocol, socket_protocol_class
 from smg_core.workers.worker import Board, LocalBoard
 
 __all__ = ["HttpServer", "SharedBoard", "serve"]
@@ -191,9 +194,10 @@ class HttpServer(uvicorn.Server):
         self._most = connections_within(settings.connections, _files(), settings.spare_files)
         self._warned, self._nearly_all = False, settings.connections_warning
         self._settled: tuple[int, ...] = ()  # which models, by identity
+        app = gateway.asgi()
         super().__init__(
             uvicorn.Config(
-                gateway.asgi(),
+                app,
                 http=protocol_class(
                     settings.header_bytes,
                     settings.header_timeout_s,
@@ -204,8 +208,13 @@ class HttpServer(uvicorn.Server):
                     refused_seconds=settings.refused_s,
                     discard_bytes=settings.discard_bytes,
                     observer=gateway.observer,
+                    socket_paths=_socket_paths(app),
                 ),
-                ws="none",
+                ws=socket_protocol_class(config.timeouts.write_s),
+                ws_max_size=config.responses.socket_frame_bytes,
+                ws_ping_interval=config.responses.socket_ping_s,
+                ws_ping_timeout=config.responses.socket_ping_s,
+                ws_per_message_deflate=False,
                 loop="none",
                 lifespan="off" if gateway.started else "on",
                 log_config=None,
@@ -272,7 +281,7 @@ class HttpServer(uvicorn.Server):
         if counter % SWEEP_TICKS == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
-                if isinstance(connection, BoundedHttpProtocol):
+                if isinstance(connection, BoundedHttpProtocol | BoundedWebSocketProtocol):
                     connection.check(now)
             self._warn_of_connections()
             if self._alone:
@@ -298,6 +307,10 @@ class HttpServer(uvicorn.Server):
             open_now = len(self.server_state.connections)
             log.warning("%d of %d connections are open; more than that are answered 503", open_now, self._most)
         self._warned = nearly
+
+
+def _socket_paths(app: App) -> frozenset[str]:
+    return frozenset(route.pattern for route in app.routes if route.method == WEBSOCKET)
 
 
 def connections_within(wanted: int, files: int, spare: int) -> int:

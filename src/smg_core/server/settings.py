@@ -265,3 +265,33 @@ class ResponsesConfig:
         at_least=1,
         at_most=86400,
     )
+    socket_s: float = option(
+        3600.0,
+        "Seconds after which a WebSocket takes nothing new and is closed, once what is under way is complete.",
+        at_least=0.01,
+        at_most=86400,
+    )
+    socket_lanes: int = option(
+        16, "Most responses made at once on one WebSocket, each on a lane of its own.", at_least=1, at_most=1024
+    )
+    socket_frame_bytes: int = option(
+        32 * MIB, "Largest frame that a WebSocket takes, in bytes.", at_least=1024, at_most=1 << 31
+    )
+    socket_ping_s: float = option(
+        20.0,
+        "Seconds between two pings on a WebSocket, and for which a client may leave one unanswered; another server has its own.",
+        at_least=1,
+        at_most=3600,
+    )
+    socket_responses: int = option(
+        64,
+        "Responses that are not stored and can be continued on their WebSocket: the newest of each connection.",
+        at_least=1,
+        at_most=100_000,
+    )
+    socket_kept_bytes: int = option(
+        16 * MIB,
+        "Memory for those, in bytes, of each connection; each response counts with all that came before it.",
+        at_least=1024,
+        at_most=1 << 40,
+    )

@@ -1,0 +1,230 @@
+"""The Responses API over a WebSocket (edge): many responses on one connection, each as by HTTP.
+
+A `response.create` is answered by the handler of `POST /v1/responses`, as an exchange of its own whose events become frames: what
+is admitted, refused, timed, kept and counted is so by the same code. A lane (`stream_id`) makes one response at a time; lanes do
+not wait for one another. The connection remembers responses that are not stored. It ends with its lifetime, once what is under
+way is complete; a client that leaves cancels all of it. Above: server.generating puts the route into the table. Below: the
+handler of the API, the frames, the connection's memory.
+"""
+
+import asyncio
+import logging
+
+import attrs
+
+from smg_core.errors import Conflict, InvalidRequest, MethodNotAllowed, PayloadTooLarge, RateLimited, SmgError
+from smg_core.hooks import ExchangeEnded
+from smg_core.protocols.errors import error_headers, responses_error
+from smg_core.protocols.responses import ResponsesRequest
+from smg_core.protocols.responses_frames import ClientFrame, error_frame, event_frames, read_frame, steer_failed
+from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange, Header
+from smg_core.server.inference import DECODED_INLINE, Inference, internal_error
+from smg_core.server.remembering import ResponseMemory
+from smg_core.server.routes import WEBSOCKET
+from smg_core.server.runtime import Runtime
+from smg_core.server.socket_memory import ConnectionMemory, RecentResponses
+from smg_core.server.websocket import WebSocket
+
+__all__ = ["ResponsesSocket"]
+
+log = logging.getLogger("smg.server")
+
+_LEFT, _TOO_LARGE = 1001, 1009  # why a connection is closed (RFC 6455, 7.4.1)
+_OF_THE_CONNECTION = (b"connection", b"upgrade", b"expect", b"transfer-encoding")
+_PREFIXES = (b"content-", b"sec-websocket-")
+
+
+class ResponsesSocket:
+    """`GET /v1/responses` with an upgrade to a WebSocket."""
+
+    def __init__(self, gateway: Runtime, inference: Inference[ResponsesRequest], memory: ResponseMemory) -> None:
+        self._gateway = gateway
+        self._inference = inference
+        self._memory = memory
+
+    async def __call__(self, exchange: Exchange) -> None:
+        if not isinstance(exchange, WebSocket):
+            raise MethodNotAllowed("There are only WebSockets here.")
+        settings = self._gateway.config.responses
+        recent = RecentResponses(settings.socket_responses, settings.socket_kept_bytes)
+        memory = ConnectionMemory(self._memory, recent)
+        await exchange.accept()
+        await _Connection(self._gateway, exchange, self._inference.with_memory(memory)).run()
+
+
+@attrs.define(eq=False)
+class _Lane:
+    """The response that a lane makes. `ended` once its last event is on its way: the client may ask for the next then."""
+
+    disconnect: Disconnect = attrs.field(factory=Disconnect)
+    begun: bool = False
+    ended: bool = False
+    task: "asyncio.Task[None] | None" = None
+
+
+class _Connection:
+    """One connection, from its acceptance to its end."""
+
+    def __init__(self, gateway: Runtime, socket: WebSocket, inference: Inference[ResponsesRequest]) -> None:
+        self._gateway = gateway
+        self._socket = socket
+        self._inference = inference
+        self._settings = gateway.config.responses
+        self._lanes: dict[str | None, _Lane] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._expired = False
+        self._closing: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Answer frames until the client leaves or the connection's lifetime is over."""
+        expiry = self._gateway.call_later(self._settings.socket_s, self._expire)
+        try:
+            while (frame := await self._socket.read()) is not None:
+                await self._take(frame)
+        finally:
+            expiry.cancel()
+            for lane in self._lanes.values():
+                lane.disconnect.happened()
+            last = [*self._running, *((self._closing,) if self._closing is not None else ())]
+            await asyncio.gather(*last, return_exceptions=True)
+
+    # ----------------------------------------------------------------------------------------------------------- frames
+
+    async def _take(self, data: str | bytes) -> None:
+        """Begin what a frame asks for."""
+        frame: ClientFrame | None = None
+        try:
+            frame = await self._read(data)
+            if frame.kind == "response.steer":
+                await self._socket.send(steer_failed(frame))
+            else:
+                self._create(frame)
+        except PayloadTooLarge as error:
+            await self._refuse(error, None)
+            await self._socket.close(_TOO_LARGE)
+        except SmgError as error:
+            await self._refuse(error, frame.stream_id if frame is not None else None)
+
+    async def _read(self, data: str | bytes) -> ClientFrame:
+        most = self._settings.socket_frame_bytes
+        if isinstance(data, bytes):
+            raise InvalidRequest("A frame is text.")
+        if len(data) > most or len(text := data.encode()) > most:
+            raise PayloadTooLarge(f"The frame is over the limit of {most} bytes.")
+        if len(text) <= DECODED_INLINE:
+            return read_frame(text)
+        tenant = self._socket.caller.tenant
+        return await self._gateway.executor.run(lambda _: read_frame(text), size=len(text), caller=tenant)
+
+    def _create(self, frame: ClientFrame) -> None:
+        """Begin a response on the frame's lane."""
+        if self._expired:
+            raise InvalidRequest(
+                "The connection's lifetime is over; open another.", code="websocket_connection_limit_reached"
+            )
+        before = self._lanes.get(frame.stream_id)
+        if before is not None and not before.ended:
+            raise Conflict("A response is being made on this lane already.", param="stream_id")
+        if before is None and len(self._lanes) >= self._settings.socket_lanes:
+            raise RateLimited(f"At most {self._settings.socket_lanes} responses are made at once on a connection.")
+        lane = self._lanes[frame.stream_id] = _Lane()
+        earlier = before.task if before is not None else None
+        task = lane.task = asyncio.get_running_loop().create_task(self._answer(frame, lane, earlier))
+        self._running.add(task)
+        task.add_done_callback(lambda done: self._over(done, frame.stream_id, lane))
+
+    async def _answer(self, frame: ClientFrame, lane: _Lane, earlier: "asyncio.Task[None] | None") -> None:
+        """One response: the exchange that it would be by HTTP, and its line in the access log. It waits for what is left of the
+        lane's `earlier` one, which has sent its last event."""
+        gateway = self._gateway
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        exchange = self._exchange(frame, lane)
+        started = gateway.clock.monotonic()
+        await self._inference(exchange)
+        finished = exchange.finished
+        if finished is None:
+            return
+        gateway.observer.report(
+            ExchangeEnded(
+                peer=exchange.peer,
+                method=WEBSOCKET,
+                path=exchange.path,
+                status=finished.status,
+                sent=exchange.sent,
+                seconds=gateway.clock.monotonic() - started,
+                outcome=finished.outcome,
+                request_id=exchange.request_id,
+                client_id=exchange.client_id,
+                finished=finished,
+            )
+        )
+
+    def _exchange(self, frame: ClientFrame, lane: _Lane) -> Exchange:
+        """The request by HTTP that the frame is: its body, with the head of the handshake."""
+        socket, stream_id = self._socket, frame.stream_id
+        status, head, refused = 0, list[Header](), b""
+
+        async def receive() -> AsgiMessage:
+            return {"type": "http.request", "body": frame.body, "more_body": False}
+
+        async def send(message: AsgiMessage) -> None:
+            nonlocal status, head, refused
+            if message["type"] == "http.response.start":
+                status, head = message["status"], message["headers"]
+                return
+            more = message.get("more_body", False)
+            lane.begun, lane.ended = True, not more
+            if status == 200:
+                for text in event_frames(message["body"], stream_id):
+                    await socket.send(text)
+                return
+            refused += message["body"]
+            if not more:
+                await socket.send(error_frame(status, refused, head, stream_id))
+
+        headers = [
+            each
+            for each in socket.scope["headers"]
+            if each[0] not in _OF_THE_CONNECTION and not each[0].startswith(_PREFIXES)
+        ]
+        made = {**socket.scope, "type": "http", "method": "POST", "headers": headers, DISCONNECT: lane.disconnect}
+        exchange = Exchange(made, receive, send)
+        exchange.caller, exchange.client_id = socket.caller, socket.client_id
+        return exchange
+
+    async def _refuse(self, error: SmgError, stream_id: str | None) -> None:
+        """Tell an error that no response has."""
+        told = responses_error(error, self._gateway.ids("req-"))
+        await self._socket.send(error_frame(error.status, told, error_headers(error), stream_id))
+
+    # ------------------------------------------------------------------------------------------------------------- ends
+
+    def _over(self, task: "asyncio.Task[None]", stream_id: str | None, lane: _Lane) -> None:
+        """Called when the task of a response is done. What nobody has foreseen is logged, and the client told."""
+        self._running.discard(task)
+        if self._lanes.get(stream_id) is lane:
+            del self._lanes[stream_id]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("a response on the WebSocket %s failed", self._socket.name, exc_info=error)
+        if error is not None or (self._expired and not self._running):
+            self._close(stream_id, None if error is None else internal_error())
+
+    def _expire(self) -> None:
+        """The connection's lifetime is over: nothing new is begun, and it closes when nothing is under way."""
+        self._expired = True
+        if not self._running:
+            self._close(None, None)
+
+    def _close(self, stream_id: str | None, failure: SmgError | None) -> None:
+        """Close the connection: one that failed could not say how far its responses have come."""
+        if self._closing is None and not self._socket.gone:
+            self._closing = asyncio.get_running_loop().create_task(self._leave(stream_id, failure))
+
+    async def _leave(self, stream_id: str | None, failure: SmgError | None) -> None:
+        reached = InvalidRequest(
+            "The connection's lifetime is over; open another.", code="websocket_connection_limit_reached"
+        )
+        await self._refuse(failure or reached, stream_id)
+        await self._socket.close(_LEFT)

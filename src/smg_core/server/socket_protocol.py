@@ -1,0 +1,51 @@
+"""uvicorn's WebSocket protocol with what it leaves open closed (edge).
+
+Takes over a connection from `http_protocol` with the handshake. A client that answers no ping, or takes nothing of what waits for
+it, loses its connection at once: uvicorn would wait until it has read all. Nothing is compressed, so that a small frame cannot
+become a large one. Above: server.serve. Below: uvicorn and websockets.
+"""
+
+import logging
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+__all__ = ["BoundedWebSocketProtocol", "socket_protocol_class"]
+
+
+class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
+    """One connection. The bound is a class attribute: uvicorn makes the instances."""
+
+    write_seconds = 60.0
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.logger = logging.getLogger("smg.server.websocket")  # uvicorn's would log whole URLs, keys in queries too
+        self.logger.setLevel(logging.WARNING)
+        self._unread: tuple[float, int] | None = None  # since when the client has taken none of how many bytes
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True  # by a refusal; uvicorn would log it as an application's fault
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self.transport.abort()
+
+    def check(self, now: float) -> None:
+        """Close the connection if its client takes nothing of what waits to be sent. Called between requests, twice a second."""
+        size = self.transport.get_write_buffer_size()
+        if not size:
+            self._unread = None
+        elif self._unread is None or size < self._unread[1]:
+            self._unread = now, size
+        else:
+            self._unread = self._unread[0], size
+            if now - self._unread[0] > self.write_seconds:
+                self.transport.abort()
+
+
+def socket_protocol_class(write_seconds: float) -> type[BoundedWebSocketProtocol]:
+    """The protocol with this bound, in seconds."""
+    return type("BoundedWebSocketProtocol", (BoundedWebSocketProtocol,), {"write_seconds": write_seconds})

@@ -1,0 +1,70 @@
+"""A WebSocket as an exchange (edge): the handshake is its request, and it goes on in frames where that is accepted.
+
+The app checks and routes a handshake as it does a request; one that it refuses is answered as over HTTP where the server can do
+that, else closed. Speaks ASGI and nothing else. Above: server.app, and handlers of WebSockets. Below: the exchange.
+"""
+
+from collections.abc import Sequence
+
+from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
+from smg_core.server.routes import WEBSOCKET
+
+__all__ = ["SWITCHED", "WebSocket"]
+
+SWITCHED = 101
+_REFUSED = 1008  # policy violation (RFC 6455, 7.4.1)
+_RESPONSE = "websocket.http.response"
+
+
+class WebSocket(Exchange):
+    """One connection. `read` and `send` are for after `accept`."""
+
+    __slots__ = ()
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__({**scope, "method": WEBSOCKET}, receive, send)
+
+    async def accept(self) -> None:
+        """Switch to frames. The client's first message from the server is this; one that has left already is noticed by
+        `read`."""
+        await self._receive()
+        self.started, self.status = True, SWITCHED
+        await self._put({"type": "websocket.accept", "headers": self.always})
+
+    async def read(self) -> str | bytes | None:
+        """The next frame, text or bytes; None once the client has left."""
+        message = await self._receive()
+        if message["type"] != "websocket.receive":
+            self.gone = True
+            return None
+        text: str | None = message.get("text")
+        data: bytes | None = message.get("bytes")
+        return text if text is not None else data or b""
+
+    async def send(self, text: str) -> None:
+        """Send a frame of text; nothing to a client that has left."""
+        self.sent += len(text)
+        await self._put({"type": "websocket.send", "text": text})
+
+    async def close(self, code: int) -> None:
+        """Close the connection."""
+        await self._put({"type": "websocket.close", "code": code})
+
+    async def _put(self, message: dict[str, object]) -> None:
+        if self.gone:
+            return
+        try:
+            await self._send(message)
+        except OSError:  # how an ASGI server says that the client has left
+            self.gone = True
+
+    async def respond(self, status: int, body: bytes, headers: Sequence[Header]) -> None:
+        """Refuse the handshake."""
+        await self._receive()
+        self.started, self.status, self.sent = True, status, len(body)
+        if _RESPONSE not in (self.scope.get("extensions") or {}):
+            await self._put({"type": "websocket.close", "code": _REFUSED})
+            return
+        length = (b"content-length", b"%d" % len(body))
+        await self._put({"type": f"{_RESPONSE}.start", "status": status, "headers": [*headers, length, *self.always]})
+        await self._put({"type": f"{_RESPONSE}.body", "body": body})
