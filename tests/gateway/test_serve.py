@@ -43,7 +43,7 @@ class Served:
     port: int
 
     async def ended(self) -> int:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             return await self.process.wait()
 
     def told(self, word: str) -> list[str]:
@@ -68,7 +68,7 @@ async def serving(config: SimulatorConfig, *arguments: str, env: dict[str, str] 
         log: list[str] = []
         reading = asyncio.create_task(read(process, log))
         try:
-            await eventually(lambda: any("listening on" in line for line in log) or process.returncode, 30)
+            await eventually(lambda: any("listening on" in line for line in log) or process.returncode, 100)
             url = next(line for line in log if "listening on" in line).split("listening on ")[1].split()[0]
             async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
                 await ready(http)
@@ -87,7 +87,7 @@ async def read(process: asyncio.subprocess.Process, log: list[str]) -> None:
 
 
 async def ready(http: httpx.AsyncClient) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while (await http.get("/readiness")).status_code != 200:
             await asyncio.sleep(0.02)
 
@@ -275,7 +275,7 @@ async def test_two_processes_serve_and_one_that_is_killed_loses_its_own_requests
         both = children(served.process)
         # Connections are spread by the kernel: enough of them reach both. All are kept, since any may be the other's only one.
         streams: list[httpx.Response] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(100):
             while len(busy(both, served.port)) < 2:
                 streams += await begin(served, 16)
         os.kill(both[0], signal.SIGKILL)
@@ -371,7 +371,7 @@ async def test_flag_beats_environment_beats_file(tmp_path: Path) -> None:
 
 async def failed(*arguments: str) -> tuple[int, list[str]]:
     process = await start(*arguments)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(100):
         _, said = await process.communicate()
     assert process.returncode is not None
     return process.returncode, said.decode().splitlines()
