@@ -3,7 +3,7 @@
 #   make test          all tests but the slow ones          make test-slow   the slow ones
 #   make test-services what needs programs that tools/services.sh installs (as root): the gateway's tests on a busy machine
 #   make test-interop  the HTTP/2 transport against a gRPC server under Node.js
-#   make test-clients  Codex, agents and SDKs from npm and PyPI against a gateway; writes docs/clients.md (needs Node.js and npm)
+#   make test-clients  Codex, Claude Code, agents and SDKs from npm and PyPI against a gateway; writes docs/clients.md (needs Node.js and npm)
 #   make test-real     the client tests against a real engine: ENGINE=grpc://host:port
 #                      MODEL=build/tiny-qwen2-vl (by make tiny-qwen2-vl) runs those with pictures, for an engine with that model
 #   make multimodal-figures       what a picture costs, measured beside transformers on Pillow and on torchvision

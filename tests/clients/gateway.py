@@ -3,13 +3,16 @@
 import asyncio
 import os
 import re
+import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
+import msgspec
 from tests.clients.recorder import Exchange, recording
 
 from smg_core.simulator.engine import SimulatorConfig
@@ -134,3 +137,14 @@ async def run(command: Sequence[str], folder: Path, environment: Mapping[str, st
             os.killpg(process.pid, 9)
             await process.wait()
     return Ended(process.returncode or 0, out.decode(), err.decode())
+
+
+async def run_case(npm: Path, program: Path, served: Served, case: str) -> dict[str, Any]:
+    """What a program for Node.js made of one case, as its JSON. It is copied to where its packages are: Node.js looks for them
+    there."""
+    copied = npm / program.name
+    shutil.copyfile(program, copied)
+    ended = await run(["node", str(copied), case, served.url], npm, {"HOME": str(npm)})
+    assert ended.status == 0, ended.err
+    found: dict[str, Any] = msgspec.json.decode(ended.out)
+    return found

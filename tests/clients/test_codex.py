@@ -269,3 +269,26 @@ async def test_tools_that_come_within_the_input_are_called(codex: Codex, record_
     assert (told.status, told.messages) == (0, ["It was run."])
     assert "42" in answer
     record_property("seen", "custom tool of a namespace, run by Codex; its output is in the next prompt")
+
+
+async def test_the_history_is_compacted_by_the_gateway_where_codex_asks_it_to(
+    codex: Codex, record_property: Saw
+) -> None:
+    script = scripted(
+        ("SUMMARY-7", Reply("I go on from the summary.")),
+        ("<tool_response>", Reply("SUMMARY-7: a note was read.")),
+        ("", Reply(reasoning="I must open the file.", tool_calls=(READ_NOTE,))),
+    )
+    async with serving(script) as served:
+        await codex.configure(served, top="model_auto_compact_token_limit = 1000\n")
+        named = codex.home / "config.toml"
+        named.write_text(named.read_text().replace('name = "smg"', 'name = "OpenAI"'))
+        told = await codex.run("what does note.txt say?")
+        kinds = [each.json["input"][-1]["type"] for each in served.asked("/v1/responses")]
+        prompts = served.prompts()
+
+    assert (told.status, told.messages) == (0, ["I go on from the summary."])
+    assert "compaction_trigger" in kinds
+    assert "SUMMARY-7" in prompts[-1]
+    assert "ZEPHYR-42" not in prompts[-1]
+    record_property("seen", f"last items of the requests: {', '.join(kinds)}")

@@ -1,14 +1,12 @@
 """The npm package `openai`: each case is a function of openai_sdk.mjs."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import attrs
-import msgspec
 import pytest
-from tests.clients.gateway import Served, run, scripted, serving
+from tests.clients.gateway import run_case, scripted, serving
 
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
@@ -26,16 +24,6 @@ LOOK_TWICE = scripted(
 )
 
 Saw = Callable[[str, object], None]
-
-
-async def told(npm: Path, served: Served, case: str) -> dict[str, Any]:
-    """What the SDK made of one case. The program is copied to where its packages are, since Node.js looks for them there."""
-    program = npm / PROGRAM.name
-    shutil.copyfile(PROGRAM, program)
-    ended = await run(["node", str(program), case, served.url], npm, {"HOME": str(npm)})
-    assert ended.status == 0, ended.err
-    found: dict[str, Any] = msgspec.json.decode(ended.out)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -72,14 +60,14 @@ async def test_the_sdk_gets_its_answer(
     npm: Path, case: str, script: SimulatorConfig, expected: dict[str, Any], record_property: Saw
 ) -> None:
     async with serving(script) as served:
-        assert await told(npm, served, case) == expected
+        assert await run_case(npm, PROGRAM, served, case) == expected
         record_property("seen", f"{len(served.exchanges)} requests")
 
 
 @pytest.mark.parametrize("case", ["chatWhole", "chatStreamed"])
 async def test_chat_has_text_and_usage(npm: Path, case: str, record_property: Saw) -> None:
     async with serving(TEXT) as served:
-        found = await told(npm, served, case)
+        found = await run_case(npm, PROGRAM, served, case)
 
     assert (found["text"], found.get("same", True)) == ("Good day to you.", True)
     assert found["total"] > 5
@@ -88,7 +76,7 @@ async def test_chat_has_text_and_usage(npm: Path, case: str, record_property: Sa
 
 async def test_a_refusal_has_its_class_parameter_and_request_id(npm: Path, record_property: Saw) -> None:
     async with serving(TEXT) as served:
-        found = await told(npm, served, "refused")
+        found = await run_case(npm, PROGRAM, served, "refused")
         assert len(served.exchanges) == 1
 
     assert found == {"kind": "BadRequestError", "status": 400, "param": "messages[0].role", "id": True}
@@ -100,7 +88,7 @@ async def test_a_gateway_without_an_engine_is_asked_three_times_by_its_retry_aft
 ) -> None:
     async with serving(TEXT) as served:
         await served.engine.stop()
-        found = await told(npm, served, "busy")
+        found = await run_case(npm, PROGRAM, served, "busy")
 
     assert found == {"kind": "InternalServerError", "status": 503}
     assert [each.status for each in served.exchanges] == [503] * 3
@@ -110,7 +98,7 @@ async def test_a_gateway_without_an_engine_is_asked_three_times_by_its_retry_aft
 
 async def test_a_stream_that_breaks_off_raises_behind_its_text(npm: Path, record_property: Saw) -> None:
     async with serving(attrs.evolve(TEXT, faults=(Fault("cut", after=3),))) as served:
-        found = await told(npm, served, "brokenOff")
+        found = await run_case(npm, PROGRAM, served, "brokenOff")
 
     assert found["raised"]
     assert found["text"]
