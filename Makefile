@@ -53,6 +53,7 @@ clients-env:
 	@$(ENVIRONMENT) clients
 
 test-clients: clients-env
+	@rm -f build/clients/results.json
 	@SMG_CLIENTS_PAGE=docs/clients.md $(BIN)/python -m pytest -q -p no:xdist -m clients tests/clients
 
 test-real: dev-env

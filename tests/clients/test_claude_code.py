@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from tests.clients.gateway import NO_SETTINGS, NOTE, Served, run, scripted, serving, thoughtful_template
 
+from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
 
@@ -161,7 +162,8 @@ async def test_a_stream_that_breaks_off_is_asked_for_once_more_without_streaming
     claude: ClaudeCode, record_property: Saw
 ) -> None:
     text = "This is said to its end only where nobody streams it."
-    script = attrs.evolve(scripted(("", Reply(text))), faults=(Fault("error", after=6),))
+    slow = Timing(decode_rate=5)  # so that its first words have left before it fails
+    script = attrs.evolve(scripted(("", Reply(text))), faults=(Fault("error", after=6),), timing=slow)
     async with serving(script) as served:
         told = await claude.run(served, "say something")
         streamed = [each.json.get("stream", False) for each in served.asked(MESSAGES)]

@@ -10,6 +10,7 @@ import attrs
 import pytest
 from tests.clients.gateway import NO_SETTINGS, NOTE, Ended, Served, run, scripted, serving, thoughtful_template
 
+from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
 
@@ -170,7 +171,7 @@ async def test_the_history_is_compacted_when_it_is_over_the_limit(codex: Codex, 
 
 async def test_an_engine_that_breaks_off_is_asked_again(codex: Codex, record_property: Saw) -> None:
     script = scripted(("", Reply("A sentence that is broken off once, and then said to its end.")))
-    async with serving(attrs.evolve(script, faults=(Fault("cut", after=3),))) as served:
+    async with serving(attrs.evolve(script, faults=(Fault("cut", after=3),), timing=Timing(decode_rate=5))) as served:
         await codex.configure(served)
         told = await codex.run("say something")
         asked = served.asked("/v1/responses")

@@ -8,6 +8,7 @@ import attrs
 import pytest
 from tests.clients.gateway import run_case, scripted, serving
 
+from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
@@ -97,7 +98,8 @@ async def test_a_gateway_without_an_engine_is_asked_three_times_by_its_retry_aft
 
 
 async def test_a_stream_that_breaks_off_raises_behind_its_text(npm: Path, record_property: Saw) -> None:
-    async with serving(attrs.evolve(TEXT, faults=(Fault("cut", after=3),))) as served:
+    slow = Timing(decode_rate=5)  # so that its first words have left before it breaks off
+    async with serving(attrs.evolve(TEXT, faults=(Fault("cut", after=3),), timing=slow)) as served:
         found = await run_case(npm, PROGRAM, served, "brokenOff")
 
     assert found["raised"]

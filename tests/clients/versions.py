@@ -12,6 +12,7 @@ NPM = {
     "@anthropic-ai/claude-code": "2.1.197",
     "@anthropic-ai/sdk": "1.12.0",
     "@openai/codex": "0.169.0",
+    "@google/genai": "2.32.0",
     "openai": "6.49.0",
 }
 """Packages of npm, with the version that is tried."""
