@@ -1,7 +1,7 @@
 """An engine without a model, over real gRPC: for notebooks, tests and measurements. Exports nothing here; import the modules.
 
 server            `SimulatedEngine`: the gRPC server, the only module that waits, besides `remote` and `shared_memory` (edge)
-engine            `SimulatorConfig`, and `Engine`: what is refused, and the tokens of every answer
+engine            `SimulatorConfig`, and `EngineCore`: what is refused, and the tokens of every answer
 replies, prose    scripted replies, rules and tool calls; sentences
 shapes            text that satisfies a constraint: JSON schema here, the others in `expressions` and `structural_tags`
 vocabulary        the tokenizer and the numbers of the model's folder (`model` is the shipped one)
