@@ -74,6 +74,27 @@ async def test_a_chain_has_every_turn_before_it_and_no_instructions(client: open
     assert answer.previous_response_id
 
 
+async def test_a_chain_of_200_turns_is_whole_and_its_deleted_parent_is_named(
+    client: openai.AsyncOpenAI, house: House
+) -> None:
+    ids: list[str] = []
+    for _ in range(200):
+        answer = await client.responses.create(
+            model="sim", input="x", previous_response_id=ids[-1] if ids else None, max_output_tokens=1
+        )
+        ids.append(answer.id)
+    first = await client.responses.create(model="sim", input="x", max_output_tokens=1)
+    assert answer.usage is not None
+    assert first.usage is not None
+    assert answer.usage.input_tokens > 200 * (first.usage.input_tokens - 4)
+
+    await client.responses.delete(ids[100])
+    with pytest.raises(openai.BadRequestError) as refused:
+        await client.responses.create(model="sim", input="x", previous_response_id=ids[-1])
+    assert refused.value.code == "previous_response_not_found"
+    assert ids[100] in refused.value.message
+
+
 async def test_a_turn_may_be_a_calls_output_alone(client: openai.AsyncOpenAI) -> None:
     tool: Any = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
     first = await client.responses.create(model="sim", input="Look!", tools=[tool], tool_choice="required")
