@@ -23,7 +23,7 @@ REPEATED: dict[str, tuple[str, frozenset[str]]] = {
     ),
     "abort": (
         "a call that each dialect writes",
-        frozenset({"smg_core.engines.neutral.calls", "smg_core.engines.vllm.calls"}),
+        frozenset({"smg_core.engines.neutral.calls", "smg_core.engines.vllm.calls", "smg_core.engines.mlx.calls"}),
     ),
     "embed": (
         "a call that each dialect writes",

@@ -24,7 +24,8 @@ Made by `make docs` from the results of `make test`; no cell is written by hand,
 gave. Each cell is a request by the official SDK to a gateway before that engine, answered whole or streamed.
 
 **yes**: it works, as the test's check says. **400**: the engine cannot do it, and the request is refused with an error that names
-the parameter. Where streamed and whole answers differ, the cell has both.
+the parameter. **not told**: the answer comes, but the engine never says this number, which is 0 then. Where streamed and whole
+answers differ, the cell has both.
 """
 
 

@@ -119,7 +119,7 @@ def test_sources_are_told_on_request(capsys: pytest.CaptureFixture[str]) -> None
         ),
         (
             ["serve", "--worker", "grpc://a:1", "--workers-dialect", "vlm"],
-            "workers.dialect: no engine dialect 'vlm'; there are auto, vllm, neutral",
+            "workers.dialect: no engine dialect 'vlm'; there are auto, vllm, neutral, mlx",
         ),
         (["server"], "invalid choice: 'server'"),
         ([], "the following arguments are required"),

@@ -32,6 +32,7 @@ BELOW += (
     "engines/h2/*.py",
     "engines/neutral/*.py",
     "engines/vllm/*.py",
+    "engines/mlx/*.py",
 )  # `openai` builds its paths from tables
 ANY = "*"
 """Stands in a path for what is only known at run time: the name of a field or of an entry, not an index."""

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -30,6 +31,17 @@ async def test_the_engine_comes_up_answers_and_is_gone_afterwards(command: str |
     assert process.returncode is not None
     assert "[engine] starting: " in progress.getvalue()
     assert "serves sim" in progress.getvalue()
+
+
+async def test_the_engine_may_have_an_environment_of_its_own(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    progress = io.StringIO()
+    with pytest.raises(WorkerGone, match="ended with"):
+        async with Gateway.launch("mlx", model=str(tmp_path), python=str(python), progress=progress):
+            pass
+
+    assert f"starting: {python} -m smg_grpc_servicer" in progress.getvalue()
 
 
 async def test_an_engine_that_ends_before_it_is_ready_is_told_with_what_it_wrote() -> None:
@@ -65,7 +77,7 @@ async def test_an_engine_that_does_not_listen_to_the_signal_is_killed() -> None:
 
 
 def test_an_unknown_engine_and_a_missing_model_are_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="no engine is called 'vlm'; there are vllm, simulator"):
+    with pytest.raises(ValueError, match="no engine is called 'vlm'; there are vllm, mlx, simulator"):
         Gateway.launch("vlm", model="m")
     with pytest.raises(ValueError, match="say which model vllm is to serve"):
         Gateway.launch("vllm")

@@ -56,6 +56,8 @@ async def chat_server(simulator: SimulatorConfig) -> AsyncIterator[Served]:
 ENGINES: dict[str, Callable[[SimulatorConfig], Any]] = {
     "vLLM": _grpc("vllm", "h2"),
     "vLLM, grpcio": _grpc("vllm", "grpcio"),
+    "MLX": _grpc("mlx", "h2"),
+    "MLX, grpcio": _grpc("mlx", "grpcio"),
     "neutral": _grpc("neutral", "h2"),
     "chat server": chat_server,
 }

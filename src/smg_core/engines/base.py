@@ -177,8 +177,9 @@ class EngineFacts:
     cannot report. What an engine cannot do is refused with a 400 that names the parameter. Hashable, so that it can be a key.
 
     `n`: whether a request may have more than one choice, `max_n` how many (None: no limit known), `greedy_n` whether also at
-    temperature 0. `stop_strings`: whether it looks for them itself. `constraints`: kinds of `Constraint` it holds its output
-    to. `logprobs`: whether it gives any, and then at most `max_logprobs` alternatives (None: no limit known).
+    temperature 0; `fans_out`: it gives one choice a call, so each is asked for in a call of its own. `min_tokens`: whether it can
+    be kept from ending early. `stop_strings`: whether it looks for them itself. `constraints`: kinds of `Constraint` it holds
+    its output to. `logprobs`: whether it gives any, and then at most `max_logprobs` alternatives (None: no limit known).
     `media`: the kinds ("image", "video", "audio") it says it takes; None: it cannot say, the model's files decide.
     `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
     normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses. `floats`:
@@ -194,6 +195,8 @@ class EngineFacts:
     n: bool = True
     max_n: int | None = None
     greedy_n: bool = True
+    fans_out: bool = False
+    min_tokens: bool = True
     stop_strings: bool = True
     constraints: frozenset[str] = frozenset()
     logprobs: bool = True

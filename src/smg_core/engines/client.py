@@ -7,7 +7,7 @@ pipeline.streaming generates through it, workers.monitor probes it; they know it
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 import attrs
@@ -25,6 +25,7 @@ from smg_core.engines.base import (
     Transport,
     Unary,
 )
+from smg_core.engines.fan_out import FanOut, requests_of
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.slices import SLICE, fit_one_slice, slices
 from smg_core.engines.status import not_offered
@@ -44,6 +45,7 @@ class EngineClient:
         self.codec = codec
         self.transport = transport
         self._limits = limits
+        self._fanned: dict[str, tuple[str, ...]] = {}  # the ids of the calls that a request in flight was made into
 
     async def describe(self) -> tuple[ModelInfo, EngineFacts]:
         """The engine's model and facts. Facts that the dialect has no call for are those of the dialect's table."""
@@ -67,7 +69,45 @@ class EngineClient:
         timeout: float | None = None,
         connect_timeout: float | None = None,
     ) -> Call:
-        """Start one generation; its outputs are pushed into `sink`."""
+        """Start one generation; its outputs are pushed into `sink`. Where the engine gives one choice a call, it is asked for
+        each choice in a call of its own."""
+
+        async def start(asked: EngineRequest, into: OutputSink) -> Call:
+            return await self._start(asked, into, metadata, timeout, connect_timeout)
+
+        if request.sampling.n == 1 or not self.codec.facts.fans_out:
+            return await start(request, sink)
+        return await self._fan_out(request, sink, start)
+
+    async def _fan_out(
+        self, request: EngineRequest, sink: OutputSink, start: Callable[[EngineRequest, OutputSink], Awaitable[Call]]
+    ) -> Call:
+        requests = requests_of(request)
+        fan = FanOut(len(requests), sink, lambda: self._fanned.pop(request.id, None))
+        self._fanned[request.id] = tuple(each.id for each in requests)
+        for index, each in enumerate(requests):
+            try:
+                fan.attach(await start(each, fan.branch(index)))
+            except SmgError as error:
+                if index:  # others run, and may have pushed
+                    fan.closed(index, error)
+                    break
+                self._fanned.pop(request.id, None)
+                raise
+            except BaseException:
+                fan.cancel()
+                self._fanned.pop(request.id, None)
+                raise
+        return fan
+
+    async def _start(
+        self,
+        request: EngineRequest,
+        sink: OutputSink,
+        metadata: Sequence[tuple[str, str]],
+        timeout: float | None,
+        connect_timeout: float | None,
+    ) -> Call:
         reader = Reader(self.codec.decoder(request), sink)
         message = self.codec.generate(request)
         started = await self.transport.start(
@@ -84,6 +124,9 @@ class EngineClient:
     async def abort(self, request_id: str) -> None:
         """Tell the engine to drop a request, in addition to resetting its stream. Errors are ignored: an engine that is gone
         has dropped it."""
+        await asyncio.gather(*[self._abort(each) for each in self._fanned.pop(request_id, (request_id,))])
+
+    async def _abort(self, request_id: str) -> None:
         call = self.codec.abort(request_id)
         if call is None:
             return

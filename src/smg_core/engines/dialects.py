@@ -53,9 +53,16 @@ def _neutral_packing() -> MediaPacking:
     return NeutralPacking()
 
 
+def _mlx() -> Codec:
+    from smg_core.engines.mlx.codec import MlxCodec
+
+    return MlxCodec()
+
+
 DIALECTS: dict[str, Dialect] = {
     "vllm": Dialect(_vllm, _vllm_packing),
     "neutral": Dialect(_neutral, _neutral_packing),
+    "mlx": Dialect(_mlx),
 }
 """The built-in dialects, in the order in which an engine of unknown dialect is asked."""
 

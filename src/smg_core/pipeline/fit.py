@@ -110,8 +110,9 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         id=request.id,
         input_ids=prompted.ids,
         sampling=sampling if facts.stop_strings or not sampling.stop else replace(sampling, stop=()),
-        stream=request.stream or budget is not None,
-        constraint=reading.constraint or constraint_of(request.response_format, facts.constraints),
+        stream=request.stream or budget is not None or bool(sampling.stop and not facts.stop_strings),
+        constraint=reading.constraint
+        or constraint_of(request.response_format, facts.constraints, checked=model.on_violation != "report"),
         cache_salt=request.cache_salt,
     )
     return FitForIds(engine, plan, budget)
@@ -199,6 +200,8 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
         raise UnsupportedParameter("This model's engine gives one choice at a time.", param="sampling.n")
     if facts.max_n is not None and asked.n > facts.max_n:
         raise UnsupportedParameter(f"This model's engine gives at most {facts.max_n} choices.", param="sampling.n")
+    if asked.min_tokens and not facts.min_tokens:
+        raise UnsupportedParameter("This model's engine cannot be kept from ending early.", param="sampling.min_tokens")
     if asked.logprobs is not None and not facts.logprobs:
         raise UnsupportedParameter("This model's engine gives no logprobs.", param="sampling.logprobs")
     if asked.logprobs is not None and facts.max_logprobs is not None and asked.logprobs > facts.max_logprobs:

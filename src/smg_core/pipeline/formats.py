@@ -62,13 +62,16 @@ def light(asked: ResponseFormat) -> bool:
     return len(text) <= _LIGHT_SCHEMA and b'"pattern' not in text
 
 
-def constraint_of(asked: ResponseFormat, kinds: frozenset[str]) -> Constraint | None:
+def constraint_of(asked: ResponseFormat, kinds: frozenset[str], *, checked: bool = False) -> Constraint | None:
     """The constraint for a response format, for an engine that takes constraints of `kinds`; None for plain text. Raises
-    UnsupportedParameter if the engine does not take the kind that the format needs."""
+    UnsupportedParameter if the engine does not take the kind that the format needs. With `checked`, JSON needs no constraint: an
+    answer of another form fails or is mended (structured.on_violation)."""
     if isinstance(asked, TextFormat):
         return None
     constraint = _constraint(asked)
     if constraint.kind not in kinds:
+        if checked and isinstance(asked, SchemaFormat | JsonFormat):
+            return None
         raise UnsupportedParameter(
             f"This model's engine cannot hold its output to a {constraint.kind}.", param="response_format"
         )

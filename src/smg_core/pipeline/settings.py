@@ -101,5 +101,5 @@ class StructuredConfig:
         "report",
         "What becomes of an answer that is not of the format: report gives the text as it is, with x-smg-format-violation in the "
         "head of an answer that leaves whole; error answers 422; repair mends what is sure (a cut, a code fence, words behind "
-        "the JSON) and reports the rest.",
+        "the JSON) and reports the rest. With error and repair, JSON may also be asked of engines that cannot be held to it.",
     )

@@ -36,6 +36,17 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--model",
         "{model}",
     ),
+    "mlx": (
+        "{python}",
+        "-m",
+        "smg_grpc_servicer.mlx.server",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "{port}",
+        "--model",
+        "{model}",
+    ),
     "simulator": ("{python}", "-m", "smg_core", "simulate", "--listen", "127.0.0.1:{port}", "--model", "{model}"),
 }
 """The command that starts each engine that is known by name."""
@@ -46,6 +57,7 @@ LINE = 100  # characters of a line of the engine's that the progress shows
 class LaunchArguments(RuntimeArguments, total=False):
     """The keyword arguments of `LaunchedGateway` beside `model`."""
 
+    python: str
     options: Sequence[str]
     environment: dict[str, str] | None
     timeout_s: float
@@ -56,9 +68,9 @@ class LaunchArguments(RuntimeArguments, total=False):
 class LaunchedGateway(Gateway):
     """`command` is a name of `COMMANDS`, or the words of a command line, in which {port}, {model} and {python} are replaced.
 
-    `model` is the model's name or folder; `options` are added to the command, `environment` to this process's. The engine has
-    `timeout_s` seconds to come up and `grace_s` to stop. Progress is written to `progress`, or nowhere where that is None. The
-    other arguments are `Gateway`'s.
+    `model` is the model's name or folder; `python` is the interpreter of the environment that has the engine; `options` are added
+    to the command, `environment` to this process's. The engine has `timeout_s` seconds to come up and `grace_s` to stop. Progress
+    is written to `progress`, or nowhere where that is None. The other arguments are `Gateway`'s.
     """
 
     def __init__(
@@ -66,6 +78,7 @@ class LaunchedGateway(Gateway):
         command: str | Sequence[str],
         *,
         model: str = "",
+        python: str = sys.executable,
         options: Sequence[str] = (),
         environment: dict[str, str] | None = None,
         timeout_s: float = 600.0,
@@ -77,6 +90,7 @@ class LaunchedGateway(Gateway):
         self._command = _words(command, model)
         self._options = tuple(options)
         self._model = model
+        self._python = python
         self._environment = environment or {}
         self._timeout = timeout_s
         self._grace = grace_s
@@ -97,8 +111,7 @@ class LaunchedGateway(Gateway):
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
         port = _free_port()
         words = [
-            word.format(port=port, model=self._model, python=sys.executable)
-            for word in (*self._command, *self._options)
+            word.format(port=port, model=self._model, python=self._python) for word in (*self._command, *self._options)
         ]
         self._say(f"starting: {' '.join(words)}")
         process = self.process = await asyncio.create_subprocess_exec(

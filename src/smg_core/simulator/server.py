@@ -1,4 +1,4 @@
-"""The embedded engine as a gRPC server that speaks the vLLM and the neutral dialect on one port (edge).
+"""The embedded engine as a gRPC server that speaks the vLLM, the neutral and the MLX dialect on one port (edge).
 
 Waits and sends. The content of answers is decided by simulator.engine, their timing by simulator.clockwork, faults by
 simulator.faults, and the form of messages by the codecs of the dialects. Above: cli and testing. Use it as a context manager:
@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import attrs
 import grpc
@@ -35,11 +35,12 @@ from smg_core.simulator.control import SERVICE, apply_faults, fault_plan, parse_
 from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
 from smg_core.simulator.kv_feed import CursorLost, KvFeed
+from smg_core.simulator.mlx_codec import MlxServerCodec
 from smg_core.simulator.neutral_codec import NeutralServerCodec
 from smg_core.simulator.prefix_cache import CacheChange
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
-from smg_core.simulator.server_codec import EngineState, ServerCodec
+from smg_core.simulator.server_codec import EngineState, FullServerCodec, ServerCodec
 from smg_core.simulator.shared_memory import namespace, read_shared
 from smg_core.simulator.vllm_codec import VllmServerCodec
 from smg_core.simulator.vocabulary import Vocabulary
@@ -128,6 +129,7 @@ class SimulatedEngine:
         self.codecs: tuple[ServerCodec, ...] = (
             VllmServerCodec(rust=self.config.vllm_servicer == "rust", shared=read_shared),
             NeutralServerCodec(),
+            MlxServerCodec(),
         )
         self.feed = KvFeed()
         self.began = self.timer.monotonic()
@@ -417,7 +419,7 @@ class SimulatedEngine:
             encoder_dtype=self.config.encoder_dtype,
         )
 
-    async def loads(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+    async def loads(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         return codec.loads(self.load(), datetime.fromtimestamp(self.timer.time(), UTC).isoformat())
 
     def load(self) -> RankLoad:
@@ -436,7 +438,7 @@ class SimulatedEngine:
             max_running=self.config.timing.batch,
         )
 
-    async def embed(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+    async def embed(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         try:
             ids = codec.embed_request(message)
             return codec.embed_answer(self.engine.embedding(ids), len(ids))
@@ -444,7 +446,7 @@ class SimulatedEngine:
             await _end(context, refusal.code, refusal.message)
             raise
 
-    async def flush(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+    async def flush(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         self._publish(self.engine.cache.clear())
         return codec.flush_answer()
 
@@ -459,7 +461,7 @@ class SimulatedEngine:
             piece = archive[at : at + _CHUNK_OF_ARCHIVE]
             await context.write(codec.tokenizer_chunk(piece, digest, len(archive), last=last))
 
-    async def kv_events(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> None:
+    async def kv_events(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> None:
         """Send the changes of the prefix cache: new ones, or those after a cursor where the dialect replays."""
         await context.send_initial_metadata(())
         cursor = codec.kv_cursor(message)
@@ -493,9 +495,10 @@ class SimulatedEngine:
 
 # ------------------------------------------------------------------------------------------------------------- the wiring
 
+# A method's codec is a `FullServerCodec` where the operation is one of those that only such a codec names.
 # A handler gets the request's bytes and the call; it returns the answer, or None when it wrote a stream.
 _Handler = Callable[[bytes, grpc.aio.ServicerContext], Awaitable[bytes | None]]
-_Method = Callable[[SimulatedEngine, ServerCodec, bytes, grpc.aio.ServicerContext], Awaitable[bytes | None]]
+_Method = Callable[[SimulatedEngine, Any, bytes, grpc.aio.ServicerContext], Awaitable[bytes | None]]
 
 # The method for each operation of a codec, and whether its answer is a stream.
 _METHODS: dict[str, tuple[_Method, bool]] = {

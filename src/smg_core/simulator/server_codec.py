@@ -1,7 +1,7 @@
 """One dialect as the simulated engine speaks it: the role, and the records that its implementations share.
 
-Above: simulator.server, which serves every dialect on one port. Implemented by simulator.vllm_codec and
-simulator.neutral_codec. Decides nothing; pure.
+Above: simulator.server, which serves every dialect on one port. Implemented by simulator.vllm_codec, neutral_codec and mlx_codec.
+Decides nothing; pure.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.refusal import Refused
 from smg_core.tokens import TokenIds
 
-__all__ = ["ChoiceSlice", "EngineState", "ServerCodec", "parse_message"]
+__all__ = ["ChoiceSlice", "EngineState", "FullServerCodec", "ServerCodec", "parse_message"]
 
 M = TypeVar("M", bound=Message)
 
@@ -101,14 +101,6 @@ class ServerCodec(Protocol):
 
     def server_info(self, state: EngineState) -> bytes: ...
 
-    def loads(self, load: RankLoad, moment: str) -> bytes:
-        """The load of the engine's one rank; `moment` is the time in ISO 8601."""
-        ...
-
-    def embed_request(self, message: bytes) -> TokenIds: ...
-
-    def embed_answer(self, values: Sequence[float], tokens: int) -> bytes: ...
-
     def tokenizer_known(self, message: bytes) -> str:
         """The sha256 of the archive that the client already has, as hex, or ""."""
         ...
@@ -116,6 +108,18 @@ class ServerCodec(Protocol):
     def tokenizer_chunk(self, data: bytes, digest: str, total: int, *, last: bool) -> bytes:
         """One chunk of the tokenizer's archive, which has `total` bytes and the sha256 `digest`."""
         ...
+
+
+class FullServerCodec(ServerCodec, Protocol):
+    """A dialect that has every operation, those too which MLX's lacks."""
+
+    def loads(self, load: RankLoad, moment: str) -> bytes:
+        """The load of the engine's one rank; `moment` is the time in ISO 8601."""
+        ...
+
+    def embed_request(self, message: bytes) -> TokenIds: ...
+
+    def embed_answer(self, values: Sequence[float], tokens: int) -> bytes: ...
 
     def flush_answer(self) -> bytes: ...
 

@@ -28,7 +28,7 @@ class WorkersConfig:
     )
     dialect: str = option(
         "auto",
-        "Contract the engines speak: vllm, neutral, or one that an installed package adds; auto asks each engine when it joins.",
+        "Contract the engines speak: vllm, neutral, mlx, or one that an installed package adds; auto asks each one that joins.",
     )
     tls_ca: str | None = option(None, "File of certificates (PEM) that engines are checked against.")
     tls_cert: str | None = option(None, "File of the certificate (PEM) shown to engines.")

@@ -11,11 +11,13 @@ from pathlib import Path
 import grpc
 import pytest
 from smg_grpc_proto.generated import common_pb2 as common
+from smg_grpc_proto.generated import mlx_engine_pb2 as mlx
 from smg_grpc_proto.generated import vllm_engine_pb2 as vllm
 from tests.core.simulator.peer import Peer, peer
 
 from smg_core.engines._pb import engine_pb2 as neutral
 from smg_core.engines.base import Constraint
+from smg_core.engines.mlx.codec import MlxCodec
 from smg_core.engines.neutral.codec import NeutralCodec
 from smg_core.engines.vllm.codec import VllmCodec
 from smg_core.simulator.clockwork import Timing
@@ -25,11 +27,17 @@ from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
-CODECS = {"vllm": VllmCodec(), "neutral": NeutralCodec()}
+CODECS = {"vllm": VllmCodec(), "neutral": NeutralCodec(), "mlx": MlxCodec()}
 
 
 @pytest.fixture(params=CODECS)
 def codec(request):
+    return CODECS[request.param]
+
+
+@pytest.fixture(params=["vllm", "neutral"])
+def full(request):
+    """A dialect that has every call and every field."""
     return CODECS[request.param]
 
 
@@ -120,8 +128,8 @@ async def test_both_dialects_say_the_same_on_one_port() -> None:
         assert (await one.ask()).ids == (await other.ask()).ids
 
 
-async def test_several_choices_interleave_and_each_ends(codec) -> None:
-    async with SimulatedEngine() as engine, peer(engine, codec) as client:
+async def test_several_choices_interleave_and_each_ends(full) -> None:
+    async with SimulatedEngine() as engine, peer(engine, full) as client:
         answer = await client.ask(n=3, temperature=1.0, max_tokens=4)
 
         assert [output.index for output in answer.outputs[:3]] == [0, 1, 2]
@@ -145,8 +153,8 @@ async def test_a_scripted_reply_comes_piece_by_piece(codec) -> None:
         assert pieces == ["Hel", "lo, wide world", "<|im_end|>"]
 
 
-async def test_prompt_logprobs_come_with_the_first_message(codec) -> None:
-    async with SimulatedEngine() as engine, peer(engine, codec) as client:
+async def test_prompt_logprobs_come_with_the_first_message(full) -> None:
+    async with SimulatedEngine() as engine, peer(engine, full) as client:
         answer = await client.ask([5, 6, 7], prompt_logprobs=1, max_tokens=2)
 
         rows = answer.outputs[0].prompt_logprobs
@@ -154,15 +162,15 @@ async def test_prompt_logprobs_come_with_the_first_message(codec) -> None:
         assert [row.token_id for row in rows[1:]] == [6, 7]
 
 
-async def test_a_constraint_is_kept(codec) -> None:
-    async with SimulatedEngine() as engine, peer(engine, codec) as client:
+async def test_a_constraint_is_kept(full) -> None:
+    async with SimulatedEngine() as engine, peer(engine, full) as client:
         answer = await client.ask(constraint=Constraint("choice", choices=("yes", "no")))
 
         assert client.text(answer.ids) in {"yes<|im_end|>", "no<|im_end|>"}
 
 
-async def test_what_matched_is_told(codec) -> None:
-    async with SimulatedEngine() as engine, peer(engine, codec) as client:
+async def test_what_matched_is_told(full) -> None:
+    async with SimulatedEngine() as engine, peer(engine, full) as client:
         engine.say(Reply("one two three"), Reply("one two three"))
 
         assert (await client.ask(stop=("two",))).last.matched == "two"
@@ -229,16 +237,16 @@ async def test_tokens_come_when_they_are_due(codec) -> None:
         assert [codec.decoder(request).feed([each])[0].finish for each in await client.rest(call)] == ["length"]
 
 
-async def test_an_abort_ends_the_answer_with_an_end(codec) -> None:
+async def test_an_abort_ends_the_answer_with_an_end(full) -> None:
     clock = FakeClock()
-    async with SimulatedEngine(SLOW, timer=clock) as engine, peer(engine, codec) as client:
+    async with SimulatedEngine(SLOW, timer=clock) as engine, peer(engine, full) as client:
         request = client.request(id="doomed", ignore_eos=True, max_tokens=1000)
-        decoder, call = codec.decoder(request), client.call(request)
+        decoder, call = full.decoder(request), client.call(request)
         await until(lambda: clock.next_alarm is not None)
         clock.advance(1)
         outputs = decoder.feed([await call.read()])
 
-        await client.tell(codec.abort("doomed"))
+        await client.tell(full.abort("doomed"))
         for message in await client.rest(call):
             outputs += decoder.feed([message])
 
@@ -246,6 +254,21 @@ async def test_an_abort_ends_the_answer_with_an_end(codec) -> None:
         assert await call.code() is grpc.StatusCode.OK
         assert (list(engine.aborted), engine.counters["aborts"]) == (["doomed"], 1)
         assert engine.clockwork.running == 0
+
+
+async def test_mlx_ends_an_aborted_answer_without_an_end() -> None:
+    clock = FakeClock()
+    async with SimulatedEngine(SLOW, timer=clock) as engine, peer(engine, CODECS["mlx"]) as client:
+        call = client.call(client.request(id="doomed", ignore_eos=True, max_tokens=1000))
+        await until(lambda: clock.next_alarm is not None)
+        clock.advance(1)
+        await call.read()
+        await client.tell(client.codec.abort("doomed"))
+
+        left = [mlx.GenerateResponse.FromString(each) for each in await client.rest(call)]
+        assert all(each.HasField("chunk") for each in left)
+        assert await call.code() is grpc.StatusCode.OK
+        assert list(engine.aborted) == ["doomed"]
 
 
 async def test_aborting_nobody_is_no_error(codec) -> None:
@@ -269,29 +292,29 @@ async def test_a_client_that_hangs_up_is_noticed_and_its_place_is_free(codec) ->
         assert [each async for each in waiting]
 
 
-async def test_a_waiting_request_can_be_aborted(codec) -> None:
-    async with SimulatedEngine(SLOW, timer=FakeClock()) as engine, peer(engine, codec) as client:
+async def test_a_waiting_request_can_be_aborted(full) -> None:
+    async with SimulatedEngine(SLOW, timer=FakeClock()) as engine, peer(engine, full) as client:
         running = client.call(client.request(id="first"))
         await until(lambda: engine.clockwork.running == 1)
         waiting = asyncio.create_task(client.ask(id="second"))
         await until(lambda: engine.clockwork.waiting == 1)
 
-        await client.tell(codec.abort("second"))
+        await client.tell(full.abort("second"))
 
         assert (await waiting).last.finish == "abort"
         assert engine.clockwork.waiting == 0
         running.cancel()
 
 
-async def test_a_full_queue_refuses(codec) -> None:
-    async with SimulatedEngine(SLOW, timer=FakeClock()) as engine, peer(engine, codec) as client:
+async def test_a_full_queue_refuses(full) -> None:
+    async with SimulatedEngine(SLOW, timer=FakeClock()) as engine, peer(engine, full) as client:
         calls = [client.call(client.request(id=f"r-{number}")) for number in range(2)]
         await until(lambda: engine.active == 2)
 
         error = await refusal(client.ask(id="r-3"))
 
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        load = await client.tell(codec.loads)
+        load = await client.tell(full.loads)
         assert (load.running, load.waiting, load.ranks[0].max_running) == (1, 1, 1)
         for call in calls:
             call.cancel()
@@ -317,8 +340,8 @@ async def test_a_second_request_of_the_same_id(name: str, both_run: bool) -> Non
 # ----------------------------------------------------------------------------------------------- the cache and its events
 
 
-async def test_a_prefix_seen_before_is_reported_as_cached(codec) -> None:
-    async with SimulatedEngine(SimulatorConfig(block_size=8)) as engine, peer(engine, codec) as client:
+async def test_a_prefix_seen_before_is_reported_as_cached(full) -> None:
+    async with SimulatedEngine(SimulatorConfig(block_size=8)) as engine, peer(engine, full) as client:
         prompt = list(range(100, 140))
         cached = [(await client.ask(prompt, max_tokens=2)).last.cached_tokens for _ in range(2)]
 
@@ -407,17 +430,17 @@ async def test_a_neutral_subscriber_hears_what_leaves() -> None:
 # ------------------------------------------------------------------------------------------------------ the other calls
 
 
-async def test_the_engine_tells_about_itself(codec) -> None:
+async def test_the_engine_tells_about_itself(full) -> None:
     config = SimulatorConfig(model="mini", block_size=32)
-    async with SimulatedEngine(config) as engine, peer(engine, codec) as client:
-        info = await client.tell(codec.model)
-        server = await client.tell(codec.describes)
+    async with SimulatedEngine(config) as engine, peer(engine, full) as client:
+        info = await client.tell(full.model)
+        server = await client.tell(full.describes)
 
         assert (info.model, info.tokenizer_path) == ("mini", engine.model_folder)
         assert (info.context_length, info.vocab_size) == (32768, engine.engine.vocabulary.size)
         assert info.default_sampling["temperature"] == 0.7
         assert (server.block_size, server.ranks) == (32, 1)
-        assert await client.tell(codec.health)
+        assert await client.tell(full.health)
 
 
 async def test_an_engine_can_say_that_it_is_not_well(codec) -> None:
@@ -451,24 +474,24 @@ async def test_a_tokenizer_that_the_client_has_is_not_sent_again() -> None:
         assert [(each.data, each.sha256) for each in again] == [(b"", first[0].sha256)]
 
 
-async def test_an_embedding_model_embeds(codec) -> None:
-    async with SimulatedEngine(SimulatorConfig(generation_model=False)) as engine, peer(engine, codec) as client:
-        vector, tokens = await client.tell(codec.embed("e", client.request().input_ids))
+async def test_an_embedding_model_embeds(full) -> None:
+    async with SimulatedEngine(SimulatorConfig(generation_model=False)) as engine, peer(engine, full) as client:
+        vector, tokens = await client.tell(full.embed("e", client.request().input_ids))
 
         assert (len(vector), tokens) == (64, 2)
-        said = await client.unary(codec.model.path)
+        said = await client.unary(full.model.path)
         assert not (
             vllm.GetModelInfoResponse.FromString(said).is_generation
-            if codec.name == "vllm"
+            if full.name == "vllm"
             else neutral.GetModelResponse.FromString(said).model.generates
         )
         error = await refusal(client.ask())
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_a_generating_model_does_not_embed(codec) -> None:
-    async with SimulatedEngine() as engine, peer(engine, codec) as client:
-        error = await refusal(client.tell(codec.embed("e", client.request().input_ids)))
+async def test_a_generating_model_does_not_embed(full) -> None:
+    async with SimulatedEngine() as engine, peer(engine, full) as client:
+        error = await refusal(client.tell(full.embed("e", client.request().input_ids)))
 
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
 

@@ -1,0 +1,300 @@
+"""Reads the answers of dialects that send chunks and a closing message: vLLM's, MLX's.
+
+Decides what counts as new. One rule covers what engines repeat: ids come from the chunks; those of the closing message count only
+where no chunk brought any. Counts of tokens are made from the ids, since engines count chunks in different ways. Pure. Above: the
+codecs, each of which gives a `Wording`. Knows protobuf's framing and the field names that these dialects share, but none of them.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Protocol, overload
+
+import attrs
+from google.protobuf.message import DecodeError
+
+from smg_core.engines.answers import after_the_end, all_short, empty_response, garbled, join, unknown_choice
+from smg_core.engines.base import EngineLogprob, EngineOutput, OutputDecoder
+from smg_core.errors import EngineGarbled
+from smg_core.events import FinishReason
+from smg_core.request import Sampling
+
+__all__ = ["FINISH", "ClosingMessage", "TokenChunk", "Wording", "decoder_of"]
+
+FINISH: dict[str, FinishReason] = {"stop": "stop", "": "stop", "length": "length", "abort": "abort"}
+"""The engines' finish words; any other is an error."""
+
+_CHUNK_TAG = 0x0A  # first byte of a response that holds a chunk
+_MADE_AT_ONCE = 16
+
+
+class _Top(Protocol):
+    token_ids: Sequence[int]
+    values: Sequence[float]
+
+
+class _Scores(Protocol):
+    token_ids: Sequence[int]
+    token_logprobs: Sequence[float]
+    top_logprobs: Sequence[_Top]
+
+
+class _PromptScore(Protocol):
+    value: float
+
+    def HasField(self, name: str, /) -> bool: ...  # noqa: N802  # protobuf's own name
+
+
+class _PromptScores(Protocol):
+    token_ids: Sequence[int]
+    token_logprobs: Sequence[_PromptScore]
+    top_logprobs: Sequence[_Top]
+
+
+class _Scored(Protocol):
+    """A message that may hold logprobs."""
+
+    output_logprobs: _Scores
+    input_logprobs: _PromptScores
+
+    def HasField(self, name: str, /) -> bool: ...  # noqa: N802  # protobuf's own name
+
+
+class TokenChunk(_Scored, Protocol):
+    """New tokens of a streamed choice."""
+
+    token_ids: Sequence[int]
+    prompt_tokens: int
+    cached_tokens: int
+    index: int
+
+
+class ClosingMessage(_Scored, Protocol):
+    """The end of a choice."""
+
+    output_ids: Sequence[int]
+    finish_reason: str
+    prompt_tokens: int
+    cached_tokens: int
+    index: int
+
+
+class _Response(Protocol):
+    chunk: TokenChunk
+    complete: ClosingMessage
+
+    def HasField(self, name: str, /) -> bool: ...  # noqa: N802  # protobuf's own name
+
+
+@attrs.frozen
+class Wording:
+    """The messages of one dialect. `response` and `chunk` parse a response and the chunk inside one; `completed` reads a closing
+    message, with or without its ids; `scores_prompts`: the messages have a field for the prompt's logprobs."""
+
+    response: Callable[[bytes], _Response]
+    chunk: Callable[[bytes], TokenChunk]
+    completed: Callable[..., EngineOutput]
+    scores_prompts: bool = False
+
+
+def decoder_of(wording: Wording, asked: Sampling) -> OutputDecoder:
+    """A decoder for one call that was asked for so."""
+    if asked.n == 1 and asked.logprobs is None and asked.prompt_logprobs is None:
+        return _PlainDecoder(wording)
+    return _Decoder(wording, asked.n, asked.logprobs)
+
+
+_VARINT = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
+_is_one_token = re.compile(
+    rb"\x0a.\x0a(?:\x02[\x80-\xff][\x00-\x7f]|\x03[\x80-\xff]{2}[\x00-\x7f]|\x01[\x00-\x7f])"  # a chunk of one id
+    rb"(?:\x10" + _VARINT + rb")?(?:\x18" + _VARINT + rb")?(?:\x20" + _VARINT + rb")?",  # the three counts
+    re.DOTALL,
+).fullmatch
+
+
+def _one_token(message: bytes) -> int:
+    """The id in a message that is a chunk of one token and its counts, as nearly all are; else -1. Takes a third of the time
+    of parsing the message. The counts of a chunk that is not the first are not needed."""
+    if not _is_one_token(message) or message[1] != len(message) - 2:
+        return -1
+    size = message[3]
+    if size == 2:
+        return message[4] & 127 | message[5] << 7
+    if size == 3:
+        return message[4] & 127 | (message[5] & 127) << 7 | message[6] << 14
+    return message[4]
+
+
+class _PlainDecoder:
+    """Decodes calls with one choice and no logprobs, as nearly all are. Several chunks are parsed at once: protobuf merges
+    messages that are concatenated, and merging joins their ids."""
+
+    __slots__ = ("_done", "_seen", "_wording")
+
+    def __init__(self, wording: Wording) -> None:
+        self._wording = wording
+        self._seen = False
+        self._done = False
+
+    def feed(self, messages: Sequence[bytes]) -> list[EngineOutput]:
+        if self._done:
+            raise after_the_end(0)
+        try:
+            if len(messages) == 1:
+                message = messages[0]
+                if self._seen and (token := _one_token(message)) >= 0:
+                    return [EngineOutput(0, (token,))]
+                # a chunk, whole, with a length of one byte: parsed without its wrapper
+                if message[0] == _CHUNK_TAG and message[1] == len(message) - 2:
+                    return self._tokens(self._wording.chunk(message[2:]))
+            elif all_short(messages, _CHUNK_TAG):
+                return self._tokens(self._wording.response(b"".join(messages)).chunk)
+            elif len(messages) > 2 and all_short(messages[:-1], _CHUNK_TAG):
+                return self._with_last(messages)
+            return self._one_by_one(messages)
+        except (DecodeError, IndexError) as error:
+            raise garbled(error) from error
+
+    def _tokens(self, chunk: TokenChunk) -> list[EngineOutput]:
+        ids = chunk.token_ids[:]
+        if chunk.index:
+            raise unknown_choice(chunk.index)
+        if self._seen:
+            return [EngineOutput(0, ids)] if ids else []  # the prompt's counts came with the first chunk
+        if not ids:
+            return []
+        self._seen = True
+        return [EngineOutput(0, ids, None, None, chunk.prompt_tokens, None, chunk.cached_tokens)]
+
+    def _with_last(self, messages: Sequence[bytes]) -> list[EngineOutput]:
+        outputs = self._tokens(self._wording.response(b"".join(messages[:-1])).chunk)
+        return join(outputs, self._one_by_one(messages[-1:]))
+
+    def _one_by_one(self, messages: Sequence[bytes]) -> list[EngineOutput]:
+        outputs: list[EngineOutput] = []
+        for message in messages:
+            if self._done:
+                raise after_the_end(0)
+            response = self._wording.response(message)
+            if response.HasField("chunk"):
+                new = self._tokens(response.chunk)
+            elif response.HasField("complete"):
+                if response.complete.index:
+                    raise unknown_choice(response.complete.index)
+                self._done = True
+                new = [self._wording.completed(response.complete, take_ids=not self._seen)]
+            else:
+                raise empty_response()
+            outputs = join(outputs, new)
+        return outputs
+
+
+class _Decoder:
+    """Decodes calls with several choices or logprobs. `seen` are the choices that have brought ids, `done` the complete ones."""
+
+    __slots__ = ("_done", "_logprobs", "_n", "_prompted", "_seen", "_wording")
+
+    def __init__(self, wording: Wording, n: int, logprobs: int | None) -> None:
+        self._wording = wording
+        self._n = n
+        self._logprobs = logprobs
+        self._seen: set[int] = set()
+        self._done: set[int] = set()
+        self._prompted: set[int] = set()
+
+    def feed(self, messages: Sequence[bytes]) -> list[EngineOutput]:
+        outputs: list[EngineOutput] = []
+        for message in messages:
+            try:
+                response = self._wording.response(message)
+            except DecodeError as error:
+                raise garbled(error) from error
+            if response.HasField("chunk"):
+                outputs = join(outputs, self._chunk(response.chunk))
+            elif response.HasField("complete"):
+                outputs = join(outputs, self._complete(response.complete))
+            else:
+                raise empty_response()
+        return outputs
+
+    def _chunk(self, chunk: TokenChunk) -> list[EngineOutput]:
+        index = self._open_choice(chunk.index)
+        ids = chunk.token_ids[:]
+        if not ids and not (self._wording.scores_prompts and chunk.HasField("input_logprobs")):
+            return []
+        if ids:
+            self._seen.add(index)
+        output = EngineOutput(index, ids, None, None, chunk.prompt_tokens, None, chunk.cached_tokens)
+        self._add_logprobs(output, chunk)
+        return [output]
+
+    def _complete(self, complete: ClosingMessage) -> list[EngineOutput]:
+        index = self._open_choice(complete.index)
+        self._done.add(index)
+        take_ids = index not in self._seen
+        output = self._wording.completed(complete, take_ids=take_ids)
+        if take_ids:
+            self._add_logprobs(output, complete)
+        return [output]
+
+    def _open_choice(self, index: int) -> int:
+        if index >= self._n:
+            raise unknown_choice(index)
+        if index in self._done:
+            raise after_the_end(index)
+        return index
+
+    def _add_logprobs(self, output: EngineOutput, message: _Scored) -> None:
+        if self._logprobs is not None and message.HasField("output_logprobs"):
+            output.logprobs = _output_logprobs(message.output_logprobs, output.ids, self._logprobs)
+        if not self._wording.scores_prompts or output.index in self._prompted:
+            return
+        if message.HasField("input_logprobs"):
+            self._prompted.add(output.index)
+            output.prompt_logprobs = _input_logprobs(message.input_logprobs)
+
+
+def _output_logprobs(message: _Scores, ids: Sequence[int], most: int) -> Sequence[EngineLogprob]:
+    """One row an id. The engine adds the sampled token to the alternatives where it is not among them."""
+    if len(message.token_logprobs) != len(ids):
+        raise EngineGarbled(f"The engine sent {len(message.token_logprobs)} logprobs for {len(ids)} tokens.")
+    rows = _Rows(message, ids, most)
+    return rows if len(ids) > _MADE_AT_ONCE else rows[:]
+
+
+class _Rows(Sequence[EngineLogprob]):
+    """The rows of `_output_logprobs`, each made when it is read: an answer that is not streamed has all its tokens in one
+    message."""
+
+    def __init__(self, message: _Scores, ids: Sequence[int], most: int) -> None:
+        self._message, self._ids = message, ids
+        self._most = most if most >= 0 else None
+        self._tops = len(message.top_logprobs) if most else 0
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, at: int) -> EngineLogprob: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[EngineLogprob]: ...
+    def __getitem__(self, at: int | slice) -> EngineLogprob | list[EngineLogprob]:
+        numbers = range(len(self._ids))[at]
+        return self._row(numbers) if isinstance(numbers, int) else [self._row(number) for number in numbers]
+
+    def _row(self, number: int) -> EngineLogprob:
+        top = _top(self._message.top_logprobs[number])[: self._most] if number < self._tops else ()
+        return EngineLogprob(self._ids[number], self._message.token_logprobs[number], top)
+
+
+def _input_logprobs(message: _PromptScores) -> list[EngineLogprob | None]:
+    """One row a prompt token; None for the first, which nothing predicts."""
+    tops = [_top(row) for row in message.top_logprobs]
+    tops += [()] * (len(message.token_ids) - len(tops))
+    return [
+        EngineLogprob(token, value.value, top) if value.HasField("value") else None
+        for token, value, top in zip(message.token_ids, message.token_logprobs, tops, strict=False)
+    ]
+
+
+def _top(row: _Top) -> tuple[tuple[int, float], ...]:
+    return tuple(sorted(zip(row.token_ids, row.values, strict=False), key=lambda pair: -pair[1]))

@@ -1,0 +1,65 @@
+"""The calls of the MLX dialect beside Generate: health, the model, the tokenizer, abort.
+
+Decides which method each call is and what its reply means; pure. Above: `codec`, which offers them. The messages come from the
+package smg-grpc-proto. GetServerInfo says nothing that the gateway needs, so all facts are those of the table.
+"""
+
+from smg_grpc_proto.generated import common_pb2 as common
+from smg_grpc_proto.generated import mlx_engine_pb2 as pb
+
+from smg_core.engines.answers import parse
+from smg_core.engines.base import EngineFacts, ModelInfo, Unary
+
+__all__ = ["FACTS", "HEALTH", "INPUT_IDS", "MODEL", "SERVICE", "TOKENIZED", "TOKENIZER", "abort"]
+
+SERVICE = "mlx.grpc.engine.MlxEngine"
+
+TOKENIZED, INPUT_IDS = 2, 2
+"""Field numbers of GenerateRequest, and of TokenizedInput, for what is framed by hand."""
+
+FACTS = EngineFacts(
+    dialect="mlx",
+    fans_out=True,
+    greedy_n=False,
+    min_tokens=False,
+    stop_strings=False,
+    constraints=frozenset(),
+    max_logprobs=None,
+    prompt_logprobs=False,
+    cache_salt=False,
+    media=frozenset(),
+    loads=False,
+    kv_events=False,
+    embed=False,
+)
+"""What mlx-lm can be asked. Its protocol has no field for stop strings, several choices, constraints or media."""
+
+
+def _health(message: bytes) -> bool:
+    return bool(parse(pb.HealthCheckResponse, message).healthy)
+
+
+def _model(message: bytes) -> ModelInfo:
+    info = parse(pb.GetModelInfoResponse, message)
+    return ModelInfo(
+        model=info.served_model_name or info.model_path,
+        tokenizer_path=info.model_path,
+        context_length=info.max_context_length,
+        vocab_size=info.vocab_size,
+        eos_token_ids=tuple(info.eos_token_ids),
+    )
+
+
+def _piece(message: bytes) -> tuple[bytes, str]:
+    chunk = parse(common.GetTokenizerChunk, message)
+    return chunk.data, chunk.sha256
+
+
+HEALTH = Unary(f"/{SERVICE}/HealthCheck", b"", _health)
+MODEL = Unary(f"/{SERVICE}/GetModelInfo", b"", _model)
+TOKENIZER = Unary(f"/{SERVICE}/GetTokenizer", b"", _piece)
+
+
+def abort(request_id: str) -> Unary[None]:
+    """Ends a request by name."""
+    return Unary(f"/{SERVICE}/Abort", pb.AbortRequest(request_ids=[request_id]).SerializeToString(), lambda _: None)
