@@ -30,19 +30,17 @@ import grpc.aio
 from smg_core.clock import Clock, SystemClock
 from smg_core.engines.base import EngineRequest, RankLoad
 from smg_core.simulator.choice_messages import ChoiceMessages
+from smg_core.simulator.all_codecs import server_codecs
 from smg_core.simulator.clockwork import Clockwork, Ticket
 from smg_core.simulator.control import SERVICE, apply_faults, fault_plan, parse_request
 from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
 from smg_core.simulator.kv_feed import CursorLost, KvFeed
-from smg_core.simulator.mlx_codec import MlxServerCodec
-from smg_core.simulator.neutral_codec import NeutralServerCodec
 from smg_core.simulator.prefix_cache import CacheChange
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server_codec import EngineState, FullServerCodec, ServerCodec
 from smg_core.simulator.shared_memory import namespace, read_shared
-from smg_core.simulator.vllm_codec import VllmServerCodec
 from smg_core.simulator.vocabulary import Vocabulary
 
 __all__ = ["MODEL_FOLDER", "SimulatedEngine", "SystemTimer", "Timer", "Wakeup", "run_simulator"]
@@ -126,10 +124,8 @@ class SimulatedEngine:
         self.aborted: deque[str] = deque(maxlen=self.config.keep_requests)
         self.counters: Counter[str] = Counter()
         self.healthy = True
-        self.codecs: tuple[ServerCodec, ...] = (
-            VllmServerCodec(rust=self.config.vllm_servicer == "rust", shared=read_shared),
-            NeutralServerCodec(),
-            MlxServerCodec(),
+        self.codecs: tuple[ServerCodec, ...] = server_codecs(
+            rust=self.config.vllm_servicer == "rust", shared=read_shared
         )
         self.feed = KvFeed()
         self.began = self.timer.monotonic()
