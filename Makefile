@@ -8,6 +8,8 @@
 #                      MODEL=build/tiny-qwen2-vl (by make tiny-qwen2-vl) runs those with pictures, for an engine with that model
 #   make multimodal-figures       what a picture costs, measured beside transformers on Pillow and on torchvision
 #   make multimodal-torchvision   pictures compared with transformers on torchvision, in an environment of its own (6 GB)
+#   make test-engines  starts a real MLX in .venv-mlx on the CPU, asks it through the gateway, writes docs/engines.md
+#   make demo-real     one answer of that engine with a tiny model, streamed through the gateway
 #   make check         lint, format, types, architecture, generated files
 #   make docs          write the generated pages, run the snippets, follow the links; docs/matrix.md is of the last make test
 #   make matrix-check  fail where docs/matrix.md is not what the last make test gave
@@ -38,7 +40,7 @@ demo: server-env
 	@$(BIN)/smg-gateway demo
 
 test: dev-env
-	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -q -m "not slow and not real and not services and not clients" tests
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -q -m "not slow and not real and not services and not clients and not engines" tests
 
 test-slow: dev-env
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 -q -m slow tests
@@ -58,6 +60,15 @@ test-clients: clients-env
 
 test-real: dev-env
 	@SMG_REAL_ENGINE='$(ENGINE)' SMG_REAL_MODEL='$(MODEL)' $(BIN)/python -m pytest -q -m real tests/real
+
+engines-env:
+	@PYTHON='$(PYTHON)' sh tools/engines.sh mlx
+
+test-engines: dev-env engines-env
+	@SMG_ENGINES_REPORT=1 $(BIN)/python -m pytest -q -p no:xdist -m engines tests/engines
+
+demo-real: server-env engines-env
+	@$(BIN)/python examples/real_engine.py .venv-mlx/bin/python tests/engines/tinymodel
 
 check: lint types architecture proto-check docs-check
 
