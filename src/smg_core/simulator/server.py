@@ -29,8 +29,8 @@ import grpc.aio
 
 from smg_core.clock import Clock, SystemClock
 from smg_core.engines.base import EngineRequest, RankLoad
-from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.all_codecs import server_codecs
+from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.clockwork import Clockwork, Ticket
 from smg_core.simulator.control import SERVICE, apply_faults, fault_plan, parse_request
 from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
