@@ -43,6 +43,7 @@ __all__ = [
     "Cancelled",
     "Done",
     "DroppedReasoning",
+    "EditedContext",
     "Event",
     "Failed",
     "FinishReason",
@@ -90,14 +91,25 @@ class DroppedReasoning(Struct, frozen=True):
     id: str | None = None
 
 
+class EditedContext(Struct, frozen=True):
+    """An edit of the context that was made before the prompt: how many turns lost their reasoning, or tool uses their results,
+    and how many tokens the prompt lost (0 where they are not counted here)."""
+
+    kind: Literal["reasoning", "tool_uses"]
+    changed: int
+    tokens: int
+
+
 class Started(Struct, frozen=True):
     """An engine has taken the request. `cached_tokens` is the part of the prompt that it does not have to compute, None
-    while that is not known; `model` is the name of the model that answers. `dropped` is what was left out of the prompt."""
+    while that is not known; `model` is the name of the model that answers. `dropped` is what was left out of the prompt,
+    `edits` what was made shorter, in the order of the edits that were asked for."""
 
     prompt_tokens: int
     cached_tokens: int | None
     model: str
     dropped: tuple[DroppedReasoning, ...] = ()
+    edits: tuple[EditedContext, ...] = ()
 
 
 class TopLogprob(Struct, frozen=True):

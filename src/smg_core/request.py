@@ -447,7 +447,7 @@ class ClearToolUses(Struct, frozen=True):
 
     It happens when the prompt has more than `over_tokens` tokens or `over_uses` tool uses (None: no such bound). The last
     `keep` stay, as do those of the tools named in `exclude`; if fewer than `at_least_tokens` would be freed, nothing is
-    changed. `inputs` clears the arguments of the calls too.
+    changed. `inputs` clears the arguments of the calls too: of all, or of those tools.
     """
 
     over_tokens: int | None = None
@@ -455,7 +455,7 @@ class ClearToolUses(Struct, frozen=True):
     keep: int | None = None
     at_least_tokens: int | None = None
     exclude: frozenset[str] = frozenset()
-    inputs: bool = False
+    inputs: bool | frozenset[str] = False
 
 
 ContextEdit = ClearReasoning | ClearToolUses

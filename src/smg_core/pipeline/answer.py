@@ -24,7 +24,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from smg_core.errors import SmgError
-from smg_core.events import NO_USAGE, Cancelled, Done, DroppedReasoning, Event, Failed, Finished, Started, Usage
+from smg_core.events import (
+    NO_USAGE,
+    Cancelled,
+    Done,
+    DroppedReasoning,
+    EditedContext,
+    Event,
+    Failed,
+    Finished,
+    Started,
+    Usage,
+)
 from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.pipeline.keep_alive import Silence, StreamKeepAlive
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
@@ -41,7 +52,7 @@ async def _nowhere(data: bytes, last: bool) -> None:
 
 class Answer:
     """One response to one client. `model` is what the client asked for; `unwritten` is how many bytes wait to be written;
-    `dropped` is what was left out of the prompt, which `Started` tells."""
+    `dropped` is what was left out of the prompt and `edits` what was made shorter, which `Started` tells."""
 
     __slots__ = (
         "_attempt",
@@ -52,6 +63,7 @@ class Answer:
         "_waiter",
         "_write",
         "dropped",
+        "edits",
         "failure",
         "state",
         "unwritten",
@@ -61,6 +73,7 @@ class Answer:
         self.state: Literal["open", "committed", "over", "refused"] = "open"
         self.failure: SmgError | None = None
         self.dropped: tuple[DroppedReasoning, ...] = ()
+        self.edits: tuple[EditedContext, ...] = ()
         self.unwritten = 0
         self._calls = 0
         self._model = model
@@ -191,7 +204,8 @@ class Answer:
             return events
         self._started = True
         reader = self._attempt.reader
-        return [Started(reader.prompt_tokens, reader.cached_tokens, self._model, self.dropped), *events]
+        counts = reader.prompt_tokens, reader.cached_tokens
+        return [Started(*counts, self._model, self.dropped, self.edits), *events]
 
     def _wake(self) -> None:
         waiter = self._waiter

@@ -13,9 +13,10 @@ from attrs import evolve
 from msgspec import Struct
 
 from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
-from smg_core.events import DroppedReasoning
+from smg_core.events import DroppedReasoning, EditedContext
 from smg_core.pipeline.custom_tools import check_tools
 from smg_core.pipeline.formats import light, output_check
+from smg_core.pipeline.in_words import told_in_words
 from smg_core.pipeline.media import MediaItem, PlacedMedia, media_of, refuse_unless_taken
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
@@ -27,6 +28,7 @@ from smg_core.tokenizer.fill_in_middle import between
 from smg_core.tokens import TokenIds
 
 __all__ = [
+    "Rendering",
     "Unsealed",
     "assemble",
     "characters_of",
@@ -45,6 +47,10 @@ __all__ = [
 ]
 
 
+Rendering = Prompt | TokenIds
+"""A rendered prompt, or ids: those that the client sent, or none for engines that write their prompts themselves."""
+
+
 class Unsealed(Struct, frozen=True):
     """A request whose sealed reasoning is plain text, and the pieces that were left out because their seals do not open."""
 
@@ -59,6 +65,7 @@ def sealed_size(request: GenerationRequest, model: ServedModel) -> int:
 
 def unsealed(request: GenerationRequest, model: ServedModel) -> Unsealed:
     """Open the request's seals. A seal that does not open is left out, or raises SealBroken if the settings say so."""
+    request = told_in_words(request)
     if model.seals is None or not sealed_bytes(request):
         return Unsealed(request)
     return Unsealed(*model.seals.opened(request))
@@ -122,6 +129,8 @@ def render(request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
     """The prompt's text, or its ids if the client sent ids. Raises TemplateFailed and InvalidRequest."""
     if request.prompt is not None:
         return _raw(request.prompt, request, model)
+    if model.template is None and model.tokenizer is None:
+        return TokenIds()  # its engines write the prompt themselves
     if model.template is None:
         raise InvalidRequest(f"The model '{model.name}' has no chat template.", param="messages")
     return model.template.render(
@@ -222,6 +231,7 @@ def assemble(
     *,
     salt: str | None = None,
     dropped: tuple[DroppedReasoning, ...] = (),
+    edits: tuple[EditedContext, ...] = (),
 ) -> Prompted:
     """Do the checks that need the ids, and make the record. `encoded` has the ids that engines are sent, with the placeholders of
     `media` expanded. `salt` is `salt_of(request)`, if the caller has it already."""
@@ -231,7 +241,8 @@ def assemble(
     check_tools(request.tools)
     check = output_check(request.response_format)
     kept_apart_by = salt_of(request) if salt is None else salt
-    return Prompted(request, model, text, encoded, encoded.ids, kept_apart_by, check, tuple(items), media, dropped)
+    ids, found = encoded.ids, tuple(items)
+    return Prompted(request, model, text, encoded, ids, kept_apart_by, check, found, media, dropped, edits)
 
 
 def _check_ids(request: GenerationRequest, model: ServedModel, length: int) -> None:

@@ -12,13 +12,15 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
-from smg_core.errors import ClientGone, NoWorker
+from smg_core.errors import ClientGone, NoWorker, PromptTooLong
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
+from smg_core.pipeline.context_edits import EditedContext, change_of, check_countable, edited_context
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.executor import FairExecutor, GivenUp
 from smg_core.pipeline.fit import fit_all
 from smg_core.pipeline.media import MediaItem, PlacedMedia, refuse_unless_taken, wanted_pixels
 from smg_core.pipeline.prepare import (
+    Rendering,
     Unsealed,
     assemble,
     characters_of,
@@ -38,9 +40,18 @@ from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Prepare
 from smg_core.pipeline.trace import Trace
-from smg_core.request import GenerationRequest, Opaque, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from smg_core.request import (
+    ClearToolUses,
+    GenerationRequest,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from smg_core.tokenizer.base import EncodeReport, Prompt
-from smg_core.tokens import TokenIds
 from smg_core.workers.registry import Registry
 
 __all__ = ["Preparing"]
@@ -85,6 +96,7 @@ class Preparing:
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
         prompted = await self.prepare(step.request, run.trace)
         run.answer.dropped = prompted.dropped
+        run.answer.edits = prompted.edits
         return prompted
 
     async def prepare(self, request: GenerationRequest, trace: Trace) -> Prompted:
@@ -97,17 +109,19 @@ class Preparing:
             self._registry.refuse(request.model)
             raise NoWorker(f"The model '{request.model}' is still being loaded.", retry_after=1.0)
         opened = await self._unsealed(request, model, trace)
-        request, dropped = opened.request, opened.dropped
+        request, dropped, salt = opened.request, opened.dropped, salt_of(request)
+        edits: tuple[EditedContext, ...] = ()
+        if request.context_edits:
+            request, edits = await self._edited(request, model, salt)
         items = take_media(request, model)
         prompt = await self._render(request, model)
         rendered = self._clock.monotonic()
         trace.report(Rendered(request.id, rendered))
-        salt = salt_of(request)
         encoded = await self._encode(prompt, request, model, salt)
         if request.prompt is not None:
             encoded = framed(encoded, request, model)
         now = self._clock.monotonic()
-        media = await self._place(request, model, items, encoded.ids) if model.media is not None else None
+        media = await self._place(request, model, items, encoded) if model.media is not None else None
         if media is not None:
             encoded = attrs.evolve(encoded, ids=media.ids)
         trace.report(
@@ -125,14 +139,13 @@ class Preparing:
         whole = request.sampling.truncate_prompt is None
         text = prompt.text if isinstance(prompt, Prompt) and whole else ""
         if self._small(request) and quickly_assembled(request):
-            trace.prompted = prompted = assemble(
-                request, model, text, encoded, items, media, salt=salt, dropped=dropped
-            )
-            return prompted
+            made = assemble(request, model, text, encoded, items, media, salt=salt, dropped=dropped, edits=edits)
+            trace.prompted = made
+            return made
         kinds = self._registry.kinds(request.model)
 
         def assembled(_: GivenUp) -> Prompted:
-            made = assemble(request, model, text, encoded, items, media, salt=salt, dropped=dropped)
+            made = assemble(request, model, text, encoded, items, media, salt=salt, dropped=dropped, edits=edits)
             fit_all(made, kinds)
             return made
 
@@ -152,6 +165,34 @@ class Preparing:
             reasons = tuple(each.reason for each in opened.dropped)
             trace.report(ReasoningLeftOut(request.id, reasons, self._clock.monotonic()))
         return opened
+
+    async def _edited(
+        self, request: GenerationRequest, model: ServedModel, salt: str
+    ) -> tuple[GenerationRequest, tuple[EditedContext, ...]]:
+        """The request after the edits of its context, and those that changed something. Media count for nothing."""
+        edits = request.context_edits
+        request = replace(request, context_edits=())
+        if model.tokenizer is None or model.template is None:
+            check_countable(edits)
+        before = await self._tokens(request, model, salt)
+        made: list[EditedContext] = []
+        for edit in edits:
+            found = edited_context(request, edit, before)
+            if found is None:
+                continue
+            after = await self._tokens(found.request, model, salt)
+            if isinstance(edit, ClearToolUses) and before - after < (edit.at_least_tokens or 0):
+                continue
+            made.append(change_of(edit, found, before - after))
+            request, before = found.request, after
+        return request, tuple(made)
+
+    async def _tokens(self, request: GenerationRequest, model: ServedModel, salt: str) -> int:
+        """How many tokens the prompt has; at least, where it is far too long for the model."""
+        try:
+            return len((await self._encode(await self._render(request, model), request, model, salt)).ids)
+        except PromptTooLong as error:
+            return error.prompt_tokens
 
     def _small(self, request: GenerationRequest) -> bool:
         """Whether free-form values of the request (schemas, documents, template arguments) may be walked on the event loop."""
@@ -174,15 +215,13 @@ class Preparing:
                     return False
         return True
 
-    async def _render(self, request: GenerationRequest, model: ServedModel) -> Prompt | TokenIds:
-        if model.template is None and model.tokenizer is None and request.prompt is None:
-            return TokenIds()  # its engines write the prompt themselves
+    async def _render(self, request: GenerationRequest, model: ServedModel) -> Rendering:
         if self._quickly_rendered(request):
             return render(request, model)
 
         characters = characters_of(request)
 
-        def rendered(given_up: GivenUp) -> Prompt | TokenIds:
+        def rendered(given_up: GivenUp) -> Rendering:
             refuse_long_text(characters, request, model)
             _refuse_gone(given_up)
             return render(request, model)
@@ -190,9 +229,9 @@ class Preparing:
         return await self._long(rendered, request, max(request.size, characters))
 
     async def _encode(
-        self, prompt: Prompt | TokenIds, request: GenerationRequest, model: ServedModel, salt: str
+        self, prompt: Rendering, request: GenerationRequest, model: ServedModel, salt: str
     ) -> EncodeReport:
-        if isinstance(prompt, TokenIds) or model.tokenizer is None:
+        if not isinstance(prompt, Prompt) or model.tokenizer is None:
             return encode(prompt, model, salt)
         characters = sum(map(len, prompt.pieces))
         if characters <= model.encode_inline:
@@ -209,11 +248,11 @@ class Preparing:
         return await self._long(encoded, request, characters)
 
     async def _place(
-        self, request: GenerationRequest, model: ServedModel, items: Sequence[MediaItem], ids: TokenIds
+        self, request: GenerationRequest, model: ServedModel, items: Sequence[MediaItem], encoded: EncodeReport
     ) -> PlacedMedia | None:
         """Fetch and process the media and expand the prompt for them. The only time-outs are those of fetching; a client that
         leaves cancels this."""
-        media = model.media
+        media, ids = model.media, encoded.ids
         if media is None:
             return None
         if not items:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from smg_core.engines.base import EngineFacts, RequestMedia
 from smg_core.errors import SmgError
-from smg_core.events import DroppedReasoning
+from smg_core.events import DroppedReasoning, EditedContext
 from smg_core.pipeline.media import MediaItem, PlacedMedia
 from smg_core.pipeline.served import ServedModel
 from smg_core.request import GenerationRequest
@@ -29,7 +29,8 @@ class Prompted(Struct, frozen=True, eq=False):
     """`text` is the rendered prompt ("" if the client sent ids). `ids` are sent to engines, with the placeholders of `media`
     expanded; they are empty for a model whose engines all speak chat. `encoded` reports how the ids were found, `salt` in which
     part of the caches. `check` returns why a complete answer violates its format, or None. `dropped`: sealed reasoning that did
-    not open; the rest is plain text in `request`. `fits` and `packed` are made on demand, one for each kind of engine."""
+    not open; the rest is plain text in `request`. `edits`: the edits of the context
+    that have been made. `fits` and `packed` are made on demand, one for each kind of engine."""
 
     request: GenerationRequest
     model: ServedModel
@@ -41,6 +42,7 @@ class Prompted(Struct, frozen=True, eq=False):
     items: tuple[MediaItem, ...] = ()
     media: PlacedMedia | None = None
     dropped: tuple[DroppedReasoning, ...] = ()
+    edits: tuple[EditedContext, ...] = ()
     fits: "list[tuple[EngineFacts, Fit | SmgError]]" = []
     packed: dict[EngineFacts, RequestMedia] = {}
 

@@ -8,6 +8,7 @@ Above: the server. Below: the wire types and their readers, request. It knows no
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json
@@ -16,6 +17,7 @@ from smg_core.protocols.base import Incoming
 from smg_core.protocols.compat import Compat
 from smg_core.protocols.decoding import WireDecoder, plain_body, too_many
 from smg_core.protocols.messages_content import Conversation, Place, check_calls
+from smg_core.protocols.messages_edits import read_edits
 from smg_core.protocols.messages_tools import OfferedTools, read_tool_choice, read_tools
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.request import (
@@ -76,6 +78,8 @@ class MessagesRequest(Struct, frozen=True):
             return f"tools[{self.tool_places[index]}]" + (f".{rest}" if rest else "").replace(
                 ".parameters", ".input_schema"
             )
+        if name == "context_edits" and index is not None:
+            return f"context_management.edits[{index}]"
         if root == "response_format":
             return "output_config.format"
         return rest if root in ("sampling", "headers") else path
@@ -150,7 +154,7 @@ def _decoded(
         raise too_many("messages", len(body.messages), limits.messages, "messages")
     if body.mcp_servers:
         raise UnsupportedParameter("MCP servers of requests are not called by this server.", param="mcp_servers")
-    edited = _check_edits(body.context_management)
+    edits = read_edits(body.context_management, settings.edits)
     talk = Conversation(limits, drop_billing=settings.drop_billing)
     talk.system(body.system)
     for number, message in enumerate(body.messages):
@@ -160,10 +164,13 @@ def _decoded(
     messages = talk.messages()
     prefilled = _prefilled(messages, body, settings)
     return MessagesRequest(
-        _generation(body, incoming, sampling, messages, offered, prefilled, stream, user, service_tier),
+        replace(
+            _generation(body, incoming, sampling, messages, offered, prefilled, stream, user, service_tier),
+            context_edits=edits,
+        ),
         tuple(map(tuple, talk.places)),
         offered.places,
-        edited,
+        bool(body.context_management is not None and body.context_management.edits),
     )
 
 
@@ -313,14 +320,3 @@ def _format(body: wire.CountBody) -> ResponseFormat:
     asked = body.output_config.format if body.output_config is not None else None
     asked = asked or body.output_format
     return TextFormat() if asked is None else SchemaFormat(asked.schema)
-
-
-def _check_edits(management: wire.ContextManagement | None) -> bool:
-    """Refuse edits of the context that are not done here; returns whether any were asked for."""
-    edits = management.edits if management is not None else None
-    for order, edit in enumerate(edits or ()):
-        if edit.type != "clear_thinking_20251015" or edit.keep != "all":
-            raise UnsupportedParameter(
-                "The context is not edited on this server.", param=f"context_management.edits[{order}]"
-            )
-    return bool(edits)

@@ -27,6 +27,7 @@ from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
     Cancelled,
     Done,
+    EditedContext,
     Event,
     Failed,
     Finished,
@@ -96,6 +97,19 @@ def _usage(usage: Usage) -> JsonObject:
     }
 
 
+def _applied(edits: Sequence[EditedContext]) -> JsonObject:
+    """What the edits of the context changed."""
+    return {"applied_edits": [_applied_edit(edit) for edit in edits]}
+
+
+def _applied_edit(edit: EditedContext) -> JsonObject:
+    if edit.kind == "reasoning":
+        told: JsonObject = {"type": "clear_thinking_20251015", "cleared_thinking_turns": edit.changed}
+    else:
+        told = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": edit.changed}
+    return {**told, "cleared_input_tokens": edit.tokens}
+
+
 def _message(request: MessagesRequest) -> JsonObject:
     """The fields that every message begins with."""
     generation = request.generation
@@ -118,6 +132,7 @@ class MessagesStreamEncoder:
         self._open = ""  # the type of the open block
         self._delta = b""  # what a delta of the open block begins with
         self._finished: Finished | None = None
+        self._edits: tuple[EditedContext, ...] = ()
 
     def start(self) -> bytes:
         """Nothing: the response stays uncommitted until the first event."""
@@ -144,6 +159,7 @@ class MessagesStreamEncoder:
 
     def _begin(self, event: Started, frames: list[bytes]) -> None:
         self._started = True
+        self._edits = event.edits
         usage = _usage(Usage(event.prompt_tokens, 1, event.cached_tokens or 0))
         message = {**_message(self._request), "content": [], "stop_reason": None, "stop_sequence": None}
         message |= {"stop_details": None, "container": None, "usage": usage}
@@ -209,7 +225,7 @@ class MessagesStreamEncoder:
             body: JsonObject = {"type": "message_delta", "delta": _ending(self._finished, self._request)}
             body["usage"] = _usage(event)
             if self._request.edited:
-                body["context_management"] = {"applied_edits": []}
+                body["context_management"] = _applied(self._edits)
             frames.append(_frame("message_delta", encode_object(body)))
 
     def _done(self, event: Done, frames: list[bytes]) -> None:
@@ -259,6 +275,7 @@ class MessagesWholeEncoder:
         self._finished: Finished | None = None
         self._usage = Usage(0, 0)
         self._error: SmgError | None = None
+        self._edits: tuple[EditedContext, ...] = ()
 
     def fork(self) -> "MessagesWholeEncoder":
         """An independent copy with the same events so far."""
@@ -271,6 +288,8 @@ class MessagesWholeEncoder:
         """Take in events. `Failed` is kept and raised by `body`."""
         for event in events:
             match event:
+                case Started():
+                    self._edits = event.edits
                 case TextDelta() | RefusalDelta() | ReasoningDelta():
                     self._said.append(event.text)
                 case TextEnd():
@@ -288,10 +307,8 @@ class MessagesWholeEncoder:
                     self._finished = event
                 case Usage():
                     self._usage = event
-                case Failed():
-                    self._error = self._error or event.error
-                case Cancelled():
-                    self._error = self._error or ClientGone(f"The response was cancelled: {event.reason}.")
+                case Failed() | Cancelled():
+                    self._error = self._error or _failure(event)
 
     def _text(self) -> None:
         text = "".join(self._said)
@@ -312,8 +329,12 @@ class MessagesWholeEncoder:
         message = {**_message(self._request), "content": self._blocks, **_ending(self._finished, self._request)}
         message["usage"] = _usage(self._usage)
         if self._request.edited:
-            message["context_management"] = {"applied_edits": []}
+            message["context_management"] = _applied(self._edits)
         return encode_body(message)
+
+
+def _failure(event: Failed | Cancelled) -> SmgError:
+    return event.error if isinstance(event, Failed) else ClientGone(f"The response was cancelled: {event.reason}.")
 
 
 def _input(arguments: str) -> JsonObject:

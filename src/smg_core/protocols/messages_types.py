@@ -16,11 +16,13 @@ from smg_core.json_types import Json, JsonObject
 __all__ = [
     "KNOWN_BLOCKS",
     "SUPPORTED_VALUES",
+    "AmountWire",
     "Base64Source",
     "BlockWire",
     "ContentSource",
     "CountBody",
     "DocumentBlock",
+    "EditWire",
     "FileSource",
     "ImageBlock",
     "MessageWire",
@@ -222,9 +224,22 @@ class MetadataWire(_Wire):
     user_id: Annotated[str, Meta(max_length=4096)] | None = None
 
 
-class EditWire(Struct, gc=False):
+class AmountWire(_Wire):
+    """A number of something: of thinking turns, of tool uses, of input tokens."""
+
+    type: Literal["all", "thinking_turns", "tool_uses", "input_tokens"]
+    value: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+
+
+class EditWire(_Wire):
+    """One edit of the context. `keep` is of every edit, all else of clear_tool_uses."""
+
     type: str
-    keep: Json = None
+    keep: Literal["all"] | AmountWire | None = None
+    trigger: AmountWire | None = None
+    clear_at_least: AmountWire | None = None
+    exclude_tools: list[str] | None = None
+    clear_tool_inputs: bool | list[str] | None = None
 
 
 class ContextManagement(_Wire):

@@ -118,6 +118,12 @@ class MessagesConfig:
         "Leave out the block of Claude Code's system prompt that says what is to be billed: it is different in every request, "
         "so that no cache of prefixes would ever hit.",
     )
+    edits: int = option(
+        8,
+        "Most edits of the context that one request may ask for; each may have its prompt made once more.",
+        at_least=0,
+        at_most=1024,
+    )
     budget: Literal["ignore", "refuse"] = option(
         "ignore",
         "What becomes of a budget for thinking where the model's family has no marker that ends its reasoning: it is ignored, or "

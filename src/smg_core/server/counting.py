@@ -35,7 +35,7 @@ class TokenCount:
                 body = await exchange.body(gateway.body_bytes, held)
                 gateway.admission.check_open()
                 decoded = await self._decoded(exchange, body)
-            count = await self._count(decoded.generation)
+            count, cleared = await self._count(decoded.generation)
         except ClientGone:
             raise
         except SmgError as error:
@@ -46,7 +46,7 @@ class TokenCount:
             return
         found: dict[str, object] = {"input_tokens": count}
         if decoded.edited:
-            found["context_management"] = {"original_input_tokens": count}
+            found["context_management"] = {"original_input_tokens": count + cleared}
         head: Header = (b"content-type", b"application/json")
         await exchange.respond(200, encode_object(found), [head, *self._names(exchange)])
 
@@ -66,21 +66,22 @@ class TokenCount:
             lambda _: decode_count(incoming), size=len(body), caller=exchange.caller.tenant
         )
 
-    async def _count(self, request: GenerationRequest) -> int:
-        """The tokens of the prompt. A prompt that is too long for the model has a number too."""
+    async def _count(self, request: GenerationRequest) -> tuple[int, int]:
+        """The tokens of the prompt, and of what edits of the context have taken from it. A prompt that is too long for the model
+        has a number too."""
         trace = Trace(self._gateway.clock.monotonic(), SilentObserver())
         try:
             prompted = await self._gateway.performers.preparing.prepare(request, trace)
         except PromptTooLong as error:
             if error.at_least:
                 raise
-            return error.prompt_tokens
+            return error.prompt_tokens, 0
         if prompted.model.tokenizer is None:
             raise UnsupportedParameter(
                 f"The engines of the model '{request.model}' encode prompts themselves, and do not say how many tokens one has.",
                 param="model",
             )
-        return len(prompted.ids)
+        return len(prompted.ids), sum(edit.tokens for edit in prompted.edits)
 
     def _names(self, exchange: Exchange) -> list[Header]:
         return [self._gateway.id_header(exchange.name), (b"request-id", exchange.name.encode())]

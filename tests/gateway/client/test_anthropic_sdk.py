@@ -146,6 +146,72 @@ async def test_count_tokens_is_what_the_same_request_is_charged() -> None:
             assert counted == charged, request
 
 
+CLEARS: Any = {
+    "type": "clear_tool_uses_20250919",
+    "trigger": {"type": "tool_uses", "value": 2},
+    "keep": {"type": "tool_uses", "value": 1},
+    "clear_tool_inputs": True,
+}
+
+
+def tool_turns(count: int, **result: Any) -> Any:
+    """A question and as many calls of the tool, each with its result."""
+    turns = list(HELLO)
+    for number in range(count):
+        use = {"type": "tool_use", "id": f"t{number}", "name": "get_weather", "input": {"city": f"city {number}"}}
+        told = {"type": "tool_result", "tool_use_id": f"t{number}", "content": f"result {number} " * 20, **result}
+        turns += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [told]}]
+    return turns
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_old_results_of_tools_are_cleared_as_asked_and_the_answer_and_the_count_say_so(stream: bool) -> None:
+    asked: dict[str, Any] = {"model": "sim", "messages": tool_turns(3), "tools": [WEATHER]}
+    edits: Any = {"edits": [CLEARS]}
+    async with here() as talk:
+        beta = talk.sdk.beta.messages
+        counted = await beta.count_tokens(**asked, context_management=edits)
+        plain = await beta.count_tokens(**asked)
+        if stream:
+            async with beta.stream(max_tokens=50, context_management=edits, **asked) as streaming:
+                message = await streaming.get_final_message()
+        else:
+            message = await beta.create(max_tokens=50, context_management=edits, **asked)
+        (sent,) = talk.house.engine.requests
+        prompt = talk.house.gateway.models["sim"].tokenizer.decode(sent.input_ids)
+
+    assert message.context_management is not None
+    (edit,) = message.context_management.applied_edits
+    assert (edit.type, edit.cleared_tool_uses) == ("clear_tool_uses_20250919", 2)
+    assert counted.context_management is not None
+    assert counted.context_management.original_input_tokens == plain.input_tokens
+    assert plain.input_tokens - counted.input_tokens == edit.cleared_input_tokens > 0
+    assert message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0) == counted.input_tokens
+    assert ["result 0" in prompt, "result 1" in prompt, "result 2" in prompt] == [False, False, True]
+    assert ["city 0" in prompt, "city 2" in prompt] == [False, True]
+
+
+async def test_an_edit_that_is_not_made_here_is_refused_by_name() -> None:
+    async with here() as talk:
+        with pytest.raises(anthropic.BadRequestError) as error:
+            await talk.create(extra_body={"context_management": {"edits": [{"type": "compact_20260112"}]}})
+        wrong = CLEARS | {"keep": {"type": "thinking_turns", "value": 1}}
+        with pytest.raises(anthropic.BadRequestError) as other:
+            await talk.create(extra_body={"context_management": {"edits": [wrong]}})
+    assert "context_management.edits.0.type" in raised(error)[2]
+    assert "context_management.edits.0.keep.type" in raised(other)[2]
+
+
+async def test_the_model_is_told_that_a_tool_failed() -> None:
+    async with here() as talk:
+        await talk.create(tool_turns(1, is_error=True), tools=[WEATHER])
+        await talk.create(tool_turns(1, is_error=True, content=[]), tools=[WEATHER])
+        decode = talk.house.gateway.models["sim"].tokenizer.decode
+        first, second = [decode(sent.input_ids) for sent in talk.house.engine.requests]
+    assert "Error: result 0" in first
+    assert "Error" in second
+
+
 async def test_stop_sequences_and_limits_have_their_reasons() -> None:
     async with here(attrs.evolve(SAYS, replies=(Reply("one two three four"),))) as talk:
         stopped = await talk.create(stop_sequences=["three"])
