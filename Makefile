@@ -68,7 +68,7 @@ test-engines: dev-env engines-env
 	@SMG_ENGINES_REPORT=1 $(BIN)/python -m pytest -q -p no:xdist -m engines tests/engines
 
 demo-real: server-env engines-env
-	@$(BIN)/python examples/real_engine.py .venv-mlx/bin/python tests/engines/tinymodel
+	@$(BIN)/python tools/demo_real.py .venv-mlx/bin/python tests/engines/tinymodel
 
 check: lint types architecture proto-check docs-check
 

@@ -1,6 +1,6 @@
 """A gateway that starts a real engine, and one answer of it: `make demo-real`, or with a model of your own
 
-python examples/real_engine.py ENGINE_PYTHON MODEL_FOLDER
+python tools/demo_real.py ENGINE_PYTHON MODEL_FOLDER
 """
 
 import asyncio
