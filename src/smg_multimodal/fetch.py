@@ -342,7 +342,7 @@ class MediaLoader:
         made = [self.item(each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
         return media, await together(made)
 
-    async def cost(self, media: Media, *, tenant: str = "") -> Cost:
+    async def cost(self, media: Media, *, tenant: str) -> Cost:
         """`Preparer.cost`; for long files, whose markers take a while to walk, off the event loop. Where a foreign library opens
         the file, when it is the item's turn for a process; an item that is remembered needs none. Raises MediaBusy where its turn
         does not come in time."""
@@ -365,7 +365,7 @@ class MediaLoader:
             key = self._preparer.noted_key(media, digest)
         return key
 
-    async def item(self, media: Media, cost: Cost, *, tenant: str = "") -> ReadyItem:
+    async def item(self, media: Media, cost: Cost, *, tenant: str) -> ReadyItem:
         """The item of `media`, remembered, being made for somebody else, or made now when it is its turn."""
         key = await self._key(media)
         found = self._preparer.remembered(key)

@@ -7,7 +7,7 @@ import pytest
 from tests.gateway.conftest import House, in_process
 
 from smg_core import Config
-from smg_core.config import ModelConfig
+from smg_core.config import MessagesConfig, ModelConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 
@@ -119,3 +119,19 @@ async def test_its_web_search_is_answered_in_text() -> None:
 
     said = "".join(event["delta"]["text"] for event in events if event.get("delta", {}).get("type") == "text_delta")
     assert said.strip() == "No idea."
+
+
+async def test_the_settings_of_messages_hold_for_what_is_generated_and_for_what_is_counted() -> None:
+    prefilled = {
+        **TURN,
+        "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
+        "stream": False,
+    }
+    prefilled = {name: value for name, value in prefilled.items() if name not in {"thinking", "context_management"}}
+    config = Config(model=CONFIG.model, messages=MessagesConfig(prefill="refuse"))
+    async with in_process(config=config) as house:
+        answers = [
+            await house.http.post(f"/v1/messages{path}", json=prefilled, headers=HEADERS)
+            for path in ("", "/count_tokens")
+        ]
+    assert [answer.status_code for answer in answers] == [400, 400]

@@ -148,6 +148,7 @@ class Inference(Generic[D]):
                 request_id=request_id,
                 limits=gateway.limits,
                 compat=gateway.compat,
+                messages=gateway.config.messages,
             )
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)

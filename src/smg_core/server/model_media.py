@@ -48,11 +48,12 @@ def _anything(tokens: int) -> None:
 
 @attrs.frozen
 class _Loaded:
-    """What `load` hands to `place`: files and features, in prompt order, and how their pixels were made."""
+    """What `load` hands to `place`: files and features, in prompt order, how their pixels were made, and for which tenant."""
 
     media: tuple[Media, ...]
     items: tuple[ReadyItem, ...]
     pixels: Pixels
+    tenant: str
 
 
 @attrs.frozen
@@ -116,7 +117,7 @@ class ModelMedia:
         try:
             made = [loader.item(each, cost, tenant=tenant) for each, cost in zip(media, costs, strict=True)]
             ready = await together([self._naming(each, item) for each, item in zip(made, items, strict=True)])
-            loaded = _Loaded(tuple(media), tuple(ready), pixels)
+            loaded = _Loaded(tuple(media), tuple(ready), pixels, tenant)
         except BaseException:
             room.release()
             raise
@@ -199,12 +200,13 @@ class ModelMedia:
     async def _otherwise(self, features: _Features, pixels: Pixels) -> Prepared:
         """The same items, made anew for an engine that wants their pixels in another form."""
         loader, preparer = self._loaders[pixels], self._preparers[pixels]
-        items = await together([self._made(loader, each) for each in features.loaded.media])
+        tenant = features.loaded.tenant
+        items = await together([self._made(loader, each, tenant) for each in features.loaded.media])
         return replace(features.prepared, items=tuple(items), processor=preparer.images)
 
     @staticmethod
-    async def _made(loader: MediaLoader, media: Media) -> ReadyItem:
-        return await loader.item(media, await loader.cost(media))
+    async def _made(loader: MediaLoader, media: Media, tenant: str) -> ReadyItem:
+        return await loader.item(media, await loader.cost(media, tenant=tenant), tenant=tenant)
 
     @staticmethod
     def _packed(prepared: Prepared, facts: EngineFacts) -> RequestMedia:
