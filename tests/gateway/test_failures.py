@@ -323,10 +323,9 @@ async def test_a_stall_ends_with_504_when_the_request_is_out_of_time_and_the_eng
 
 
 async def test_a_worker_that_restarts_under_load_loses_no_whole_request_and_ends_each_stream_once() -> None:
-    config = attrs.evolve(ALERT, routing=RoutingConfig(policy="round_robin"))
-    async with in_process(SAYS, engines=2, config=config) as house, nothing_left(house):
+    paced = attrs.evolve(SAYS, timing=Timing(decode_rate=20))
+    async with in_process(paced, engines=2, config=ALERT) as house, nothing_left(house):
         first = house.engine
-        first.inject(*[Fault("stall", after=2)] * 40)  # all of its share is under way when it goes
 
         async def ask(number: int) -> httpx.Response:
             return await house.chat(f"{number}", stream=number % 4 >= 2)

@@ -224,8 +224,8 @@ def _refuse_unsupported(wire: ResponsesBody) -> None:
     options = wire.background_options
     if options is not None and options.completion_window not in (None, "soonest"):
         raise _unsupported("background_options.completion_window", f" with the value '{options.completion_window}'")
-    if wire.background:
-        raise _unsupported("background", " with the value true")
+    if wire.background and wire.store is False:
+        raise InvalidRequest("A response in the background is stored: 'store' cannot be false.", param="background")
     if wire.stream_options is not None and wire.stream is not True:
         raise InvalidRequest(
             "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"

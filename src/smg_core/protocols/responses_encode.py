@@ -18,8 +18,6 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-import msgspec
-
 from smg_core.errors import EngineFailed, SmgError
 from smg_core.events import (
     Annotation,
@@ -44,11 +42,12 @@ from smg_core.events import (
     ToolCallStart,
     Usage,
 )
-from smg_core.json_types import Json, JsonObject
+from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
 from smg_core.protocols.logprobs import logprob_object
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_object import error_object, response_fields, usage_object
+from smg_core.protocols.responses_parts import annotation_object, object_of, reasoning_part, summary_part
 
 __all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder", "SealSummary"]
 
@@ -149,6 +148,19 @@ class _Builder:
         self._frame("response.created", b',"response":' + response)
         self._frame("response.in_progress", b',"response":' + response)
 
+    def queue(self) -> None:
+        """Open the stream of a response that waits for its turn."""
+        self._begun = True
+        self.fields["status"] = "queued"
+        response = encode_object(self.fields)
+        self._frame("response.created", b',"response":' + response)
+        self._frame("response.queued", b',"response":' + response)
+
+    def go_on(self, number: int, items: Sequence[JsonObject]) -> None:
+        """Go on with a stream whose opening was sent: `number` is that of its next event, `items` are done."""
+        self._begun, self._number, self.items = True, number, list(items)
+        self._lifecycle("response.in_progress")
+
     def keep_alive(self) -> bytes:
         """What keeps a silent stream alive: of all frames, every client's timer is reset by this one alone. Before the first
         event it is what opens the stream."""
@@ -240,7 +252,7 @@ class _Builder:
     def annotation(self, event: Annotation) -> None:
         if self._kind != "message" or self._open is None:
             return
-        made = _annotation(event)
+        made = annotation_object(event)
         self._event(
             "response.output_text.annotation.added",
             **self._at(content_index=0, annotation_index=len(self._annotations), annotation=made),
@@ -278,10 +290,10 @@ class _Builder:
             self._add("reasoning", "rs_", summary=[], encrypted_content=None)
             if summarized:
                 where = self._at(summary_index=0)
-                self._event("response.reasoning_summary_part.added", **where, part=_summary(""))
+                self._event("response.reasoning_summary_part.added", **where, part=summary_part(""))
             else:
                 where = self._at(content_index=0)
-                self._event("response.content_part.added", **where, part=_reasoning_text(""))
+                self._event("response.content_part.added", **where, part=reasoning_part(""))
             self._prefix = b"," + encode_object(where)[1:-1]
         kind = "response.reasoning_summary_text.delta" if summarized else "response.reasoning_text.delta"
         self._delta(kind, event.text, self._prefix)
@@ -298,13 +310,13 @@ class _Builder:
         if self._request.summarized:
             where = self._at(summary_index=0)
             self._event("response.reasoning_summary_text.done", **where, text=text)
-            self._event("response.reasoning_summary_part.done", **where, part=_summary(text))
-            item["summary"] = [_summary(text)]
+            self._event("response.reasoning_summary_part.done", **where, part=summary_part(text))
+            item["summary"] = [summary_part(text)]
         else:
             where = self._at(content_index=0)
             self._event("response.reasoning_text.done", **where, text=text)
-            self._event("response.content_part.done", **where, part=_reasoning_text(text))
-            item["content"] = [_reasoning_text(text)]
+            self._event("response.content_part.done", **where, part=reasoning_part(text))
+            item["content"] = [reasoning_part(text)]
 
     # ------------------------------------------------------------------------------------------------------------ calls
 
@@ -339,7 +351,7 @@ class _Builder:
     def _close_call(self, item: JsonObject) -> None:
         text = "".join(self._texts)
         if self._kind == "tool_search_call":
-            item["arguments"] = _object_of(text)
+            item["arguments"] = object_of(text)
         elif self._kind == "custom_tool_call":
             self._event("response.custom_tool_call_input.done", **self._at(input=text))
             item["input"] = text
@@ -493,30 +505,6 @@ _WRITERS: dict[type, Callable[[_Builder, Any], None]] = {
 _CONTENT = frozenset(_WRITERS) - {Started, Usage, Done, Failed, Cancelled}
 
 
-def _summary(text: str) -> JsonObject:
-    return {"type": "summary_text", "text": text}
-
-
-def _reasoning_text(text: str) -> JsonObject:
-    return {"type": "reasoning_text", "text": text}
-
-
-def _object_of(text: str) -> Json:
-    """A search's arguments as the JSON object that they are; the text where they are none."""
-    try:
-        found: Json = msgspec.json.decode(text or "{}")
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return text
-    return found
-
-
-def _annotation(event: Annotation) -> JsonObject:
-    made: JsonObject = {"type": f"{event.kind}_citation", "start_index": event.start, "end_index": event.end}
-    made["file_id" if event.kind == "file" else "url"] = event.source
-    made["filename" if event.kind == "file" else "title"] = event.title
-    return made
-
-
 class ResponsesStreamEncoder:
     """One streamed response. `created` is seconds since the epoch, `now` tells the time when it completes, `seal` seals the
     summary of a compaction."""
@@ -527,8 +515,18 @@ class ResponsesStreamEncoder:
         self._builder = _Builder(request, created, now, seal, streams=True)
 
     def start(self) -> bytes:
-        """Nothing: the response stays uncommitted until the first event."""
-        return b""
+        """Nothing: the response stays uncommitted until the first event. Of a response that goes on, that it does."""
+        return self._builder.take_frames()
+
+    def queued(self) -> bytes:
+        """The frames that open the stream of a response that waits for its turn."""
+        self._builder.queue()
+        return self._builder.take_frames()
+
+    def go_on(self, number: int, items: Sequence[JsonObject]) -> None:
+        """Go on with a stream that was opened before: `number` is that of its next event, `items` are done. Called before
+        `start`."""
+        self._builder.go_on(number, items)
 
     def encode(self, events: Sequence[Event]) -> bytes:
         """The frames of `events`, in order; nothing after the end."""
@@ -580,6 +578,11 @@ class ResponsesWholeEncoder:
     def ended(self) -> bool:
         """Whether the response is complete, one way or another."""
         return self._builder.ended
+
+    def fail(self, error: SmgError) -> None:
+        """End the response with an error, which the object then tells."""
+        if not self._builder.ended:
+            self._builder.fail(error)
 
     def interrupt(self) -> bytes:
         """End the response as incomplete."""

@@ -9,7 +9,29 @@ from collections.abc import Iterable, Mapping
 
 from smg_core.json_types import Json, JsonObject
 
-__all__ = ["NEXT", "TERMINAL", "ResponsesGrammar", "check_stream"]
+__all__ = [
+    "CALL",
+    "CALL_DONE",
+    "COMPACTION",
+    "CUSTOM",
+    "CUSTOM_DONE",
+    "END",
+    "ITEM",
+    "MESSAGE",
+    "NEXT",
+    "PART_DONE",
+    "REASONING",
+    "REFUSAL",
+    "START",
+    "SUMMARY",
+    "SUMMARY_DONE",
+    "TERMINAL",
+    "TEXT",
+    "THOUGHT",
+    "THOUGHT_DONE",
+    "ResponsesGrammar",
+    "check_stream",
+]
 
 START, CREATED, OPEN, END = "nothing has come", "created", "no item is open", "ended"
 ITEM = "an item is open"

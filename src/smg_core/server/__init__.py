@@ -14,8 +14,10 @@ Exports nothing: `smg_core` exports `Gateway`. Above: the command line. Below: e
   prompt), `explain`, `parsing`, `status`, `front_page`, `describing`, `descriptions`, `stored_descriptions` and `docs_page` (the
   API's description).
 - Responses: `responses_api` and `responses_flow` (the API's record and its flow), `remembering` (loads and keeps what requests
-  refer to), `stored` (the routes of kept responses and conversations).
-- Keys and history: `sealing_keys` (where the keys of sealed content come from), `keeping` (opens, sweeps and closes the history).
+  refer to), `stored` (the routes of kept responses and conversations), `background`, `background_create`, `background_run`,
+  `background_states` and `background_store` (responses that outlive their client), `following` and `news` (streams of what is
+  kept), `outcomes` (how a request ended).
+- Keys and history: `sealing_keys` (where the keys of sealed content come from), `keeping` (opens, sweeps, closes the history).
 - `settings`: the settings of this room.
 - Media: `media` (shared by all models), `model_media` (of one model), `media_errors`, `sharing` (shared memory).
 """

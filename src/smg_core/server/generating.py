@@ -7,6 +7,7 @@ import attrs
 
 from smg_core.server import descriptions
 from smg_core.server.apis import CHAT, COMPLETIONS, MESSAGES
+from smg_core.server.background import Background
 from smg_core.server.counting import TokenCount
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.gemini import gemini_routes
@@ -29,9 +30,9 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     completions = Endpoint(Inference(gateway, COMPLETIONS), reads_json=True, about=descriptions.COMPLETIONS)
     memory = ResponseMemory(gateway)
     made = responses_api(gateway.clock.time, memory, memory.seal)
-    answering = Inference(gateway, made)
-    responses = Endpoint(answering, reads_json=True, about=descriptions.RESPONSES)
-    socket = Endpoint(ResponsesSocket(gateway, answering, memory))
+    background = gateway.beside(Background, lambda: Background(gateway, memory))
+    responses = Endpoint(Inference(gateway, made, background.create), reads_json=True, about=descriptions.RESPONSES)
+    socket = Endpoint(ResponsesSocket(gateway, Inference(gateway, made), memory))
     messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
     count = Endpoint(TokenCount(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
     tokenizing = Tokenizing(gateway)
@@ -49,7 +50,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         Route(WEBSOCKET, "/v1/responses", socket),
         Route("POST", "/v1/messages", messages),
         Route("POST", "/v1/messages/count_tokens", count),
-        *stored_routes(gateway, memory),
+        *stored_routes(gateway, background),
         *(parse_routes(gateway) if gateway.config.server.parse_routes else ()),
     )
 

@@ -6,12 +6,13 @@ the app's route table. Below: the gateway's driver.
 
 import asyncio
 import copy
+from collections.abc import Awaitable, Callable
 from typing import Generic, Self, TypeVar
 
 import attrs
 
 from smg_core.errors import ClientGone, Draining, InternalError, SmgError
-from smg_core.hooks import RequestFinished, fan_out
+from smg_core.hooks import fan_out
 from smg_core.observability.failures import FailureLog
 from smg_core.pipeline.answer import Answer
 from smg_core.pipeline.driver import Run
@@ -23,6 +24,7 @@ from smg_core.protocols.errors import error_headers
 from smg_core.server.answering import answer_to, names_of
 from smg_core.server.apis import Api, Memory
 from smg_core.server.exchange import Exchange
+from smg_core.server.outcomes import how_it_ended
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import TimeoutRules
 
@@ -37,9 +39,13 @@ DECODED_INLINE = 32 * 1024
 class Inference(Generic[D]):
     """Answers one API's requests."""
 
-    def __init__(self, gateway: Runtime, api: Api[D]) -> None:
+    def __init__(
+        self, gateway: Runtime, api: Api[D], detach: Callable[[Exchange, D], Awaitable[None]] | None = None
+    ) -> None:
+        """`detach` answers requests that are to run in the background, where the API has that."""
         self._gateway = gateway
         self._api = api
+        self._detach = detach
         timeouts = gateway.config.timeouts
         self._timeouts = TimeoutRules(timeouts, gateway.models)
         self._keep_alive = StreamKeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
@@ -82,6 +88,9 @@ class Inference(Generic[D]):
         except Exception:
             self._report(exchange, "", trace, None, None)  # nobody has foreseen it; the app's last line answers
             raise
+        if self._detach is not None and decoded.generation.background:
+            await self._detached(self._detach, exchange, decoded)
+            return
         exchange.watch(timeouts.write)
         gateway.admission.enter()
         answer = answer_to(exchange, decoded, trace, gateway, self._api, self._keep_alive)
@@ -104,6 +113,16 @@ class Inference(Generic[D]):
             self._report(exchange, decoded.generation.model, trace, told, failure)
             answer.release()
             _forget_frames(failure)
+
+    async def _detached(self, detach: Callable[[Exchange, D], Awaitable[None]], exchange: Exchange, decoded: D) -> None:
+        """Answer a request that is made elsewhere, with the object that it is now or the stream of what is kept of it."""
+        try:
+            await detach(exchange, decoded)
+        except SmgError as error:
+            await self.refuse(exchange, error, decoded.generation.id, decoded.locate)
+        finally:
+            if (memory := self._api.memory) is not None:
+                await memory.forget(decoded)
 
     async def _drive(self, exchange: Exchange, decoded: D, run: Run) -> SmgError | None:
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
@@ -187,32 +206,18 @@ class Inference(Generic[D]):
     ) -> None:
         """Tell how the request ended; `model` is "" for one that was not admitted, `answer` None where there is none
         or it ended in a way that nobody had foreseen."""
-        usage = answer.usage if answer is not None else None
-        ended, first = trace.ended, trace.first
         if failure is None and answer is not None:
             failure = answer.failure  # cancelled while the client was told of it
-        outcome, status = "ok", 200
-        if failure is not None:
-            outcome, status = type(failure).__name__, failure.status
-        elif answer is None or answer.state != "over":
-            outcome, status = "error", InternalError.status
-        exchange.finished = RequestFinished(
-            request_id=exchange.request_id,
-            api=self._api.name,
-            model=model,
-            outcome="client_gone" if isinstance(failure, ClientGone) else outcome,
-            status=status,
-            prompt_tokens=usage.prompt_tokens if usage else 0,
-            completion_tokens=usage.completion_tokens if usage else 0,
-            cached_tokens=usage.cached_tokens if usage else 0,
+        exchange.finished = how_it_ended(
+            exchange.request_id,
+            self._api.name,
+            model,
+            trace,
             seconds=self._gateway.clock.monotonic() - trace.started,
-            worker=ended.worker if ended is not None else "",
-            attempts=trace.attempts,
-            first_seconds=first.seconds if first is not None else None,
-            finish=ended.finish if ended is not None else (),
-            detail=failure.detail or "" if failure is not None else "",
+            usage=answer.usage if answer is not None else None,
+            over=answer is not None and answer.state == "over",
+            failure=failure,
             client_id=exchange.client_id,
-            violations=trace.violations,
         )
         trace.report(exchange.finished)
 

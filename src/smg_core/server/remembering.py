@@ -29,7 +29,7 @@ from smg_core.request import Caller
 from smg_core.sealing import SealContext
 from smg_core.server.runtime import Runtime
 
-__all__ = ["Earlier", "ResponseMemory", "stored_response"]
+__all__ = ["Earlier", "ResponseMemory", "stored_response", "turn_of"]
 
 log = logging.getLogger("smg.server")
 T = TypeVar("T")
@@ -144,7 +144,7 @@ class ResponseMemory:
             raise NotFound(f"Conversation with id '{id}' not found.", param="conversation")
         if not decoded.store:
             return
-        owner, seconds = decoded.generation.id, self._gateway.config.responses.lock_s
+        owner, seconds = decoded.generation.id, self._lock_seconds(decoded)
         lease = await history.acquire(tenant, "conversation", id, owner, seconds)
         if lease is None:
             raise Conflict(
@@ -154,6 +154,17 @@ class ResponseMemory:
                 retry_after=1.0,
             )
         self._locks[owner] = lease
+
+    def _lock_seconds(self, decoded: ResponsesRequest) -> float:
+        """How long a conversation is locked at once. A run in the background renews it, so that another can soon take over."""
+        settings = self._gateway.config.responses
+        return settings.lease_s if decoded.generation.background else settings.lock_s
+
+    async def hold(self, id: str, tenant: str) -> None:
+        """Renew what `recall` has taken for the response `id` in the background. Raises LeaseLost and StoreFailed."""
+        lease = self._locks.get(id)
+        if lease is not None:
+            self._locks[id] = await self._gateway.history.renew(tenant, lease, self._gateway.config.responses.lease_s)
 
     async def _referred(self, tenant: str, ids: Sequence[str]) -> dict[str, JsonObject]:
         """The items of these ids, from whatever response has them."""
@@ -235,13 +246,7 @@ class ResponseMemory:
 
 def _operations(decoded: ResponsesRequest, response: JsonObject) -> list[StoreOperation]:
     """What a response is kept by."""
-    kept = stored_response(decoded, response)
-    operations: list[StoreOperation] = [PutResponse(kept)]
-    conversation = decoded.history.conversation_id
-    if conversation is not None:
-        items = [*decoded.items, *_items(response["output"])]
-        operations.append(AppendItems(conversation, _stored_items(items, kept.created_at, kept.id)))
-    return operations
+    return [PutResponse(stored_response(decoded, response)), *turn_of(decoded, response)]
 
 
 def stored_response(decoded: ResponsesRequest, response: JsonObject, *, pending: bool = False) -> StoredResponse:
@@ -261,6 +266,16 @@ def stored_response(decoded: ResponsesRequest, response: JsonObject, *, pending:
         pending=pending,
         item_ids=tuple(ids),
     )
+
+
+def turn_of(decoded: ResponsesRequest, response: JsonObject) -> list[AppendItems]:
+    """What a response adds to its conversation; nothing without one."""
+    conversation = decoded.history.conversation_id
+    if conversation is None:
+        return []
+    items = [*decoded.items, *_items(response["output"])]
+    created = float(str(response["created_at"]))
+    return [AppendItems(conversation, _stored_items(items, created, decoded.generation.id))]
 
 
 def _items(output: object) -> list[JsonObject]:

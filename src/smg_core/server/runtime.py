@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Self, TypedDict
+from typing import Protocol, Self, TypedDict, TypeVar
 
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
@@ -30,7 +30,18 @@ from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 
-__all__ = ["Runtime", "RuntimeArguments"]
+__all__ = ["Beside", "Runtime", "RuntimeArguments"]
+
+
+class Beside(Protocol):
+    """What runs beside the requests while the gateway is started."""
+
+    async def run(self) -> None:
+        """Work until it is cancelled."""
+        ...
+
+
+B = TypeVar("B", bound=Beside)
 
 
 class RuntimeArguments(TypedDict, total=False):
@@ -102,6 +113,7 @@ class Runtime:
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
         self._reaching = Reaching(self.config)
         self._further: Rows = {}
+        self._beside: dict[type[Beside], Beside] = {}
         self._history, self._history_hooks = history, history_hooks
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
@@ -173,6 +185,8 @@ class Runtime:
         self.driver = self.performers.driver(self._further)
         for spec in await self._first_workers(self._stack, scratch):
             self.add_worker(spec)
+        for beside in self._beside.values():
+            self._run(beside)
 
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
         """The workers to begin with. A subclass may start some of its own, which `stack` ends; `scratch` is a folder for their
@@ -233,6 +247,20 @@ class Runtime:
         self._further = {**self._further, **rows}
         if self.started:
             self.driver.learn(rows)
+
+    def beside(self, kind: type[B], make: Callable[[], B]) -> B:
+        """What runs beside the requests of this gateway, one of each kind however many apps ask for it: the one that is there,
+        else what `make` makes, which then starts with the gateway, or at once."""
+        found = self._beside.get(kind)
+        if not isinstance(found, kind):
+            found = make()
+            self._beside[kind] = found
+            if self.started:
+                self._loop.call_soon_threadsafe(self._run, found)
+        return found
+
+    def _run(self, beside: Beside) -> None:
+        self._stack.push_async_callback(_ended, self._loop.create_task(beside.run()))
 
     @property
     def ready_now(self) -> bool:
@@ -295,6 +323,11 @@ class Runtime:
     def id_header(self, name: str) -> tuple[bytes, bytes]:
         """The header that names a request."""
         return self._id_header.encode(), name.encode()
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def _policy_maker(policy: str | Policy | Callable[[], Policy]) -> Callable[[], Policy]:

@@ -295,3 +295,46 @@ class ResponsesConfig:
         at_least=1024,
         at_most=1 << 40,
     )
+    background: int = option(
+        64, "Responses in the background that a process makes at once; more wait.", at_least=1, at_most=100_000
+    )
+    background_tenant: int = option(
+        64, "Responses in the background that a process makes at once for one tenant.", at_least=1, at_most=100_000
+    )
+    queue: int = option(
+        1000,
+        "Responses in the background that may wait, over all processes; a further one gets 503.",
+        at_least=1,
+        at_most=100_000,
+    )
+    pending_s: float = option(
+        86400.0,
+        "Seconds that a response in the background may wait for its turn, for its engines, or for a process that takes over; "
+        "then it fails.",
+        at_least=1,
+        at_most=30 * 86400,
+    )
+    lease_s: float = option(
+        30.0,
+        "Seconds after which a response in the background is run again elsewhere if its process has died.",
+        at_least=0.2,
+        at_most=3600,
+    )
+    poll_s: float = option(
+        1.0,
+        "Seconds between two looks at the history for what other processes have done: new events, cancellations, work.",
+        at_least=0.01,
+        at_most=60,
+    )
+    batch_s: float = option(
+        0.05,
+        "Seconds that events of a response in the background are gathered before they are kept, and sent.",
+        at_least=0,
+        at_most=10,
+    )
+    log_bytes: int = option(
+        64 * MIB,
+        "Most bytes of events that are kept of one response; over it the response fails.",
+        at_least=1024,
+        at_most=1 << 34,
+    )

@@ -14,7 +14,6 @@ from smg_core.history.base import (
     AppendItems,
     DeleteConversation,
     DeleteItem,
-    DeleteResponse,
     PutConversation,
     StoredConversation,
     StoredItem,
@@ -33,9 +32,9 @@ from smg_core.protocols.conversations import (
 )
 from smg_core.protocols.errors import openai_error, responses_error
 from smg_core.protocols.json_text import encode_body
-from smg_core.protocols.responses import ResponsesRequest, decode_responses
+from smg_core.protocols.responses import decode_responses
 from smg_core.request import Caller
-from smg_core.server.apis import Memory
+from smg_core.server.background import Background
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.exchange import Exchange
 from smg_core.server.routes import Route
@@ -55,9 +54,9 @@ _READ = frozenset(
 """The routes that read a body."""
 
 
-def stored_routes(gateway: Runtime, memory: Memory[ResponsesRequest]) -> tuple[Route[Endpoint], ...]:
-    """The routes, over `gateway`; `memory` has what a request continues."""
-    responses, conversations = _Responses(gateway, memory), _Conversations(gateway)
+def stored_routes(gateway: Runtime, background: Background) -> tuple[Route[Endpoint], ...]:
+    """The routes, over `gateway`; `background` has what is made there, and what a request continues."""
+    responses, conversations = _Responses(gateway, background), _Conversations(gateway)
     rows: tuple[tuple[str, str, Handler], ...] = (
         ("POST", "/v1/responses/input_tokens", responses.input_tokens),
         ("GET", _RESPONSE, responses.retrieve),
@@ -106,9 +105,9 @@ class _Handlers:
 class _Responses(_Handlers):
     """Responses by their ids, and the count of a request's tokens."""
 
-    def __init__(self, gateway: Runtime, memory: Memory[ResponsesRequest]) -> None:
+    def __init__(self, gateway: Runtime, background: Background) -> None:
         super().__init__(gateway)
-        self._memory = memory
+        self._background = background
         self.input_tokens = answering(gateway, "resp_", responses_error, self._input_tokens)
 
     async def _input_tokens(self, incoming: Incoming, located: list[Locate]) -> bytes:
@@ -117,7 +116,7 @@ class _Responses(_Handlers):
         decoded = await decoded_body(gateway, incoming, decode_responses)
         located.append(decoded.locate)
         unkept = replace(decoded.generation, history=replace(decoded.history, store=False))
-        decoded = await self._memory.recall(replace(decoded, generation=unkept))
+        decoded = await self._background.memory.recall(replace(decoded, generation=unkept))
         asked = replace(decoded.generation, truncation=None, generate=True)
         return encode_body({"object": "response.input_tokens", "input_tokens": await prompt_count(gateway, asked)})
 
@@ -132,21 +131,23 @@ class _Responses(_Handlers):
         """GET /v1/responses/{id}"""
         found = await self._found(exchange)
         if exchange.query.get("stream", ("false",))[-1] == "true":
-            raise InvalidRequest("The events of this response are not kept.", param="stream")
+            await self._background.resume(exchange, found.id)
+            return
         await self._answer_long(exchange, len(found.body) + len(found.output), lambda: _whole(found))
 
     async def delete(self, exchange: Exchange) -> None:
         """DELETE /v1/responses/{id}"""
         found = await self._found(exchange)
-        await self._gateway.history.write(exchange.caller.tenant, [DeleteResponse(found.id)])
+        await self._background.delete((exchange.caller.tenant, found.id))
         await self._answer(exchange, {"id": found.id, "object": "response", "deleted": True})
 
     async def cancel(self, exchange: Exchange) -> None:
         """POST /v1/responses/{id}/cancel"""
-        whole = _whole(await self._found(exchange))
-        if whole.get("background") is not True:
+        found = await self._found(exchange)
+        if _whole(found).get("background") is not True:
             raise InvalidRequest("Only a response that was created with 'background' can be cancelled.", param="id")
-        await self._answer(exchange, whole)
+        found = await self._background.cancel((exchange.caller.tenant, found.id), found)
+        await self._answer(exchange, _whole(found))
 
     async def input_items(self, exchange: Exchange) -> None:
         """GET /v1/responses/{id}/input_items"""

@@ -320,7 +320,7 @@ USER = {"role": "user", "content": "x"}
         ({"reasoning": {"mode": "pro"}}, "reasoning.mode"),
         ({"reasoning": {"effort": "extreme"}}, "reasoning.effort"),
         ({"prompt": {"id": "p"}}, "prompt"),
-        ({"background": True}, "background"),
+        ({"background": True, "store": False}, "background"),
         ({"background_options": {"completion_window": "2h"}}, "background_options.completion_window"),
         ({"stream_options": {"include_obfuscation": True}}, "stream_options"),
         ({"previous_response_id": "resp_1", "conversation": "conv_1"}, "previous_response_id"),

@@ -1,0 +1,194 @@
+"""One run of a response in the background, by the process that holds its lease (edge).
+
+The request is read back from the history and answered as any other; what would be sent is kept instead. What an earlier run has
+kept stands: its open item is closed, and the items of this run follow. Decides when a failure is the response's and when it is a
+reason to wait: for engines that are not there, for a conversation that is in use, for a store that fails. Above: `background`.
+Below: the flow, what it keeps.
+"""
+
+import asyncio
+
+from smg_core.errors import Conflict, ModelNotFound, SmgError, StoreFailed
+from smg_core.history.base import LeaseLost, StaleVersion
+from smg_core.hooks import Observer, RequestStarted
+from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
+from smg_core.pipeline.driver import Run
+from smg_core.pipeline.flow import Terms
+from smg_core.pipeline.keep_alive import StreamKeepAlive
+from smg_core.pipeline.trace import Trace
+from smg_core.protocols.responses import ResponsesRequest
+from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.server.background_store import PendingResponse
+from smg_core.server.outcomes import how_it_ended
+from smg_core.server.remembering import ResponseMemory
+from smg_core.server.responses_flow import respond_to
+from smg_core.server.runtime import Runtime
+from smg_core.server.timeouts import TimeoutRules
+
+__all__ = ["BackgroundRun"]
+
+
+class BackgroundRun:
+    """One run of `pending`. `observer` is told how it went."""
+
+    def __init__(
+        self,
+        gateway: Runtime,
+        memory: ResponseMemory,
+        pending: PendingResponse,
+        timeouts: TimeoutRules,
+        observer: Observer,
+    ) -> None:
+        self._gateway, self._memory, self._pending = gateway, memory, pending
+        self._timeouts, self._observer = timeouts, observer
+        self._broken: SmgError | None = None
+        self._written = 0.0
+
+    async def work(self) -> bool:
+        """Run it. False: it cannot be run now and waits again; True: it is over, here or elsewhere."""
+        pending, task = self._pending, asyncio.current_task()
+        if task is None:
+            raise AssertionError("a run is a task")
+        guarding = asyncio.create_task(pending.guard(self._memory, task))
+        self._gateway.admission.enter()
+        try:
+            return await self._attempt()
+        except (LeaseLost, StaleVersion):
+            return True  # it is somebody else's now, or it was cancelled or deleted
+        except StoreFailed:
+            return False
+        except asyncio.CancelledError:  # for good, or since it is no longer pending
+            if not pending.lost:
+                raise
+            task.uncancel()
+            return True
+        finally:
+            guarding.cancel()
+            await asyncio.gather(guarding, return_exceptions=True)
+            await pending.clear()
+            self._gateway.admission.leave()
+
+    async def _attempt(self) -> bool:
+        pending = self._pending
+        request = await pending.read()
+        if request is None:
+            return True
+        decoded = await pending.decoded(request)
+        try:
+            decoded = await self._memory.recall(decoded)
+        except (StoreFailed, Conflict) as error:
+            if isinstance(error, StoreFailed) or self._may_wait():
+                return False
+            await pending.fail(error)
+            return True
+        except SmgError as error:
+            await pending.fail(error)
+            return True
+        try:
+            await pending.take(streams=decoded.generation.stream)
+            return await self._run(decoded)
+        finally:
+            await self._memory.forget(decoded)
+
+    def _may_wait(self) -> bool:
+        """Whether the response has time left to be made later."""
+        waited = self._gateway.clock.time() - self._pending.found.created_at
+        return waited < self._gateway.config.responses.pending_s
+
+    async def _run(self, decoded: ResponsesRequest) -> bool:
+        gateway, generation = self._gateway, decoded.generation
+        trace = Trace(gateway.clock.monotonic(), self._observer)
+        trace.report(RequestStarted(generation.id, "responses", generation.model, generation.stream, trace.started))
+        answer = self._answer(decoded)
+        run = Run(answer, trace, self._timeouts.of(generation, generation.headers))
+        failure: SmgError | None = None
+        try:
+            terms = Terms(answer, gateway.config.routing, gateway.rng, trace)
+            await gateway.driver.drive(respond_to(decoded, terms), run)
+        except SmgError as error:
+            failure = error
+            if self._broken is not None:
+                raise self._broken from None
+            if not answer.committed and _is_absence(error) and self._may_wait():
+                await self._pending.put_off()
+                return False
+            await self._fail(answer, error)
+        finally:
+            trace.report(
+                how_it_ended(
+                    generation.id,
+                    "responses",
+                    generation.model,
+                    trace,
+                    seconds=gateway.clock.monotonic() - trace.started,
+                    usage=answer.usage,
+                    over=answer.state == "over",
+                    failure=failure or answer.failure,
+                )
+            )
+            answer.release()
+        return True
+
+    async def _fail(self, answer: Answer, error: SmgError) -> None:
+        """The response ends with an error."""
+        if error.status == 503 and error.retry_after is None:
+            error.retry_after = self._gateway.admission.retry_after
+        if isinstance(answer, WholeAnswer):
+            whole = answer.encoder
+            if isinstance(whole, ResponsesWholeEncoder):
+                whole.fail(error)
+                await self._pending.end(self._decoded, whole.response(), b"")
+            return
+        await answer.fail(error, in_band=True)
+
+    def _answer(self, decoded: ResponsesRequest) -> Answer:
+        """The side of the answer that would be the client's: everything is kept."""
+        gateway, log, created = self._gateway, self._pending.log, int(self._pending.found.created_at)
+        now, seal, model = gateway.clock.time, self._memory.seal, decoded.generation.model
+        following = self._pending.following
+        self._decoded = decoded
+
+        def streamed() -> ResponsesStreamEncoder:
+            encoder = ResponsesStreamEncoder(decoded, created, now, seal)
+            encoder.go_on(following, log.items)
+            return encoder
+
+        def response() -> ResponsesStreamEncoder | ResponsesWholeEncoder:
+            encoder = answer.encoder
+            if not isinstance(encoder, ResponsesStreamEncoder | ResponsesWholeEncoder):
+                raise TypeError("the encoders are those of Responses")
+            return encoder
+
+        async def write(data: bytes, last: bool) -> None:
+            frames = data if decoded.generation.stream else b""
+            try:
+                if last:
+                    await self._pending.end(decoded, response().response(), frames)
+                else:
+                    await self._gathered()
+                    await self._pending.append(frames)
+            except (LeaseLost, StaleVersion, StoreFailed) as error:
+                self._broken = error
+                raise
+
+        answer: Answer
+        if decoded.generation.stream:
+            silence = StreamKeepAlive(gateway.call_later, gateway.config.timeouts.silence_s)
+            high_water = gateway.config.limits.response_buffer_bytes
+            answer = StreamedAnswer(streamed, write, model=model, high_water=high_water, keep_alive=silence)
+        else:
+            answer = WholeAnswer(lambda: ResponsesWholeEncoder(decoded, created, now, seal), write, model=model)
+        return answer
+
+    async def _gathered(self) -> None:
+        """Wait until the last batch of events is old enough, so that what comes meanwhile is one write."""
+        clock, batch = self._gateway.clock, self._gateway.config.responses.batch_s
+        left = self._written + batch - clock.monotonic()
+        if left > 0:
+            await asyncio.sleep(left)
+        self._written = clock.monotonic()
+
+
+def _is_absence(error: SmgError) -> bool:
+    """Whether there is nobody to make the response now, who may be there later."""
+    return error.status == 503 or isinstance(error, ModelNotFound)

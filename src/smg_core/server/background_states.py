@@ -1,0 +1,90 @@
+"""The life of a response in the background, as a table, and how it is kept while it is pending.
+
+    status        taken        put_off    cancelled    completed, incomplete, failed
+    queued        in_progress  queued     cancelled    failed: it has waited too long, or cannot be run
+    in_progress   in_progress  queued     cancelled    so
+    (any other)   the response has ended: nothing happens any more
+
+`taken` by a process that holds its lease, also after another has died; `put_off` by one that cannot run it now. Every change is a
+write that only succeeds on the version that was read, so that of two that come at once only one happens. Pure. Above:
+`background`, `background_run`. Below: the history's records.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+import msgspec
+from msgspec import Struct
+
+from smg_core.history.base import DeleteRecord, PutRecord, StoredRecord, StoredResponse, StoreOperation
+from smg_core.json_types import JsonObject
+from smg_core.protocols.json_text import encode_body
+
+__all__ = ["NEXT", "REQUEST", "RUNNING", "KeptRequest", "marks", "next_status", "restated", "unmarks"]
+
+_RUN: Mapping[str, str] = {
+    "taken": "in_progress",
+    "put_off": "queued",
+    "cancelled": "cancelled",
+    "failed": "failed",
+}
+NEXT: Mapping[str, Mapping[str, str]] = {
+    "queued": _RUN,
+    "in_progress": {**_RUN, "completed": "completed", "incomplete": "incomplete"},
+}
+"""The status that follows, by the status that is and by what happens."""
+
+RUNNING = "background"
+"""Kind of the small record that is there as long as a response is pending: whoever works on one looks whether it still is."""
+REQUEST = "background_request"
+"""Kind of the record of a pending response's request."""
+
+
+class KeptRequest(Struct, frozen=True):
+    """A request as it was: its body, the headers that it is run by, and whose key it came with."""
+
+    body: str
+    headers: dict[str, str]
+    principal: str
+
+
+def next_status(status: str, what: str) -> str | None:
+    """The status of a response to which `what` happens; None where nothing happens to it any more."""
+    return NEXT.get(status, {}).get(what)
+
+
+def marks(id: str, request: KeptRequest, now: float, seconds: float) -> list[StoreOperation]:
+    """What is kept of a response as long as it is pending, for `seconds` at most."""
+    until = now + seconds
+    return [
+        PutRecord(StoredRecord(kind=RUNNING, id=id, body=b"{}", created_at=now, expires_at=until)),
+        PutRecord(
+            StoredRecord(kind=REQUEST, id=id, body=msgspec.json.encode(request), created_at=now, expires_at=until)
+        ),
+    ]
+
+
+def unmarks(id: str) -> list[StoreOperation]:
+    """The response is pending no more."""
+    return [DeleteRecord(RUNNING, id), DeleteRecord(REQUEST, id)]
+
+
+def restated(
+    found: StoredResponse, status: str, *, output: list[JsonObject] | None = None, error: JsonObject | None = None
+) -> tuple[StoredResponse, JsonObject]:
+    """The response with another status, and with `output` where that is given; and the object that clients get of it."""
+    body: JsonObject = msgspec.json.decode(found.body)
+    body["status"] = status
+    if error is not None:
+        body["error"] = error
+    items: list[JsonObject] = msgspec.json.decode(found.output) if output is None else output
+    given: list[JsonObject] = msgspec.json.decode(found.input)
+    kept = attrs.evolve(
+        found,
+        body=encode_body(body),
+        output=encode_body(items),
+        status=status,
+        pending=status in NEXT,
+        item_ids=tuple(str(item["id"]) for item in (*given, *items) if item.get("id")),
+    )
+    return kept, {**body, "output": items}

@@ -1,0 +1,223 @@
+"""What the process that runs a response in the background reads and writes of it (edge).
+
+Every write is made under the lease and numbered behind the last, so that a process which has lost the lease, or whose response
+was cancelled or deleted meanwhile, can say nothing more. The last events, the finished response and the end of its pending state
+are one write. Above: `background_run`, `background`. Below: the history, the log of events, the table of states.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+import attrs
+import msgspec
+
+from smg_core.errors import InternalError, SmgError, StoreFailed
+from smg_core.history.base import (
+    AppendEvents,
+    DeleteEvents,
+    Lease,
+    LeaseLost,
+    NoConversation,
+    PutResponse,
+    StoredEvent,
+    StoredResponse,
+    StoreOperation,
+)
+from smg_core.json_types import JsonObject
+from smg_core.protocols.base import Incoming
+from smg_core.protocols.responses import ResponsesRequest, decode_responses
+from smg_core.protocols.responses_object import error_object
+from smg_core.protocols.responses_resume import EventLog, split_frames, terminal_event
+from smg_core.request import Caller
+from smg_core.server.background_states import REQUEST, RUNNING, KeptRequest, next_status, restated, unmarks
+from smg_core.server.news import Key, News
+from smg_core.server.remembering import ResponseMemory, stored_response, turn_of
+from smg_core.server.runtime import Runtime
+
+__all__ = ["PendingResponse", "kept_until", "read_log"]
+
+_PAGE = 1000
+_INLINE = 32 * 1024
+"""Bytes of events that are read on the event loop, in about a millisecond at most."""
+
+
+async def read_log(gateway: Runtime, key: Key) -> EventLog:
+    """What is kept of a response's stream."""
+    tenant, id = key
+    found: list[bytes] = []
+    after = -1
+    while page := await gateway.history.events(tenant, id, after=after, limit=_PAGE):
+        found += [event.data for event in page]
+        after = page[-1].number
+    size = sum(map(len, found))
+    if size <= _INLINE:
+        return EventLog(found)
+    return await gateway.executor.run(lambda _: EventLog(found), size=size, caller=tenant)
+
+
+def kept_until(gateway: Runtime, seconds: float) -> float | None:
+    """Until when a response is kept for which clients may still ask in `seconds`, however short the retention is; None where the
+    store's own time is longer."""
+    kept = gateway.config.history.responses_s
+    return None if kept is None or kept >= seconds else gateway.clock.time() + seconds
+
+
+class PendingResponse:
+    """The response `key`, worked on under `lease`."""
+
+    def __init__(self, gateway: Runtime, news: News, key: Key, lease: Lease) -> None:
+        self._gateway, self._news, self._history = gateway, news, gateway.history
+        self._settings = gateway.config.responses
+        self.key = key
+        self.tenant, self.id = key
+        self.lost = False
+        self._lease = lease
+        self._principal = ""
+        self._found: StoredResponse | None = None
+        self._bytes = 0
+        self.log = EventLog()
+        self.following = 0
+
+    # ----------------------------------------------------------------------------------------------------------- reading
+
+    async def read(self) -> KeptRequest | None:
+        """The request. None where the response is pending no more, and where its request is lost: then it fails."""
+        found = self._found = await self._history.response(self.tenant, self.id)
+        if found is None or next_status(found.status, "taken") is None:
+            return None
+        self.log = await read_log(self._gateway, self.key)
+        self.following = self.log.following
+        record = await self._history.record(self.tenant, REQUEST, self.id)
+        if record is None:
+            await self.fail(InternalError("The request of this response is not kept any more."))
+            return None
+        request = msgspec.json.decode(record.body, type=KeptRequest)
+        self._principal = request.principal
+        return request
+
+    @property
+    def found(self) -> StoredResponse:
+        """The response as it was last read or written."""
+        if self._found is None:
+            raise AssertionError("it is read first")
+        return self._found
+
+    async def decoded(self, request: KeptRequest) -> ResponsesRequest:
+        """The request, decoded as when it came."""
+        gateway = self._gateway
+        incoming = Incoming(
+            request.body.encode(),
+            self.id,
+            headers=request.headers,
+            caller=Caller(self.tenant, request.principal),
+            limits=gateway.limits,
+            compat=gateway.compat,
+        )
+        return await gateway.executor.run(
+            lambda _: decode_responses(incoming), size=len(request.body), caller=self.tenant
+        )
+
+    # ----------------------------------------------------------------------------------------------------------- writing
+
+    async def take(self, *, streams: bool) -> None:
+        """It is run from now on: what an earlier run has left open is closed."""
+        closing = self.log.close() if streams else []
+        await self._restate("taken", self._events(closing))
+
+    async def put_off(self) -> None:
+        """It waits again."""
+        await self._restate("put_off", [])
+
+    async def _restate(self, what: str, events: Sequence[StoreOperation]) -> None:
+        found = self.found
+        status = next_status(found.status, what)
+        if status is None:
+            raise LeaseLost(self.id)
+        if status == found.status and not events:
+            return
+        kept, _ = restated(found, status)
+        await self._write([PutResponse(kept, if_version=found.version), *events])
+        self._found = attrs.evolve(kept, version=found.version + 1)
+
+    async def append(self, frames: bytes) -> None:
+        """Keep more of the stream. Raises an error when it is over its bound; what was given is kept then too."""
+        events = split_frames(frames)
+        await self._write(self._events(events))
+        self._bytes += len(frames)
+        if self._bytes > self._settings.log_bytes:
+            raise InternalError(f"The events of this response are more than {self._settings.log_bytes:,} bytes.")
+
+    async def end(self, decoded: ResponsesRequest, response: JsonObject, frames: bytes) -> None:
+        """It has ended: the last of its stream, the response, and its turn of the conversation."""
+        found, until = self.found, kept_until(self._gateway, self._gateway.config.history.events_s)
+        kept = attrs.evolve(stored_response(decoded, response), expires_at=until)
+        operations: list[StoreOperation] = [PutResponse(kept, if_version=found.version), *unmarks(self.id)]
+        operations += self._events(split_frames(frames), last=True)
+        try:
+            await self._write([*operations, *turn_of(decoded, response)])
+        except NoConversation:  # deleted meanwhile
+            await self._write(operations)
+
+    async def fail(self, error: SmgError) -> None:
+        """It cannot be run: it ends with `error`, and its stream with that."""
+        found = self.found
+        closing = self.log.close() if self.log.begun else []
+        kept, whole = restated(found, "failed", output=self.log.items or None, error=error_object(error))
+        events = list(closing)
+        if self.log.begun:
+            events.append(terminal_event("response.failed", whole, self.log.following))
+        until = kept_until(self._gateway, self._gateway.config.history.events_s)
+        put = PutResponse(attrs.evolve(kept, expires_at=until), if_version=found.version)
+        await self._write([put, *unmarks(self.id), *self._events(events, last=True)])
+
+    def _events(self, data: Sequence[bytes], *, last: bool = False) -> list[StoreOperation]:
+        if not data:
+            return []
+        until = None if last else self._gateway.clock.time() + self._settings.pending_s
+        numbered = tuple(StoredEvent(self.following + place, each) for place, each in enumerate(data))
+        return [AppendEvents(self.id, numbered, until)]
+
+    async def _write(self, operations: Sequence[StoreOperation]) -> None:
+        """Write, and try again for as long as a lease lasts where the store fails."""
+        clock = self._gateway.clock
+        until = clock.monotonic() + self._settings.lease_s
+        while True:
+            try:
+                await self._history.write(self.tenant, operations, lease=self._lease, principal=self._principal)
+                break
+            except StoreFailed:
+                if clock.monotonic() > until:
+                    raise
+                await asyncio.sleep(self._settings.poll_s)
+        self.following += sum(len(each.events) for each in operations if isinstance(each, AppendEvents))
+        self._news.ring(self.key)
+
+    # ------------------------------------------------------------------------------------------------------------- lease
+
+    async def guard(self, memory: ResponseMemory, task: "asyncio.Task[bool]") -> None:
+        """Keep the lease while `task` works, and cancel it once the response is not its any more: `lost` says so then."""
+        settings, clock = self._settings, self._gateway.clock
+        renewed = clock.monotonic()
+        while not self.lost:
+            await asyncio.sleep(min(settings.poll_s, settings.lease_s / 4))
+            try:
+                self.lost = await self._history.record(self.tenant, RUNNING, self.id) is None
+                if not self.lost and clock.monotonic() - renewed > settings.lease_s / 4:
+                    began = clock.monotonic()
+                    self._lease = await self._history.renew(self.tenant, self._lease, settings.lease_s)
+                    renewed = began
+                    await memory.hold(self.id, self.tenant)
+            except LeaseLost:
+                self.lost = True
+            except StoreFailed:
+                self.lost = clock.monotonic() - renewed > settings.lease_s * 0.75
+        task.cancel()
+
+    async def clear(self) -> None:
+        """Let go of the lease; and of events that were kept after the response was deleted."""
+        with contextlib.suppress(StoreFailed):
+            if await self._history.response(self.tenant, self.id) is None:
+                await self._history.write(self.tenant, [DeleteEvents(self.id)])
+        with contextlib.suppress(StoreFailed, LeaseLost):
+            await self._history.release(self.tenant, self._lease)

@@ -1,0 +1,51 @@
+"""How a request to a model ended, as the one moment that observers are told.
+
+Pure. Above: the handler in `server.inference`, and the runs in the background. Below: pipeline.trace, hooks.
+"""
+
+from smg_core.errors import ClientGone, InternalError, SmgError
+from smg_core.events import Usage
+from smg_core.hooks import RequestFinished
+from smg_core.pipeline.trace import Trace
+
+__all__ = ["how_it_ended"]
+
+
+def how_it_ended(
+    request_id: str,
+    api: str,
+    model: str,
+    trace: Trace,
+    *,
+    seconds: float,
+    usage: Usage | None,
+    over: bool,
+    failure: SmgError | None,
+    client_id: str = "",
+) -> RequestFinished:
+    """The moment. `over`: its answer is complete; without that and without a `failure` it ended in a way that nobody had
+    foreseen. `model` is "" for one that was not admitted."""
+    ended, first = trace.ended, trace.first
+    outcome, status = "ok", 200
+    if failure is not None:
+        outcome, status = type(failure).__name__, failure.status
+    elif not over:
+        outcome, status = "error", InternalError.status
+    return RequestFinished(
+        request_id=request_id,
+        api=api,
+        model=model,
+        outcome="client_gone" if isinstance(failure, ClientGone) else outcome,
+        status=status,
+        prompt_tokens=usage.prompt_tokens if usage else 0,
+        completion_tokens=usage.completion_tokens if usage else 0,
+        cached_tokens=usage.cached_tokens if usage else 0,
+        seconds=seconds,
+        worker=ended.worker if ended is not None else "",
+        attempts=trace.attempts,
+        first_seconds=first.seconds if first is not None else None,
+        finish=ended.finish if ended is not None else (),
+        detail=failure.detail or "" if failure is not None else "",
+        client_id=client_id,
+        violations=trace.violations,
+    )

@@ -1,0 +1,41 @@
+"""The log of a stream that broke off anywhere is closed and gone on with, so that the whole keeps the grammar."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.protocols.responses_events import streams
+from tests.core.protocols.test_responses_encode import asked, sealed_by_us
+
+from smg_core.events import Event
+from smg_core.protocols.responses_encode import ResponsesStreamEncoder
+from smg_core.protocols.responses_grammar import check_stream
+from smg_core.protocols.responses_resume import EventLog, is_terminal, split_frames
+
+
+def encoder() -> ResponsesStreamEncoder:
+    return ResponsesStreamEncoder(asked(background=True), 1700000000, lambda: 1700000009.5, sealed_by_us)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(streams(), min_size=1, max_size=4), st.data())
+def test_every_event_is_kept_once_and_in_order_whatever_dies_in_between(runs: list[list[Event]], data: Any) -> None:
+    """Each run but the last dies after some of its events; the next reads what is kept."""
+    stored = split_frames(encoder().queued())
+    for place, events in enumerate(runs):
+        log = EventLog(stored)
+        stored += log.close()
+        run = encoder()
+        run.go_on(log.following, log.items)
+        made = split_frames(run.start() + run.encode(events))
+        if place < len(runs) - 1:
+            live = [each for each in made if not is_terminal(each)]
+            made = live[: data.draw(st.integers(0, len(live)))]
+        stored += made
+    read = [msgspec.json.decode(each) for each in stored]
+    grammar = check_stream(read)
+    assert [event["sequence_number"] for event in read] == list(range(len(read)))
+    assert sum(event["type"] == "response.created" for event in read) == 1
+    ids = [item["id"] for item in grammar.items]
+    assert len(set(map(str, ids))) == len(ids)
