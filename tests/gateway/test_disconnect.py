@@ -292,7 +292,7 @@ LOOPS = pytest.mark.parametrize(
 
 
 def whole_answer(said: bytes) -> tuple[int, bytes]:
-    """Status and body of the one answer in `said`, as an HTTP client reads it; raises where it is cut short."""
+    """Status and body of the one answer in `contents`, as an HTTP client reads it; raises where it is cut short."""
     client = h11.Connection(h11.CLIENT)
     client.send(h11.Request(method="POST", target=CHAT, headers=[("host", "x")]))
     client.send(h11.EndOfMessage())

@@ -446,7 +446,7 @@ async def all_of(reader: asyncio.StreamReader) -> bytes:
 
 
 def statuses(said: bytes, *, bare: bool) -> list[int]:
-    """The statuses of the final answers in `said`, each with a whole body; of a HEAD the first has none."""
+    """The statuses of the final answers in `contents`, each with a whole body; of a HEAD the first has none."""
     found = []
     while said:
         head, _, said = said.partition(b"\r\n\r\n")

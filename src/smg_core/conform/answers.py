@@ -1,7 +1,7 @@
 """Whether one answer is what its probe wants: status, envelope, fields, and what the fields say of each other.
 
-Pure. Above: asking. Below: the grammars of streams, said, shapes. A stream is judged by its grammar; what it has said is
-judged like what a whole answer has said.
+Pure. Above: asking. Below: the grammars of streams, contents, shapes. A stream is judged by its grammar; its contents are
+judged like the contents of a whole answer.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,10 +12,10 @@ import jsonschema_rs
 import msgspec
 
 from smg_core.conform.chat_stream import ChatGrammar
+from smg_core.conform.contents import READERS, AnswerContents, is_json_object
 from smg_core.conform.messages_stream import MessagesGrammar
 from smg_core.conform.probes import PERSON, Probe
 from smg_core.conform.responses_stream import ResponsesStreamGrammar
-from smg_core.conform.said import READERS, Said, is_json_object
 from smg_core.conform.shapes import shape_faults
 from smg_core.errors import EngineGarbled
 from smg_core.json_types import Json
@@ -38,7 +38,7 @@ class _StreamGrammar(Protocol):
 
     def end(self) -> list[str]: ...
 
-    def said(self, faults: list[str]) -> Said: ...
+    def contents(self, faults: list[str]) -> AnswerContents: ...
 
 
 GRAMMARS: Mapping[str, Callable[[], _StreamGrammar]] = {
@@ -50,7 +50,7 @@ GRAMMARS: Mapping[str, Callable[[], _StreamGrammar]] = {
 
 
 def is_refusal(answer: HttpAnswer) -> bool:
-    """Whether the server said that the client is at fault."""
+    """Whether the server answered that the client is at fault."""
     return 400 <= answer.status < 500
 
 
@@ -70,8 +70,8 @@ def answer_faults(probe: Probe, answer: HttpAnswer) -> list[str]:
     shape, read = READERS[probe.api]
     faults = shape_faults(shape, whole)
     if not faults and isinstance(whole, dict):
-        said = read(whole, faults)
-        faults += _unlike(probe, said)
+        contents = read(whole, faults)
+        faults += _unlike(probe, contents)
     return found + faults
 
 
@@ -86,7 +86,7 @@ def stream_faults(probe: Probe, body: bytes) -> list[str]:
         found += [f"event {place}: {each}" for each in grammar.take(event)]
     found += grammar.end()
     if not found:
-        found += _unlike(probe, grammar.said(found))
+        found += _unlike(probe, grammar.contents(found))
     return found
 
 
@@ -104,22 +104,22 @@ def _refusal_faults(probe: Probe, answer: HttpAnswer) -> list[str]:
     return faults or shape_faults(f"{probe.api} error", whole)
 
 
-def _unlike(probe: Probe, said: Said) -> Iterator[str]:
-    """What an answer has not said although its probe wants it. Of one that was cut off nothing can be told."""
-    if said.cut:
+def _unlike(probe: Probe, contents: AnswerContents) -> Iterator[str]:
+    """What an answer lacks although its probe wants it. An answer that was cut off is not judged."""
+    if contents.cut:
         return
     wants: Any = probe.wants
     if wants == "call":
-        if not said.calls:
+        if not contents.calls:
             yield "no tool is called although one must be"
-        for arguments in said.calls:
+        for arguments in contents.calls:
             if not is_json_object(arguments):
                 yield "the arguments of a call are no JSON object"
-    elif not said.text:
+    elif not contents.text:
         yield "there is no text"
-    if wants == "logprobs" and not said.logprobs:
+    if wants == "logprobs" and not contents.logprobs:
         yield "there are no logprobs although they were asked for"
     if wants == "schema":
-        person, faults = _decoded(said.text.encode())
+        person, faults = _decoded(contents.text.encode())
         if faults or not jsonschema_rs.is_valid(PERSON, person):
             yield "the text does not follow the schema"

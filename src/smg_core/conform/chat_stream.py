@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from smg_core.conform.said import Said, chat_usage_faults, is_json_object
+from smg_core.conform.contents import AnswerContents, chat_usage_faults, is_json_object
 from smg_core.conform.shapes import shape_faults
 from smg_core.json_types import JsonObject
 from smg_core.sse import ServerSentEvent
@@ -152,7 +152,9 @@ class ChatGrammar:
             found.append("the stream ended without [DONE]")
         return found
 
-    def said(self, faults: list[str]) -> Said:
-        """What the first choice has said."""
+    def contents(self, faults: list[str]) -> AnswerContents:
+        """The contents of the first choice."""
         choice = self.choices[0]
-        return Said(choice.text, tuple(arguments for _, arguments in choice.calls), choice.logprobs, choice.cut)
+        return AnswerContents(
+            choice.text, tuple(arguments for _, arguments in choice.calls), choice.logprobs, choice.cut
+        )

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from smg_core.conform.said import Said, is_json_object
+from smg_core.conform.contents import AnswerContents, is_json_object
 from smg_core.conform.shapes import shape_faults
 from smg_core.sse import ServerSentEvent
 
@@ -134,6 +134,6 @@ class MessagesGrammar:
         """The stream has ended; what is missing."""
         return [] if self.state == END else [f"the stream ended when {self.state}"]
 
-    def said(self, faults: list[str]) -> Said:
-        """What the message has said."""
-        return Said(self._text, tuple(self._calls), cut=self.stop_reason == "max_tokens")
+    def contents(self, faults: list[str]) -> AnswerContents:
+        """The contents of the message."""
+        return AnswerContents(self._text, tuple(self._calls), cut=self.stop_reason == "max_tokens")

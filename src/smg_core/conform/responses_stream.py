@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from smg_core.conform.said import READERS, Said
+from smg_core.conform.contents import READERS, AnswerContents
 from smg_core.conform.shapes import shape_faults
 from smg_core.protocols.responses_grammar import END, TERMINAL, ResponsesGrammar
 from smg_core.sse import ServerSentEvent
@@ -53,8 +53,8 @@ class ResponsesStreamGrammar:
         """The stream has ended; what is missing."""
         return [] if self._grammar.state == END else [f"the stream ended when {self._grammar.state}"]
 
-    def said(self, faults: list[str]) -> Said:
-        """What the response has said, by the object of its terminal event; what is wrong with that is added to `faults`."""
+    def contents(self, faults: list[str]) -> AnswerContents:
+        """The contents of the response, by the object of its terminal event; what is wrong with that is added to `faults`."""
         shape, read = READERS["responses"]
         faults += shape_faults(shape, self.response)
-        return Said(cut=True) if faults else read(self.response, faults)
+        return AnswerContents(cut=True) if faults else read(self.response, faults)

@@ -1,4 +1,4 @@
-"""What a whole answer has said, and whether its fields agree with each other. Pure. Every reader takes an object of the right
+"""The contents of a whole answer, and whether its fields agree with each other. Pure. Every reader takes an object of the right
 shape."""
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,12 +9,12 @@ import msgspec
 
 from smg_core.conform.shapes import shape_faults
 
-__all__ = ["READERS", "Said", "chat_usage_faults", "is_json_object"]
+__all__ = ["READERS", "AnswerContents", "chat_usage_faults", "is_json_object"]
 
 
 @attrs.frozen
-class Said:
-    """What an answer has said, whatever its API: its text, the arguments of its calls as JSON, the number of its logprobs, and
+class AnswerContents:
+    """The contents of an answer, whatever its API: its text, the arguments of its calls as JSON, the number of its logprobs, and
     whether it was cut off."""
 
     text: str = ""
@@ -39,7 +39,7 @@ def chat_usage_faults(usage: Mapping[str, Any]) -> Iterator[str]:
         yield "usage.prompt_tokens is 0"
 
 
-def _chat(answer: dict[str, Any], faults: list[str]) -> Said:
+def _chat(answer: dict[str, Any], faults: list[str]) -> AnswerContents:
     faults += chat_usage_faults(answer["usage"])
     choice = answer["choices"][0]
     calls = choice["message"].get("tool_calls") or []
@@ -47,10 +47,12 @@ def _chat(answer: dict[str, Any], faults: list[str]) -> Said:
         faults.append("finish_reason is tool_calls without a call")
     logprobs = (choice.get("logprobs") or {}).get("content") or []
     arguments = tuple(call["function"]["arguments"] for call in calls)
-    return Said(choice["message"]["content"] or "", arguments, len(logprobs), choice["finish_reason"] == "length")
+    return AnswerContents(
+        choice["message"]["content"] or "", arguments, len(logprobs), choice["finish_reason"] == "length"
+    )
 
 
-def _response(answer: dict[str, Any], faults: list[str]) -> Said:
+def _response(answer: dict[str, Any], faults: list[str]) -> AnswerContents:
     usage = answer["usage"]
     if usage["input_tokens"] + usage["output_tokens"] != usage["total_tokens"]:
         faults.append("usage.total_tokens is not the sum of input_tokens and output_tokens")
@@ -58,39 +60,39 @@ def _response(answer: dict[str, Any], faults: list[str]) -> Said:
         faults.append("usage.input_tokens is 0")
     if answer["status"] not in ("completed", "incomplete"):
         faults.append(f"the response has the status {answer['status']}")
-    said = Said(cut=answer["status"] == "incomplete")
+    contents = AnswerContents(cut=answer["status"] == "incomplete")
     for item in answer["output"]:
         wrong = shape_faults(f"responses {item['type']}", item)
         faults += wrong
         if item["type"] == "function_call" and not wrong:
-            said = attrs.evolve(said, calls=(*said.calls, item["arguments"]))
+            contents = attrs.evolve(contents, calls=(*contents.calls, item["arguments"]))
         for part in item.get("content") or [] if item["type"] == "message" and not wrong else []:
             part_faults = shape_faults(f"responses {part['type']}", part)
             faults += part_faults
             if part["type"] == "output_text" and not part_faults:
-                logprobs = said.logprobs + len(part.get("logprobs") or [])
-                said = attrs.evolve(said, text=said.text + part["text"], logprobs=logprobs)
-    return said
+                logprobs = contents.logprobs + len(part.get("logprobs") or [])
+                contents = attrs.evolve(contents, text=contents.text + part["text"], logprobs=logprobs)
+    return contents
 
 
-def _message(answer: dict[str, Any], faults: list[str]) -> Said:
-    said = Said(cut=answer["stop_reason"] == "max_tokens")
+def _message(answer: dict[str, Any], faults: list[str]) -> AnswerContents:
+    contents = AnswerContents(cut=answer["stop_reason"] == "max_tokens")
     for block in answer["content"]:
         wrong = shape_faults(f"messages {block['type']}", block)
         faults += wrong
         if block["type"] == "text" and not wrong:
-            said = attrs.evolve(said, text=said.text + block["text"])
+            contents = attrs.evolve(contents, text=contents.text + block["text"])
         if block["type"] == "tool_use" and not wrong:
-            said = attrs.evolve(said, calls=(*said.calls, msgspec.json.encode(block["input"]).decode()))
+            contents = attrs.evolve(contents, calls=(*contents.calls, msgspec.json.encode(block["input"]).decode()))
     usage = answer["usage"]
     if not usage["input_tokens"] + (usage.get("cache_read_input_tokens") or 0):
         faults.append("usage has no input tokens")
-    if (answer["stop_reason"] == "tool_use") != bool(said.calls) and not said.cut:
-        faults.append(f"stop_reason is {answer['stop_reason']} with {len(said.calls)} calls")
-    return said
+    if (answer["stop_reason"] == "tool_use") != bool(contents.calls) and not contents.cut:
+        faults.append(f"stop_reason is {answer['stop_reason']} with {len(contents.calls)} calls")
+    return contents
 
 
-READERS: Mapping[str, tuple[str, Callable[[dict[str, Any], list[str]], Said]]] = {
+READERS: Mapping[str, tuple[str, Callable[[dict[str, Any], list[str]], AnswerContents]]] = {
     "chat": ("chat", _chat),
     "responses": ("ended response", _response),
     "messages": ("message", _message),
