@@ -297,6 +297,8 @@ def values_of(setting: Setting) -> st.SearchStrategy[object]:
     if setting.path == "timeouts.models":
         timeout = st.sampled_from(["first_token:30", "stream:0.5", "request:"])
         return st.lists(st.builds("{}={}".format, text.filter(bool), timeout), max_size=3).map(tuple)
+    if setting.path == "model.aliases":
+        return st.lists(st.sampled_from(["a=b", "claude-*=qwen"]), max_size=2, unique=True).map(tuple)
     if setting.repeated:
         if setting.choices:
             return st.lists(st.sampled_from(setting.choices), max_size=3).map(tuple)

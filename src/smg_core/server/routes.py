@@ -128,7 +128,8 @@ class Routes(Generic[T]):
 
 def _without_last_slash(path: str, raw_path: bytes) -> tuple[str, bytes]:
     """Both without the slash behind the last segment; an encoded one is a part of that, and two are not what a client meant."""
-    if path[-1:] != "/" or path[-2:] in ("/", "//") or raw_path[-1:] not in (b"", b"/"):
+    sent = raw_path.decode("latin-1") or path
+    if sent[-1:] != "/" or sent[-2:] in ("/", "//"):
         return path, raw_path
     return path[:-1], raw_path[:-1]
 

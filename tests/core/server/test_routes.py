@@ -176,6 +176,13 @@ def test_a_method_that_a_path_has_not_finds_nothing_and_the_others_are_named(
     assert (COMING.find(method, path, raw) is not None) == (method in allowed)
 
 
+def test_a_slash_that_belongs_to_a_value_is_not_the_one_behind_the_path() -> None:
+    match = COMING.find("GET", "/v1/conversations/a/items/b//", b"/v1/conversations/a/items/b%2F/")
+
+    assert match is not None
+    assert match.values == {"conversation_id": "a", "item_id": "b/"}
+
+
 def test_without_a_path_as_it_was_sent_the_decoded_one_does() -> None:
     match = COMING.find("GET", "/v1/responses/resp_1")
 
