@@ -25,7 +25,7 @@ def body(text: str = "Hello", **fields: Any) -> dict[str, Any]:
     return {"model": "sim", "messages": [{"role": "user", "content": text}], **fields}
 
 
-async def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
+async def eventually(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Return once `condition` holds; for what other threads and processes bring about."""
     async with asyncio.timeout(seconds):
         while not condition():

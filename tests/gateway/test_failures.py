@@ -64,10 +64,15 @@ def error_of(answer: httpx.Response, status: int) -> dict[str, Any]:
 
 
 def tasks() -> set[Any]:
-    """All tasks but the watch over workers and the embedded engines' own, which come and go."""
+    """All tasks but those that live as long as the gateway (the watch over workers, responses in the background) and the
+    embedded engines' own, which come and go."""
     names = {task: getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()}
     kinds = {task: type(task.get_coro()).__module__ for task in names}
-    return {task for task, name in names.items() if not name.startswith("Monitor.") and "cython" not in kinds[task]}
+    return {
+        task
+        for task, name in names.items()
+        if not name.startswith(("Monitor.", "Background.")) and "cython" not in kinds[task]
+    }
 
 
 @asynccontextmanager
