@@ -105,6 +105,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.parsing": frozenset(),
     "server.reaching": frozenset(),
     "server.remembering": frozenset(),
+    "server.response_tokens": frozenset(),
     "server.responses_socket": frozenset(),
     "server.socket_memory": frozenset(),
     "server.socket_protocol": frozenset(),

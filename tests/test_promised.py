@@ -18,7 +18,7 @@ PROMISED: dict[str, str] = {
         StoreFailed.reason ToolCallEnd.repaired Text.cache Image.cache Audio.cache File.cache Reasoning.cache
         Refusal.cache File.filename ToolCall.item_id Message.phase FunctionTool.deferred CustomTool.deferred
         ToolChoice.hosted SchemaFormat.description SchemaFormat.strict HistoryRef.store
-        GenerationRequest.compact GenerationRequest.session_key
+        GenerationRequest.session_key
     """,
     "tool loop": """
         HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload Usage.rounds
@@ -49,7 +49,7 @@ PROMISED: dict[str, str] = {
 
 BY_HAND: dict[str, str] = {
     "responses": """
-        DroppedReasoning.param CompactRequest.over_tokens
+        DroppedReasoning.param
         Message.id Reasoning.id ToolCall.kind ToolResult.kind FunctionTool.namespace CustomTool.namespace
         ToolKey.kind ReasoningSettings.keep
     """,

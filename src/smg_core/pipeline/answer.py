@@ -192,6 +192,10 @@ class Answer:
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
 
+    def tell(self, events: Sequence[Event]) -> None:
+        """Events of the flow itself, between two attempts; they leave with the next write."""
+        raise AssertionError("a subclass tells")
+
     # --------------------------------------------------------------------------------------- pushed by the attempt
 
     def take(self, events: Sequence[Event], over: bool) -> None:
@@ -373,6 +377,12 @@ class StreamedAnswer(Answer):
             if not waiter.done():
                 waiter.set_result(None)
 
+    def tell(self, events: Sequence[Event]) -> None:
+        if self.state == "open":
+            events = self._first(events)
+        if self.state in ("open", "committed"):
+            self._put(self._encoder.encode(events))
+
     def _first(self, events: Sequence[Event]) -> Sequence[Event]:
         """`events`; if they are the first of the response, after the event that opens it, which a rewind drops too."""
         if events:
@@ -425,6 +435,10 @@ class WholeAnswer(Answer):
         body = self._encoder.body()
         self.state = "over"
         await self._write(body, True)
+
+    def tell(self, events: Sequence[Event]) -> None:
+        if self.state == "open":
+            self._keep(self._opened(events))
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         if self.state == "open" and events:

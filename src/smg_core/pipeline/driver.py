@@ -15,7 +15,7 @@ import attrs
 from smg_core.clock import CallLater, Clock, Handle, SystemClock
 from smg_core.errors import ClientGone, DeadlineExceeded, SmgError
 from smg_core.pipeline.answer import Answer
-from smg_core.pipeline.steps import Finish, Flow, Step, Wait
+from smg_core.pipeline.steps import Finish, Flow, Step, Tell, Wait
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 
@@ -53,6 +53,11 @@ Performer = Callable[[Any, Run], Awaitable[Any]]
 async def finish(step: Finish, run: Run) -> None:
     """The performer of `Finish`."""
     await run.answer.finish(step.turn.finishes if step.turn.held else ())
+
+
+async def tell(step: Tell, run: Run) -> None:
+    """The performer of `Tell`."""
+    run.answer.tell(step.events)
 
 
 async def wait(step: Wait, run: Run) -> None:

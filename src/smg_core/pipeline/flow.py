@@ -51,8 +51,11 @@ def respond_together(requests: Sequence[GenerationRequest], at_once: int, terms:
     yield from ask(Finish(turn))
 
 
-def generate(request: GenerationRequest, terms: Terms, *, ends: bool = True, keep: bool = False) -> Flow[Turn]:
-    """One turn of the model on `request`, from prepared to complete. `ends` and `keep` as in `Stream`. Raises what went wrong."""
+def generate(
+    request: GenerationRequest, terms: Terms, *, ends: bool = True, keep: bool = False, shown: bool = True
+) -> Flow[Turn]:
+    """One turn of the model on `request`, from prepared to complete. `ends`, `keep` and `shown` as in `Stream`. Raises what went
+    wrong."""
     prompted = yield from ask(Prepare(request))
     tried: frozenset[str] = frozenset()
     failure: SmgError | None = None
@@ -66,9 +69,10 @@ def generate(request: GenerationRequest, terms: Terms, *, ends: bool = True, kee
             if failure is not None:  # no worker is left: the last worker's error says more
                 raise failure from None
             raise
-        turn = yield from ask(Stream(prompted, placement.last, attempt, ends, keep))
+        turn = yield from ask(Stream(prompted, placement.last, attempt, ends, keep, shown=shown))
         if turn.cut_short:
-            turn = yield from ask(Stream(prompted, placement.last, attempt, ends, keep, continues=turn))
+            again = Stream(prompted, placement.last, attempt, ends, keep, continues=turn, shown=shown)
+            turn = yield from ask(again)
         failure = turn.error
         if failure is None:
             return turn

@@ -9,13 +9,13 @@ from typing import Any
 import attrs
 
 from smg_core.clock import CallLater, Clock
-from smg_core.pipeline.driver import Driver, Performer, finish, wait
+from smg_core.pipeline.driver import Driver, Performer, finish, tell, wait
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.parted import PerformTogether
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
-from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Together, Wait
+from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Tell, Together, Wait
 from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Policies
 from smg_core.workers.registry import Registry
@@ -43,6 +43,7 @@ class Performers:
             Prepare: self.preparing,
             Select: self.selecting,
             Stream: self.streaming,
+            Tell: tell,
             Finish: finish,
             Wait: wait,
         }

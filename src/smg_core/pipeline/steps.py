@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from smg_core.events import Event
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
@@ -26,6 +27,7 @@ __all__ = [
     "Select",
     "Step",
     "Stream",
+    "Tell",
     "Together",
     "Wait",
     "ask",
@@ -83,7 +85,8 @@ class Stream(Step[Turn], frozen=True):
     but is in `Turn.error`.
 
     `ends`: the response ends with this turn; if False, the `Finished` of its choices are held back, for a flow that goes on with
-    another turn. `keep`: keep the output in `Turn.outputs`. `continues` is a turn that failed or was cut short, and was kept:
+    another turn. `keep`: keep the output in `Turn.outputs`. `shown`: the client gets the output; if False, only the flow does, by
+    `keep`, though its tokens are in the client's `Usage`. `continues` is a turn that failed or was cut short, and was kept:
     this one continues it and has the outputs of both. If that is not possible (`Turn.reader` is None, or the chosen engine speaks
     chat), the failed turn's error is raised. `kv_transfer` is passed to the engine.
     """
@@ -95,6 +98,13 @@ class Stream(Step[Turn], frozen=True):
     keep: bool = False
     continues: Turn | None = None
     kv_transfer: str | None = None
+    shown: bool = True
+
+
+class Tell(Step[None], frozen=True):
+    """Pass `events` to the client that no engine has made, between two turns: whole blocks."""
+
+    events: tuple[Event, ...]
 
 
 class Finish(Step[None], frozen=True):

@@ -142,6 +142,8 @@ class _Call:
         within_budget = isinstance(self._fit, FitForIds) and self._fit.budget is not None
         told_stops = step.chosen.worker.facts.stop_strings and not within_budget
         receiver: EventReceiver = without_finishes(run.answer) if not step.ends else run.answer
+        if not step.shown:
+            receiver = _Unseen(run.answer)
         receiver = _Recording(self.transcript, receiver) if self.transcript is not None else receiver
 
         def on_first() -> None:
@@ -293,6 +295,17 @@ class _WithoutFinishes:
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         self._receiver.take([event for event in events if not isinstance(event, Finished)], over)
+
+
+class _Unseen:
+    """Tells that a turn is over, and passes none of its events on."""
+
+    def __init__(self, receiver: EventReceiver) -> None:
+        self._receiver = receiver
+
+    def take(self, events: Sequence[Event], over: bool) -> None:
+        if over:
+            self._receiver.take((), True)
 
 
 class _Recording:

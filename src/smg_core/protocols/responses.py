@@ -19,11 +19,13 @@ from smg_core.protocols.fields import read_metadata, read_template_arguments
 from smg_core.protocols.responses_items import ReadInput, item_type, read_items, with_ids
 from smg_core.protocols.responses_names import ToolNames
 from smg_core.protocols.responses_paths import responses_field
+from smg_core.protocols.responses_summaries import Said
 from smg_core.protocols.responses_tools import read_format, read_tool_choice, read_tools
 from smg_core.protocols.responses_types import SUPPORTED_VALUES, ResponsesBody
 from smg_core.protocols.sampling import read_sampling
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
+    CompactRequest,
     GenerationRequest,
     HistoryRef,
     Message,
@@ -35,7 +37,7 @@ from smg_core.request import (
     Text,
 )
 
-__all__ = ["INCLUDE", "SEALED", "ResponsesRequest", "continued", "decode_responses", "of_body"]
+__all__ = ["INCLUDE", "SEALED", "ResponsesRequest", "continued", "decode_responses", "of_body", "read_body"]
 
 SEALED = "reasoning.encrypted_content"
 INCLUDE = frozenset(
@@ -53,8 +55,8 @@ INCLUDE = frozenset(
 """The values of `include`. Those of hosted tools are taken and have nothing to include."""
 _DECODER = WireDecoder(ResponsesBody, SUPPORTED_VALUES)
 _ORIGIN = Origin("responses")
-_UNSUPPORTED = ("prompt", "moderation", "access_programs", "context_management")
-_NO_SUMMARIES: Mapping[str, str] = {}
+_UNSUPPORTED = ("prompt", "moderation", "access_programs")
+_NO_SUMMARIES: Mapping[str, tuple[Said, ...]] = {}
 
 
 class ResponsesRequest(Struct, frozen=True):
@@ -63,7 +65,8 @@ class ResponsesRequest(Struct, frozen=True):
     `items` are the request's own input items as they are stored, `loaded` how many items of the history stand before them in
     `generation`. `names` are the tools' names before the model, `not_offered` the types of tools that it is not offered. `places`
     has the field that each message and part was read from. `summarized` shows reasoning as a summary, `seals` sends it sealed;
-    `logprobs` reports them; `compacts` asks for a compaction instead of a turn.
+    `logprobs` reports them; `compacts` asks for a compaction instead of a turn; `of_the_user` are the user's messages, with
+    which the answer of /v1/responses/compact begins.
     """
 
     generation: GenerationRequest
@@ -75,6 +78,7 @@ class ResponsesRequest(Struct, frozen=True):
     loaded: int = 0
     limits: LimitsConfig = LimitsConfig()
     compacts: bool = False
+    of_the_user: tuple[JsonObject, ...] = ()
 
     @property
     def history(self) -> HistoryRef:
@@ -120,12 +124,17 @@ def decode_responses(incoming: Incoming) -> ResponsesRequest:
 
     Raises `PayloadTooLarge`, `InvalidJson`, `UnsupportedParameter` or `InvalidRequest`; their param is a field of the body.
     """
-    wire = _DECODER.decode(incoming.body, incoming.limits, incoming.compat)
-    return of_body(wire, incoming)
+    return of_body(read_body(incoming), incoming)
 
 
-def of_body(wire: ResponsesBody, incoming: Incoming) -> ResponsesRequest:
-    """The same for a body that is read already; `incoming` has the rest of the request."""
+def read_body(incoming: Incoming) -> ResponsesBody:
+    """The body alone. Raises as `decode_responses` does."""
+    return _DECODER.decode(incoming.body, incoming.limits, incoming.compat)
+
+
+def of_body(wire: ResponsesBody, incoming: Incoming, *, compacts: bool = False) -> ResponsesRequest:
+    """The same for a body that is read already; `incoming` has the rest of the request. `compacts`: it asks for a compaction,
+    whatever its items say."""
     limits, size = incoming.limits, len(incoming.body)
     _refuse_unsupported(wire)
     items = with_ids(wire.input or [], incoming.request_id.partition("_")[2] or incoming.request_id)
@@ -156,18 +165,19 @@ def of_body(wire: ResponsesBody, incoming: Incoming) -> ResponsesRequest:
         truncation=wire.truncation,
         max_tool_calls=wire.max_tool_calls,
         generate=wire.generate is not False,
+        compact=_compact(wire),
         origin=_ORIGIN,
         caller=incoming.caller,
         size=size,
     )
-    request = ResponsesRequest(generation, wire, tuple(items), limits=limits)
+    request = ResponsesRequest(generation, wire, tuple(items), limits=limits, compacts=compacts)
     return request if request.waits_for_history else continued(request)
 
 
 def continued(
     request: ResponsesRequest,
     history: Sequence[JsonObject] = (),
-    summaries: Mapping[str, str] = _NO_SUMMARIES,
+    summaries: Mapping[str, tuple[Said, ...]] = _NO_SUMMARIES,
     referred: Mapping[str, JsonObject] | None = None,
 ) -> ResponsesRequest:
     """The request with its messages: those of the items of `history`, then its own. `summaries` has what sealed compactions say,
@@ -205,7 +215,8 @@ def continued(
         not_offered=tools.not_offered,
         places=places,
         loaded=len(history),
-        compacts=read.compact,
+        compacts=request.compacts or read.compact,
+        of_the_user=tuple(item for item in items if item.get("role") == "user") if request.compacts else (),
     )
 
 
@@ -244,6 +255,26 @@ def _history(wire: ResponsesBody) -> HistoryRef:
             "Only one of 'previous_response_id' and 'conversation' can be given.", param="previous_response_id"
         )
     return HistoryRef(wire.previous_response_id, conversation, wire.store)
+
+
+def _compact(wire: ResponsesBody) -> CompactRequest | None:
+    """From how many tokens on the prompt is compacted before the turn; None where the client wants no compaction."""
+    entries = wire.context_management or ()
+    at = "context_management"
+    for order, entry in enumerate(entries):
+        if entry.type != "compaction":
+            raise InvalidRequest(
+                f"Invalid value for '{at}[{order}].type': {entry.type[:80]!r}. Supported values are: 'compaction'.",
+                param=f"{at}[{order}].type",
+                code="invalid_value",
+            )
+        if entry.compact_threshold is None:
+            where = f"{at}[{order}].compact_threshold"
+            raise InvalidRequest(
+                f"Missing required parameter: '{where}'.", param=where, code="missing_required_parameter"
+            )
+    thresholds = [entry.compact_threshold for entry in entries if entry.compact_threshold is not None]
+    return CompactRequest(min(thresholds)) if thresholds else None
 
 
 def _include(wire: ResponsesBody) -> frozenset[str]:

@@ -46,35 +46,23 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
 from smg_core.protocols.logprobs import logprob_object
 from smg_core.protocols.responses import ResponsesRequest
-from smg_core.protocols.responses_object import error_object, response_fields, usage_object
-from smg_core.protocols.responses_parts import annotation_object, object_of, reasoning_part, summary_part
+from smg_core.protocols.responses_object import END_EVENTS, INCOMPLETE, error_object, response_fields, usage_object
+from smg_core.protocols.responses_parts import (
+    annotation_object,
+    object_of,
+    reasoning_part,
+    summary_part,
+    transformation_object,
+)
+from smg_core.protocols.responses_summaries import COMPACTION, summary_of
 
 __all__ = ["ResponsesStreamEncoder", "ResponsesWholeEncoder", "SealSummary"]
 
-SealSummary = Callable[[ResponsesRequest, str], str]
-"""Seals the summary that a compaction of this request is; returns its encrypted_content."""
+SealSummary = Callable[[ResponsesRequest, bytes], str]
+"""Seals what a compaction of this request says (`responses_summaries`); returns its encrypted_content."""
 
 _BLOCK = 32
 """Bytes to whose multiples obfuscated deltas are padded."""
-_INCOMPLETE: Mapping[str, str] = {
-    "length": "max_output_tokens",
-    "context": "max_output_tokens",
-    "content_filter": "content_filter",
-}
-"""Why a choice ended early, by the reason of its end."""
-_REMOVED: Mapping[str, str] = {
-    "wrong_tenant": "organization_mismatch",
-    "other_family": "model_mismatch",
-    "unknown_key": "organization_mismatch",
-    "not_ours": "organization_mismatch",
-}
-"""What the API calls it when sealed reasoning does not open; whatever was changed is a prefix_mismatch."""
-_END_EVENTS: Mapping[str, str] = {
-    "completed": "response.completed",
-    "incomplete": "response.incomplete",
-    "failed": "response.failed",
-    "cancelled": "response.incomplete",
-}
 _TEXT_HEAD = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta"'
 EndStatus = Literal["completed", "incomplete"]
 
@@ -388,15 +376,7 @@ class _Builder:
     def started(self, event: Started) -> None:
         """An engine has taken the request. What it says of reasoning that was left out is in every object from now on."""
         if event.dropped:
-            self.fields["input_transformations"] = [
-                {
-                    "id": each.id or "",
-                    "type": "reasoning",
-                    "action": "removed",
-                    "reason": _REMOVED.get(each.reason, "prefix_mismatch"),
-                }
-                for each in event.dropped
-            ]
+            self.fields["input_transformations"] = [transformation_object(each) for each in event.dropped]
 
     def finished(self, event: Finished) -> None:
         self._finished = event
@@ -409,10 +389,10 @@ class _Builder:
         reason = self._finished.reason if self._finished is not None else "stop"
         if self._silent:
             if self._request.compacts:
-                self._compaction("".join(self._summary))
+                self._summarized("".join(self._summary))
             self._end("completed", None)
-        elif reason in _INCOMPLETE:
-            self._end("incomplete", {"reason": _INCOMPLETE[reason]})
+        elif reason in INCOMPLETE:
+            self._end("incomplete", {"reason": INCOMPLETE[reason]})
         elif reason == "error":
             self.fail(EngineFailed("The model's engine gave up on this response."))
         elif reason == "abort":
@@ -420,14 +400,22 @@ class _Builder:
         else:
             self._end("completed", None)
 
-    def _compaction(self, summary: str) -> None:
+    def _summarized(self, summary: str) -> None:
         """The one item of a response that compacts: what was said before, sealed."""
         if not summary.strip():
             self.fail(EngineFailed("The model wrote no summary."))
             return
+        self._compaction(summary_of(summary))
+
+    def _compaction(self, said: bytes) -> None:
         item = self._add("compaction", "cmp_", encrypted_content="")
-        item["encrypted_content"] = self._seal(self._request, summary)
+        item["encrypted_content"] = self._seal(self._request, said)
         self._open, self._pending = None, item
+
+    def opaque(self, event: OpaqueBlock) -> None:
+        """A compaction that the flow has made before its turn. What engines send by this way the API cannot express."""
+        if event.kind == COMPACTION:
+            self._compaction(event.payload)
 
     def failed(self, event: Failed) -> None:
         self.fail(event.error)
@@ -460,7 +448,7 @@ class _Builder:
         self.fields["output"] = self.items
         if status == "completed":
             self.fields["completed_at"] = int(self._now())
-        self._lifecycle(_END_EVENTS[status])
+        self._lifecycle(END_EVENTS[status])
 
     def skip(self, event: Event) -> None:
         """For events that this API cannot express yet."""
@@ -495,7 +483,7 @@ _WRITERS: dict[type, Callable[[_Builder, Any], None]] = {
     HostedStart: _Builder.skip,
     HostedProgress: _Builder.skip,
     HostedEnd: _Builder.skip,
-    OpaqueBlock: _Builder.skip,
+    OpaqueBlock: _Builder.opaque,
     Finished: _Builder.finished,
     Usage: _Builder.usage,
     Done: _Builder.done,
@@ -570,9 +558,18 @@ class ResponsesWholeEncoder:
 
     def body(self) -> bytes:
         """The finished object. Raises the error of a `Failed` event."""
+        self.raise_failure()
+        return encode_body(self.response())
+
+    def raise_failure(self) -> None:
+        """Raise the error that the response has failed with."""
         if self._builder.error is not None:
             raise self._builder.error
-        return encode_body(self.response())
+
+    @property
+    def output(self) -> list[JsonObject]:
+        """The items that are done."""
+        return self._builder.items
 
     @property
     def ended(self) -> bool:

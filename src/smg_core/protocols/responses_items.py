@@ -22,6 +22,7 @@ from smg_core.protocols import responses_types as wire
 from smg_core.protocols.decoding import explained
 from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses_names import ToolNames
+from smg_core.protocols.responses_summaries import Said
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     Audio,
@@ -130,12 +131,11 @@ def read_items(
     limits: LimitsConfig,
     names: ToolNames,
     loaded: int = 0,
-    summaries: Mapping[str, str] = {},
+    summaries: Mapping[str, tuple[Said, ...]] = {},
     text_input: bool = False,
 ) -> ReadInput:
     """`items` in order; the first `loaded` of them come from the store. `names` are the tools' names before the model,
-    `summaries`
-    what sealed compactions say, by their encrypted_content. `text_input`: the request's input was one string. Raises
+    `summaries` what sealed compactions say, by their encrypted_content. `text_input`: the request's input was one string. Raises
     `InvalidRequest` naming the field at fault."""
     reader = _Reader(limits, names, loaded, summaries, text_input)
     for order, item in enumerate(items):
@@ -188,7 +188,12 @@ class _Reader:
     """Reads the items of one request."""
 
     def __init__(
-        self, limits: LimitsConfig, names: ToolNames, loaded: int, summaries: Mapping[str, str], text_input: bool
+        self,
+        limits: LimitsConfig,
+        names: ToolNames,
+        loaded: int,
+        summaries: Mapping[str, tuple[Said, ...]],
+        text_input: bool,
     ) -> None:
         self._names = names
         self._loaded = loaded
@@ -351,8 +356,8 @@ class _Reader:
 
     def _compaction(self, item: JsonObject, at: str) -> None:
         read = explained(item, wire.Compaction, at)
-        summary = self._summaries.get(read.encrypted_content)
-        if summary is None:
+        said = self._summaries.get(read.encrypted_content)
+        if said is None:
             raise InvalidRequest(
                 "The encrypted content could not be verified.",
                 param=f"{at}.encrypted_content",
@@ -360,9 +365,10 @@ class _Reader:
             )
         self._turns.clear()
         self._open.clear()
-        turn = self._turn("developer", at)
-        turn.text = True
-        turn.add(Text(summary), at)
+        for message in said:
+            turn = self._turn(message.role, at)
+            turn.text = True
+            turn.add(Text(message.text), at)
 
     def _trigger(self, item: JsonObject, at: str) -> None:
         self._compact = True

@@ -17,7 +17,21 @@ from smg_core.protocols.base import Locate
 from smg_core.protocols.error_texts import in_stream_text
 from smg_core.protocols.responses import ResponsesRequest
 
-__all__ = ["error_object", "response_fields", "usage_object"]
+__all__ = ["END_EVENTS", "INCOMPLETE", "error_object", "response_fields", "usage_object"]
+
+INCOMPLETE: Mapping[str, str] = {
+    "length": "max_output_tokens",
+    "context": "max_output_tokens",
+    "content_filter": "content_filter",
+}
+"""Why a response is incomplete, by the reason of its choice's end."""
+END_EVENTS: Mapping[str, str] = {
+    "completed": "response.completed",
+    "incomplete": "response.incomplete",
+    "failed": "response.failed",
+    "cancelled": "response.incomplete",
+}
+"""The event that ends a stream, by the status that the response has then."""
 
 
 def response_fields(request: ResponsesRequest, created: int) -> JsonObject:

@@ -1,14 +1,24 @@
-"""The parts within the items of a response: summaries, reasoning, annotations, a search's arguments.
+"""The parts within a response and its items: summaries, reasoning, annotations, a search's arguments, what was left out.
 
 Pure. Above: `responses_encode`. Below: events.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
-from smg_core.events import Annotation
+from smg_core.events import Annotation, DroppedReasoning
 from smg_core.json_types import Json, JsonObject
 
-__all__ = ["annotation_object", "object_of", "reasoning_part", "summary_part"]
+__all__ = ["annotation_object", "object_of", "reasoning_part", "summary_part", "transformation_object"]
+
+_REMOVED: Mapping[str, str] = {
+    "wrong_tenant": "organization_mismatch",
+    "other_family": "model_mismatch",
+    "unknown_key": "organization_mismatch",
+    "not_ours": "organization_mismatch",
+}
+"""What the API calls it when sealed reasoning does not open; whatever was changed is a prefix_mismatch."""
 
 
 def summary_part(text: str) -> JsonObject:
@@ -36,3 +46,9 @@ def annotation_object(event: Annotation) -> JsonObject:
     made["file_id" if event.kind == "file" else "url"] = event.source
     made["filename" if event.kind == "file" else "title"] = event.title
     return made
+
+
+def transformation_object(dropped: DroppedReasoning) -> JsonObject:
+    """That an item of reasoning is not in the prompt."""
+    reason = _REMOVED.get(dropped.reason, "prefix_mismatch")
+    return {"id": dropped.id or "", "type": "reasoning", "action": "removed", "reason": reason}

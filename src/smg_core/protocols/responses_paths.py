@@ -14,6 +14,7 @@ __all__ = ["responses_field"]
 
 _FIELDS: Mapping[str, str] = {
     "cache_key": "prompt_cache_key",
+    "compact.over_tokens": "context_management",
     "history.store": "store",
     "history.previous_id": "previous_response_id",
     "history.conversation_id": "conversation",

@@ -6,7 +6,6 @@ its stream are one write. Above: `background`. Below: the history, the encoder.
 
 import attrs
 import msgspec
-from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
@@ -20,7 +19,7 @@ from smg_core.server.background_states import KeptRequest, marks
 from smg_core.server.background_store import kept_until
 from smg_core.server.exchange import Exchange
 from smg_core.server.remembering import ResponseMemory, stored_response
-from smg_core.server.responses_flow import summarizing
+from smg_core.server.responses_flow import prompted_as
 from smg_core.server.runtime import Runtime
 
 __all__ = ["keep_request"]
@@ -61,12 +60,12 @@ async def keep_request(
 
 async def _check(gateway: Runtime, decoded: ResponsesRequest) -> None:
     """Refuse now what could only fail later: a model or a prompt that is not right."""
-    asked = summarizing(decoded.generation) if decoded.compacts else decoded.generation
+    asked = prompted_as(decoded)
     trace = Trace(gateway.clock.monotonic(), SilentObserver())
     try:
-        await gateway.performers.preparing.prepare(replace(asked, truncation=None, generate=True), trace)
+        await gateway.performers.preparing.prepare(asked, trace)
     except PromptTooLong:
-        if asked.truncation != "auto":
+        if decoded.generation.truncation != "auto":
             raise
 
 

@@ -31,6 +31,7 @@ from smg_core.protocols.tokenize import DetokenizeBody, Detokenized, TokenizeBod
 
 __all__ = [
     "CHAT",
+    "COMPACT",
     "COMPLETIONS",
     "COUNT_CONTENT_TOKENS",
     "COUNT_TOKENS",
@@ -41,6 +42,7 @@ __all__ = [
     "GEMINI_MODELS",
     "GENERATE_CONTENT",
     "HEALTH",
+    "INPUT_TOKENS",
     "LIVENESS",
     "MESSAGES",
     "MODEL",
@@ -160,6 +162,22 @@ RESPONSES = Operation(
             "tool_choice": "required",
         },
     },
+)
+COMPACT = Operation(
+    "compactResponse",
+    "Have the model summarize a conversation: the user's messages and one sealed item, to go on from.",
+    "responses",
+    ResponsesBody,
+    (OperationResponse(200, "The items to send instead of the history.", JsonObject),),
+    {"whole": {"model": "MODEL", "input": "I am Ada."}},
+)
+INPUT_TOKENS = Operation(
+    "countInputTokens",
+    "How many tokens the prompt of such a request has.",
+    "responses",
+    ResponsesBody,
+    (OperationResponse(200, "The number.", JsonObject),),
+    {"whole": {"model": "MODEL", "input": "I am Ada."}},
 )
 _TALK: JsonObject = {"model": "sim", "messages": [{"role": "user", "content": "Hello"}]}
 MESSAGES = Operation(

@@ -14,7 +14,8 @@ from smg_core.server.gemini import gemini_routes
 from smg_core.server.inference import Inference
 from smg_core.server.parsing import parse_routes
 from smg_core.server.remembering import ResponseMemory
-from smg_core.server.responses_api import responses_api
+from smg_core.server.response_tokens import input_tokens
+from smg_core.server.responses_api import compaction_api, responses_api
 from smg_core.server.responses_socket import ResponsesSocket
 from smg_core.server.routes import WEBSOCKET, Route
 from smg_core.server.runtime import Runtime
@@ -32,6 +33,9 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     made = responses_api(gateway.clock.time, memory, memory.seal)
     background = gateway.beside(Background, lambda: Background(gateway, memory))
     responses = Endpoint(Inference(gateway, made, background.create), reads_json=True, about=descriptions.RESPONSES)
+    alone = compaction_api(gateway.clock.time, memory, memory.seal)
+    compact = Endpoint(Inference(gateway, alone), reads_json=True, about=descriptions.COMPACT)
+    tokens = Endpoint(input_tokens(gateway, memory), reads_json=True, about=descriptions.INPUT_TOKENS)
     socket = Endpoint(ResponsesSocket(gateway, Inference(gateway, made), memory))
     messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
     count = Endpoint(TokenCount(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
@@ -47,6 +51,8 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         Route("POST", "/v1/chat/completions", chat),
         Route("POST", "/v1/completions", completions),
         Route("POST", "/v1/responses", responses),
+        Route("POST", "/v1/responses/compact", compact),
+        Route("POST", "/v1/responses/input_tokens", tokens),
         Route(WEBSOCKET, "/v1/responses", socket),
         Route("POST", "/v1/messages", messages),
         Route("POST", "/v1/messages/count_tokens", count),

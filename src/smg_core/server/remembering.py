@@ -25,6 +25,7 @@ from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.responses import ResponsesRequest, continued
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.responses_items import item_type
+from smg_core.protocols.responses_summaries import Said, read_said
 from smg_core.request import Caller
 from smg_core.sealing import SealContext
 from smg_core.server.runtime import Runtime
@@ -183,23 +184,23 @@ class ResponseMemory:
 
         return await self._off_the_loop(among, sum(map(len, texts)), tenant)
 
-    def _summaries(self, items: Sequence[JsonObject], caller: Caller) -> Mapping[str, str]:
+    def _summaries(self, items: Sequence[JsonObject], caller: Caller) -> Mapping[str, tuple[Said, ...]]:
         """What the sealed compactions among the items say. Those that do not open are left out."""
-        found: dict[str, str] = {}
+        found: dict[str, tuple[Said, ...]] = {}
         for item in items:
             token = item.get("encrypted_content")
             if item_type(item) == "compaction" and isinstance(token, str):
                 try:
-                    found[token] = self._gateway.sealer.open(token.encode(), _compaction_context(caller)).decode()
+                    said = read_said(self._gateway.sealer.open(token.encode(), _compaction_context(caller)))
                 except SealBroken:
                     continue
+                if said is not None:
+                    found[token] = said
         return found
 
-    def seal(self, decoded: ResponsesRequest, summary: str) -> str:
+    def seal(self, decoded: ResponsesRequest, said: bytes) -> str:
         """The encrypted_content of a compaction."""
-        return self._gateway.sealer.seal(
-            summary.encode("utf-8", "replace"), _compaction_context(decoded.generation.caller)
-        ).decode()
+        return self._gateway.sealer.seal(said, _compaction_context(decoded.generation.caller)).decode()
 
     # ------------------------------------------------------------------------------------------------------------- after
 

@@ -1,22 +1,28 @@
-"""The flow of a Responses request: a turn, within the context where the client wants that.
+"""The flow of a Responses request: a turn, within the context where the client wants that, and behind a summary of a long past.
 
 With `truncation` "auto" a prompt that is too long loses its oldest turns, as many as the numbers say and more if that was not
 enough; instructions stay, and so does what answers a call together with the call. Without a turn to lose, and with
-"disabled", the client gets the error. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow`.
+"disabled", the client gets the error.
+
+With `context_management` a prompt over the client's threshold is compacted first: the model summarizes it in a turn that is not
+shown but counted, a compaction item is put into the output, and the turn is made on what the item says: the developer's first
+messages, the summary, and the user's last message. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow`.
 """
 
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from msgspec.structs import replace
 
-from smg_core.errors import PromptTooLong
+from smg_core.errors import EngineFailed, PromptTooLong, UnsupportedParameter
+from smg_core.events import OpaqueBlock
 from smg_core.pipeline.flow import Terms, generate
-from smg_core.pipeline.steps import Finish, Flow, ask
+from smg_core.pipeline.steps import Finish, Flow, Prepare, Tell, ask
 from smg_core.pipeline.turn import Turn
 from smg_core.protocols.responses import ResponsesRequest
+from smg_core.protocols.responses_summaries import COMPACTION, said_by
 from smg_core.request import GenerationRequest, Message, Text, TextFormat, ToolCall, ToolChoice
 
-__all__ = ["respond_to", "shortened", "summarizing"]
+__all__ = ["prompted_as", "respond_to", "shortened"]
 
 _SUMMARIZE = (
     "Write a summary of this conversation from which another model can go on with the work: what the user wants, what was "
@@ -26,15 +32,72 @@ _SUMMARIZE = (
 
 def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[None]:
     """The response to `request`, whose history is loaded."""
-    generation = summarizing(request.generation) if request.compacts else request.generation
+    generation = request.generation
+    if request.compacts:
+        generation = summarizing(generation)
+    elif generation.compact is not None and generation.generate:
+        generation = yield from _compacted(request, terms)
     turn = yield from _within_context(generation, terms)
     yield from ask(Finish(turn))
+
+
+def prompted_as(request: ResponsesRequest) -> GenerationRequest:
+    """The first request that is prepared to answer `request`: without the fields that only this flow reads."""
+    asked = summarizing(request.generation) if request.compacts else request.generation
+    return _plain(asked)
+
+
+def _plain(request: GenerationRequest) -> GenerationRequest:
+    """The request without what is done here, so that no engine need know of it."""
+    return replace(request, truncation=None, generate=True, compact=None)
+
+
+def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationRequest]:
+    """The request on a summary of what came before, where its prompt is over the client's threshold."""
+    generation = request.generation
+    over = generation.compact.over_tokens if generation.compact is not None else None
+    size = yield from _prompt_size(_plain(generation))
+    leading, last = _kept(generation.messages)
+    if over is None or size <= over or len(leading) + len(last) == len(generation.messages):
+        return generation
+    asked = summarizing(generation)
+    asked = replace(asked, sampling=replace(asked.sampling, max_tokens=None, min_tokens=None))
+    turn = yield from _within_context(asked, terms, shown=False)
+    summary = turn.output.text
+    if not summary.strip():
+        raise EngineFailed("The model wrote no summary.")
+    messages = (*leading, Message("developer", (Text(summary),), content_is_text=True), *last)
+    said = said_by(messages[1:] if request.body.instructions else messages)  # instructions are of one request alone
+    yield from ask(Tell((OpaqueBlock(0, COMPACTION, said),)))
+    return replace(generation, messages=messages)
+
+
+def _prompt_size(request: GenerationRequest) -> Flow[int]:
+    """How many tokens the prompt has. Raises UnsupportedParameter where it cannot be counted."""
+    try:
+        prompted = yield from ask(Prepare(request))
+    except PromptTooLong as error:
+        return error.prompt_tokens
+    if prompted.model.tokenizer is None:
+        raise UnsupportedParameter(
+            "The prompts of this model are not counted here, so they cannot be compacted from a number of tokens on.",
+            param="compact.over_tokens",
+        )
+    return len(prompted.ids)
+
+
+def _kept(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """What stays of a prompt that is compacted: the messages of the developer that it begins with, and the last of the user."""
+    leading = tuple(takewhile(lambda message: message.role in ("system", "developer"), messages))
+    users = [message for message in messages if message.role == "user"]
+    return leading, tuple(users[-1:])
 
 
 def summarizing(request: GenerationRequest) -> GenerationRequest:
     """The request that has the model summarize the conversation instead of going on with it: without tools, as plain text."""
     return replace(
         request,
+        sampling=replace(request.sampling, stop=(), logprobs=None),
         messages=(*request.messages, Message("user", (Text(_SUMMARIZE),), content_is_text=True)),
         tools=(),
         tool_choice=ToolChoice(),
@@ -42,14 +105,15 @@ def summarizing(request: GenerationRequest) -> GenerationRequest:
     )
 
 
-def _within_context(asked: GenerationRequest, terms: Terms) -> Flow[Turn]:
-    """A turn; of a prompt that is too long, without its oldest turns where the client allows that."""
-    request = replace(asked, truncation=None, generate=True)  # done here, so that no engine need know them
+def _within_context(asked: GenerationRequest, terms: Terms, *, shown: bool = True) -> Flow[Turn]:
+    """A turn; of a prompt that is too long, without its oldest turns where the client allows that. One that is not `shown` is
+    kept for the flow."""
+    request = _plain(asked)
     if not asked.generate:
         request = replace(request, sampling=replace(asked.sampling, max_tokens=1, min_tokens=None))
     while True:
         try:
-            return (yield from generate(request, terms))
+            return (yield from generate(request, terms, ends=shown, keep=not shown, shown=shown))
         except PromptTooLong as error:
             allowed = asked.truncation == "auto" and not terms.answer.committed
             shorter = shortened(request.messages, error) if allowed else None

@@ -7,7 +7,6 @@ server.generating puts the routes into the table. Below: the history, the wire's
 from collections.abc import Callable
 
 import msgspec
-from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.history.base import (
@@ -30,9 +29,8 @@ from smg_core.protocols.conversations import (
     read_items_query,
     read_new_items,
 )
-from smg_core.protocols.errors import openai_error, responses_error
+from smg_core.protocols.errors import openai_error
 from smg_core.protocols.json_text import encode_body
-from smg_core.protocols.responses import decode_responses
 from smg_core.request import Caller
 from smg_core.server.background import Background
 from smg_core.server.endpoint import Endpoint, Handler
@@ -40,17 +38,14 @@ from smg_core.server.exchange import Exchange
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_descriptions import STORED
-from smg_core.server.tokenizing import JSON_TYPE, answering, decoded_body, made_of, prompt_count
+from smg_core.server.tokenizing import JSON_TYPE, answering, decoded_body, made_of
 
 __all__ = ["stored_routes"]
 
 _RESPONSE = "/v1/responses/{id}"
 _CONVERSATION = "/v1/conversations/{id}"
 _ITEM = "/v1/conversations/{id}/items/{item_id}"
-_READ = frozenset(
-    ("POST", pattern)
-    for pattern in ("/v1/responses/input_tokens", "/v1/conversations", _CONVERSATION, f"{_CONVERSATION}/items")
-)
+_READ = frozenset(("POST", pattern) for pattern in ("/v1/conversations", _CONVERSATION, f"{_CONVERSATION}/items"))
 """The routes that read a body."""
 
 
@@ -58,7 +53,6 @@ def stored_routes(gateway: Runtime, background: Background) -> tuple[Route[Endpo
     """The routes, over `gateway`; `background` has what is made there, and what a request continues."""
     responses, conversations = _Responses(gateway, background), _Conversations(gateway)
     rows: tuple[tuple[str, str, Handler], ...] = (
-        ("POST", "/v1/responses/input_tokens", responses.input_tokens),
         ("GET", _RESPONSE, responses.retrieve),
         ("DELETE", _RESPONSE, responses.delete),
         ("POST", f"{_RESPONSE}/cancel", responses.cancel),
@@ -103,22 +97,11 @@ class _Handlers:
 
 
 class _Responses(_Handlers):
-    """Responses by their ids, and the count of a request's tokens."""
+    """Responses by their ids."""
 
     def __init__(self, gateway: Runtime, background: Background) -> None:
         super().__init__(gateway)
         self._background = background
-        self.input_tokens = answering(gateway, "resp_", responses_error, self._input_tokens)
-
-    async def _input_tokens(self, incoming: Incoming, located: list[Locate]) -> bytes:
-        """POST /v1/responses/input_tokens: the tokens that such a request's prompt has, made as for an answer."""
-        gateway = self._gateway
-        decoded = await decoded_body(gateway, incoming, decode_responses)
-        located.append(decoded.locate)
-        unkept = replace(decoded.generation, history=replace(decoded.history, store=False))
-        decoded = await self._background.memory.recall(replace(decoded, generation=unkept))
-        asked = replace(decoded.generation, truncation=None, generate=True)
-        return encode_body({"object": "response.input_tokens", "input_tokens": await prompt_count(gateway, asked)})
 
     async def _found(self, exchange: Exchange) -> StoredResponse:
         id = exchange.path_values["id"]

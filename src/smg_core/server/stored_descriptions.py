@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from smg_core.json_types import JsonObject
 from smg_core.protocols.conversations import ConversationBody, ItemsBody
 from smg_core.protocols.operation import Operation, OperationResponse
-from smg_core.protocols.responses_types import ResponsesBody
 
 __all__ = ["STORED"]
 
@@ -19,9 +18,6 @@ def _stored(name: str, summary: str, body: object = None) -> Operation:
 
 
 STORED: Mapping[tuple[str, str], Operation] = {
-    ("POST", "/v1/responses/input_tokens"): _stored(
-        "countInputTokens", "How many tokens the prompt of such a request has.", ResponsesBody
-    ),
     ("GET", "/v1/responses/{id}"): _stored("retrieveResponse", "A response that is kept."),
     ("DELETE", "/v1/responses/{id}"): _stored("deleteResponse", "Forget a response."),
     ("POST", "/v1/responses/{id}/cancel"): _stored("cancelResponse", "End a response that is made in the background."),

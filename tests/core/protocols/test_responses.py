@@ -13,6 +13,7 @@ from smg_core.protocols.base import Incoming
 from smg_core.protocols.compat import Compat
 from smg_core.protocols.responses import ResponsesRequest, continued, decode_responses
 from smg_core.protocols.responses_items import with_ids
+from smg_core.protocols.responses_summaries import Said
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     CustomTool,
@@ -256,7 +257,7 @@ def test_what_real_clients_send_is_taken(body: dict[str, Any]) -> None:
     request = decode_responses(Incoming(json.dumps(body).encode(), request_id="resp_7"))
     if request.waits_for_history:
         calls = [dict(CALL, call_id=item["call_id"]) for item in body["input"] if "call_id" in item]
-        sealed = {str(item.get("encrypted_content")): "A summary." for item in body["input"]}
+        sealed = {str(item.get("encrypted_content")): (Said("developer", "A summary."),) for item in body["input"]}
         request = continued(request, calls, sealed)
     assert request.generation.messages
     assert request.generation.model == body["model"]
@@ -276,7 +277,7 @@ def test_a_compaction_trigger_is_told_and_a_compaction_replaces_what_is_before_i
     _, trigger, after = json.loads((CAPTURES / "codex-compaction-v2.json").read_text())["bodies"]
     assert decode_responses(Incoming(json.dumps(trigger).encode(), request_id="resp_7")).compacts
     request = decode_responses(Incoming(json.dumps(after).encode(), request_id="resp_7"))
-    whole = continued(request, (), {"gw1.COMPACTION": "They said hi."})
+    whole = continued(request, (), {"gw1.COMPACTION": (Said("developer", "They said hi."),)})
     assert [message.text for message in whole.generation.messages] == ["They said hi.", "and again"]
 
 

@@ -52,8 +52,8 @@ def asked(**fields: object) -> ResponsesRequest:
     return decode_responses(Incoming(json.dumps(body).encode(), request_id="resp_1"))
 
 
-def sealed_by_us(request: ResponsesRequest, summary: str) -> str:
-    return f"gw1.{summary}"
+def sealed_by_us(request: ResponsesRequest, said: bytes) -> str:
+    return f"gw1.{said.decode()}"
 
 
 def wire(request: ResponsesRequest, events: list[Event]) -> list[dict[str, typing.Any]]:
@@ -266,7 +266,7 @@ def test_a_compaction_is_the_one_item_of_its_response() -> None:
     check_stream(frames)
     assert names(frames) == ["created", "in_progress", "output_item.added", "output_item.done", "completed"]
     (item,) = frames[-1]["response"]["output"]
-    assert (item["type"], item["encrypted_content"]) == ("compaction", "gw1.They met.")
+    assert (item["type"], item["encrypted_content"]) == ("compaction", 'gw1.[["developer","They met."]]')
     empty = wire(asked(input=items), [STARTED, *END])
     assert frames[-1]["response"]["status"] == "completed"
     assert empty[-1]["response"]["status"] == "failed"
