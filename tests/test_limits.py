@@ -121,6 +121,7 @@ CONSTANTS: dict[str, str] = {
     "pipeline.preparing._SMALL_BODY": PACE,
     "pipeline.preparing._UNSEALED_INLINE": PACE,
     "protocols.completions._DEFAULT_MAX_TOKENS": FORMAT,
+    "protocols.sglang._WHOLE_VOCABULARY": FORMAT,
     "protocols.sampling._SMALLEST_TOP_P": FORMAT,
     "protocols.chat_encode._OBFUSCATION_BLOCK": FORMAT,
     "protocols.compat._LONGEST": SHOWN,

@@ -75,7 +75,7 @@ def defined_in(sources: Mapping[str, str]) -> dict[str, set[str]]:
     return found
 
 
-APIS = ("chat", "completions", "messages", "responses", "gemini", "interactions")
+APIS = ("chat", "completions", "messages", "responses", "gemini", "interactions", "sglang")
 
 
 def api_of(module: str) -> str | None:

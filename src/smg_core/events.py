@@ -113,29 +113,35 @@ class Started(Struct, frozen=True):
 
 
 class TopLogprob(Struct, frozen=True):
-    """One alternative at a position. `raw` is the token's bytes, which may be part of a character."""
+    """One alternative at a position. `raw` is the token's bytes, which may be part of a character; `id` is None where the engine
+    answers in texts."""
 
     token: str
     raw: bytes
     logprob: float
+    id: int | None = None
 
 
 class TokenLogprob(Struct, frozen=True):
     """One sampled token. `logprob` is a natural logarithm, None for the first token of a prompt that is echoed, which nothing
-    predicts; `top` is sorted, most likely first."""
+    predicts; `top` is sorted, most likely first. `id` as on `TopLogprob`."""
 
     token: str
     raw: bytes
     logprob: float | None
     top: tuple[TopLogprob, ...] = ()
+    id: int | None = None
 
 
 class TextDelta(Struct, frozen=True):
-    """More visible text. `logprobs` has the tokens of this text, in order."""
+    """More visible text. `logprobs` has the tokens of this text, in order; so has `ids`, where the request asks for token ids
+    (`Sampling.token_ids`). Those of a choice joined are then all tokens that the engine made for it, also the last ones, which
+    may have no text."""
 
     index: int
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
+    ids: tuple[int, ...] = ()
 
 
 class TextEnd(Struct, frozen=True):

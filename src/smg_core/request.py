@@ -379,9 +379,11 @@ class Sampling(Struct, frozen=True):
     `logprobs` is how many alternatives to report per position (0: the sampled token alone); None reports nothing.
     `stop` strings are not part of the output unless `include_stop`.
 
-    Of Completions: `echo` puts the prompt before the
-    text; `suffix` is the text after the completion, for models that fill in the middle; `truncate_prompt` keeps that many of the
-    prompt's last tokens (-1: as many as the model takes) instead of refusing a longer one.
+    `token_ids`: the answer tells the ids of its tokens.
+
+    Of Completions: `echo` puts the prompt before the text; `suffix` is the text after the completion, for models that fill in
+    the middle; `truncate_prompt` keeps that many of the prompt's last tokens (-1: as many as the model takes) instead of refusing
+    a longer one.
     """
 
     max_tokens: int | None = None
@@ -406,6 +408,7 @@ class Sampling(Struct, frozen=True):
     echo: bool = False
     suffix: str | None = None
     truncate_prompt: int | None = None
+    token_ids: bool = False
 
 
 class ReasoningSettings(Struct, frozen=True):

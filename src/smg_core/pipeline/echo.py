@@ -61,7 +61,7 @@ class EchoReader:
         if row is not None:
             return readable(row, self._tokenizer)
         raw = self._tokenizer.token_bytes(token)
-        return TokenLogprob(raw.decode("utf-8", "replace"), raw, None)
+        return TokenLogprob(raw.decode("utf-8", "replace"), raw, None, id=token)
 
 
 def readable(logprob: EngineLogprob, tokenizer: Tokenizer) -> TokenLogprob:
@@ -72,7 +72,8 @@ def readable(logprob: EngineLogprob, tokenizer: Tokenizer) -> TokenLogprob:
         raw=raw,
         logprob=logprob.logprob,
         top=tuple(
-            TopLogprob(bytes_.decode("utf-8", "replace"), bytes_, value)
-            for bytes_, value in ((tokenizer.token_bytes(each), value) for each, value in logprob.top)
+            TopLogprob(bytes_.decode("utf-8", "replace"), bytes_, value, each)
+            for bytes_, value, each in ((tokenizer.token_bytes(each), value, each) for each, value in logprob.top)
         ),
+        id=logprob.token_id,
     )

@@ -105,6 +105,7 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         on_violation=model.on_violation,
         seal=None if model.seals is None else model.seals.sealing(request),
         echo=_echo(prompted, tokenizer),
+        token_ids=sampling.token_ids,
     )
     engine = EngineRequest(
         id=request.id,

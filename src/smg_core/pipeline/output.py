@@ -55,7 +55,7 @@ class OutputPlan:
     its format, or None; `on_violation` decides what happens then (`conformance`), and `Finished` reports it. `single_call`: only
     the first tool call of a choice is passed on. `free_text`: the names of tools whose calls carry free text, which the model
     writes as the one argument of a function. `seal` makes the seal of a block of reasoning from its text. `echo` is put before
-    the text of each choice."""
+    the text of each choice. `token_ids`: the deltas of the text have the ids of its tokens; only for choices without a parser."""
 
     tokenizer: Tokenizer
     prompt_tokens: int
@@ -73,6 +73,7 @@ class OutputPlan:
     on_violation: OnViolation = "report"
     seal: Callable[[str], bytes] | None = None
     echo: Echo | None = None
+    token_ids: bool = False
 
 
 _NO_FORMAT = Verdict()
@@ -94,6 +95,7 @@ class _Choice:
         "first_call",
         "free_text",
         "held",
+        "ids",
         "index",
         "logprobs",
         "parser",
@@ -117,7 +119,8 @@ class _Choice:
         self.decoder = plan.tokenizer.decoder(skip_special_tokens=plan.skip_special_tokens)
         self.stopper = StopMatcher(plan.stop, plan.include_stop) if plan.stop else None
         self.parser = plan.make_parser() if plan.make_parser is not None else None
-        looked_at = plan.stop or plan.hidden_ids or plan.logprobs or plan.make_parser or plan.check or plan.echo
+        told_of = plan.logprobs or plan.token_ids
+        looked_at = plan.stop or plan.hidden_ids or told_of or plan.make_parser or plan.check or plan.echo
         self.plain = not looked_at  # text goes from the decoder to the client unchanged
         self.tokens = 0
         self.reasoning_tokens = 0
@@ -130,6 +133,7 @@ class _Choice:
         self.text_given = 0  # characters of text that the parser has returned
         self.text_begins = 0  # how many of them came before the open block: citations count from the answer's start
         self.logprobs: list[TokenLogprob] = []
+        self.ids: list[int] = []  # not told yet, where they are asked for
         self.conformance = None if plan.check is None else Conformance(plan.check, plan.on_violation)
         self.thought: list[str] | None = None if plan.seal is None else []  # the open reasoning, to be sealed
         self.ending = Finished(index, "error")  # replaced by `_finish`
@@ -142,6 +146,8 @@ class _Choice:
             ids = [each for each in ids if each not in self.plan.hidden_ids]
         if self.plan.logprobs:
             self._note_logprobs(output.logprobs)
+        if self.plan.token_ids:
+            self.ids += output.ids
         if self.parser is None or len(ids) < 2:
             self._take(ids, output, events)
             return
@@ -271,9 +277,10 @@ class _Choice:
         if self.block != _TEXT:
             self._open(_TEXT, events)
             self.text_begins = self.text_given
-        if self.logprobs:
-            events.append(TextDelta(self.index, text, tuple(self.logprobs)))
+        if self.logprobs or self.ids:
+            events.append(TextDelta(self.index, text, tuple(self.logprobs), tuple(self.ids)))
             self.logprobs.clear()
+            self.ids.clear()
         else:
             events.append(TextDelta(self.index, text))
 
@@ -348,6 +355,8 @@ class _Choice:
         verdict = _NO_FORMAT
         if self.conformance is not None:
             verdict = self._judge(self.conformance, reason, events)
+        if self.ids:
+            self._say("", events)
         cut = self.block is not None and (self.block >= 0 or output.finish == "length")
         self.close(events)
         self.finished = True
@@ -370,6 +379,7 @@ class OutputProcessor:
     keep the ids of a turn with one choice, so that another engine call can continue it."""
 
     __slots__ = (
+        "_apart",
         "_cached",
         "_choices",
         "_echo",
@@ -393,6 +403,8 @@ class OutputProcessor:
         self._kept: list[int] | None = [] if keep_ids and plan.choices == 1 else None
         self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
         self._echo = EchoReader(plan.echo, plan.choices, plan.tokenizer) if plan.echo is not None else None
+        # So that each logprob stays with its token's text, and no id is told that stands behind a stop string.
+        self._apart = plan.logprobs or (plan.token_ids and bool(plan.stop))
         self._open = plan.choices
         self._engine_open = plan.choices // plan.copies
         self._prompt_tokens = plan.prompt_tokens
@@ -484,7 +496,7 @@ class OutputProcessor:
         if choice.finished:
             return
         for whole in (output,) if self._echo is None else self._echoed(self._echo, choice, output, events):
-            for part in _one_by_one(whole) if self._plan.logprobs else (whole,):
+            for part in _one_by_one(whole) if self._apart else (whole,):
                 if not choice.finished:
                     choice.feed(part, events)
         if choice.finished:
@@ -545,9 +557,12 @@ def _as_one(run: "list[TextDelta | ReasoningDelta]") -> list[Event]:
 
 
 def _one_by_one(output: EngineOutput) -> Sequence[EngineOutput]:
-    """The same output a token at a time, so that each logprob stays with the text of its own token."""
+    """The same output a token at a time. An engine that gives no logprobs leaves their places empty."""
     if len(output.ids) < 2:
         return (output,)
-    pairs = zip(output.ids[:-1], output.logprobs[:-1], strict=False)
-    last = replace(output, ids=output.ids[-1:], logprobs=output.logprobs[-1:])
-    return [*(EngineOutput(output.index, (token,), logprobs=(logprob,)) for token, logprob in pairs), last]
+    scored = output.logprobs
+    before = [
+        EngineOutput(output.index, (token,), logprobs=scored[place : place + 1])
+        for place, token in enumerate(output.ids[:-1])
+    ]
+    return [*before, replace(output, ids=output.ids[-1:], logprobs=scored[len(before) :])]

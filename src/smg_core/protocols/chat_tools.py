@@ -30,7 +30,7 @@ from smg_core.request import (
     ToolKey,
 )
 
-__all__ = ["read_response_format", "read_tool_choice", "read_tools"]
+__all__ = ["one_format", "read_response_format", "read_tool_choice", "read_tools"]
 
 _TEXT = TextFormat()
 _ANY_TOOL = ToolChoice()
@@ -154,7 +154,10 @@ def read_response_format(body: Constrained, limits: LimitsConfig, size: int) -> 
     """The one constraint on the answer; `size` is the body's, in bytes. Raises `InvalidRequest` where there are two."""
     if _unconstrained(body):
         return _TEXT
-    found = _constraints(body, limits)
+    return _only_one(_constraints(body, limits), limits, size)
+
+
+def _only_one(found: list[tuple[str, ResponseFormat]], limits: LimitsConfig, size: int) -> ResponseFormat:
     if not found:
         return _TEXT
     for param, asked in found:
@@ -163,6 +166,33 @@ def read_response_format(body: Constrained, limits: LimitsConfig, size: int) -> 
         names = ", ".join(f"'{name}'" for name, _ in found)
         raise InvalidRequest(f"Only one constraint can be put on the answer, but got {names}.", param=found[1][0])
     return found[0][1]
+
+
+class ConstrainedByName(Protocol):
+    """SGLang's fields for the same, of which `json_schema` and `structural_tag` are JSON texts; "" is none."""
+
+    json_schema: str | None
+    regex: str | None
+    ebnf: str | None
+    structural_tag: str | None
+    choice: list[str] | None
+
+
+def one_format(body: ConstrainedByName, limits: LimitsConfig, size: int, at: str) -> ResponseFormat:
+    """The one constraint on the answer, as `read_response_format`; the names of the fields begin with `at`."""
+    found: list[tuple[str, ResponseFormat]] = []
+    if body.json_schema:
+        found.append((f"{at}json_schema", _schema(body.json_schema, f"{at}json_schema", limits)))
+    if body.regex:
+        found.append((f"{at}regex", RegexFormat(body.regex)))
+    if body.ebnf:
+        found.append((f"{at}ebnf", GrammarFormat(body.ebnf)))
+    if body.structural_tag:
+        NestedJson(limits).check(body.structural_tag, f"{at}structural_tag")
+        found.append((f"{at}structural_tag", StructuralTagFormat(body.structural_tag)))
+    if body.choice:
+        found.append((f"{at}choice", _choices(body.choice, f"{at}choice", limits)))
+    return _only_one(found, limits, size)
 
 
 _FULL_NAMES = {"response_format": "response_format.json_schema.schema"}

@@ -41,6 +41,7 @@ class GeneratedContent(_Answer):
 class LogprobCandidate(_Answer):
     token: str
     log_probability: float
+    token_id: int | UnsetType = UNSET
 
 
 class TopLogprobCandidates(_Answer):

@@ -37,6 +37,7 @@ from smg_core.events import (
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+    TopLogprob,
     Usage,
 )
 from smg_core.json_types import JsonObject
@@ -364,10 +365,13 @@ def usage_metadata(usage: Usage) -> JsonObject:
 
 
 def _logprobs(logprobs: Sequence[TokenLogprob]) -> JsonObject:
-    chosen: list[JsonObject] = [{"token": each.token, "logProbability": finite(each.logprob)} for each in logprobs]
-    tops: list[JsonObject] = [
-        {"candidates": [{"token": top.token, "logProbability": finite(top.logprob)} for top in each.top]}
-        for each in logprobs
-    ]
+    chosen = [_candidate(each) for each in logprobs]
+    tops: list[JsonObject] = [{"candidates": [_candidate(top) for top in each.top]} for each in logprobs]
     mean = sum([finite(each.logprob) for each in logprobs]) / len(logprobs)
     return {"avgLogprobs": mean, "logprobsResult": {"chosenCandidates": chosen, "topCandidates": tops}}
+
+
+def _candidate(token: TokenLogprob | TopLogprob) -> JsonObject:
+    """A token of `logprobsResult`; it has an id where the engine answers in ids."""
+    found: JsonObject = {"token": token.token, "logProbability": finite(token.logprob)}
+    return found if token.id is None else {**found, "tokenId": token.id}

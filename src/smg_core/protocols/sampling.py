@@ -1,7 +1,7 @@
-"""The fields about sampling that Chat Completions and Completions have in common, as a `Sampling` record.
+"""The fields about sampling that Chat Completions, Completions and `/generate` have in common, as a `Sampling` record.
 
-Decides the bounds of lists and what the values at the edge mean (`top_p` 0, `top_k` 0). Pure. Above: chat, completions. Below:
-request.
+Decides the bounds of lists and what the values at the edge mean (`top_p` 0, `top_k` 0). Pure. Above: chat, completions, sglang.
+Below: request.
 """
 
 from typing import Protocol
@@ -30,12 +30,14 @@ class SamplingFields(Protocol):
     seed: int | None
     stop: str | list[str] | None
     stop_token_ids: list[int] | None
-    include_stop_str_in_output: bool | None
     no_stop_trim: bool | None
     ignore_eos: bool | None
     skip_special_tokens: bool | None
     logit_bias: dict[int, float] | None
     n: int | None
+
+    @property
+    def include_stop_str_in_output(self) -> bool | None: ...
 
 
 def read_sampling(

@@ -29,6 +29,14 @@ from smg_core.protocols.gemini import GeminiRequest, decode_generate, decode_str
 from smg_core.protocols.gemini_encode import GeminiStreamEncoder, GeminiWholeEncoder
 from smg_core.protocols.messages import MessagesRequest, decode_messages
 from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
+from smg_core.protocols.sglang import SglangRequest, decode_sglang
+from smg_core.protocols.sglang_encode import (
+    SglangAnswers,
+    SglangPart,
+    SglangStreamEncoder,
+    SglangWholeEncoder,
+    merge_sglang,
+)
 
 __all__ = [
     "CHAT",
@@ -40,6 +48,7 @@ __all__ = [
     "Memory",
     "Parts",
     "one_turn",
+    "sglang_api",
 ]
 
 D = TypeVar("D", bound=Decoded)
@@ -119,7 +128,7 @@ CHAT: Api[ChatRequest] = Api(
 )
 
 
-def _each_prompt(decoded: CompletionRequest, terms: Terms) -> Flow[None]:
+def _each_prompt(decoded: CompletionRequest | SglangRequest, terms: Terms) -> Flow[None]:
     if len(decoded.generations) == 1:
         return respond(decoded.generation, terms)
     return respond_together(decoded.generations, decoded.at_once, terms)
@@ -140,6 +149,27 @@ COMPLETIONS: Api[CompletionRequest] = Api(
         merge=merge_choices,
     ),
 )
+
+
+def sglang_api(only_model: Callable[[str], str]) -> Api[SglangRequest]:
+    """SGLang's `/generate`; `only_model` returns the model that is meant where a body names none."""
+    return Api(
+        name="generate",
+        id_prefix="gen-",
+        decode=lambda incoming: decode_sglang(incoming, only_model),
+        stream=SglangStreamEncoder,
+        whole=SglangWholeEncoder,
+        error=openai_error,
+        flow=_each_prompt,
+        parts=Parts(
+            count=lambda decoded: len(decoded.generations),
+            stream=SglangPart,
+            whole=SglangAnswers,
+            merge=lambda decoded, _created, answers, _usage: merge_sglang(decoded, answers),
+        ),
+    )
+
+
 MESSAGES: Api[MessagesRequest] = Api(
     name="messages",
     id_prefix="msg_",

@@ -27,6 +27,8 @@ from smg_core.protocols.messages_types import CountBody, MessagesBody
 from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.protocols.parse import ParseBody
 from smg_core.protocols.responses_types import ResponsesBody
+from smg_core.protocols.sglang_answer_types import SglangAnswer
+from smg_core.protocols.sglang_types import SglangBody
 from smg_core.protocols.tokenize import DetokenizeBody, Detokenized, TokenizeBody, Tokenized
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "PARSE_REASONING",
     "READINESS",
     "RESPONSES",
+    "SGLANG",
     "STREAM_GENERATE_CONTENT",
     "TOKENIZE",
 ]
@@ -141,6 +144,21 @@ COMPLETIONS = Operation(
         "whole": {"model": "MODEL", "prompt": "Once upon a time"},
         "several": {"model": "MODEL", "prompt": ["One,", "A,"], "max_tokens": 5, "echo": True, "logprobs": 2},
         "stream": {"model": "MODEL", "prompt": [1, 2, 3], "stream": True, "stream_options": {"include_usage": True}},
+    },
+)
+SGLANG = Operation(
+    "generate",
+    "Go on with a text, or with several, in the shape of SGLang: with token ids, and chunks that have all of the text so far.",
+    "completions",
+    SglangBody,
+    (
+        OperationResponse(200, "The answer; a list for a list of prompts.", SglangAnswer | list[SglangAnswer]),
+        OperationResponse(200, "The answer so far; as a stream where `stream` is true.", SglangAnswer, _STREAM),
+    ),
+    {
+        "whole": {"text": "Once upon a time", "sampling_params": {"max_new_tokens": 16}},
+        "several": {"text": ["One,", "A,"], "sampling_params": {"max_new_tokens": 5}, "return_logprob": True},
+        "stream": {"input_ids": [1, 2, 3], "stream": True},
     },
 )
 RESPONSES = Operation(

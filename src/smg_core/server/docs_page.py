@@ -83,6 +83,8 @@ def _shape(schema: _Object) -> str:
     if "const" in schema:
         return f"<code>{escape(json.dumps(schema['const']))}</code>"
     kind = schema.get("type", "any value")
+    if kind == "array" and "prefixItems" in schema:
+        return f"list of: {'; '.join([_shape(each) for each in schema['prefixItems']])}"
     if kind == "array":
         kind = f"list of {_shape(schema['items'])}" if "items" in schema else "list"
     return ", ".join([kind, *_bounds(schema)])

@@ -6,7 +6,7 @@ Above: server.app puts them into its table. Below: the handler, and the table of
 import attrs
 
 from smg_core.server import descriptions
-from smg_core.server.apis import CHAT, COMPLETIONS, MESSAGES
+from smg_core.server.apis import CHAT, COMPLETIONS, MESSAGES, sglang_api
 from smg_core.server.background import Background
 from smg_core.server.counting import TokenCount
 from smg_core.server.endpoint import Endpoint
@@ -20,7 +20,7 @@ from smg_core.server.responses_socket import ResponsesSocket
 from smg_core.server.routes import WEBSOCKET, Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored import stored_routes
-from smg_core.server.tokenizing import Tokenizing
+from smg_core.server.tokenizing import Tokenizing, only_model
 
 __all__ = ["generating_routes"]
 
@@ -29,6 +29,11 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
     chat = Endpoint(Inference(gateway, CHAT), reads_json=True, about=descriptions.CHAT)
     completions = Endpoint(Inference(gateway, COMPLETIONS), reads_json=True, about=descriptions.COMPLETIONS)
+    generate = Endpoint(
+        Inference(gateway, sglang_api(lambda name: only_model(gateway, name))),
+        reads_json=True,
+        about=descriptions.SGLANG,
+    )
     memory = ResponseMemory(gateway)
     made = responses_api(gateway.clock.time, memory, memory.seal)
     background = gateway.beside(Background, lambda: Background(gateway, memory))
@@ -50,6 +55,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         Route("POST", "/v1/detokenize", _again(detokenize)),
         Route("POST", "/v1/chat/completions", chat),
         Route("POST", "/v1/completions", completions),
+        Route("POST", "/generate", generate),
         Route("POST", "/v1/responses", responses),
         Route("POST", "/v1/responses/compact", compact),
         Route("POST", "/v1/responses/input_tokens", tokens),
