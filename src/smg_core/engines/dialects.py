@@ -4,7 +4,9 @@ A row has factories, so that naming a dialect imports no protobuf and no numpy. 
 through the entry point group `smg.engines`. Pure. Above: server.reaching, which tries the dialects on an engine.
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 import attrs
@@ -86,5 +88,12 @@ def dialect(name: str) -> Dialect:
     return row
 
 
-def _installed() -> dict[str, EntryPoint]:
+def _installed() -> Mapping[str, EntryPoint]:
+    return _found_on(tuple(sys.path))
+
+
+@lru_cache(maxsize=1)
+def _found_on(path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """The entry points of the packages on `path` (`sys.path`). Looked up once for a path: it reads a file of every package that
+    is installed, which takes tens of milliseconds, and a connection to an engine must not wait for that."""
     return {entry.name: entry for entry in entry_points(group="smg.engines")}

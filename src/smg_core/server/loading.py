@@ -26,7 +26,7 @@ from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel
 from smg_core.server.config_check import check, named_parsers
-from smg_core.server.memory import release_memory, trim
+from smg_core.server.memory import trim
 from smg_core.server.sealing_keys import Sealing
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
@@ -164,7 +164,7 @@ class ModelLoader:
             bundle = await asyncio.wrap_future(loading)
         finally:
             loader.shutdown(wait=loading.done())  # who gives up must not wait for the thread
-        release_memory()
+        trim()
         if settings.chat_template is not None:
             bundle = _with_template(bundle, Path(settings.chat_template), self._clock)
         return self._bundles.setdefault(source, bundle)

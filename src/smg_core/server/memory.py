@@ -8,7 +8,7 @@ import contextlib
 import ctypes
 import gc
 
-__all__ = ["freeze_objects", "release_memory", "trim", "use_one_arena"]
+__all__ = ["settle_objects", "trim", "use_one_arena"]
 
 _M_ARENA_MAX = -8
 _M_MMAP_THRESHOLD = -3
@@ -31,14 +31,12 @@ def trim() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def release_memory() -> None:
-    """Collect garbage, of objects that `freeze_objects` froze too, and return free memory to the system."""
+def settle_objects() -> None:
+    """Collect garbage, exclude all objects that are left from later collections, and return free memory to the system.
+
+    To be called when a model has been loaded or is gone, in a process that serves nothing else: otherwise collections stop all
+    threads for 20 to 60 ms every few requests. Garbage among what was excluded before is collected too."""
     gc.unfreeze()
     gc.collect()
-    trim()
-
-
-def freeze_objects() -> None:
-    """Exclude all present objects from garbage collection, until `release_memory`. To be called once a model has been loaded,
-    in a process that serves nothing else: otherwise collections stop all threads for 20 to 60 ms every few requests."""
     gc.freeze()
+    trim()

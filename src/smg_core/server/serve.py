@@ -33,7 +33,7 @@ from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
 from smg_core.server.keeping import with_state_file
-from smg_core.server.memory import freeze_objects, use_one_arena
+from smg_core.server.memory import settle_objects, use_one_arena
 from smg_core.server.routes import WEBSOCKET
 from smg_core.server.socket_protocol import BoundedWebSocketProtocol, socket_protocol_class
 from smg_core.workers.worker import Board, LocalBoard
@@ -298,7 +298,7 @@ class HttpServer(uvicorn.Server):
         models = tuple(map(id, self._gateway.models.values()))
         if models != self._settled:
             self._settled = models
-            freeze_objects()
+            settle_objects()
 
     def _warn_of_connections(self) -> None:
         """Log once that connections run out, and again only after there were fewer."""

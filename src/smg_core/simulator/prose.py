@@ -4,6 +4,7 @@ Pure. Above: simulator.engine, which takes as many as a reply needs. A sentence 
 full stop, without spaces around it.
 """
 
+from functools import lru_cache
 from random import Random
 
 __all__ = ["SENTENCES", "sentence", "sentences"]
@@ -57,6 +58,7 @@ def _clause(rng: Random) -> str:
     return f"{words} {rng.choice(_PLACES)}" if rng.random() < 0.6 else words
 
 
+@lru_cache(maxsize=4)
 def sentences(seed: int, count: int = SENTENCES) -> tuple[str, ...]:
     """A pool of `count` sentences."""
     rng = Random(seed)

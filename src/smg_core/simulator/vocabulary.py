@@ -7,12 +7,19 @@ text. Above: simulator.engine.
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tokenizers import Tokenizer
 
 __all__ = ["Vocabulary"]
 
 _LONGEST_REMEMBERED = 2048  # characters; replies are shorter, and a prompt is not worth the room
+
+
+@lru_cache(maxsize=2)
+def _tokenizer(text: str) -> Tokenizer:
+    """Engines of one model in one process share its tokenizer, which nobody changes."""
+    return Tokenizer.from_str(text)
 
 
 class Vocabulary:
@@ -23,7 +30,7 @@ class Vocabulary:
     """
 
     def __init__(self, tokenizer: str, config: str = "{}", generation: str = "{}", *, remember: int = 4096) -> None:
-        self._tokenizer = Tokenizer.from_str(tokenizer)
+        self._tokenizer = _tokenizer(tokenizer)
         self._remember = remember
         self._known: OrderedDict[str, tuple[int, ...]] = OrderedDict()
         self.config = json.loads(config)

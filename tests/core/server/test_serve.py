@@ -51,11 +51,11 @@ def test_there_are_no_more_connections_than_files_that_may_be_open(wanted: int, 
 @pytest.mark.anyio
 async def test_a_process_of_its_own_settles_what_was_loaded_and_one_that_is_shared_does_not() -> None:
     frozen = []
+    gc.unfreeze()  # what the tests have frozen of themselves
     async with Gateway.simulated() as gateway:
         for alone in (False, True):
             await HttpServer(gateway, Config(), alone=alone).on_tick(0)
             frozen.append(gc.get_freeze_count())
-    gc.unfreeze()
 
     assert frozen[0] == 0
     assert frozen[1] > 0
