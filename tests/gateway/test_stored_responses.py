@@ -284,7 +284,7 @@ class Failing(MemoryStore):
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_store_that_fails_does_not_cost_the_answer(streamed: bool, caplog: pytest.LogCaptureFixture) -> None:
-    failing = Failing(FakeClock(), most_bytes=1 << 20, most_links=10, most_link_bytes=1 << 20)
+    failing = Failing(FakeClock(), most_bytes=1 << 20, most_links=10, most_link_bytes=1 << 20, most_page_bytes=1 << 20)
     async with in_process(SIMULATOR, history=failing) as house, client_of(house) as client:
         if streamed:
             stream = await client.responses.create(model="sim", input="Hello", stream=True, max_output_tokens=400)

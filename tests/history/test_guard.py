@@ -26,7 +26,7 @@ BAD_NAMES = ["", "x" * 256, "a\x00b", "\ud800"]
 
 @pytest.fixture
 def memory(clock) -> MemoryStore:
-    return MemoryStore(clock, most_bytes=1_000_000, most_links=10, most_link_bytes=100_000)
+    return MemoryStore(clock, most_bytes=1_000_000, most_links=10, most_link_bytes=100_000, most_page_bytes=100_000)
 
 
 # ------------------------------------------------------------------------------------------------------------- names
@@ -226,7 +226,7 @@ def test_a_key_that_is_none_is_refused_and_not_repeated(key: str) -> None:
 
 
 async def test_memory_is_bounded_and_the_oldest_goes_first(clock) -> None:
-    store = MemoryStore(clock, most_bytes=100_000, most_links=10, most_link_bytes=1000)
+    store = MemoryStore(clock, most_bytes=100_000, most_links=10, most_link_bytes=1000, most_page_bytes=1000)
     await store.write("acme", [response(clock, "work", pending=True)])
     for n in range(30):
         await store.write("acme", [response(clock, f"resp_{n}", body=b"x" * 10_000)])

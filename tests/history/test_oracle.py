@@ -20,7 +20,7 @@ def compiled(statement) -> str:
 READS = {name: each for name, each in vars(OF).items() if isinstance(each, sa.Select) and not name.startswith("lock_")}
 READS |= {f"items{shape}": each for shape, each in OF.items.items()}
 READS |= {f"records{shape}": each for shape, each in OF.records.items()}
-READS["of_tenant"] = OF.of_tenant(TABLES.items, "t", ("c", "i"), 10)
+READS["of_tenant"] = OF.of_tenant(TABLES.items, "t", ("c", "i"))
 WRITES = {name: each for name, each in vars(OF).items() if isinstance(each, sa.sql.ClauseElement)}
 UPSERTS = {name: each for name, each in vars(OF).items() if isinstance(each, Upsert)}
 

@@ -21,6 +21,9 @@ Absence. What does not exist, has expired or belongs to somebody else is None wh
 Errors: `errors.StoreFailed` when the store cannot be reached, is full or fails, which is no fault of the request and need not
 fail its answer; the classes below for what the caller asked.
 
+Size. Every read is bounded in bytes before anything is loaded: a chain by its own bound, above which it is refused; a list by
+the bound of a page, where it ends early. A page has one thing at least, however large that is.
+
 Bytes are JSON texts that the store does not look into. Times are seconds since the Unix epoch; `expires_at` None means that the
 store's settings decide (`guard` fills it in).
 
@@ -176,7 +179,7 @@ class Lease:
 
 @attrs.frozen
 class Page(Generic[T]):
-    """Some of a list, in the order that was asked for, and whether there is more behind the last."""
+    """Some of a list, in the order that was asked for, and whether there is more behind the last: then it is not empty."""
 
     data: tuple[T, ...]
     has_more: bool
@@ -386,7 +389,7 @@ class Store(Protocol):
         ...
 
     async def holding(self, tenant: str, item_ids: Sequence[str]) -> tuple[StoredResponse, ...]:
-        """The responses that have any of these items, newest first."""
+        """The newest responses that have any of these items, newest first: as many as one page has bytes for."""
         ...
 
     async def conversation(self, tenant: str, id: str) -> StoredConversation | None: ...
@@ -400,7 +403,8 @@ class Store(Protocol):
         limit: int = 100,
         newest_first: bool = False,
     ) -> Page[StoredItem]:
-        """Items behind the item `after`, in the order asked for. Empty for a conversation or an item that is not there."""
+        """Items behind the item `after`, in the order asked for: at most `limit`, and as many as one page has bytes for. Empty
+        for a conversation or an item that is not there."""
         ...
 
     async def item(self, tenant: str, conversation_id: str, id: str) -> StoredItem | None: ...
@@ -408,7 +412,8 @@ class Store(Protocol):
     async def events(
         self, tenant: str, response_id: str, *, after: int = -1, limit: int = 1000
     ) -> tuple[StoredEvent, ...]:
-        """Events with a number above `after`, in order."""
+        """Events with a number above `after`, in order: at most `limit`, and as many as one page has bytes for. None are left
+        where it is empty."""
         ...
 
     async def last_event(self, tenant: str, response_id: str) -> int:
@@ -420,7 +425,8 @@ class Store(Protocol):
     async def records(
         self, tenant: str, kind: str, *, after: str | None = None, limit: int = 100, newest_first: bool = True
     ) -> Page[StoredRecord]:
-        """Records of a kind behind the record `after`, by time of creation."""
+        """Records of a kind behind the record `after`, by time of creation; at most `limit`, and as many as one page has bytes
+        for."""
         ...
 
     async def acquire(self, tenant: str, kind: str, id: str, owner: str, seconds: float) -> Lease | None:

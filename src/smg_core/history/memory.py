@@ -28,9 +28,11 @@ __all__ = ["MemoryStore"]
 class MemoryStore:
     """A `Store` and `Upkeep` in memory. The bounds are `MemoryTables`'s."""
 
-    def __init__(self, clock: Clock, *, most_bytes: int, most_links: int, most_link_bytes: int) -> None:
+    def __init__(
+        self, clock: Clock, *, most_bytes: int, most_links: int, most_link_bytes: int, most_page_bytes: int
+    ) -> None:
         self._now = clock.time
-        self._tables = MemoryTables(most_bytes, most_links, most_link_bytes)
+        self._tables = MemoryTables(most_bytes, most_links, most_link_bytes, most_page_bytes)
 
     def keeps(self, tenant: str, principal: str = "") -> bool:
         return True

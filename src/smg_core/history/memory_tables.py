@@ -75,10 +75,11 @@ class _Events:
 
 
 class MemoryTables:
-    """`most_bytes` bounds all objects together, `most_links` and `most_link_bytes` a chain."""
+    """`most_bytes` bounds all objects together, `most_links` and `most_link_bytes` a chain, `most_page_bytes` a page."""
 
-    def __init__(self, most_bytes: int, most_links: int, most_link_bytes: int) -> None:
+    def __init__(self, most_bytes: int, most_links: int, most_link_bytes: int, most_page_bytes: int) -> None:
         self._most_bytes, self._most_links, self._most_link_bytes = most_bytes, most_links, most_link_bytes
+        self._most_page_bytes = most_page_bytes
         self._responses: dict[tuple[str, str], StoredResponse] = {}
         self._holders: dict[tuple[str, str], dict[str, None]] = {}  # ids of responses by tenant and item
         self._conversations: dict[tuple[str, str], _Conversation] = {}
@@ -406,7 +407,19 @@ class MemoryTables:
     def holding(self, tenant: str, item_ids: Sequence[str], now: float) -> tuple[StoredResponse, ...]:
         ids = {id for item in item_ids for id in self._holders.get((tenant, item), ())}
         found = (self.response(tenant, id, now) for id in ids)
-        return tuple(sorted((each for each in found if each), key=lambda each: (-each.created_at, each.id)))
+        newest = sorted((each for each in found if each), key=lambda each: (-each.created_at, each.id))
+        return tuple(self._fitting(newest, lambda each: len(each.body) + len(each.input) + len(each.output)))
+
+    def _fitting(self, listed: Iterable[V], size: Callable[[V], int]) -> list[V]:
+        """The first of a list that one page has bytes for, and the first in any case."""
+        fitting: list[V] = []
+        total = 0
+        for each in listed:
+            total += size(each)
+            if fitting and total > self._most_page_bytes:
+                break
+            fitting.append(each)
+        return fitting
 
     def _conversation(self, tenant: str, id: str, now: float) -> _Conversation | None:
         found = self._conversations.get((tenant, id))
@@ -423,7 +436,9 @@ class MemoryTables:
         if found is None or (after is not None and after not in found.positions):
             return Page((), False)
         positions, more = _paged(found.order, None if after is None else found.positions[after], limit, newest_first)
-        return Page(tuple(found.items[position] for position in positions), more)
+        listed = [found.items[position] for position in positions]
+        data = self._fitting(listed, lambda item: len(item.body))
+        return Page(tuple(data), more or len(data) < len(listed))
 
     def item(self, tenant: str, conversation_id: str, id: str, now: float) -> StoredItem | None:
         found = self._conversation(tenant, conversation_id, now)
@@ -434,7 +449,8 @@ class MemoryTables:
         if log is None or not _alive(log.expires_at, now):
             return ()
         start = bisect.bisect_right(log.order, after)
-        return tuple(StoredEvent(number, log.data[number]) for number in log.order[start : start + limit])
+        listed = (StoredEvent(number, log.data[number]) for number in log.order[start : start + limit])
+        return tuple(self._fitting(listed, lambda event: len(event.data)))
 
     def last_event(self, tenant: str, id: str, now: float) -> int:
         log = self._events.get((tenant, id))
@@ -457,7 +473,8 @@ class MemoryTables:
             keys, more = _paged(times, mark, limit + 1 - len(alive), newest_first)
             alive += [found for _, id in keys if (found := self.record(tenant, kind, id, now))]
             if len(alive) > limit or not more:
-                return Page(tuple(alive[:limit]), len(alive) > limit)
+                data = self._fitting(alive[:limit], lambda record: len(record.body))
+                return Page(tuple(data), len(data) < len(alive))
             mark = keys[-1]
 
     # ------------------------------------------------------------------------------------------------------------- leases

@@ -55,7 +55,11 @@ def guarded(backend: Backend, config: HistoryConfig, clock: Clock, hooks: Sequen
 async def _backend(scheme: str, config: HistoryConfig, clock: Clock) -> Backend:
     if scheme == "memory":
         return MemoryStore(
-            clock, most_bytes=config.memory_bytes, most_links=config.chain_links, most_link_bytes=config.chain_bytes
+            clock,
+            most_bytes=config.memory_bytes,
+            most_links=config.chain_links,
+            most_link_bytes=config.chain_bytes,
+            most_page_bytes=config.page_bytes,
         )
     return await (_redis if _EXTRAS[scheme] == "redis" else _sql)(config, clock)
 
@@ -69,6 +73,7 @@ async def _redis(config: HistoryConfig, clock: Clock) -> Backend:
         prefix=config.prefix,
         most_links=config.chain_links,
         most_link_bytes=config.chain_bytes,
+        most_page_bytes=config.page_bytes,
         connections=config.connections,
         seconds=config.timeout_s,
     )
@@ -86,6 +91,7 @@ async def _sql(config: HistoryConfig, clock: Clock) -> Backend:
     bounds = SqlBounds(
         chain_links=config.chain_links,
         chain_bytes=config.chain_bytes,
+        page_bytes=config.page_bytes,
         group=config.group,
         waiting_writes=config.waiting_writes,
         timeout_s=config.timeout_s,

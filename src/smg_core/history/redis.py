@@ -44,6 +44,8 @@ __all__ = ["RedisStore"]
 
 _TRIES = 50  # of one write, while others are quicker
 _PAGE = 500  # keys or entries that a walk takes at once
+_HOLDING = 1000  # responses in which an item is looked for at once
+_TEXTS = ("body", "input", "output")  # of responses and records
 
 _RUN = """
 local at = 2
@@ -74,6 +76,26 @@ end
 return found
 """
 
+_FIELDS = """
+local found, total = {}, 0
+for at = 2, #ARGV do
+  total = total + redis.call('HSTRLEN', KEYS[1], ARGV[at])
+  if at > 2 and total > tonumber(ARGV[1]) then break end
+  found[#found + 1] = redis.call('HGET', KEYS[1], ARGV[at])
+end
+return found
+"""
+
+_HASHES = """
+local found, total = {}, 0
+for at, key in ipairs(KEYS) do
+  for field = 2, #ARGV do total = total + redis.call('HSTRLEN', key, ARGV[field]) end
+  if at > 1 and total > tonumber(ARGV[1]) then break end
+  found[#found + 1] = redis.call('HGETALL', key)
+end
+return found
+"""
+
 _LEASE = """
 local held = redis.call('HMGET', KEYS[1], 'owner', 'token', 'expires_at')
 local live = held[1] and tonumber(held[3]) > tonumber(ARGV[1])
@@ -100,13 +122,17 @@ def _failures() -> Iterator[None]:
 
 
 class RedisStore:
-    """A `Store` and `Upkeep` under keys that begin with `prefix`. `most_links` and `most_link_bytes` bound a chain. `redis` is a
-    client that answers in bytes; its own types leave open whether it does."""
+    """A `Store` and `Upkeep` under keys that begin with `prefix`. `most_links` and `most_link_bytes` bound a chain,
+    `most_page_bytes` a page. `redis` is a client that answers in bytes; its own types leave open whether it does."""
 
-    def __init__(self, redis: Any, clock: Clock, *, prefix: str, most_links: int, most_link_bytes: int) -> None:
+    def __init__(
+        self, redis: Any, clock: Clock, *, prefix: str, most_links: int, most_link_bytes: int, most_page_bytes: int
+    ) -> None:
         self._redis, self._now, self._prefix = redis, clock.time, prefix
         self._most_links, self._most_link_bytes = most_links, most_link_bytes
+        self._most_page_bytes = most_page_bytes
         self._chain, self._lease = redis.register_script(_CHAIN), redis.register_script(_LEASE)
+        self._fields, self._hashes = redis.register_script(_FIELDS), redis.register_script(_HASHES)
         # A script that names its language is refused as a whole when memory is short; one that only deletes may run then.
         self._adding, self._deleting = redis.register_script(f"#!lua\n{_RUN}"), redis.register_script(_RUN)
 
@@ -119,6 +145,7 @@ class RedisStore:
         prefix: str,
         most_links: int,
         most_link_bytes: int,
+        most_page_bytes: int,
         connections: int,
         seconds: float,
     ) -> "RedisStore":
@@ -133,7 +160,14 @@ class RedisStore:
         except BaseException:
             await redis.aclose()
             raise
-        return cls(redis, clock, prefix=prefix, most_links=most_links, most_link_bytes=most_link_bytes)
+        return cls(
+            redis,
+            clock,
+            prefix=prefix,
+            most_links=most_links,
+            most_link_bytes=most_link_bytes,
+            most_page_bytes=most_page_bytes,
+        )
 
     def keeps(self, tenant: str, principal: str = "") -> bool:
         return True
@@ -225,10 +259,31 @@ class RedisStore:
         if not item_ids:
             return ()
         keys = Keys(self._prefix, tenant)
+        now = self._now()
         with _failures():
-            ids = await self._redis.sunion([keys.holders(item) for item in item_ids])
-        found = [await self.response(tenant, id.decode()) for id in ids]
-        return tuple(sorted((each for each in found if each), key=lambda each: (-each.created_at, each.id)))
+            ids = [id.decode() for id in await self._redis.sunion([keys.holders(item) for item in item_ids])]
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for id in ids:
+                    pipe.hmget(keys.response(id), ["version", "expires_at", "created_at"])
+                heads = await pipe.execute() if ids else []
+        alive_ = [
+            (-float(created_at), id)
+            for id, (version, expires_at, created_at) in zip(ids, heads, strict=True)
+            if alive({"version": version, "expires_at": expires_at}, now)
+        ]
+        newest = [id for _, id in sorted(alive_)][:_HOLDING]
+        found = await self._load([keys.response(id) for id in newest])
+        return tuple(_response(id, fields) for id, fields in zip(newest, found, strict=False) if fields)
+
+    async def _load(self, keys: Sequence[str]) -> list[dict[str, bytes]]:
+        """The first of some hashes, as many as one page has bytes for; an empty one for one that is gone."""
+        if not keys:
+            return []
+        with _failures():
+            found = await self._hashes(keys=keys, args=[self._most_page_bytes, *_TEXTS])
+        return [
+            {name.decode(): value for name, value in zip(each[::2], each[1::2], strict=True)} for each in found
+        ]
 
     async def conversation(self, tenant: str, id: str) -> StoredConversation | None:
         found = await self._hash(Keys(self._prefix, tenant).conversation(id))
@@ -259,10 +314,21 @@ class RedisStore:
             mark = None if after is None else await self._redis.zscore(order, after)
             if after is not None and mark is None:
                 return Page((), False)
-            ids = await self._ranged(order, mark, limit + 1, newest_first=newest_first)
-            texts = await self._redis.hmget(keys.items(conversation_id), ids) if ids else []
-        found = [item_of_hash(id.decode(), text) for id, text in zip(ids, texts, strict=True) if text is not None]
-        return Page(tuple(found[:limit]), len(ids) > limit)
+        while True:
+            with _failures():
+                ids = await self._ranged(order, mark, limit + 1, newest_first=newest_first)
+            texts = await self._texts(keys.items(conversation_id), ids[:limit])
+            found = [item_of_hash(id.decode(), text) for id, text in zip(ids, texts, strict=False) if text is not None]
+            more = len(texts) < len(ids)
+            if found or not more:  # else they were deleted since they were listed
+                return Page(tuple(found), more)
+
+    async def _texts(self, key: str, names: Sequence[bytes]) -> list[bytes | None]:
+        """The first of some fields, as many as one page has bytes for; None for one that is gone."""
+        if not names:
+            return []
+        with _failures():
+            return list(await self._fields(keys=[key], args=[self._most_page_bytes, *names]))
 
     async def _ranged(self, key: str, mark: float | None, limit: int, *, newest_first: bool) -> list[bytes]:
         """Members of a sorted set behind the score `mark`."""
@@ -289,9 +355,9 @@ class RedisStore:
             return ()
         with _failures():
             numbers = await self._ranged(keys.numbers(response_id), float(after), limit, newest_first=False)
-            texts = await self._redis.hmget(keys.events(response_id), numbers) if numbers else []
+        texts = await self._texts(keys.events(response_id), numbers)
         return tuple(
-            StoredEvent(int(each), text) for each, text in zip(numbers, texts, strict=True) if text is not None
+            StoredEvent(int(each), text) for each, text in zip(numbers, texts, strict=False) if text is not None
         )
 
     async def last_event(self, tenant: str, response_id: str) -> int:
@@ -309,8 +375,8 @@ class RedisStore:
     async def records(
         self, tenant: str, kind: str, *, after: str | None = None, limit: int = 100, newest_first: bool = True
     ) -> Page[StoredRecord]:
-        key = Keys(self._prefix, tenant).records(kind)
-        start = 0
+        keys = Keys(self._prefix, tenant)
+        key, start = keys.records(kind), 0
         if after is not None:
             with _failures():
                 rank = await (self._redis.zrevrank if newest_first else self._redis.zrank)(key, after)
@@ -318,15 +384,22 @@ class RedisStore:
                 return Page((), False)
             start = rank + 1
         found: list[StoredRecord] = []
-        while len(found) <= limit:
+        size = 0
+        while True:
             with _failures():
-                ids = await self._redis.zrange(key, start, start + limit, desc=newest_first)
-            if not ids:
-                break
-            each = [await self.record(tenant, kind, id.decode()) for id in ids]
-            found += [record for record in each if record is not None]
-            start += len(ids)
-        return Page(tuple(found[:limit]), len(found) > limit)
+                names = await self._redis.zrange(key, start, start + limit - len(found), desc=newest_first)
+            ids = [name.decode() for name in names]
+            loaded = await self._load([keys.record(kind, id) for id in ids])
+            if not loaded:
+                return Page(tuple(found), False)
+            for id, fields in zip(ids, loaded, strict=False):
+                if not fields or not _live(fields, self._now()):
+                    continue
+                size += len(fields["body"])
+                if found and (len(found) == limit or size > self._most_page_bytes):
+                    return Page(tuple(found), True)
+                found.append(_record(kind, id, fields))
+            start += len(loaded)
 
     # ------------------------------------------------------------------------------------------------- a tenant as a whole
 
@@ -394,8 +467,10 @@ class RedisStore:
             for name in names:
                 tenant, id = (unquote(part) for part in name.decode().split("/"))
                 keys = Keys(self._prefix, tenant)
-                found = await self._hash(keys.response(id) if kind == "response" else keys.record(kind, id))
-                if found is None or not found["pending"]:
+                key = keys.response(id) if kind == "response" else keys.record(kind, id)
+                with _failures():
+                    version, expires_at, pending = await self._redis.hmget(key, ["version", "expires_at", "pending"])
+                if not pending or not alive({"version": version, "expires_at": expires_at}, self._now()):
                     done.append(name)
                 elif not await self._taken(keys.lease(kind, id)):
                     free.append(Owned(tenant, id))

@@ -74,6 +74,12 @@ class HistoryConfig:
     chain_bytes: int = option(
         64 * MIB, "Most bytes of items of the responses that one continues.", at_least=MIB, at_most=1 << 34
     )
+    page_bytes: int = option(
+        16 * MIB,
+        "Most bytes of contents that one read of a list loads: its page ends there. One thing that is larger comes alone.",
+        at_least=1024,
+        at_most=1 << 34,
+    )
     memory_bytes: int = option(
         256 * MIB,
         "Most bytes kept in memory, where that is the store; what was written longest ago goes first.",

@@ -44,14 +44,16 @@ from smg_core.history.sql_writing import StoreWrite, Writing
 __all__ = ["SqlBounds", "SqlStore"]
 
 _EXPORTED = 200  # rows that an export reads at once
+_HOLDING = 1000  # responses in which an item is looked for at once
 
 
 @attrs.frozen
 class SqlBounds:
-    """Bounds, from settings: links and bytes of a chain, writes of one transaction and those that wait, seconds."""
+    """Bounds, from settings: links and bytes of a chain, bytes of a page, writes of one transaction and those that wait, seconds."""
 
     chain_links: int
     chain_bytes: int
+    page_bytes: int
     group: int
     waiting_writes: int
     timeout_s: float
@@ -139,6 +141,12 @@ class SqlStore:
                 found: Sequence[Any] = (await connection.execute(statement, parameters)).all()
         return found
 
+    async def _page(self, statement: sa.Select[Any], limit: int, **given: object) -> tuple[Sequence[Any], bool]:
+        """At most `limit` rows of a statement that measures before it loads, and whether there are more."""
+        rows = await self._rows(statement, limit=limit + 1, most_bytes=self._bounds.page_bytes, **given)
+        loaded = [row for row in rows if row.loaded_]
+        return loaded, len(loaded) < len(rows)
+
     async def response(self, tenant: str, id: str) -> StoredResponse | None:
         rows = await self._rows(self._of.response, tenant=tenant, id=id)
         return response_of(rows[0]) if rows else None
@@ -159,7 +167,7 @@ class SqlStore:
     async def holding(self, tenant: str, item_ids: Sequence[str]) -> tuple[StoredResponse, ...]:
         if not item_ids:
             return ()
-        rows = await self._rows(self._of.holding, tenant=tenant, item_ids=list(item_ids))
+        rows, _ = await self._page(self._of.holding, _HOLDING, tenant=tenant, item_ids=list(item_ids))
         return tuple(response_of(row) for row in rows)
 
     async def conversation(self, tenant: str, id: str) -> StoredConversation | None:
@@ -175,14 +183,9 @@ class SqlStore:
         limit: int = 100,
         newest_first: bool = False,
     ) -> Page[StoredItem]:
-        rows = await self._rows(
-            self._of.items[after is not None, newest_first],
-            tenant=tenant,
-            conversation_id=conversation_id,
-            after=after,
-            limit=limit + 1,
-        )
-        return Page(tuple(item_of(row) for row in rows[:limit]), len(rows) > limit)
+        statement = self._of.items[after is not None, newest_first]
+        rows, more = await self._page(statement, limit, tenant=tenant, conversation_id=conversation_id, after=after)
+        return Page(tuple(item_of(row) for row in rows), more)
 
     async def item(self, tenant: str, conversation_id: str, id: str) -> StoredItem | None:
         rows = await self._rows(self._of.item, tenant=tenant, conversation_id=conversation_id, id=id)
@@ -191,7 +194,7 @@ class SqlStore:
     async def events(
         self, tenant: str, response_id: str, *, after: int = -1, limit: int = 1000
     ) -> tuple[StoredEvent, ...]:
-        rows = await self._rows(self._of.events, tenant=tenant, response_id=response_id, after=after, limit=limit)
+        rows, _ = await self._page(self._of.events, limit, tenant=tenant, response_id=response_id, after=after)
         return tuple(StoredEvent(row.number, row.data) for row in rows)
 
     async def last_event(self, tenant: str, response_id: str) -> int:
@@ -211,15 +214,9 @@ class SqlStore:
             if last is None:
                 return Page((), False)
             mark = last.created_at
-        rows = await self._rows(
-            self._of.records[after is not None, newest_first],
-            tenant=tenant,
-            kind=kind,
-            at=mark,
-            after=after,
-            limit=limit + 1,
-        )
-        return Page(tuple(record_of(row) for row in rows[:limit]), len(rows) > limit)
+        statement = self._of.records[after is not None, newest_first]
+        rows, more = await self._page(statement, limit, tenant=tenant, kind=kind, at=mark, after=after)
+        return Page(tuple(record_of(row) for row in rows), more)
 
     async def abandoned(self, kind: str, limit: int = 100) -> tuple[Owned, ...]:
         rows = await self._rows(self._of.abandoned(kind, limit, self._now()))
@@ -261,10 +258,12 @@ class SqlStore:
         """All rows of a tenant, some at a time."""
         keys = [column.key for column in table.primary_key if column.key != "tenant"]
         after = None
-        while rows := await self._rows(self._of.of_tenant(table, tenant, after, _EXPORTED)):
+        more = True
+        while more:
+            rows, more = await self._page(self._of.of_tenant(table, tenant, after), _EXPORTED)
             for row in rows:
                 yield row
-            after = tuple(getattr(rows[-1], key) for key in keys)
+            after = tuple(getattr(rows[-1], key) for key in keys) if rows else None
 
     async def close(self) -> None:
         """Finish what is being written and let go of files and connections."""

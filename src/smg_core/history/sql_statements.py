@@ -143,14 +143,43 @@ class Statements:
             .order_by(walk.c.depth)
         )
 
+    def _measured(self, found: sa.Select[Any], t: sa.Table, *order: tuple[sa.Column[Any], bool]) -> sa.Select[Any]:
+        """The rows of `t` that `found` finds, by columns of which each is descending or not: at most `limit_`, of which the last
+        only shows that there is more. Texts are loaded, and `loaded_` is 1, as far as `most_bytes_` goes, and of the first row."""
+        names = list(dict.fromkeys((*(key.key for key in t.primary_key), *(column.key for column, _ in order))))
+        texts = [column for column in t.c if isinstance(column.type, sa.LargeBinary)]
+        size = sum((self._bytes(column) for column in texts), start=sa.literal(0)).label("bytes_")
+        columns = [t.c[name] for name in names]
+        listed = (
+            found.with_only_columns(*columns, size, maintain_column_froms=True)
+            .order_by(*(column.desc() if falls else column for column, falls in order))
+            .limit(_LIMIT)
+            .subquery("listed")
+        )
+        within = [listed.c[column.key].desc() if falls else listed.c[column.key] for column, falls in order]
+        total = sa.func.sum(listed.c.bytes_).over(order_by=within).label("total_")
+        rank = sa.func.row_number().over(order_by=within).label("rank_")
+        summed = sa.select(listed, total, rank).subquery("summed")
+        loads = sa.or_(
+            summed.c.rank_ == 1, sa.and_(summed.c.rank_ < _LIMIT, summed.c.total_ <= _MOST_BYTES)
+        )
+        rows = [
+            sa.case((loads, column), else_=sa.null()).label(column.key) if column in texts else column for column in t.c
+        ]
+        same = sa.and_(*(t.c[key.key] == summed.c[key.key] for key in t.primary_key))
+        loaded = sa.case((loads, 1), else_=0).label("loaded_")
+        return sa.select(*rows, loaded).select_from(summed.join(t, same)).order_by(summed.c.rank_)
+
+    def _bytes(self, column: sa.Column[Any]) -> sa.ColumnElement[int]:
+        """How many bytes a text has; no database reads the text for that."""
+        length = sa.func.dbms_lob.getlength if self._dialect == "oracle" else sa.func.length
+        return length(column, type_=sa.BigInteger)
+
     def _holding(self) -> sa.Select[Any]:
         t, held = self.tables.responses, self.tables.response_items
         ids = sa.select(held.c.response_id).where(held.c.tenant == _TENANT, held.c.item_id.in_(_ITEM_IDS))
-        return (
-            sa.select(t)
-            .where(t.c.tenant == _TENANT, t.c.id.in_(ids), _alive(t))
-            .order_by(t.c.created_at.desc(), t.c.id)
-        )
+        found = sa.select(t).where(t.c.tenant == _TENANT, t.c.id.in_(ids), _alive(t))
+        return self._measured(found, t, (t.c.created_at, True), (t.c.id, False))
 
     def _conversation(self) -> sa.Select[Any]:
         t = self.tables.conversations
@@ -179,7 +208,7 @@ class Statements:
                 .scalar_subquery()
             )
             found = found.where(t.c.position < mark if newest_first else t.c.position > mark)
-        return found.order_by(t.c.position.desc() if newest_first else t.c.position).limit(_LIMIT)
+        return self._measured(found, t, (t.c.position, newest_first))
 
     def _item(self) -> sa.Select[Any]:
         t, head = self.tables.items, self.tables.conversations
@@ -196,7 +225,7 @@ class Statements:
 
     def _events(self) -> sa.Select[Any]:
         t = self.tables.events
-        return self._logged(sa.select(t)).where(t.c.number > _AFTER).order_by(t.c.number).limit(_LIMIT)
+        return self._measured(self._logged(sa.select(t)).where(t.c.number > _AFTER), t, (t.c.number, False))
 
     def _last_event(self) -> sa.Select[Any]:
         return self._logged(sa.select(sa.func.max(self.tables.events.c.number)))
@@ -223,8 +252,7 @@ class Statements:
             behind = t.c.created_at < at if newest_first else t.c.created_at > at
             beside = sa.and_(t.c.created_at == at, t.c.id < _AFTER if newest_first else t.c.id > _AFTER)
             found = found.where(sa.or_(behind, beside))
-        order = (t.c.created_at, t.c.id)
-        return found.order_by(*(each.desc() if newest_first else each for each in order)).limit(_LIMIT)
+        return self._measured(found, t, (t.c.created_at, newest_first), (t.c.id, newest_first))
 
     # -------------------------------------------------------------------------------------------------- all tenants' upkeep
 
@@ -244,13 +272,13 @@ class Statements:
         """Keys of rows of `table` whose time is up."""
         return sa.select(*table.primary_key).where(table.c.expires_at <= now).limit(limit)
 
-    def of_tenant(self, table: sa.Table, tenant: str, after: tuple[Any, ...] | None, limit: int) -> sa.Select[Any]:
+    def of_tenant(self, table: sa.Table, tenant: str, after: tuple[Any, ...] | None) -> sa.Select[Any]:
         """Rows of a tenant in the order of their keys, behind the key `after` (without its tenant)."""
         keys = [column for column in table.primary_key if column.key != "tenant"]
         found = sa.select(table).where(table.c.tenant == tenant)
         if after is not None:
             found = found.where(_behind(keys, after))
-        return found.order_by(*keys).limit(limit)
+        return self._measured(found, table, *((key, False) for key in keys))
 
 
 def _behind(keys: list[sa.Column[Any]], after: tuple[Any, ...]) -> sa.ColumnElement[bool]:
