@@ -6,6 +6,7 @@ texts are encrypted and decrypted; large ones in a thread. Above: `opening`, `se
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -201,7 +202,9 @@ class GuardedStore:
     async def item(self, tenant: str, conversation_id: str, id: str) -> StoredItem | None:
         async def read(tenant: str, conversation_id: str, id: str) -> StoredItem | None:
             found = await self._in.item(tenant, conversation_id, id)
-            return None if found is None else open_item(self._seal, tenant, conversation_id, found)
+            if found is None:
+                return None
+            return await self._opened(len(found.body), lambda: open_item(self._seal, tenant, conversation_id, found))
 
         arguments = {"conversation_id": conversation_id, "id": id}
         answer: StoredItem | None = await self._around("item", tenant, arguments, read)
@@ -229,7 +232,9 @@ class GuardedStore:
     async def record(self, tenant: str, kind: str, id: str) -> StoredRecord | None:
         async def read(tenant: str, kind: str, id: str) -> StoredRecord | None:
             found = await self._in.record(tenant, kind, id)
-            return None if found is None else open_record(self._seal, tenant, found)
+            if found is None:
+                return None
+            return await self._opened(len(found.body), lambda: open_record(self._seal, tenant, found))
 
         answer: StoredRecord | None = await self._around("record", tenant, {"kind": kind, "id": id}, read)
         return answer
@@ -253,7 +258,8 @@ class GuardedStore:
         call = await self._before("export", tenant, {})
         if _is_tenant(tenant):
             async for each in self._in.export(tenant):
-                yield open_exported(self._seal, tenant, each)
+                size = sum(map(len, each.parts.values()))
+                yield await self._opened(size, partial(open_exported, self._seal, tenant, each))
         await self._after(call, None)
 
     # ------------------------------------------------------------------------------------------------- for all tenants

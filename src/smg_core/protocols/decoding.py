@@ -22,7 +22,7 @@ from smg_core.protocols.compat import STRICT, Compat
 from smg_core.protocols.json_bounds import nests_deeper, over_values
 from smg_core.protocols.settings import LimitsConfig
 
-__all__ = ["WireDecoder", "brief", "check_depth", "explained", "plain_body", "too_many"]
+__all__ = ["OWN_LEVELS", "WireDecoder", "brief", "check_depth", "explained", "plain_body", "too_many"]
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -35,7 +35,7 @@ _ARTICLES = {
     "object": "an object",
     "null": "null",
 }
-_OWN_LEVELS = 16
+OWN_LEVELS = 16
 """Levels that the bodies of all APIs have at most above a value of free form."""
 
 
@@ -84,7 +84,7 @@ def _check_bounds(body: bytes, limits: LimitsConfig) -> None:
             f"The request body holds more than {limits.json_values} JSON values, which is the most that are taken.",
             code="too_many_values",
         )
-    if nests_deeper(body, limits.json_depth + _OWN_LEVELS):
+    if nests_deeper(body, limits.json_depth + OWN_LEVELS):
         raise _too_deep(limits)
 
 

@@ -87,14 +87,17 @@ def _outside_strings(data: bytes, kept: bytes) -> Iterator[bytes]:
 
 
 class NestedJson:
-    """Bounds on the JSON texts in the strings of one request: all together have as many values as a body may have, and each
-    is nested no deeper than a body may be."""
+    """Bounds on several JSON texts that come with one request, those in its strings or those that are loaded for it (`what`): all
+    together have as many values as a body may have, and each is nested no deeper than a body may be, and `own` levels."""
 
-    __slots__ = ("_depth", "_left", "_most")
+    __slots__ = ("_depth", "_left", "_most", "_what")
 
-    def __init__(self, limits: LimitsConfig) -> None:
+    def __init__(
+        self, limits: LimitsConfig, what: str = "the JSON texts in this request's strings", *, own: int = 0
+    ) -> None:
         self._most = self._left = limits.json_values
-        self._depth = limits.json_depth
+        self._depth = limits.json_depth + own
+        self._what = what
 
     def check(self, text: str | bytes, param: str) -> None:
         """Raise InvalidRequest naming `param` when `text`, where it is JSON, is over a bound."""
@@ -107,7 +110,7 @@ class NestedJson:
         values = self._values(data)
         if values > self._left:
             raise InvalidRequest(
-                f"Invalid '{param}': the JSON texts in this request's strings hold more than {self._most} values.",
+                f"Invalid '{param}': {self._what} hold more than {self._most} values.",
                 param=param,
                 code="array_above_max_length",
             )

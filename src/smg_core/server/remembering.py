@@ -9,7 +9,8 @@ Everything is of one tenant: an id of another is not found. Above: server.infere
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from typing import TypeVar
 
 import attrs
@@ -21,6 +22,8 @@ from smg_core.history.base import AppendItems, Lease, PutResponse, StoredItem, S
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
+from smg_core.protocols.decoding import OWN_LEVELS
+from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.responses import ResponsesRequest, continued
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
@@ -100,11 +103,18 @@ class ResponseMemory:
         referred = await self._referred(tenant, wanted) if wanted else {}
 
         def whole() -> ResponsesRequest:
+            self._check_bounds(texts, "conversation" if reference.previous_id is None else "previous_response_id")
             items: list[JsonObject] = [item for text in texts for item in msgspec.json.decode(text)]
             summaries = self._summaries([*items, *decoded.items], decoded.generation.caller)
             return continued(decoded, items, summaries, referred)
 
         return await self._off_the_loop(whole, decoded.generation.size + sum(map(len, texts)), tenant)
+
+    def _check_bounds(self, texts: Sequence[bytes], param: str) -> None:
+        """Hold what was loaded to the bounds of a body, before it is parsed: many small texts make a large one."""
+        bounds = NestedJson(self._gateway.limits, "the items before this request", own=OWN_LEVELS)
+        for text in texts:
+            bounds.check(text, param)
 
     async def _off_the_loop(self, work: Callable[[], T], size: int, tenant: str) -> T:
         if size <= _INLINE:
@@ -128,12 +138,17 @@ class ResponseMemory:
         return [text for link in chain.links for text in (link.input, link.output)]
 
     async def _conversation(self, tenant: str, id: str) -> list[bytes]:
-        most, after, found = self._gateway.limits.messages, None, []
+        most, most_bytes = self._gateway.limits.messages, self._gateway.config.history.chain_bytes
+        after, size = None, 0
+        found: list[bytes] = []
         while True:
             page = await self._gateway.history.items(tenant, id, after=after, limit=_PAGE)
             found += [item.body for item in page.data]
+            size += sum(len(item.body) for item in page.data)
             if len(found) > most:
                 raise InvalidRequest(f"The conversation has more than {most} items.", param="conversation")
+            if size > most_bytes:
+                raise InvalidRequest(f"The conversation has more than {most_bytes:,} bytes.", param="conversation")
             if not page.has_more:
                 return found
             after = page.data[-1].id
@@ -168,21 +183,34 @@ class ResponseMemory:
             self._locks[id] = await self._gateway.history.renew(tenant, lease, self._gateway.config.responses.lease_s)
 
     async def _referred(self, tenant: str, ids: Sequence[str]) -> dict[str, JsonObject]:
-        """The items of these ids, from whatever response has them."""
-        texts = [
-            text for each in await self._gateway.history.holding(tenant, ids) for text in (each.input, each.output)
-        ]
-        wanted = frozenset(ids)
+        """The items of these ids, each from the newest response that has it."""
+        found: dict[str, JsonObject] = {}
+        wanted, most = frozenset(ids), self._gateway.config.history.chain_bytes
+        size = 0
+        while wanted:
+            responses = await self._gateway.history.holding(tenant, sorted(wanted))
+            texts = [text for each in responses for text in (each.input, each.output)]
+            size += sum(map(len, texts))
+            if size > most:
+                raise InvalidRequest(f"The items referred to are in responses of more than {most:,} bytes.", param="input")
+            among = await self._off_the_loop(partial(self._among, texts, wanted), sum(map(len, texts)), tenant)
+            if not among:
+                break
+            found |= among
+            wanted -= among.keys()
+        return found
 
-        def among() -> dict[str, JsonObject]:
-            found: dict[str, JsonObject] = {}
-            for text in texts:
-                for item in msgspec.json.decode(text):
-                    if str(item.get("id")) in wanted:
-                        found.setdefault(str(item["id"]), item)
-            return found
-
-        return await self._off_the_loop(among, sum(map(len, texts)), tenant)
+    def _among(self, texts: Sequence[bytes], wanted: Set[str]) -> dict[str, JsonObject]:
+        """The first item of each of these ids that is in the lists."""
+        found: dict[str, JsonObject] = {}
+        for text in texts:
+            self._check_bounds([text], "input")
+            for item in msgspec.json.decode(text):
+                if str(item.get("id")) in wanted:
+                    found.setdefault(str(item["id"]), item)
+            if len(found) == len(wanted):
+                break
+        return found
 
     def _summaries(self, items: Sequence[JsonObject], caller: Caller) -> Mapping[str, tuple[Said, ...]]:
         """What the sealed compactions among the items say. Those that do not open are left out."""
