@@ -281,9 +281,7 @@ class RedisStore:
             return []
         with _failures():
             found = await self._hashes(keys=keys, args=[self._most_page_bytes, *_TEXTS])
-        return [
-            {name.decode(): value for name, value in zip(each[::2], each[1::2], strict=True)} for each in found
-        ]
+        return [{name.decode(): value for name, value in zip(each[::2], each[1::2], strict=True)} for each in found]
 
     async def conversation(self, tenant: str, id: str) -> StoredConversation | None:
         found = await self._hash(Keys(self._prefix, tenant).conversation(id))

@@ -72,7 +72,10 @@ class HistoryConfig:
         1000, "Most responses that one may continue, one after the other.", at_least=1, at_most=100_000
     )
     chain_bytes: int = option(
-        64 * MIB, "Most bytes of the responses or of the conversation that a request continues.", at_least=MIB, at_most=1 << 34
+        64 * MIB,
+        "Most bytes of the responses or of the conversation that a request continues.",
+        at_least=MIB,
+        at_most=1 << 34,
     )
     page_bytes: int = option(
         16 * MIB,

@@ -49,7 +49,7 @@ _HOLDING = 1000  # responses in which an item is looked for at once
 
 @attrs.frozen
 class SqlBounds:
-    """Bounds, from settings: links and bytes of a chain, bytes of a page, writes of one transaction and those that wait, seconds."""
+    """Bounds, from settings: links and bytes of a chain, bytes of a page, writes of one transaction, those that wait, seconds."""
 
     chain_links: int
     chain_bytes: int

@@ -144,8 +144,9 @@ class Statements:
         )
 
     def _measured(self, found: sa.Select[Any], t: sa.Table, *order: tuple[sa.Column[Any], bool]) -> sa.Select[Any]:
-        """The rows of `t` that `found` finds, by columns of which each is descending or not: at most `limit_`, of which the last
-        only shows that there is more. Texts are loaded, and `loaded_` is 1, as far as `most_bytes_` goes, and of the first row."""
+        """The rows of `t` that `found` finds, ordered by columns that each are descending or not: at most `limit_`, of which the
+        last only shows that there is more. Texts are measured first. They are loaded, and `loaded_` is 1, for the first row and as
+        far as `most_bytes_` goes."""
         names = list(dict.fromkeys((*(key.key for key in t.primary_key), *(column.key for column, _ in order))))
         texts = [column for column in t.c if isinstance(column.type, sa.LargeBinary)]
         size = sum((self._bytes(column) for column in texts), start=sa.literal(0)).label("bytes_")
@@ -160,9 +161,7 @@ class Statements:
         total = sa.func.sum(listed.c.bytes_).over(order_by=within).label("total_")
         rank = sa.func.row_number().over(order_by=within).label("rank_")
         summed = sa.select(listed, total, rank).subquery("summed")
-        loads = sa.or_(
-            summed.c.rank_ == 1, sa.and_(summed.c.rank_ < _LIMIT, summed.c.total_ <= _MOST_BYTES)
-        )
+        loads = sa.or_(summed.c.rank_ == 1, sa.and_(summed.c.rank_ < _LIMIT, summed.c.total_ <= _MOST_BYTES))
         rows = [
             sa.case((loads, column), else_=sa.null()).label(column.key) if column in texts else column for column in t.c
         ]

@@ -192,7 +192,9 @@ class ResponseMemory:
             texts = [text for each in responses for text in (each.input, each.output)]
             size += sum(map(len, texts))
             if size > most:
-                raise InvalidRequest(f"The items referred to are in responses of more than {most:,} bytes.", param="input")
+                raise InvalidRequest(
+                    f"The items referred to are in responses of more than {most:,} bytes.", param="input"
+                )
             among = await self._off_the_loop(partial(self._among, texts, wanted), sum(map(len, texts)), tenant)
             if not among:
                 break
