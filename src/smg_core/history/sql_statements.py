@@ -145,8 +145,8 @@ class Statements:
 
     def _measured(self, found: sa.Select[Any], t: sa.Table, *order: tuple[sa.Column[Any], bool]) -> sa.Select[Any]:
         """The rows of `t` that `found` finds, ordered by columns that each are descending or not: at most `limit_`, of which the
-        last only shows that there is more. Texts are measured first. They are loaded, and `loaded_` is 1, for the first row and as
-        far as `most_bytes_` goes."""
+        last only shows that there is more. Texts are measured first. They are loaded, and `loaded_` is 1, for the first row and
+        as far as `most_bytes_` goes."""
         names = list(dict.fromkeys((*(key.key for key in t.primary_key), *(column.key for column, _ in order))))
         texts = [column for column in t.c if isinstance(column.type, sa.LargeBinary)]
         size = sum((self._bytes(column) for column in texts), start=sa.literal(0)).label("bytes_")
