@@ -133,7 +133,7 @@ CONSTANTS: dict[str, str] = {
     "protocols.conversations._LISTED": FORMAT,
     "protocols.conversations._MOST_ITEMS": FORMAT,
     "protocols.conversations._MOST_LISTED": FORMAT,
-    "protocols.decoding._OWN_LEVELS": FORMAT,
+    "protocols.decoding.OWN_LEVELS": FORMAT,
     "protocols.errors._LONGEST_MESSAGE": SHOWN,
     "protocols.errors._LONGEST_PARAM": SHOWN,
     "protocols.errors._LONGEST_RETRY": FORMAT,
