@@ -115,6 +115,11 @@ def _inconsistencies(config: Config) -> Iterator[str]:
         alias, _, model = entry.partition("=")
         if not alias or not model:
             yield f"model.aliases: {entry}: expected NAME=MODEL"
+    for entry in config.model.tenant_aliases:
+        tenant, _, rest = entry.partition(":")
+        alias, _, model = rest.partition("=")
+        if not (tenant and alias and model):
+            yield f"model.tenant_aliases: {entry}: expected TENANT:NAME=MODEL"
     try:
         config.timeouts.of_models()
     except ConfigError as error:

@@ -20,7 +20,11 @@ def no_settings_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SMG_CONFIG", raising=False)
 
 
-OF_A_FORM = {"model.aliases": "claude-*=llama", "timeouts.models": "llama=first_token:300"}
+OF_A_FORM = {
+    "model.aliases": "claude-*=llama",
+    "model.tenant_aliases": "acme:claude-*=llama",
+    "timeouts.models": "llama=first_token:300",
+}
 """Settings whose text must be of a certain form."""
 
 

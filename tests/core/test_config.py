@@ -299,6 +299,8 @@ def values_of(setting: Setting) -> st.SearchStrategy[object]:
         return st.lists(st.builds("{}={}".format, text.filter(bool), timeout), max_size=3).map(tuple)
     if setting.path == "model.aliases":
         return st.lists(st.sampled_from(["a=b", "claude-*=qwen"]), max_size=2, unique=True).map(tuple)
+    if setting.path == "model.tenant_aliases":
+        return st.lists(st.sampled_from(["t:a=b", "acme:claude-*=qwen:7b"]), max_size=2, unique=True).map(tuple)
     if setting.repeated:
         if setting.choices:
             return st.lists(st.sampled_from(setting.choices), max_size=3).map(tuple)

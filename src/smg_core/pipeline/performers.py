@@ -3,7 +3,7 @@
 `server.runtime` builds its driver from `performers`. A flow with steps of its own adds their performers as further rows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -14,7 +14,7 @@ from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.parted import PerformTogether
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.selecting import Selecting
-from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.served import ServedAs, ServedModel, as_named
 from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Tell, Together, Wait
 from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Policies
@@ -64,7 +64,7 @@ def performers(
     executor: FairExecutor,
     on_outcome: OnOutcome,
     call_later: CallLater,
-    served_as: Callable[[str], str] = str,
+    served_as: ServedAs = as_named,
 ) -> Performers:
     """The performers of one gateway. Arguments as of `Preparing`, `Selecting` and `Streaming`."""
     return Performers(

@@ -37,7 +37,7 @@ from smg_core.pipeline.prepare import (
     unsealed,
 )
 from smg_core.pipeline.prompted import Prompted
-from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.served import ServedAs, ServedModel, as_named
 from smg_core.pipeline.steps import Prepare
 from smg_core.pipeline.trace import Trace
 from smg_core.request import (
@@ -74,7 +74,7 @@ _SMALL_BODY = 4
 class Preparing:
     """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
-    `served_as` returns the model for a name that is not a model's."""
+    `served_as` returns the model for a name that is not a model's, and the tenant who uses it."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Preparing:
         clock: Clock,
         executor: FairExecutor,
         render_inline: int = 200_000,
-        served_as: Callable[[str], str] = str,
+        served_as: ServedAs = as_named,
     ) -> None:
         self._registry = registry
         self._models = models
@@ -102,7 +102,7 @@ class Preparing:
     async def prepare(self, request: GenerationRequest, trace: Trace) -> Prompted:
         """The request, ready for any engine of its model. Raises ModelNotFound, NoWorker, and InvalidRequest."""
         model = self._models.get(request.model)
-        if model is None and (name := self._served_as(request.model)) != request.model:
+        if model is None and (name := self._served_as(request.model, request.caller.tenant)) != request.model:
             request = replace(request, model=name)
             model = self._models.get(name)
         if model is None:

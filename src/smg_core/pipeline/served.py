@@ -5,7 +5,7 @@ agree on, and removes it when the last one leaves. Holds no worker and nothing t
 is in the worker's `EngineFacts`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -15,7 +15,15 @@ from smg_core.sealing import ReasoningSeals
 from smg_core.tokenizer.base import PromptTemplate, Tokenizer
 from smg_parsers import Family
 
-__all__ = ["ServedModel"]
+__all__ = ["ServedAs", "ServedModel", "as_named"]
+
+ServedAs = Callable[[str, str], str]
+"""The model that a name, which is no model's own, stands for in a request of a tenant; the name itself where it is no alias."""
+
+
+def as_named(name: str, tenant: str) -> str:
+    """No name stands for another."""
+    return name
 
 
 @attrs.frozen

@@ -51,7 +51,7 @@ class Background:
     def __init__(self, gateway: Runtime, memory: ResponseMemory) -> None:
         self._gateway, self.memory = gateway, memory
         self._settings = gateway.config.responses
-        self._timeouts = TimeoutRules(gateway.config.timeouts, gateway.models)
+        self._timeouts = TimeoutRules(gateway.config.timeouts, gateway.models, gateway.config.model.served_as)
         self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
         self._owner = gateway.ids("run_")
         self._runs: dict[Key, asyncio.Task[bool]] = {}

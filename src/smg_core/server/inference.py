@@ -47,7 +47,7 @@ class Inference(Generic[D]):
         self._api = api
         self._detach = detach
         timeouts = gateway.config.timeouts
-        self._timeouts = TimeoutRules(timeouts, gateway.models)
+        self._timeouts = TimeoutRules(timeouts, gateway.models, gateway.config.model.served_as)
         self._keep_alive = StreamKeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
         self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
 

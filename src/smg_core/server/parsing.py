@@ -35,10 +35,6 @@ def parse_routes(gateway: Runtime) -> list[Route[Endpoint]]:
 
 
 def _handler(gateway: Runtime, parse: Parse) -> Handler:
-    def family_of(name: str) -> Family | None:
-        served = gateway.models.get(name)
-        return served.parser if served is not None else None
-
     async def answer(exchange: Exchange) -> None:
         with gateway.admission.bodies.open() as held:
             parsed = await read(exchange, await exchange.body(gateway.body_bytes, held))
@@ -48,6 +44,10 @@ def _handler(gateway: Runtime, parse: Parse) -> Handler:
         await exchange.respond(200, parsed, [JSON_TYPE, gateway.id_header(exchange.name)])
 
     async def read(exchange: Exchange, body: bytes) -> bytes | None:
+        def family_of(name: str) -> Family | None:
+            served = gateway.served(name, exchange.caller.tenant)
+            return served.parser if served is not None else None
+
         exchange.watch()
         try:
             return await gateway.executor.run(

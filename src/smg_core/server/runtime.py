@@ -262,6 +262,10 @@ class Runtime:
     def _run(self, beside: Beside) -> None:
         self._stack.push_async_callback(_ended, self._loop.create_task(beside.run()))
 
+    def served(self, name: str, tenant: str) -> ServedModel | None:
+        """The model that is asked for as `name` in a request of `tenant`; None where there is none."""
+        return self.models.get(name) or self.models.get(self.config.model.served_as(name, tenant))
+
     @property
     def ready_now(self) -> bool:
         return self.registry.any_ready

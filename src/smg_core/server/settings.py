@@ -3,6 +3,7 @@
 Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 import attrs
@@ -118,6 +119,10 @@ class ModelConfig:
         "Names that stand for a model, as NAME=MODEL; a NAME that ends with * stands for all that begin so (claude-*=qwen3). "
         "Names of served models come first, then whole names, then the longest beginning; may be repeated.",
     )
+    tenant_aliases: tuple[str, ...] = option(
+        (),
+        "Such names for the requests of one tenant, as TENANT:NAME=MODEL, before those that hold for all; may be repeated.",
+    )
     parser: str = option(
         "auto",
         'Family whose reasoning and tool calls the output is read as; "auto" goes by name and template, "none" leaves text.',
@@ -137,16 +142,23 @@ class ModelConfig:
         at_most=1 << 31,
     )
 
-    def served_as(self, name: str) -> str:
-        """The model that `name` stands for; `name` itself where it is no alias. Called for names that no served model has."""
-        best, found = -1, name
-        for entry in self.aliases:
-            alias, _, model = entry.partition("=")
-            if alias == name:
-                return model
-            if alias.endswith("*") and name.startswith(alias[:-1]) and len(alias) > best:
-                best, found = len(alias), model
-        return found
+    def served_as(self, name: str, tenant: str = "") -> str:
+        """The model that `name` stands for in a request of `tenant`; `name` itself where it is no alias. Called for names that no
+        served model has."""
+        own = (rest for of, _, rest in (each.partition(":") for each in self.tenant_aliases) if of == tenant)
+        return (tenant and _aliased(name, own)) or _aliased(name, self.aliases) or name
+
+
+def _aliased(name: str, aliases: Iterable[str]) -> str:
+    """The model of the alias that fits `name` best, "" without one."""
+    best, found = -1, ""
+    for entry in aliases:
+        alias, _, model = entry.partition("=")
+        if alias == name:
+            return model
+        if alias.endswith("*") and name.startswith(alias[:-1]) and len(alias) > best:
+            best, found = len(alias), model
+    return found
 
 
 MediaFormat = Literal["jpeg", "png", "webp", "gif", "bmp", "tiff", "avif", "heic", "jpeg2000"]

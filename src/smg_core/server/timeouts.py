@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from smg_core.config import TimeoutsConfig
 from smg_core.errors import InvalidRequest
-from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.served import ServedAs, ServedModel, as_named
 from smg_core.pipeline.timeouts import Timeouts
 from smg_core.request import GenerationRequest
 
@@ -33,10 +33,14 @@ _HELD_AGAINST_WORKERS = ("connect", "first_token", "token")
 
 
 class TimeoutRules:
-    """The rules of one gateway. `models` are those it serves at any time, by each of their names."""
+    """The rules of one gateway. `models` are those it serves at any time, by each of their names; `served_as` says for which of
+    them an alias stands."""
 
-    def __init__(self, settings: TimeoutsConfig, models: Mapping[str, ServedModel]) -> None:
+    def __init__(
+        self, settings: TimeoutsConfig, models: Mapping[str, ServedModel], served_as: ServedAs = as_named
+    ) -> None:
         self._served = models
+        self._served_as = served_as
         self._general = _of(settings)
         self._models = {model: _of(each) for model, each in settings.of_models().items()}
         self._least = settings.least_s
@@ -44,17 +48,20 @@ class TimeoutRules:
 
     def of(self, request: GenerationRequest, headers: Mapping[str, str]) -> Timeouts:
         """The time-outs of `request`. Raises InvalidRequest for a header with an invalid or forbidden value."""
-        usual = (self._of_model(request.model) or self._general)[request.stream]
+        usual = (self._of_model(request.model, request.caller.tenant) or self._general)[request.stream]
         found = usual if _NAMES.isdisjoint(headers) else self._asked(usual, headers)
         if request.deadline_s is not None and (found.request is None or request.deadline_s < found.request):
             found = replace(found, request=request.deadline_s)
         return found
 
-    def _of_model(self, name: str) -> tuple[Timeouts, Timeouts] | None:
-        """The settings of the model that is requested as `name`, under that name or its primary name."""
+    def _of_model(self, name: str, tenant: str) -> tuple[Timeouts, Timeouts] | None:
+        """The settings of the model that is requested as `name`, under that name, the name that it stands for, or the model's
+        primary name."""
         if not self._models:
             return None
-        served = self._served.get(name)
+        if (served := self._served.get(name)) is None and name not in self._models:
+            name = self._served_as(name, tenant)
+            served = self._served.get(name)
         return self._models.get(name) or self._models.get(served.primary if served is not None else "")
 
     def _asked(self, usual: Timeouts, headers: Mapping[str, str]) -> Timeouts:

@@ -159,7 +159,7 @@ class Tokenizing:
         gateway = self._gateway
         decoded: TokenizeRequest = await decoded_body(gateway, incoming, decode_tokenize)
         located.append(decoded.locate)
-        model = gateway.models.get(only_model(gateway, decoded.generations[0].model))
+        model = gateway.served(only_model(gateway, decoded.generations[0].model), incoming.caller.tenant)
         ids = [await prompt_ids(gateway, named(request, gateway)) for request in decoded.generations]
         if model is None:
             raise ModelNotFound(decoded.generations[0].model)
@@ -174,7 +174,7 @@ class Tokenizing:
         gateway = self._gateway
         wire = await decoded_body(gateway, incoming, decode_detokenize)
         name = only_model(gateway, wire.model)
-        model = gateway.models.get(name)
+        model = gateway.served(name, incoming.caller.tenant)
         if model is None:
             raise ModelNotFound(name)
         tokenizer, size = tokenizer_of(model), model.vocab_size
