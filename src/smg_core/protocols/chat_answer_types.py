@@ -86,9 +86,10 @@ class AnswerChoice(_Answer):
 
 
 class PromptTokensDetails(_Answer):
-    """How many of the prompt's tokens the engine had in its cache."""
+    """How many of the prompt's tokens the engine had in its cache, and how many it put there, where it says so."""
 
     cached_tokens: int
+    cache_write_tokens: int | UnsetType = UNSET
 
 
 class CompletionTokensDetails(_Answer):

@@ -456,11 +456,14 @@ def _finish_reason(event: Finished, request: ChatRequest) -> str:
 
 def usage_object(usage: Usage) -> JsonObject:
     """The token counts, as Chat Completions and Completions write them."""
+    cached: JsonObject = {"cached_tokens": usage.cached_tokens}
+    if usage.cache_write_tokens:
+        cached["cache_write_tokens"] = usage.cache_write_tokens
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.total_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "prompt_tokens_details": cached,
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
 

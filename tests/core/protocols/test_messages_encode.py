@@ -55,7 +55,8 @@ def blocks(draw: st.DrawFn) -> list[Event]:
 def responses(draw: st.DrawFn) -> list[Event]:
     said = [event for block in draw(st.lists(blocks(), max_size=5)) for event in block]
     reason = draw(st.sampled_from(["stop", "length", "tool_calls", "context", "content_filter", "pause"]))
-    usage = Usage(10, draw(st.integers(0, 9)), draw(st.integers(0, 10)), 1)
+    cached, wrote = draw(st.integers(0, 10)), draw(st.integers(0, 10))
+    usage = Usage(10, draw(st.integers(0, 9)), cached, 1, wrote)
     return [Started(10, None, "m"), *said, Finished(0, reason), usage, Done()]
 
 

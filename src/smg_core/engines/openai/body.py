@@ -54,7 +54,7 @@ def write_body(request: GenerationRequest, *, model: str = "", extras: bool = Tr
         "stream": True,
         "stream_options": {"include_usage": True},
         **_sampling(request.sampling, server),
-        **_reasoning(request.reasoning, server),
+        **_reasoning(request, server),
         **_template(request, server),
         **_response_format(request.response_format, server),
         **_rest(request, server),
@@ -103,8 +103,16 @@ def _sampling(sampling: Sampling, server: ServerFields) -> Wire:
     return wire
 
 
-def _reasoning(reasoning: ReasoningSettings, server: ServerFields) -> Wire:
+_EFFORTS = ((512, "minimal"), (1024, "low"), (4096, "medium"), (16384, "high"), (32768, "xhigh"))
+"""About how many tokens of reasoning a word of effort stands for, least first."""
+
+
+def _reasoning(request: GenerationRequest, server: ServerFields) -> Wire:
+    reasoning = request.reasoning
     refuse_unwritten(reasoning, "reasoning")
+    if not server.extras and request.origin is not None and request.origin.api != "chat":
+        effort = _effort(reasoning)
+        return {} if effort is None else {"reasoning_effort": effort}
     wire: Wire = {}
     if reasoning.effort is not None:
         wire["reasoning_effort"] = reasoning.effort
@@ -115,6 +123,19 @@ def _reasoning(reasoning: ReasoningSettings, server: ServerFields) -> Wire:
         server.needs_extras("reasoning.budget_tokens")
         wire["thinking_token_budget"] = reasoning.budget_tokens
     return wire
+
+
+def _effort(reasoning: ReasoningSettings) -> str | None:
+    """The one word that OpenAI's own API has for how much a model reasons; None leaves it to the model. APIs that have a switch
+    and a budget mean them as a guide, so the nearest word will do; the same fields of Chat are refused."""
+    if reasoning.enabled is False:
+        return "none"
+    if reasoning.effort is not None or reasoning.adaptive:
+        return reasoning.effort
+    budget = reasoning.budget_tokens
+    if budget is None or budget < 0:
+        return "medium" if reasoning.enabled else None
+    return [word for least, word in _EFFORTS if least <= max(budget, _EFFORTS[0][0])][-1]
 
 
 def _template(request: GenerationRequest, server: ServerFields) -> Wire:

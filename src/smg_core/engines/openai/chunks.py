@@ -90,6 +90,7 @@ class ChoiceWire(Struct, gc=False):
 
 class CachedWire(Struct, gc=False):
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class ThoughtWire(Struct, gc=False):

@@ -17,7 +17,16 @@ from typing import Literal
 import msgspec
 
 from smg_core.engines.openai.answers import error_from_event
-from smg_core.engines.openai.chunks import CallWire, ChoiceWire, Chunk, DeltaWire, ErrorWire, LogprobWire, UsageWire
+from smg_core.engines.openai.chunks import (
+    CachedWire,
+    CallWire,
+    ChoiceWire,
+    Chunk,
+    DeltaWire,
+    ErrorWire,
+    LogprobWire,
+    UsageWire,
+)
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineGarbled, SmgError
 from smg_core.events import (
@@ -383,11 +392,12 @@ def _raw(token: str, values: Sequence[int] | None) -> bytes:
 
 
 def _usage(wire: UsageWire) -> Usage:
-    cached = wire.prompt_tokens_details.cached_tokens if wire.prompt_tokens_details is not None else None
+    prompt = wire.prompt_tokens_details or CachedWire()
     thought = wire.completion_tokens_details.reasoning_tokens if wire.completion_tokens_details is not None else None
     return Usage(
         wire.prompt_tokens or 0,
         wire.completion_tokens or 0,
-        cached or 0,
+        prompt.cached_tokens or 0,
         thought or wire.reasoning_tokens or 0,
+        prompt.cache_write_tokens or 0,
     )

@@ -26,6 +26,7 @@ from smg_core.request import (
     MediaSource,
     Message,
     Opaque,
+    Origin,
     Reasoning,
     ReasoningSettings,
     RegexFormat,
@@ -106,6 +107,36 @@ def test_reasoning_that_was_left_out_leaves_nothing() -> None:
         "role": "assistant",
         "content": [{"type": "text", "text": "one"}],
     }
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "effort"),
+    [
+        (ReasoningSettings(), None),
+        (ReasoningSettings(enabled=True, adaptive=True), None),
+        (ReasoningSettings(enabled=True, adaptive=True, effort="high"), "high"),
+        (ReasoningSettings(enabled=True), "medium"),
+        (ReasoningSettings(enabled=False), "none"),
+        (ReasoningSettings(enabled=False, effort="high"), "none"),
+        (ReasoningSettings(enabled=True, budget_tokens=1), "minimal"),
+        (ReasoningSettings(enabled=True, budget_tokens=1024), "low"),
+        (ReasoningSettings(enabled=True, budget_tokens=16383), "medium"),
+        (ReasoningSettings(enabled=True, budget_tokens=16384), "high"),
+        (ReasoningSettings(enabled=True, budget_tokens=31999), "high"),
+        (ReasoningSettings(enabled=True, budget_tokens=64000), "xhigh"),
+        (ReasoningSettings(budget_tokens=-1), None),
+    ],
+)
+@pytest.mark.parametrize("api", ["messages", "generate_content"])
+def test_thinking_is_a_word_of_effort_to_a_server_that_has_no_other(
+    api: str, reasoning: ReasoningSettings, effort: str | None
+) -> None:
+    body = written(asked(reasoning=reasoning, origin=Origin(api)), extras=False)
+    assert (body.get("reasoning_effort"), "enable_thinking" in body, "thinking_token_budget" in body) == (
+        effort,
+        False,
+        False,
+    )
 
 
 def test_bytes_become_a_data_url_of_their_type() -> None:

@@ -134,6 +134,8 @@ def test_usage_that_is_told_all_along_is_given_once_at_the_end() -> None:
     chunk = {**delta(content="a"), "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
 
     assert good(sse(chunk, {**delta(finish="stop"), "usage": USAGE}))[-1] == Usage(3, 2, 1)
+    wrote = {**USAGE, "prompt_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 2}}
+    assert good(sse(chunk, {**delta(finish="stop"), "usage": wrote}))[-1] == Usage(3, 2, 1, cache_write_tokens=2)
 
 
 def test_a_server_that_does_not_count_gives_no_usage() -> None:
