@@ -22,7 +22,7 @@ from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
 from smg_core.routing.settings import RoutingConfig
 
-__all__ = ["Terms", "generate", "respond", "respond_together", "retry_delay"]
+__all__ = ["Terms", "generate", "prefilling", "respond", "respond_together", "retry_delay"]
 
 
 class Terms(Struct, frozen=True):
@@ -37,8 +37,14 @@ class Terms(Struct, frozen=True):
 
 def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
     """The response of one turn. Raises the error that the client is to see when that cannot be done."""
-    turn = yield from generate(request, terms)
+    turn = yield from generate(request if request.generate else prefilling(request), terms)
     yield from ask(Finish(turn))
+
+
+def prefilling(request: GenerationRequest) -> GenerationRequest:
+    """A `request` that is to fill the engine's cache and nothing else, as an engine is asked it: for one token, since engines make
+    no fewer. The API's encoder leaves it out."""
+    return replace(request, generate=True, sampling=replace(request.sampling, max_tokens=1, min_tokens=None))
 
 
 def respond_together(requests: Sequence[GenerationRequest], at_once: int, terms: Terms) -> Flow[None]:

@@ -115,6 +115,8 @@ def decode_messages(incoming: Incoming) -> MessagesRequest:
     thinking = body.thinking
     if thinking is not None and thinking.type == "enabled":
         _check_budget(thinking.budget_tokens, body.max_tokens)
+    if body.max_tokens == 0:
+        _check_prefill(body)
     sampling = Sampling(
         max_tokens=body.max_tokens,
         temperature=body.temperature,
@@ -204,6 +206,7 @@ def _generation(
         headers=headers,
         origin=Origin("messages", headers.get("anthropic-version"), betas),
         caller=incoming.caller,
+        generate=sampling.max_tokens != 0,
         size=len(incoming.body),
     )
 
@@ -285,6 +288,21 @@ def _check_budget(budget: int | None, most: int) -> None:
         raise InvalidRequest(f"Input should be greater than or equal to {_LEAST_BUDGET}", param=at)
     if budget >= most:
         raise InvalidRequest("`max_tokens` must be greater than `thinking.budget_tokens`.", param="max_tokens")
+
+
+def _check_prefill(body: wire.MessagesBody) -> None:
+    """Raise InvalidRequest for what a request without an answer cannot have."""
+    asked = {
+        "stream": body.stream is True,
+        "thinking.type": body.thinking is not None and body.thinking.type != "disabled",
+        "output_config.format": not isinstance(_format(body), TextFormat),
+        "tool_choice.type": body.tool_choice is not None and body.tool_choice.type in ("any", "tool"),
+    }
+    for name, wanted in asked.items():
+        if wanted:
+            raise InvalidRequest(
+                "This cannot be asked for with `max_tokens` 0, which fills the cache alone.", param=name
+            )
 
 
 def _stop(stop: list[str] | None, limits: LimitsConfig) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ What the API leaves open is decided so:
   the block has a signature only.
 - Arguments of a tool that are no JSON object are passed on as they are in a stream; a whole answer, which has to be JSON, has
   them as {"INVALID_JSON": text}, which is how this API's documentation wraps them.
+- With `max_tokens` 0 the request fills the engine's cache and has no answer: no content, no tokens of output, and that bound
+  as the reason to stop. Engines make one token, which is left out.
 - The text with which a model declines is text, and the reason to stop is `refusal`.
 - What the API cannot express is left out: annotations, hosted tools, opaque blocks.
 
@@ -22,6 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
@@ -328,6 +331,9 @@ class MessagesWholeEncoder:
             raise self._error
         message = {**_message(self._request), "content": self._blocks, **_ending(self._finished, self._request)}
         message["usage"] = _usage(self._usage)
+        if not self._request.generation.generate:
+            message |= {"content": [], "stop_reason": "max_tokens", "stop_sequence": None, "stop_details": None}
+            message["usage"] = _usage(replace(self._usage, completion_tokens=0, reasoning_tokens=0))
         if self._request.edited:
             message["context_management"] = _applied(self._edits)
         return encode_body(message)

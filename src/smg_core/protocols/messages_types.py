@@ -44,7 +44,6 @@ __all__ = [
     "UrlSource",
 ]
 
-Positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 
@@ -266,7 +265,7 @@ class CountBody(_Wire, kw_only=True):
 class MessagesBody(CountBody, kw_only=True):
     """The body of Messages."""
 
-    max_tokens: Positive
+    max_tokens: Annotated[int, Meta(ge=0, le=2**31 - 1)]
     stop_sequences: list[str] | None = None
     stream: bool | None = None
     temperature: Fraction | None = None

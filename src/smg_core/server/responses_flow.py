@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from smg_core.errors import EngineFailed, PromptTooLong, UnsupportedParameter
 from smg_core.events import OpaqueBlock
-from smg_core.pipeline.flow import Terms, generate
+from smg_core.pipeline.flow import Terms, generate, prefilling
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Tell, ask
 from smg_core.pipeline.turn import Turn
 from smg_core.protocols.responses import ResponsesRequest
@@ -108,9 +108,7 @@ def summarizing(request: GenerationRequest) -> GenerationRequest:
 def _within_context(asked: GenerationRequest, terms: Terms, *, shown: bool = True) -> Flow[Turn]:
     """A turn; of a prompt that is too long, without its oldest turns where the client allows that. One that is not `shown` is
     kept for the flow."""
-    request = _plain(asked)
-    if not asked.generate:
-        request = replace(request, sampling=replace(asked.sampling, max_tokens=1, min_tokens=None))
+    request = _plain(asked if asked.generate else prefilling(asked))
     while True:
         try:
             return (yield from generate(request, terms, ends=shown, keep=not shown, shown=shown))

@@ -222,6 +222,22 @@ async def test_stop_sequences_and_limits_have_their_reasons() -> None:
     assert (cut.stop_reason, cut.usage.output_tokens) == ("max_tokens", 1)
 
 
+async def test_a_prompt_without_an_answer_is_in_the_engines_cache_for_the_next_request() -> None:
+    long: Any = [{"role": "user", "content": "word " * 200}]
+    async with here(SimulatorConfig()) as talk:
+        warmed = await talk.create(long, max_tokens=0)
+        counted = await talk.count(long)
+        after = await talk.create(long, max_tokens=5)
+        with pytest.raises(anthropic.BadRequestError) as error:
+            async with talk.stream(max_tokens=0):
+                pass
+
+    assert (warmed.content, warmed.stop_reason, warmed.usage.output_tokens) == ([], "max_tokens", 0)
+    assert warmed.usage.input_tokens == counted
+    assert after.usage.cache_read_input_tokens > 150
+    assert "stream" in raised(error)[2]
+
+
 async def test_models_come_in_the_shape_of_the_callers_api_and_aliases_are_answered() -> None:
     async with here() as talk:
         listed = [model async for model in talk.sdk.models.list(limit=1)]
@@ -246,7 +262,20 @@ def raised(error: pytest.ExceptionInfo[anthropic.APIStatusError]) -> tuple[int, 
     ("fields", "status", "kind", "message"),
     [
         ({"model": "nope"}, 404, "not_found_error", "nope"),
-        ({"max_tokens": 0}, 400, "invalid_request_error", "max_tokens"),
+        ({"max_tokens": -1}, 400, "invalid_request_error", "max_tokens"),
+        ({"max_tokens": 0, "thinking": {"type": "adaptive"}}, 400, "invalid_request_error", "thinking.type"),
+        (
+            {"max_tokens": 0, "tools": [WEATHER], "tool_choice": {"type": "any"}},
+            400,
+            "invalid_request_error",
+            "tool_choice.type",
+        ),
+        (
+            {"max_tokens": 0, "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+            400,
+            "invalid_request_error",
+            "output_config.format",
+        ),
         ({"messages": []}, 400, "invalid_request_error", "at least one message"),
         ({"tool_choice": {"type": "any"}}, 400, "invalid_request_error", "tool_choice"),
         (
