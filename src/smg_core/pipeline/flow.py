@@ -42,8 +42,8 @@ def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
 
 
 def prefilling(request: GenerationRequest) -> GenerationRequest:
-    """A `request` that is to fill the engine's cache and nothing else, as an engine is asked it: for one token, since engines make
-    no fewer. The API's encoder leaves it out."""
+    """A `request` that is to fill the engine's cache and nothing else, as engines are asked it: for one token, since they make no
+    fewer. The API's encoder leaves it out."""
     return replace(request, generate=True, sampling=replace(request.sampling, max_tokens=1, min_tokens=None))
 
 
