@@ -35,8 +35,8 @@ from smg_core.request import (
 
 __all__ = ["MessagesRequest", "decode_count", "decode_messages"]
 
-_CREATE = WireDecoder(wire.MessagesBody, wire.SUPPORTED_VALUES, shaped=("messages", "system", "tools"))
-_COUNT = WireDecoder(wire.CountBody, wire.SUPPORTED_VALUES, shaped=("messages", "system", "tools"))
+_CREATE = WireDecoder(wire.MessagesBody, wire.SUPPORTED_VALUES)
+_COUNT = WireDecoder(wire.CountBody, wire.SUPPORTED_VALUES)
 _TAKEN = Compat("vllm")
 """Fields that the types do not have are passed over, each with one warning."""
 _LEAST_BUDGET = 1024
