@@ -90,10 +90,8 @@ def requests(draw: st.DrawFn) -> Body:
             turns.append({"role": "user", "content": [*results, *draw(st.lists(TEXTS, max_size=1))]})
     turns.append({"role": "user", "content": draw(WORDS | SHOWN)})
     if system := draw(st.none() | WORDS):
-        turns.insert(
-            draw(st.integers(1, len(turns))) if not has_calls(turns) else len(turns),
-            {"role": "system", "content": system},
-        )
+        place = len(turns) if has_calls(turns) else draw(st.integers(1, len(turns)))
+        turns.insert(place, {"role": "system", "content": system})
     body: Body = {"model": "sim", "messages": turns}
     body |= draw(st.fixed_dictionaries({}, optional={"system": WORDS | st.lists(TEXTS, min_size=1, max_size=2)}))
     if tools := draw(st.lists(st.sampled_from(TOOLS), max_size=3, unique_by=lambda tool: tool["name"])):
