@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 77
+AT_LANDING = 76
 
 PROMISED: dict[str, str] = {
     "responses": """
         StoreFailed.reason ToolCallEnd.repaired Text.cache Image.cache Audio.cache File.cache Reasoning.cache
         Refusal.cache File.filename ToolCall.item_id Message.phase FunctionTool.deferred CustomTool.deferred
-        ToolChoice.hosted SchemaFormat.description SchemaFormat.strict HistoryRef.store
-        GenerationRequest.session_key
+        ToolChoice.hosted SchemaFormat.description SchemaFormat.strict GenerationRequest.session_key
     """,
     "tool loop": """
         HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload Usage.rounds

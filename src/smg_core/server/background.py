@@ -1,12 +1,15 @@
-"""Responses that are made in the background: kept, run by whoever has room, cancelled (edge).
+"""Answers that are made in the background: kept, run by whoever has room, cancelled (edge).
 
-A response waits in the history until a process of this gateway takes its lease. Every process looks there at intervals, and at
+An answer waits in the history until a process of this gateway takes its lease. Every process looks there at intervals, and at
 once when it has kept one itself, so that what a process that died has left is run again by another, or by itself after a
-restart. Nothing but the history is shared. Above: server.generating, server.stored. Below: `background_run`, the history.
+restart. Nothing but the history is shared. Which API an answer belongs to is said by the prefix of its id. Above:
+server.generating, server.stored. Below: `background_run`, the rows of the APIs, the history.
 """
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from typing import TypeVar
 
 import attrs
 
@@ -24,20 +27,21 @@ from smg_core.history.base import (
 )
 from smg_core.hooks import fan_out
 from smg_core.observability.failures import FailureLog
-from smg_core.protocols.responses import ResponsesRequest
-from smg_core.protocols.responses_resume import terminal_event
+from smg_core.protocols.base import Decoded
+from smg_core.server.background_api import AnyBackgroundApi, BackgroundApi
 from smg_core.server.background_create import keep_request
 from smg_core.server.background_run import BackgroundRun
 from smg_core.server.background_states import next_status, restated, unmarks
 from smg_core.server.background_store import PendingResponse, kept_until, read_log
 from smg_core.server.exchange import Exchange
-from smg_core.server.following import follow, starting_after
+from smg_core.server.following import follow
 from smg_core.server.news import Key, News, rung
-from smg_core.server.remembering import ResponseMemory
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import TimeoutRules
 
 __all__ = ["Background"]
+
+D = TypeVar("D", bound=Decoded)
 
 log = logging.getLogger("smg.server")
 
@@ -46,10 +50,10 @@ _TRIES = 50
 
 
 class Background:
-    """The responses in the background of one process. `memory` is the API's."""
+    """The answers in the background of one process, of all `apis` that have such."""
 
-    def __init__(self, gateway: Runtime, memory: ResponseMemory) -> None:
-        self._gateway, self.memory = gateway, memory
+    def __init__(self, gateway: Runtime, apis: Sequence[AnyBackgroundApi]) -> None:
+        self._gateway, self._apis = gateway, tuple(apis)
         self._settings = gateway.config.responses
         self._timeouts = TimeoutRules(gateway.config.timeouts, gateway.models, gateway.config.model.served_as)
         self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
@@ -70,7 +74,7 @@ class Background:
                     if self._gateway.ready_now and not self._gateway.draining:
                         await self._take()
                 except StoreFailed as error:
-                    log.warning("responses in the background wait: %s", error.detail)
+                    log.warning("answers in the background wait: %s", error.detail)
                 await rung(self._wanted, self._settings.poll_s)
         finally:
             for task in self._runs.values():
@@ -89,7 +93,10 @@ class Background:
         for key in later:
             if len(self._runs) >= settings.background:
                 return
-            if key in self._later or key in self._runs or self._running(key[0]) >= settings.background_tenant:
+            api = self._api(key[1])
+            if api is None or key in self._later or key in self._runs:
+                continue
+            if self._running(key[0]) >= settings.background_tenant:
                 continue
             try:
                 lease = await history.acquire(key[0], "response", key[1], self._owner, settings.lease_s)
@@ -97,10 +104,14 @@ class Background:
                 continue
             if lease is None:
                 continue
-            pending = PendingResponse(self._gateway, self._news, key, lease)
-            run = BackgroundRun(self._gateway, self.memory, pending, self._timeouts, self._observer)
+            pending = PendingResponse(self._gateway, api, self._news, key, lease)
+            run = BackgroundRun(self._gateway, api, pending, self._timeouts, self._observer)
             task = self._runs[key] = asyncio.create_task(run.work())
             task.add_done_callback(lambda task, key=key: self._ended(key, task))  # type: ignore[misc]
+
+    def _api(self, id: str) -> AnyBackgroundApi | None:
+        """The row that an answer belongs to; None where this process does not know it."""
+        return next((each for each in self._apis if id.startswith(each.api.id_prefix)), None)
 
     def _running(self, tenant: str) -> int:
         return sum(key[0] == tenant for key in self._runs)
@@ -111,60 +122,58 @@ class Background:
             return
         fault = task.exception()
         if fault is not None:
-            log.error("the response %s in the background failed and is run again", key[1], exc_info=fault)
+            log.error("%s in the background failed and is run again", key[1], exc_info=fault)
         if fault is not None or not task.result():
             self._later[key] = self._gateway.clock.monotonic() + self._settings.lease_s
         self._wanted.set()
 
     # ---------------------------------------------------------------------------------------------- as its routes ask for
 
-    async def create(self, exchange: Exchange, decoded: ResponsesRequest) -> None:
-        """Keep a request, and answer with the response that waits or with its stream."""
-        whole = await keep_request(self._gateway, self.memory, exchange, decoded)
+    async def create(self, api: BackgroundApi[D], exchange: Exchange, decoded: D) -> None:
+        """Keep a request, and answer with the object that waits or with its stream."""
+        whole = await keep_request(self._gateway, api, exchange, decoded)
         self._wanted.set()
         if decoded.generation.stream:
-            await self.follow(exchange, decoded.generation.id, -1)
+            await self._follow(api, exchange, decoded.generation.id, -1)
             return
         head = [(b"content-type", b"application/json"), self._gateway.id_header(exchange.name)]
         await exchange.respond(200, whole, head)
 
-    async def resume(self, exchange: Exchange, id: str) -> None:
-        """Answer with the events of a response, those behind `starting_after` where the query has that."""
-        after = starting_after(exchange.query.get("starting_after", ()))
+    async def resume(self, api: BackgroundApi[D], exchange: Exchange, id: str, after: int) -> None:
+        """Answer with the events of an answer behind the number `after`, to its end."""
         if await self._gateway.history.last_event(exchange.caller.tenant, id) < 0:
-            raise InvalidRequest("The events of this response are not kept.", param="stream")
+            raise InvalidRequest(f"The events of this {api.words.noun} are not kept.", param="stream")
         exchange.request_id = self._gateway.ids("req-")
-        await self.follow(exchange, id, after)
+        await self._follow(api, exchange, id, after)
 
-    async def follow(self, exchange: Exchange, id: str, after: int) -> None:
-        """Send the events of a response behind the number `after`, to its end."""
-        await follow(self._gateway, self._news, exchange, (exchange.caller.tenant, id), after)
+    async def _follow(self, api: BackgroundApi[D], exchange: Exchange, id: str, after: int) -> None:
+        await follow(self._gateway, self._news, api.words, exchange, (exchange.caller.tenant, id), after)
 
-    async def cancel(self, key: Key, found: StoredResponse) -> StoredResponse:
-        """The response, cancelled; as it is where it has ended. Whoever runs it finds it ended and stops."""
+    async def cancel(self, api: BackgroundApi[D], key: Key, found: StoredResponse) -> StoredResponse:
+        """The answer, cancelled; as it is where it has ended. Whoever runs it finds it ended and stops."""
         for _ in range(_TRIES):
             status = next_status(found.status, "cancelled")
             if status is None:
                 return found
             try:
-                return await self._cancelled(key, found, status)
+                return await self._cancelled(api, key, found, status)
             except StaleVersion:
                 again = await self._gateway.history.response(*key)
                 if again is None:
                     return found  # deleted meanwhile
                 found = again
-        raise Conflict("The response is being written; try again.", retry_after=1.0)
+        raise Conflict(f"The {api.words.noun} is being written; try again.", retry_after=1.0)
 
-    async def _cancelled(self, key: Key, found: StoredResponse, status: str) -> StoredResponse:
+    async def _cancelled(self, api: BackgroundApi[D], key: Key, found: StoredResponse, status: str) -> StoredResponse:
         (tenant, id), gateway = key, self._gateway
-        events = await read_log(gateway, key)
+        events = await read_log(gateway, api.words, key)
         first = events.following
         closing = events.close() if events.begun else []
-        kept, whole = restated(found, status, output=list(events.items))
+        kept, whole = restated(found, api.words, status, gateway.clock.time(), items=list(events.items))
         kept = attrs.evolve(kept, expires_at=kept_until(gateway, gateway.config.history.events_s))
         operations: list[StoreOperation] = [PutResponse(kept, if_version=found.version), *unmarks(id)]
         if events.begun:
-            closing.append(terminal_event("response.incomplete", whole, events.following))
+            closing.append(api.words.ending(status, whole, events.following))
             numbered = tuple(StoredEvent(first + place, data) for place, data in enumerate(closing))
             operations.append(AppendEvents(id, numbered))
         await gateway.history.write(tenant, operations)
@@ -172,7 +181,7 @@ class Background:
         return kept
 
     async def delete(self, key: Key) -> None:
-        """Forget the response; a run of it stops."""
+        """Forget the answer; a run of it stops."""
         await self._gateway.history.write(key[0], [DeleteResponse(key[1]), *unmarks(key[1])])
         self._stop(key)
 

@@ -1,12 +1,13 @@
-"""One run of a response in the background, by the process that holds its lease (edge).
+"""One run of an answer in the background, by the process that holds its lease (edge).
 
 The request is read back from the history and answered as any other; what would be sent is kept instead. What an earlier run has
-kept stands: its open item is closed, and the items of this run follow. Decides when a failure is the response's and when it is a
+kept stands: its open item is closed, and the items of this run follow. Decides when a failure is the answer's and when it is a
 reason to wait: for engines that are not there, for a conversation that is in use, for a store that fails. Above: `background`.
 Below: the flow, what it keeps.
 """
 
 import asyncio
+from typing import Generic, TypeVar
 
 from smg_core.errors import Conflict, ModelNotFound, SmgError, StoreFailed
 from smg_core.history.base import LeaseLost, StaleVersion
@@ -16,30 +17,31 @@ from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.trace import Trace
-from smg_core.protocols.responses import ResponsesRequest
-from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
+from smg_core.protocols.base import Decoded
+from smg_core.server.background_api import BackgroundApi, StoredStream, StoredWhole
 from smg_core.server.background_store import PendingResponse
 from smg_core.server.outcomes import how_it_ended
-from smg_core.server.remembering import ResponseMemory
-from smg_core.server.responses_flow import respond_to
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import TimeoutRules
 
 __all__ = ["BackgroundRun"]
 
+D = TypeVar("D", bound=Decoded)
 
-class BackgroundRun:
+
+class BackgroundRun(Generic[D]):
     """One run of `pending`. `observer` is told how it went."""
 
     def __init__(
         self,
         gateway: Runtime,
-        memory: ResponseMemory,
-        pending: PendingResponse,
+        api: BackgroundApi[D],
+        pending: PendingResponse[D],
         timeouts: TimeoutRules,
         observer: Observer,
     ) -> None:
-        self._gateway, self._memory, self._pending = gateway, memory, pending
+        self._gateway, self._api, self._pending = gateway, api, pending
+        self._memory = api.memory
         self._timeouts, self._observer = timeouts, observer
         self._broken: SmgError | None = None
         self._written = 0.0
@@ -49,7 +51,7 @@ class BackgroundRun:
         pending, task = self._pending, asyncio.current_task()
         if task is None:
             raise AssertionError("a run is a task")
-        guarding = asyncio.create_task(pending.guard(self._memory, task))
+        guarding = asyncio.create_task(pending.guard(task))
         self._gateway.admission.enter()
         try:
             return await self._attempt()
@@ -95,16 +97,16 @@ class BackgroundRun:
         waited = self._gateway.clock.time() - self._pending.found.created_at
         return waited < self._gateway.config.responses.pending_s
 
-    async def _run(self, decoded: ResponsesRequest) -> bool:
-        gateway, generation = self._gateway, decoded.generation
+    async def _run(self, decoded: D) -> bool:
+        gateway, generation, name = self._gateway, decoded.generation, self._api.api.name
         trace = Trace(gateway.clock.monotonic(), self._observer)
-        trace.report(RequestStarted(generation.id, "responses", generation.model, generation.stream, trace.started))
+        trace.report(RequestStarted(generation.id, name, generation.model, generation.stream, trace.started))
         answer = self._answer(decoded)
         run = Run(answer, trace, self._timeouts.of(generation, generation.headers))
         failure: SmgError | None = None
         try:
             terms = Terms(answer, gateway.config.routing, gateway.rng, trace)
-            await gateway.driver.drive(respond_to(decoded, terms), run)
+            await gateway.driver.drive(self._api.api.flow(decoded, terms), run)
         except SmgError as error:
             failure = error
             if self._broken is not None:
@@ -112,12 +114,12 @@ class BackgroundRun:
             if not answer.committed and _is_absence(error) and self._may_wait():
                 await self._pending.put_off()
                 return False
-            await self._fail(answer, error)
+            await self._fail(decoded, answer, error)
         finally:
             trace.report(
                 how_it_ended(
                     generation.id,
-                    "responses",
+                    name,
                     generation.model,
                     trace,
                     seconds=gateway.clock.monotonic() - trace.started,
@@ -129,41 +131,40 @@ class BackgroundRun:
             answer.release()
         return True
 
-    async def _fail(self, answer: Answer, error: SmgError) -> None:
+    async def _fail(self, decoded: D, answer: Answer, error: SmgError) -> None:
         """The response ends with an error."""
         if error.status == 503 and error.retry_after is None:
             error.retry_after = self._gateway.admission.retry_after
         if isinstance(answer, WholeAnswer):
             whole = answer.encoder
-            if isinstance(whole, ResponsesWholeEncoder):
+            if isinstance(whole, StoredWhole):
                 whole.fail(error)
-                await self._pending.end(self._decoded, whole.response(), b"")
+                await self._pending.end(decoded, whole.response(), b"")
             return
         await answer.fail(error, in_band=True)
 
-    def _answer(self, decoded: ResponsesRequest) -> Answer:
+    def _answer(self, decoded: D) -> Answer:
         """The side of the answer that would be the client's: everything is kept."""
         gateway, log, created = self._gateway, self._pending.log, int(self._pending.found.created_at)
-        now, seal, model = gateway.clock.time, self._memory.seal, decoded.generation.model
+        api, model = self._api, decoded.generation.model
         following = self._pending.following
-        self._decoded = decoded
 
-        def streamed() -> ResponsesStreamEncoder:
-            encoder = ResponsesStreamEncoder(decoded, created, now, seal)
+        def streamed() -> StoredStream:
+            encoder = api.stream(decoded, created)
             encoder.go_on(following, log.items)
             return encoder
 
-        def response() -> ResponsesStreamEncoder | ResponsesWholeEncoder:
-            encoder = answer.encoder
-            if not isinstance(encoder, ResponsesStreamEncoder | ResponsesWholeEncoder):
-                raise TypeError("the encoders are those of Responses")
-            return encoder
+        def encoder() -> StoredStream | StoredWhole:
+            made = answer.encoder
+            if not isinstance(made, StoredStream | StoredWhole):
+                raise TypeError("the encoders are those of the row")
+            return made
 
         async def write(data: bytes, last: bool) -> None:
             frames = data if decoded.generation.stream else b""
             try:
                 if last:
-                    await self._pending.end(decoded, response().response(), frames)
+                    await self._pending.end(decoded, encoder().response(), frames)
                 else:
                     await self._gathered()
                     await self._pending.append(frames)
@@ -177,7 +178,7 @@ class BackgroundRun:
             high_water = gateway.config.limits.response_buffer_bytes
             answer = StreamedAnswer(streamed, write, model=model, high_water=high_water, keep_alive=silence)
         else:
-            answer = WholeAnswer(lambda: ResponsesWholeEncoder(decoded, created, now, seal), write, model=model)
+            answer = WholeAnswer(lambda: api.whole(decoded, created), write, model=model)
         return answer
 
     async def _gathered(self) -> None:

@@ -16,9 +16,11 @@ import attrs
 import msgspec
 from msgspec import Struct
 
+from smg_core.errors import SmgError
 from smg_core.history.base import DeleteRecord, PutRecord, StoredRecord, StoredResponse, StoreOperation
 from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_body
+from smg_core.server.background_api import StoredWords
 
 __all__ = ["NEXT", "REQUEST", "RUNNING", "KeptRequest", "marks", "next_status", "restated", "unmarks"]
 
@@ -70,21 +72,24 @@ def unmarks(id: str) -> list[StoreOperation]:
 
 
 def restated(
-    found: StoredResponse, status: str, *, output: list[JsonObject] | None = None, error: JsonObject | None = None
+    found: StoredResponse,
+    words: StoredWords,
+    status: str,
+    now: float,
+    *,
+    items: list[JsonObject] | None = None,
+    error: SmgError | None = None,
 ) -> tuple[StoredResponse, JsonObject]:
-    """The response with another status, and with `output` where that is given; and the object that clients get of it."""
-    body: JsonObject = msgspec.json.decode(found.body)
-    body["status"] = status
-    if error is not None:
-        body["error"] = error
-    items: list[JsonObject] = msgspec.json.decode(found.output) if output is None else output
+    """The answer with another status since `now`, and with `items` where they are given; and the object as it is then."""
+    body = words.changed(msgspec.json.decode(found.body), status, error, now)
+    output: list[JsonObject] = msgspec.json.decode(found.output) if items is None else items
     given: list[JsonObject] = msgspec.json.decode(found.input)
     kept = attrs.evolve(
         found,
         body=encode_body(body),
-        output=encode_body(items),
+        output=encode_body(output),
         status=status,
         pending=status in NEXT,
-        item_ids=tuple(str(item["id"]) for item in (*given, *items) if item.get("id")),
+        item_ids=tuple(str(item["id"]) for item in (*given, *output) if words.has_ids and item.get("id")),
     )
-    return kept, {**body, "output": items}
+    return kept, {**body, words.items: output}

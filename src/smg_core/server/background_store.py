@@ -1,4 +1,4 @@
-"""What the process that runs a response in the background reads and writes of it (edge).
+"""What the process that runs an answer in the background reads and writes of it (edge).
 
 Every write is made under the lease and numbered behind the last, so that a process which has lost the lease, or whose response
 was cancelled or deleted meanwhile, can say nothing more. The last events, the finished response and the end of its pending state
@@ -8,6 +8,7 @@ are one write. Above: `background_run`, `background`. Below: the history, the lo
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import attrs
 import msgspec
@@ -25,25 +26,24 @@ from smg_core.history.base import (
     StoreOperation,
 )
 from smg_core.json_types import JsonObject
-from smg_core.protocols.base import Incoming
-from smg_core.protocols.responses import ResponsesRequest, decode_responses
-from smg_core.protocols.responses_object import error_object
-from smg_core.protocols.responses_resume import EventLog, split_frames, terminal_event
+from smg_core.protocols.base import Decoded, Incoming
 from smg_core.request import Caller
+from smg_core.server.background_api import BackgroundApi, StoredLog, StoredWords
 from smg_core.server.background_states import REQUEST, RUNNING, KeptRequest, next_status, restated, unmarks
 from smg_core.server.news import Key, News
-from smg_core.server.remembering import ResponseMemory, stored_response, turn_of
 from smg_core.server.runtime import Runtime
 
 __all__ = ["PendingResponse", "kept_until", "read_log"]
+
+D = TypeVar("D", bound=Decoded)
 
 _PAGE = 1000
 _INLINE = 32 * 1024
 """Bytes of events that are read on the event loop, in about a millisecond at most."""
 
 
-async def read_log(gateway: Runtime, key: Key) -> EventLog:
-    """What is kept of a response's stream."""
+async def read_log(gateway: Runtime, words: StoredWords, key: Key) -> StoredLog:
+    """What is kept of an answer's stream."""
     tenant, id = key
     found: list[bytes] = []
     after = -1
@@ -52,8 +52,8 @@ async def read_log(gateway: Runtime, key: Key) -> EventLog:
         after = page[-1].number
     size = sum(map(len, found))
     if size <= _INLINE:
-        return EventLog(found)
-    return await gateway.executor.run(lambda _: EventLog(found), size=size, caller=tenant)
+        return words.log(found)
+    return await gateway.executor.run(lambda _: words.log(found), size=size, caller=tenant)
 
 
 def kept_until(gateway: Runtime, seconds: float) -> float | None:
@@ -63,10 +63,11 @@ def kept_until(gateway: Runtime, seconds: float) -> float | None:
     return None if kept is None or kept >= seconds else gateway.clock.time() + seconds
 
 
-class PendingResponse:
-    """The response `key`, worked on under `lease`."""
+class PendingResponse(Generic[D]):
+    """The answer `key` of `api`, worked on under `lease`."""
 
-    def __init__(self, gateway: Runtime, news: News, key: Key, lease: Lease) -> None:
+    def __init__(self, gateway: Runtime, api: BackgroundApi[D], news: News, key: Key, lease: Lease) -> None:
+        self._api, self._words = api, api.words
         self._gateway, self._news, self._history = gateway, news, gateway.history
         self._settings = gateway.config.responses
         self.key = key
@@ -76,7 +77,7 @@ class PendingResponse:
         self._principal = ""
         self._found: StoredResponse | None = None
         self._bytes = 0
-        self.log = EventLog()
+        self.log = api.words.log(())
         self.following = 0
 
     # ----------------------------------------------------------------------------------------------------------- reading
@@ -86,11 +87,11 @@ class PendingResponse:
         found = self._found = await self._history.response(self.tenant, self.id)
         if found is None or next_status(found.status, "taken") is None:
             return None
-        self.log = await read_log(self._gateway, self.key)
+        self.log = await read_log(self._gateway, self._words, self.key)
         self.following = self.log.following
         record = await self._history.record(self.tenant, REQUEST, self.id)
         if record is None:
-            await self.fail(InternalError("The request of this response is not kept any more."))
+            await self.fail(InternalError("The request is not kept any more."))
             return None
         request = msgspec.json.decode(record.body, type=KeptRequest)
         self._principal = request.principal
@@ -103,9 +104,9 @@ class PendingResponse:
             raise AssertionError("it is read first")
         return self._found
 
-    async def decoded(self, request: KeptRequest) -> ResponsesRequest:
+    async def decoded(self, request: KeptRequest) -> D:
         """The request, decoded as when it came."""
-        gateway = self._gateway
+        gateway, decode = self._gateway, self._api.api.decode
         incoming = Incoming(
             request.body.encode(),
             self.id,
@@ -114,9 +115,7 @@ class PendingResponse:
             limits=gateway.limits,
             compat=gateway.compat,
         )
-        return await gateway.executor.run(
-            lambda _: decode_responses(incoming), size=len(request.body), caller=self.tenant
-        )
+        return await gateway.executor.run(lambda _: decode(incoming), size=len(request.body), caller=self.tenant)
 
     # ----------------------------------------------------------------------------------------------------------- writing
 
@@ -136,26 +135,28 @@ class PendingResponse:
             raise LeaseLost(self.id)
         if status == found.status and not events:
             return
-        kept, _ = restated(found, status)
+        kept, _ = restated(found, self._words, status, self._gateway.clock.time())
         await self._write([PutResponse(kept, if_version=found.version), *events])
         self._found = attrs.evolve(kept, version=found.version + 1)
 
     async def append(self, frames: bytes) -> None:
         """Keep more of the stream. Raises an error when it is over its bound; what was given is kept then too."""
-        events = split_frames(frames)
+        events = self._words.events(frames)
         await self._write(self._events(events))
         self._bytes += len(frames)
         if self._bytes > self._settings.log_bytes:
-            raise InternalError(f"The events of this response are more than {self._settings.log_bytes:,} bytes.")
+            raise InternalError(
+                f"The events of this {self._words.noun} are more than {self._settings.log_bytes:,} bytes."
+            )
 
-    async def end(self, decoded: ResponsesRequest, response: JsonObject, frames: bytes) -> None:
+    async def end(self, decoded: D, response: JsonObject, frames: bytes) -> None:
         """It has ended: the last of its stream, the response, and its turn of the conversation."""
         found, until = self.found, kept_until(self._gateway, self._gateway.config.history.events_s)
-        kept = attrs.evolve(stored_response(decoded, response), expires_at=until)
+        kept = attrs.evolve(self._api.stored(decoded, response, False), expires_at=until)
         operations: list[StoreOperation] = [PutResponse(kept, if_version=found.version), *unmarks(self.id)]
-        operations += self._events(split_frames(frames), last=True)
+        operations += self._events(self._words.events(frames), last=True)
         try:
-            await self._write([*operations, *turn_of(decoded, response)])
+            await self._write([*operations, *self._api.turn(decoded, response)])
         except NoConversation:  # deleted meanwhile
             await self._write(operations)
 
@@ -163,10 +164,11 @@ class PendingResponse:
         """It cannot be run: it ends with `error`, and its stream with that."""
         found = self.found
         closing = self.log.close() if self.log.begun else []
-        kept, whole = restated(found, "failed", output=self.log.items or None, error=error_object(error))
+        now, items = self._gateway.clock.time(), self.log.items or None
+        kept, whole = restated(found, self._words, "failed", now, items=items, error=error)
         events = list(closing)
         if self.log.begun:
-            events.append(terminal_event("response.failed", whole, self.log.following))
+            events.append(self._words.ending("failed", whole, self.log.following))
         until = kept_until(self._gateway, self._gateway.config.history.events_s)
         put = PutResponse(attrs.evolve(kept, expires_at=until), if_version=found.version)
         await self._write([put, *unmarks(self.id), *self._events(events, last=True)])
@@ -195,7 +197,7 @@ class PendingResponse:
 
     # ------------------------------------------------------------------------------------------------------------- lease
 
-    async def guard(self, memory: ResponseMemory, task: "asyncio.Task[bool]") -> None:
+    async def guard(self, task: "asyncio.Task[bool]") -> None:
         """Keep the lease while `task` works, and cancel it once the response is not its any more: `lost` says so then."""
         settings, clock = self._settings, self._gateway.clock
         renewed = clock.monotonic()
@@ -207,7 +209,7 @@ class PendingResponse:
                     began = clock.monotonic()
                     self._lease = await self._history.renew(self.tenant, self._lease, settings.lease_s)
                     renewed = began
-                    await memory.hold(self.id, self.tenant)
+                    await self._api.memory.hold(self.id, self.tenant)
             except LeaseLost:
                 self.lost = True
             except StoreFailed:

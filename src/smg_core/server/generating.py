@@ -3,6 +3,8 @@
 Above: server.app puts them into its table. Below: the handler, and the table of APIs.
 """
 
+from functools import partial
+
 import attrs
 
 from smg_core.server import descriptions
@@ -15,7 +17,7 @@ from smg_core.server.inference import Inference
 from smg_core.server.parsing import parse_routes
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.response_tokens import input_tokens
-from smg_core.server.responses_api import compaction_api, responses_api
+from smg_core.server.responses_api import background_responses, compaction_api, responses_api
 from smg_core.server.responses_socket import ResponsesSocket
 from smg_core.server.routes import WEBSOCKET, Route
 from smg_core.server.runtime import Runtime
@@ -36,8 +38,10 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     )
     memory = ResponseMemory(gateway)
     made = responses_api(gateway.clock.time, memory, memory.seal)
-    background = gateway.beside(Background, lambda: Background(gateway, memory))
-    responses = Endpoint(Inference(gateway, made, background.create), reads_json=True, about=descriptions.RESPONSES)
+    kept = background_responses(made, memory, gateway.clock.time, memory.seal)
+    background = gateway.beside(Background, lambda: Background(gateway, [kept]))
+    detach = partial(background.create, kept)
+    responses = Endpoint(Inference(gateway, made, detach), reads_json=True, about=descriptions.RESPONSES)
     alone = compaction_api(gateway.clock.time, memory, memory.seal)
     compact = Endpoint(Inference(gateway, alone), reads_json=True, about=descriptions.COMPACT)
     tokens = Endpoint(input_tokens(gateway, memory), reads_json=True, about=descriptions.INPUT_TOKENS)
@@ -62,7 +66,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         Route(WEBSOCKET, "/v1/responses", socket),
         Route("POST", "/v1/messages", messages),
         Route("POST", "/v1/messages/count_tokens", count),
-        *stored_routes(gateway, background),
+        *stored_routes(gateway, background, kept),
         *(parse_routes(gateway) if gateway.config.server.parse_routes else ()),
     )
 

@@ -18,22 +18,22 @@ import msgspec
 from msgspec.structs import replace
 
 from smg_core.errors import Conflict, InvalidRequest, NotFound, SealBroken, SmgError, StoreFailed
-from smg_core.history.base import AppendItems, Lease, PutResponse, StoredItem, StoredResponse, StoreOperation
+from smg_core.history.base import Lease
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
 from smg_core.protocols.decoding import OWN_LEVELS
 from smg_core.protocols.json_bounds import NestedJson
-from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.responses import ResponsesRequest, continued
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.responses_items import item_type
 from smg_core.protocols.responses_summaries import Said, read_said
 from smg_core.request import Caller
 from smg_core.sealing import SealContext
+from smg_core.server.responses_records import PREFIX, operations_of
 from smg_core.server.runtime import Runtime
 
-__all__ = ["Earlier", "ResponseMemory", "stored_response", "turn_of"]
+__all__ = ["Earlier", "ResponseMemory"]
 
 log = logging.getLogger("smg.server")
 T = TypeVar("T")
@@ -122,7 +122,8 @@ class ResponseMemory:
         return await self._gateway.executor.run(lambda _: work(), size=size, caller=tenant)
 
     async def _chain(self, tenant: str, previous: str) -> list[bytes]:
-        chain = await self._gateway.history.chain(tenant, previous)
+        known = previous.startswith(PREFIX)
+        chain = await self._gateway.history.chain(tenant, previous) if known else None
         if chain is None or chain.missing is not None:
             raise InvalidRequest(
                 f"Previous response with id '{(chain.missing if chain else previous) or ''}' not found.",
@@ -251,7 +252,7 @@ class ResponseMemory:
     async def _write(self, decoded: ResponsesRequest, response: JsonObject) -> None:
         caller = decoded.generation.caller
         size = decoded.generation.size
-        operations = await self._off_the_loop(lambda: _operations(decoded, response), size, caller.tenant)
+        operations = await self._off_the_loop(lambda: operations_of(decoded, response), size, caller.tenant)
         try:
             await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
         except SmgError as error:
@@ -273,49 +274,3 @@ class ResponseMemory:
             await self._gateway.history.release(decoded.generation.caller.tenant, lease)
         except StoreFailed as error:
             self._tell(decoded.generation.id, error)
-
-
-def _operations(decoded: ResponsesRequest, response: JsonObject) -> list[StoreOperation]:
-    """What a response is kept by."""
-    return [PutResponse(stored_response(decoded, response)), *turn_of(decoded, response)]
-
-
-def stored_response(decoded: ResponsesRequest, response: JsonObject, *, pending: bool = False) -> StoredResponse:
-    """A response as it is kept, with the items of its request."""
-    output = _items(response["output"])
-    ids = [str(item["id"]) for item in (*decoded.items, *output) if item.get("id")]
-    return StoredResponse(
-        id=decoded.generation.id,
-        body=encode_body({name: value for name, value in response.items() if name != "output"}),
-        created_at=float(str(response["created_at"])),
-        input=encode_body(list(decoded.items)),
-        output=encode_body(output),
-        status=str(response["status"]),
-        model=decoded.generation.model,
-        previous_id=decoded.history.previous_id,
-        conversation_id=decoded.history.conversation_id,
-        pending=pending,
-        item_ids=tuple(ids),
-    )
-
-
-def turn_of(decoded: ResponsesRequest, response: JsonObject) -> list[AppendItems]:
-    """What a response adds to its conversation; nothing without one."""
-    conversation = decoded.history.conversation_id
-    if conversation is None:
-        return []
-    items = [*decoded.items, *_items(response["output"])]
-    created = float(str(response["created_at"]))
-    return [AppendItems(conversation, _stored_items(items, created, decoded.generation.id))]
-
-
-def _items(output: object) -> list[JsonObject]:
-    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-
-
-def _stored_items(items: Sequence[JsonObject], created_at: float, response_id: str) -> tuple[StoredItem, ...]:
-    return tuple(
-        StoredItem(id=str(item["id"]), body=encode_body(item), created_at=created_at, response_id=response_id)
-        for item in items
-        if item.get("id")
-    )

@@ -1,18 +1,26 @@
-"""The rows of the Responses API: responses, and their compaction alone.
+"""The rows of the Responses API: responses, how they are made in the background, and their compaction alone.
 
 Apart from `apis`, since it is made for a gateway: it has a memory. Above: server.generating. Below: the protocol, the flow.
 """
 
 from collections.abc import Callable
 
+import msgspec
+
+from smg_core.errors import SmgError
+from smg_core.json_types import JsonObject
 from smg_core.protocols.errors import responses_error
 from smg_core.protocols.responses import ResponsesRequest, decode_responses
 from smg_core.protocols.responses_compact import CompactionEncoder, decode_compact
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder, SealSummary
+from smg_core.protocols.responses_object import error_object
+from smg_core.protocols.responses_resume import EventLog, frame_of, is_terminal, split_frames, terminal_event
 from smg_core.server.apis import Api, Memory
-from smg_core.server.responses_flow import respond_to
+from smg_core.server.background_api import BackgroundApi, BackgroundMemory, StoredWords
+from smg_core.server.responses_flow import prompted_as, respond_to
+from smg_core.server.responses_records import PREFIX, stored_response, turn_of
 
-__all__ = ["compaction_api", "responses_api"]
+__all__ = ["RESPONSES_WORDS", "background_responses", "compaction_api", "responses_api"]
 
 
 def responses_api(
@@ -22,7 +30,7 @@ def responses_api(
     compactions."""
     return Api(
         name="responses",
-        id_prefix="resp_",
+        id_prefix=PREFIX,
         decode=decode_responses,
         stream=lambda decoded, created: ResponsesStreamEncoder(decoded, created, now, seal),
         whole=lambda decoded, created: ResponsesWholeEncoder(decoded, created, now, seal),
@@ -46,4 +54,43 @@ def compaction_api(
         error=responses_error,
         flow=respond_to,
         memory=memory,
+    )
+
+
+def _ending(status: str, response: JsonObject, number: int) -> bytes:
+    kind = "response.failed" if status == "failed" else "response.incomplete"
+    return terminal_event(kind, response, number)
+
+
+def _changed(body: JsonObject, status: str, error: SmgError | None, now: float) -> JsonObject:
+    told: JsonObject = {} if error is None else {"error": error_object(error)}
+    return {**body, **told, "status": status}
+
+
+RESPONSES_WORDS = StoredWords(
+    noun="response",
+    items="output",
+    events=split_frames,
+    frame=frame_of,
+    is_terminal=is_terminal,
+    log=EventLog,
+    ending=_ending,
+    changed=_changed,
+)
+
+
+def background_responses(
+    api: Api[ResponsesRequest], memory: BackgroundMemory[ResponsesRequest], now: Callable[[], float], seal: SealSummary
+) -> BackgroundApi[ResponsesRequest]:
+    """Responses in the background, by the row `api`; the rest as for that."""
+    return BackgroundApi(
+        api=api,
+        memory=memory,
+        words=RESPONSES_WORDS,
+        stream=lambda decoded, created: ResponsesStreamEncoder(decoded, created, now, seal),
+        whole=lambda decoded, created: ResponsesWholeEncoder(decoded, created, now, seal),
+        body=lambda decoded: msgspec.json.encode(decoded.body),
+        prompt=prompted_as,
+        stored=lambda decoded, response, pending: stored_response(decoded, response, pending=pending),
+        turn=turn_of,
     )

@@ -1,0 +1,148 @@
+"""Conversations and their items, read, changed and deleted by their ids (edge).
+
+Every id is looked up among those of the caller's tenant; another's is as if it did not exist. Above: `stored`, which has their
+routes. Below: the history, the wire's objects.
+"""
+
+import msgspec
+
+from smg_core.errors import InvalidRequest, NotFound
+from smg_core.history.base import (
+    AppendItems,
+    DeleteConversation,
+    DeleteItem,
+    PutConversation,
+    StoredConversation,
+    StoredItem,
+    StoreOperation,
+)
+from smg_core.json_types import JsonObject
+from smg_core.protocols.base import Incoming, Locate
+from smg_core.protocols.conversations import (
+    conversation_object,
+    item_list,
+    read_conversation,
+    read_items_query,
+    read_new_items,
+)
+from smg_core.protocols.errors import openai_error
+from smg_core.protocols.json_text import encode_body
+from smg_core.request import Caller
+from smg_core.server.exchange import Exchange
+from smg_core.server.runtime import Runtime
+from smg_core.server.stored_answers import StoredHandlers
+from smg_core.server.tokenizing import answering, decoded_body, made_of
+
+__all__ = ["Conversations"]
+
+
+class Conversations(StoredHandlers):
+    """Conversations and their items."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        super().__init__(gateway)
+        self.create = answering(gateway, "req-", openai_error, self._create)
+        self.update = answering(gateway, "req-", openai_error, self._update)
+        self.add = answering(gateway, "req-", openai_error, self._add)
+
+    async def _found(self, exchange: Exchange) -> StoredConversation:
+        return await self._of(exchange.caller, exchange.path_values["id"])
+
+    async def _of(self, caller: Caller, id: str) -> StoredConversation:
+        found = await self._gateway.history.conversation(caller.tenant, id)
+        if found is None:
+            raise NotFound(f"Conversation with id '{id[:100]}' not found.")
+        return found
+
+    async def _write(self, caller: Caller, *operations: StoreOperation) -> None:
+        await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
+
+    def _items(self, items: list[JsonObject]) -> tuple[StoredItem, ...]:
+        now = self._gateway.clock.time()
+        return tuple(StoredItem(id=str(item["id"]), body=encode_body(item), created_at=now) for item in items)
+
+    async def _create(self, incoming: Incoming, located: list[Locate]) -> bytes:
+        """POST /v1/conversations"""
+        id, suffix = self._gateway.ids("conv_"), self._gateway.ids("")
+
+        def read() -> tuple[dict[str, str] | None, tuple[StoredItem, ...]]:
+            metadata, items = read_conversation(incoming.body, incoming.limits, suffix)
+            return metadata, self._items(items)
+
+        metadata, items = await made_of(self._gateway, incoming.caller, len(incoming.body), read)
+        made = StoredConversation(id=id, created_at=self._gateway.clock.time(), metadata=encode_body(metadata or {}))
+        first = [AppendItems(id, items)] if items else []
+        await self._write(incoming.caller, PutConversation(made, if_version=0), *first)
+        return encode_body(_conversation(made))
+
+    async def retrieve(self, exchange: Exchange) -> None:
+        """GET /v1/conversations/{id}"""
+        await self.answer(exchange, _conversation(await self._found(exchange)))
+
+    async def _update(self, incoming: Incoming, located: list[Locate]) -> bytes:
+        """POST /v1/conversations/{id}"""
+        found = await self._of(incoming.caller, incoming.path_values["id"])
+        metadata, items = await decoded_body(
+            self._gateway, incoming, lambda given: read_conversation(given.body, given.limits, "")
+        )
+        if items:
+            raise InvalidRequest("Unknown parameter: 'items'.", param="items", code="unknown_parameter")
+        kept = msgspec.json.decode(found.metadata) if metadata is None else metadata
+        made = StoredConversation(id=found.id, created_at=found.created_at, metadata=encode_body(kept))
+        await self._write(incoming.caller, PutConversation(made, if_version=found.version))
+        return encode_body(_conversation(made))
+
+    async def delete(self, exchange: Exchange) -> None:
+        """DELETE /v1/conversations/{id}"""
+        found = await self._found(exchange)
+        await self._write(exchange.caller, DeleteConversation(found.id))
+        await self.answer(exchange, {"id": found.id, "object": "conversation.deleted", "deleted": True})
+
+    async def items(self, exchange: Exchange) -> None:
+        """GET /v1/conversations/{id}/items"""
+        found, query = await self._found(exchange), read_items_query(exchange.query)
+        page = await self._gateway.history.items(
+            exchange.caller.tenant,
+            found.id,
+            after=query.after,
+            limit=query.limit,
+            newest_first=query.newest_first,
+        )
+        size = sum(len(item.body) for item in page.data)
+        await self.answer_long(
+            exchange, size, lambda: item_list([msgspec.json.decode(item.body) for item in page.data], page.has_more)
+        )
+
+    async def _add(self, incoming: Incoming, located: list[Locate]) -> bytes:
+        """POST /v1/conversations/{id}/items"""
+        found = await self._of(incoming.caller, incoming.path_values["id"])
+        suffix = self._gateway.ids("")
+
+        def read() -> tuple[tuple[StoredItem, ...], bytes]:
+            items = read_new_items(incoming.body, incoming.limits, suffix)
+            return self._items(items), encode_body(item_list(items, False))
+
+        items, told = await made_of(self._gateway, incoming.caller, len(incoming.body), read)
+        await self._write(incoming.caller, AppendItems(found.id, items))
+        return told
+
+    async def _one(self, exchange: Exchange) -> StoredItem:
+        conversation, id = await self._found(exchange), exchange.path_values["item_id"]
+        found = await self._gateway.history.item(exchange.caller.tenant, conversation.id, id)
+        if found is None:
+            raise NotFound(f"Item with id '{id[:100]}' not found in this conversation.")
+        return found
+
+    async def item(self, exchange: Exchange) -> None:
+        """GET /v1/conversations/{id}/items/{item_id}"""
+        await self.respond(exchange, (await self._one(exchange)).body)
+
+    async def delete_item(self, exchange: Exchange) -> None:
+        """DELETE /v1/conversations/{id}/items/{item_id}"""
+        found, conversation = await self._one(exchange), await self._found(exchange)
+        await self._write(exchange.caller, DeleteItem(conversation.id, found.id))
+        await self.answer(exchange, _conversation(conversation))
+
+
+def _conversation(kept: StoredConversation) -> JsonObject:
+    return conversation_object(kept.id, kept.created_at, msgspec.json.decode(kept.metadata))

@@ -1,0 +1,62 @@
+"""A response, and its turn of a conversation, as the records that are kept of them.
+
+Pure. Above: `remembering`, the API's rows. Below: the history's records.
+"""
+
+from collections.abc import Sequence
+
+from smg_core.history.base import AppendItems, PutResponse, StoredItem, StoredResponse, StoreOperation
+from smg_core.json_types import JsonObject
+from smg_core.protocols.json_text import encode_body
+from smg_core.protocols.responses import ResponsesRequest
+
+__all__ = ["PREFIX", "operations_of", "stored_response", "turn_of"]
+
+PREFIX = "resp_"
+"""What the ids of responses begin with. Other APIs keep their answers in the same store under other prefixes."""
+
+
+def operations_of(decoded: ResponsesRequest, response: JsonObject) -> list[StoreOperation]:
+    """What a response is kept by."""
+    return [PutResponse(stored_response(decoded, response)), *turn_of(decoded, response)]
+
+
+def stored_response(decoded: ResponsesRequest, response: JsonObject, *, pending: bool = False) -> StoredResponse:
+    """A response as it is kept, with the items of its request."""
+    output = _items(response["output"])
+    ids = [str(item["id"]) for item in (*decoded.items, *output) if item.get("id")]
+    return StoredResponse(
+        id=decoded.generation.id,
+        body=encode_body({name: value for name, value in response.items() if name != "output"}),
+        created_at=float(str(response["created_at"])),
+        input=encode_body(list(decoded.items)),
+        output=encode_body(output),
+        status=str(response["status"]),
+        model=decoded.generation.model,
+        previous_id=decoded.history.previous_id,
+        conversation_id=decoded.history.conversation_id,
+        pending=pending,
+        item_ids=tuple(ids),
+    )
+
+
+def turn_of(decoded: ResponsesRequest, response: JsonObject) -> list[AppendItems]:
+    """What a response adds to its conversation; nothing without one."""
+    conversation = decoded.history.conversation_id
+    if conversation is None:
+        return []
+    items = [*decoded.items, *_items(response["output"])]
+    created = float(str(response["created_at"]))
+    return [AppendItems(conversation, _stored_items(items, created, decoded.generation.id))]
+
+
+def _items(output: object) -> list[JsonObject]:
+    return [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+
+
+def _stored_items(items: Sequence[JsonObject], created_at: float, response_id: str) -> tuple[StoredItem, ...]:
+    return tuple(
+        StoredItem(id=str(item["id"]), body=encode_body(item), created_at=created_at, response_id=response_id)
+        for item in items
+        if item.get("id")
+    )

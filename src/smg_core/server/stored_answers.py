@@ -1,0 +1,34 @@
+"""How the handlers of what is kept answer (edge).
+
+Above: `stored_responses`, `conversations`. Below: the gateway, which has the thread pool.
+"""
+
+from collections.abc import Callable
+
+from smg_core.json_types import JsonObject
+from smg_core.protocols.json_text import encode_body
+from smg_core.server.exchange import Exchange
+from smg_core.server.runtime import Runtime
+from smg_core.server.tokenizing import JSON_TYPE, made_of
+
+__all__ = ["StoredHandlers"]
+
+
+class StoredHandlers:
+    """What the handlers have in common."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+
+    async def answer(self, exchange: Exchange, found: JsonObject) -> None:
+        await self.respond(exchange, encode_body(found))
+
+    async def answer_long(self, exchange: Exchange, size: int, make: Callable[[], JsonObject]) -> None:
+        """Answer with what `make` makes of stored texts of that many bytes, off the event loop where they are many."""
+        told = await made_of(self._gateway, exchange.caller, size, lambda: encode_body(make()))
+        await self.respond(exchange, told)
+
+    async def respond(self, exchange: Exchange, body: bytes) -> None:
+        if not exchange.request_id:
+            exchange.request_id = self._gateway.ids("req-")
+        await exchange.respond(200, body, [JSON_TYPE, self._gateway.id_header(exchange.name)])

@@ -1,0 +1,101 @@
+"""Responses that are kept, read, followed, cancelled and deleted by their ids (edge).
+
+Every id is looked up among those of the caller's tenant; another's is as if it did not exist. Above: `stored`, which has their
+routes. Below: the history, the background, the wire's objects.
+"""
+
+import msgspec
+
+from smg_core.errors import InvalidRequest, NotFound
+from smg_core.history.base import (
+    StoredResponse,
+)
+from smg_core.json_types import JsonObject
+from smg_core.protocols.conversations import (
+    ItemsQuery,
+    item_list,
+    read_items_query,
+)
+from smg_core.protocols.responses import ResponsesRequest
+from smg_core.server.background import Background
+from smg_core.server.background_api import BackgroundApi
+from smg_core.server.exchange import Exchange
+from smg_core.server.runtime import Runtime
+from smg_core.server.stored_answers import StoredHandlers
+
+__all__ = ["StoredResponses"]
+
+
+class StoredResponses(StoredHandlers):
+    """Responses by their ids."""
+
+    def __init__(self, gateway: Runtime, background: Background, api: BackgroundApi[ResponsesRequest]) -> None:
+        super().__init__(gateway)
+        self._background, self._api = background, api
+
+    async def _found(self, exchange: Exchange) -> StoredResponse:
+        id = exchange.path_values["id"]
+        found = await self._gateway.history.response(exchange.caller.tenant, id)
+        if found is None or not id.startswith(self._api.api.id_prefix):
+            raise NotFound(f"Response with id '{id[:100]}' not found.")
+        return found
+
+    async def retrieve(self, exchange: Exchange) -> None:
+        """GET /v1/responses/{id}"""
+        found = await self._found(exchange)
+        if exchange.query.get("stream", ("false",))[-1] == "true":
+            await self._background.resume(
+                self._api, exchange, found.id, _starting_after(exchange.query.get("starting_after", ()))
+            )
+            return
+        await self.answer_long(exchange, len(found.body) + len(found.output), lambda: _whole(found))
+
+    async def delete(self, exchange: Exchange) -> None:
+        """DELETE /v1/responses/{id}"""
+        found = await self._found(exchange)
+        await self._background.delete((exchange.caller.tenant, found.id))
+        await self.answer(exchange, {"id": found.id, "object": "response", "deleted": True})
+
+    async def cancel(self, exchange: Exchange) -> None:
+        """POST /v1/responses/{id}/cancel"""
+        found = await self._found(exchange)
+        if _whole(found).get("background") is not True:
+            raise InvalidRequest("Only a response that was created with 'background' can be cancelled.", param="id")
+        found = await self._background.cancel(self._api, (exchange.caller.tenant, found.id), found)
+        await self.answer(exchange, _whole(found))
+
+    async def input_items(self, exchange: Exchange) -> None:
+        """GET /v1/responses/{id}/input_items"""
+        found, query = await self._found(exchange), read_items_query(exchange.query)
+        await self.answer_long(exchange, len(found.input), lambda: _input_page(found, query))
+
+
+def _whole(found: StoredResponse) -> JsonObject:
+    body: JsonObject = msgspec.json.decode(found.body)
+    body["output"] = msgspec.json.decode(found.output)
+    return body
+
+
+def _input_page(found: StoredResponse, query: ItemsQuery) -> JsonObject:
+    """The items of a response's request that `query` asks for. Raises InvalidRequest."""
+    items: list[JsonObject] = msgspec.json.decode(found.input)
+    if query.newest_first:
+        items.reverse()
+    ids = [item.get("id") for item in items]
+    if query.after is not None:
+        if query.after not in ids:
+            raise InvalidRequest(f"No item with id '{query.after[:100]}' is in this list.", param="after")
+        items = items[ids.index(query.after) + 1 :]
+    return item_list(items[: query.limit], len(items) > query.limit)
+
+
+def _starting_after(values: tuple[str, ...]) -> int:
+    """The number behind which a stream is resumed; without one it is sent from its beginning. Raises InvalidRequest."""
+    if not values:
+        return -1
+    text = values[-1]
+    if not (text.isascii() and text.isdecimal() and len(text) < 16):
+        raise InvalidRequest(
+            f"Invalid 'starting_after': expected the number of an event, but got {text[:40]!r}.", param="starting_after"
+        )
+    return int(text)
