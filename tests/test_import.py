@@ -5,6 +5,7 @@ Modules are counted, not milliseconds: a machine may be slow, but it loads the s
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,8 @@ HEAVY = {
     "asyncio",
     "google",
 }
+STORES = {"sqlalchemy", "alembic", "redis", "aiosqlite", "asyncpg", "oracledb"}
+"""Loaded when the settings name such a store."""
 # Most modules that a package may load beside what the interpreter loads itself. The parsers look for those that others
 # have installed (importlib.metadata), which is most of theirs.
 MOST_MODULES = {"smg_core": 60, "smg_parsers": 170, "smg_mcp": 60, "smg_multimodal": 60}
@@ -37,7 +40,7 @@ ROOMS_WITHOUT_ENGINES = [
 
 def loaded_by(statement: str) -> set[str]:
     """Modules that a statement loads in a fresh interpreter."""
-    code = f"import sys; before = set(sys.modules); {statement}; print('\\n'.join(set(sys.modules) - before))"
+    code = f"import sys; before = set(sys.modules)\n{statement}\nprint('\\n'.join(set(sys.modules) - before))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(told.stdout.split())
 
@@ -63,6 +66,37 @@ def test_the_gateway_is_loaded_when_it_is_first_asked_for() -> None:
 
     assert "smg_core.server.gateway" in loaded
     assert {"PIL", "uvicorn", "grpc"} & {name.partition(".")[0] for name in loaded} == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["serve", "--help"], ["config"], ["setup", "codex", "--help"]])
+def test_a_command_that_serves_nothing_loads_what_it_needs(arguments: list[str]) -> None:
+    quiet = "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):"
+    command = f"import contextlib, io, smg_core.cli\n{quiet}\n    smg_core.cli.main({arguments})"
+    loaded = {name.partition(".")[0] for name in loaded_by(command)}
+
+    assert loaded & (HEAVY | {"cryptography", "email", *STORES}) == set()
+
+
+def test_the_server_loads_no_client_and_no_store_before_one_is_used() -> None:
+    loaded = {name.partition(".")[0] for name in loaded_by("import smg_core.server.serve")}
+
+    assert loaded & {"grpc", "google", "numpy", "PIL", "httpx", "httpx2", "tokenizers", *STORES} == set()
+
+
+OPENED = """
+import asyncio
+from smg_core.clock import SystemClock
+from smg_core.history.opening import open_history
+from smg_core.history.settings import HistoryConfig
+asyncio.run(open_history(HistoryConfig(url={url!r}), SystemClock()))
+"""
+
+
+def test_tables_of_the_newest_version_are_opened_without_the_library_that_changes_tables(tmp_path: Path) -> None:
+    opened = OPENED.format(url=f"sqlite:///{tmp_path}/history.db")
+
+    assert "alembic" in loaded_by(opened)
+    assert "alembic" not in loaded_by(opened)
 
 
 def test_the_parsers_load_the_standard_library_alone() -> None:

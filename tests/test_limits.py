@@ -104,6 +104,7 @@ CONSTANTS: dict[str, str] = {
     "history.sealing._NONCE": FORMAT,
     "history.sql._EXPORTED": PACE,
     "history.sql._HOLDING": PACE,
+    "history.sql_engines._TRIES": "how often the write-ahead log is asked for; a database without it works all the same",
     "history.sql_migrate._LOCK": SIGN,
     "history.sql_tables.LONGEST_NAME": FORMAT,
     "history.sql_writing._LEASES_KEPT": PACE,

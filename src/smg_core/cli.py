@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -211,9 +210,19 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message} (see `{self.prog} --help`)")
 
 
+class _Version(argparse.Action):
+    """Prints the version that is installed. It is looked up when it is asked for, since that loads much."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib import metadata
+
+        print(f"smg-gateway {metadata.version('smg-sdk')}")
+        parser.exit()
+
+
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser(prog="smg-gateway", description="A gateway in front of inference engines.", allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"smg-gateway {metadata.version('smg-sdk')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the program's version and exit")
     commands = parser.add_subparsers(
         title="commands", required=True, metavar="serve | simulate | faults | demo | config | setup | conform"
     )

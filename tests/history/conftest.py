@@ -22,8 +22,8 @@ from smg_core.history.redis import RedisStore
 from smg_core.history.settings import HistoryConfig
 from smg_core.history.sql import SqlBounds, SqlStore
 from smg_core.history.sql_engines import engines
-from smg_core.history.sql_migrate import Migrations
 from smg_core.history.sql_tables import Names, StoreTables
+from smg_core.history.sql_version import SchemaVersion
 from smg_core.testing import FakeClock
 
 BACKENDS = ["memory", "encrypted", "sqlite", "postgresql", "valkey"]
@@ -128,7 +128,7 @@ def opens_sql(url: str, names: Names, clock: FakeClock, **changes) -> Open:
     async def open_sql() -> AsyncIterator[Backend]:
         bounds = attrs.evolve(BOUNDS, **changes)
         pair = engines(url, connections=2, seconds=30, flush=False)
-        store = await SqlStore.open(*pair, StoreTables(names), clock, bounds, Migrations(names))
+        store = await SqlStore.open(*pair, StoreTables(names), clock, bounds, SchemaVersion(names))
         try:
             yield store
         finally:

@@ -21,9 +21,9 @@ from smg_core.history.base import AppendEvents, AppendItems, StoredEvent
 from smg_core.history.opening import open_history
 from smg_core.history.settings import HistoryConfig
 from smg_core.history.sql import SqlStore
-from smg_core.history.sql_engines import engines
-from smg_core.history.sql_migrate import Migrations
+from smg_core.history.sql_engines import _write_ahead, engines
 from smg_core.history.sql_tables import Names, StoreTables
+from smg_core.history.sql_version import FOLDER, SchemaVersion
 from smg_core.settings import ConfigError
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +47,26 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+def test_a_new_file_that_another_reads_at_that_moment_gets_its_write_ahead_log_when_it_is_free(tmp_path: Path) -> None:
+    reader = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
+    reader.execute("CREATE TABLE t (a)")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM t").fetchall()
+
+    class Waiting(sqlite3.Connection):
+        def execute(self, statement: str) -> sqlite3.Cursor:
+            if statement == "BEGIN EXCLUSIVE":
+                reader.execute("COMMIT")
+            return super().execute(statement)
+
+    waiting = sqlite3.connect(tmp_path / "history.db", timeout=0, isolation_level=None, factory=Waiting)
+    _write_ahead(waiting)
+
+    reader.close()
+    assert waiting.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    waiting.close()
 
 
 async def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
@@ -152,14 +172,14 @@ async def test_tables_move_forward_while_a_process_of_the_version_before_goes_on
     url, names = f"sqlite:///{tmp_path}/history.db", Names()
     folder = tmp_path / "migrations"
     (folder / "versions").mkdir(parents=True)
-    first = Path(sys.modules[Migrations.__module__].__file__).parent / "migrations/versions/v0001_first.py"
+    first = FOLDER / "versions/v0001_first.py"
     (folder / "versions/v0001_first.py").write_text(first.read_text())
     (folder / "versions/v0002_next.py").write_text(NEXT)
 
     async with opens_sql(url, names, clock)() as old:
         await old.write("acme", [response(clock, "resp_1")])
         later = engines(url, connections=1, seconds=30, flush=False)
-        new = await SqlStore.open(*later, StoreTables(names), clock, BOUNDS, Migrations(names, folder))
+        new = await SqlStore.open(*later, StoreTables(names), clock, BOUNDS, SchemaVersion(names, folder))
         await asyncio.gather(
             *(store.write("acme", [response(clock, f"resp_{n}")]) for n, store in ((2, old), (3, new)))
         )

@@ -1,12 +1,13 @@
 """Opens the store that the settings name (edge).
 
-Decides which module a URL's scheme means, and loads it then: nobody has to have the driver of a database that is not used. Above:
-`server.runtime`. Below: the stores, `guard`.
+Decides which module a URL's scheme means, and loads it then, in a thread: nobody has to have the driver of a database that is not
+used. Above: `server.keeping`. Below: the stores, `guard`.
 """
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from smg_core.clock import Clock
 from smg_core.history.guard import Backend, GuardedStore
@@ -61,13 +62,16 @@ async def _backend(scheme: str, config: HistoryConfig, clock: Clock) -> Backend:
             most_link_bytes=config.chain_bytes,
             most_page_bytes=config.page_bytes,
         )
-    return await (_redis if _EXTRAS[scheme] == "redis" else _sql)(config, clock)
+    prepare = _redis if _EXTRAS[scheme] == "redis" else _sql
+    open_store = await asyncio.to_thread(prepare, config, clock)  # loads much
+    return await open_store()
 
 
-async def _redis(config: HistoryConfig, clock: Clock) -> Backend:
+def _redis(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]]:
     from smg_core.history.redis import RedisStore
 
-    return await RedisStore.open(
+    return partial(
+        RedisStore.open,
         config.url or "",
         clock,
         prefix=config.prefix,
@@ -79,14 +83,13 @@ async def _redis(config: HistoryConfig, clock: Clock) -> Backend:
     )
 
 
-async def _sql(config: HistoryConfig, clock: Clock) -> Backend:
+def _sql(config: HistoryConfig, clock: Clock) -> Callable[[], Awaitable[Backend]]:
     from smg_core.history.sql import SqlBounds, SqlStore
-    from smg_core.history.sql_engines import check_file, engines
-    from smg_core.history.sql_migrate import Migrations
+    from smg_core.history.sql_engines import engines
     from smg_core.history.sql_tables import Names, StoreTables
+    from smg_core.history.sql_version import SchemaVersion
 
     names = Names.parse(config.prefix, config.schema, config.names)
-    await asyncio.to_thread(check_file, config.url or "")
     pair = engines(config.url or "", connections=config.connections, seconds=config.timeout_s, flush=config.flush)
     bounds = SqlBounds(
         chain_links=config.chain_links,
@@ -96,5 +99,5 @@ async def _sql(config: HistoryConfig, clock: Clock) -> Backend:
         waiting_writes=config.waiting_writes,
         timeout_s=config.timeout_s,
     )
-    migrations = Migrations(names, allowed=config.migrate)
-    return await SqlStore.open(*pair, StoreTables(names), clock, bounds, migrations)
+    version = SchemaVersion(names, allowed=config.migrate)
+    return partial(SqlStore.open, *pair, StoreTables(names), clock, bounds, version)

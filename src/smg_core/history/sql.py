@@ -1,12 +1,12 @@
 """A store in a database that speaks SQL (edge): SQLite, PostgreSQL or Oracle, through SQLAlchemy.
 
 Reads are single statements on connections that know no transaction; writes go through `group_commit`. Above: `opening`. Below:
-`sql_statements` and `sql_writing`, which decide; `sql_migrate`.
+`sql_statements` and `sql_writing`, which decide; `sql_version`.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import sqlalchemy as sa
@@ -29,7 +29,6 @@ from smg_core.history.base import (
 )
 from smg_core.history.group_commit import GroupCommit
 from smg_core.history.sql_failures import failures_of
-from smg_core.history.sql_migrate import Migrations
 from smg_core.history.sql_statements import (
     Statements,
     conversation_of,
@@ -39,7 +38,11 @@ from smg_core.history.sql_statements import (
     response_of,
 )
 from smg_core.history.sql_tables import StoreTables
+from smg_core.history.sql_version import SchemaVersion
 from smg_core.history.sql_writing import StoreWrite, Writing
+
+if TYPE_CHECKING:
+    from smg_core.history.sql_migrate import Migrations
 
 __all__ = ["SqlBounds", "SqlStore"]
 
@@ -87,17 +90,16 @@ class SqlStore:
         tables: StoreTables,
         clock: Clock,
         bounds: SqlBounds,
-        migrations: Migrations,
+        version: SchemaVersion,
     ) -> "SqlStore":
         """The store, its tables brought to the newest version. Raises StoreFailed where it cannot be opened; then the engines are
         disposed of."""
         try:
             with failures_of("opening the history"):
                 async with reading.connect() as connection:
-                    outdated = await connection.run_sync(migrations.outdated)
-                if outdated:
-                    async with writing.begin() as connection:
-                        await connection.run_sync(migrations.run)
+                    newest = await connection.run_sync(version.is_newest)
+                if not newest:
+                    await _migrate(reading, writing, await asyncio.to_thread(version.migrations))
         except BaseException:
             await writing.dispose()
             await reading.dispose()
@@ -270,3 +272,12 @@ class SqlStore:
         await self._commit.close()
         await self._engine.dispose()
         await self._reading.dispose()
+
+
+async def _migrate(reading: AsyncEngine, writing: AsyncEngine, migrations: "Migrations") -> None:
+    """Bring the tables to the newest version. Raises StoreFailed where that is not allowed, or the code does not know theirs."""
+    async with reading.connect() as connection:
+        outdated = await connection.run_sync(migrations.outdated)
+    if outdated:
+        async with writing.begin() as connection:
+            await connection.run_sync(migrations.run)

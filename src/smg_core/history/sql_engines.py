@@ -1,7 +1,8 @@
 """The engines of SQLAlchemy that the databases are reached through.
 
 Decides drivers, pools and how a transaction begins. Of each database there are two: one whose connections read, each statement by
-itself, and one with a single connection that writes. Above: `opening`. Below: SQLAlchemy, which connects when it is first asked.
+itself, and one with a single connection that writes. Above: `opening`. Below: SQLAlchemy, which connects when it is
+first asked.
 """
 
 import contextlib
@@ -15,14 +16,19 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from smg_core.errors import StoreFailed
 from smg_core.settings import ConfigError
 
-__all__ = ["DRIVERS", "check_file", "engines"]
+__all__ = ["DRIVERS", "engines"]
 
 DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "oracle": "oracle+oracledb_async"}
+_TRIES = 20  # to turn on the write-ahead log, each after another process has finished with the file
 
 
 def engines(url: str, *, connections: int, seconds: float, flush: bool) -> tuple[AsyncEngine, AsyncEngine]:
-    """The engine that reads and the one that writes. `seconds` is how long connecting, or waiting for a lock, may take."""
+    """The engine that reads and the one that writes. `seconds` is how long connecting, or waiting for a lock, may take. Loads the
+    database's driver and opens an SQLite file, which it makes where there is none: to be called in a thread. Raises ConfigError
+    for a URL of no database, StoreFailed for a file that cannot be opened."""
     where = _with_driver(url)
+    if where.get_backend_name() == "sqlite":
+        _prepare_file(where.database or ":memory:", seconds)
     options: dict[str, Any] = {"pool_timeout": seconds, "hide_parameters": True}
     writing = dict(options)
     reading = {**options, "isolation_level": "AUTOCOMMIT", "pool_reset_on_return": None}
@@ -43,17 +49,31 @@ def engines(url: str, *, connections: int, seconds: float, flush: bool) -> tuple
     return reader, writer
 
 
-def check_file(url: str) -> None:
-    """Raise StoreFailed where the file of an SQLite database cannot be opened; who calls it may wait for the disk. aiosqlite
-    would leave a thread behind for each try that fails. Of other databases nothing is checked."""
-    where = make_url(url)
-    if where.get_backend_name() != "sqlite":
-        return
+def _prepare_file(name: str, seconds: float) -> None:
+    """Open the file of an SQLite database once and turn on its write-ahead log. Raises StoreFailed where it cannot be opened, or
+    where others hold it for `seconds`. (aiosqlite would leave a thread behind for each try that fails.)"""
     try:
-        with contextlib.closing(sqlite3.connect(where.database or ":memory:")) as connection:
-            connection.execute("PRAGMA schema_version")
+        with contextlib.closing(sqlite3.connect(name, timeout=seconds, isolation_level=None)) as connection:
+            _write_ahead(connection)
     except sqlite3.Error as error:
-        raise StoreFailed("unreachable", f"{where.database}: {error}") from error
+        raise StoreFailed("unreachable", f"{name}: {error}") from error
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Turn on the write-ahead log, which stays on. While another process does so too, or reads a new file, SQLite refuses without
+    waiting; then this waits until the other has finished, and tries again. A file system without shared memory cannot have the
+    log: there the database is used without it."""
+    for _ in range(_TRIES):
+        try:
+            mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+        else:
+            if mode != ("delete",):
+                return
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("COMMIT")
 
 
 def _with_driver(url: str) -> URL:
@@ -68,7 +88,6 @@ def _prepare(*, flush: bool) -> Any:
     def prepare(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # we say when a transaction begins
         cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
         cursor.close()
 

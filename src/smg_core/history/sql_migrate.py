@@ -1,7 +1,8 @@
 """Brings the tables of a database to the version that this code knows, with alembic.
 
 Versions run forward only. Each adds and none takes away, so that processes of the version before go on meanwhile. Called by `sql`
-at the start, on a connection in a transaction. Above: `sql`. Below: `sql_tables` for the names, `migrations/versions`.
+at the start, on a connection in a transaction, where `sql_version` has found older tables or none. Above: `sql_version`, which
+imports this module then, and `sql`. Below: `sql_tables` for the names, `migrations/versions`.
 """
 
 from pathlib import Path
@@ -25,9 +26,7 @@ _LOCK = 0x536D6768  # of PostgreSQL's advisory locks, ours
 class Migrations:
     """The versions in `folder`, for tables of these names. Without `allowed`, older tables are refused and not changed."""
 
-    def __init__(
-        self, names: Names, folder: Path = Path(__file__).parent / "migrations", *, allowed: bool = True
-    ) -> None:
+    def __init__(self, names: Names, folder: Path, *, allowed: bool) -> None:
         self._names, self._allowed = names, allowed
         self._config = Config()
         self._config.set_main_option("script_location", str(folder).replace("%", "%%"))

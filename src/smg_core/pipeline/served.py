@@ -11,7 +11,7 @@ import attrs
 
 from smg_core.pipeline.conformance import OnViolation
 from smg_core.pipeline.media import MediaService
-from smg_core.sealing import ReasoningSeals
+from smg_core.sealing.reasoning import ReasoningSeals
 from smg_core.tokenizer.base import PromptTemplate, Tokenizer
 from smg_parsers import Family
 

@@ -11,7 +11,6 @@ pipeline's Select step. Below: tokens. It knows no worker address and no engine.
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Protocol
 
@@ -139,6 +138,8 @@ def make_policy(name: str, builtin: Mapping[str, Callable[[], Policy]]) -> Polic
     """A new policy by name; built-in names come first. Raises UnknownPolicy, whose message lists the names."""
     if name in builtin:
         return builtin[name]()
+    from importlib.metadata import entry_points  # loads much, and most users name a built-in policy
+
     installed = {entry.name: entry for entry in entry_points(group="smg.policies")}
     if name in installed:
         factory: Callable[[], Policy] = installed[name].load()

@@ -7,8 +7,3 @@ with a token that only this gateway can make, for this tenant and this family of
 - `reasoning`: which API's reasoning is sealed how, and which of it can be used again.
 - `settings`: the keys.
 """
-
-from smg_core.sealing.reasoning import ReasoningSeals
-from smg_core.sealing.sealer import SealContext, Sealer
-
-__all__ = ["ReasoningSeals", "SealContext", "Sealer"]

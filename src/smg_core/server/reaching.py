@@ -5,20 +5,32 @@ without a configured dialect is asked in each dialect, in the order of the table
 monitor. Below: engines.
 """
 
+import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from smg_core.config import Config
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
 from smg_core.engines.dialects import AUTO, dialect, dialect_names
 from smg_core.engines.h2.transport import H2Transport
-from smg_core.engines.openai.engine import OpenAiEngine
 from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.server.config_check import check_url
 from smg_core.workers.worker import Worker, WorkerSpec
 
+if TYPE_CHECKING:
+    from smg_core.engines.openai.engine import OpenAiEngine
+
 __all__ = ["Reaching"]
+
+
+def _chat_engine() -> "type[OpenAiEngine]":
+    """The class of HTTP engines. Its HTTP client takes long to load, and a gateway of gRPC engines does without it. To be called
+    in a thread."""
+    from smg_core.engines.openai.engine import OpenAiEngine
+
+    return OpenAiEngine
 
 
 class Reaching:
@@ -41,7 +53,8 @@ class Reaching:
     async def connect(self, worker: Worker) -> Engine:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError if it does not answer."""
         if door(worker.spec.url) == "chat":
-            return OpenAiEngine(worker.spec.url, limits=self._limits, connect_timeout=self._connect_timeout)
+            chat_engine = await asyncio.to_thread(_chat_engine)
+            return chat_engine(worker.spec.url, limits=self._limits, connect_timeout=self._connect_timeout)
         transport = self._transport(worker.spec)
         wanted = self._dialect(worker.spec)
         try:

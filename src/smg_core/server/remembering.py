@@ -29,7 +29,7 @@ from smg_core.protocols.responses_encode import ResponsesStreamEncoder, Response
 from smg_core.protocols.responses_items import item_type
 from smg_core.protocols.responses_summaries import Said, read_said
 from smg_core.request import Caller
-from smg_core.sealing import SealContext
+from smg_core.sealing.sealer import SealContext
 from smg_core.server.responses_records import PREFIX, operations_of
 from smg_core.server.runtime import Runtime
 

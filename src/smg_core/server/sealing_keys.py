@@ -10,7 +10,8 @@ from typing import Literal, Self
 import attrs
 
 from smg_core.config import ConfigError, SealingConfig
-from smg_core.sealing import ReasoningSeals, Sealer
+from smg_core.sealing.reasoning import ReasoningSeals
+from smg_core.sealing.sealer import Sealer
 
 __all__ = ["DRAWN", "Sealing"]
 

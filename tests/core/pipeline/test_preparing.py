@@ -15,7 +15,8 @@ from smg_core.errors import ModelNotFound, NoWorker, PromptTooLong
 from smg_core.hooks import EncodeDone, ReasoningLeftOut, Rendered
 from smg_core.pipeline.preparing import Preparing
 from smg_core.request import Caller, Image, MediaSource, Message, Origin, Part, Reasoning, Text, ToolCall, ToolResult
-from smg_core.sealing import ReasoningSeals, Sealer
+from smg_core.sealing.reasoning import ReasoningSeals
+from smg_core.sealing.sealer import Sealer
 from smg_core.testing import FakeClock
 from smg_core.tokenizer.base import EncodeReport, Prompt, Tokenizer
 

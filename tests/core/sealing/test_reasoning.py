@@ -18,8 +18,8 @@ from smg_core.request import (
     ReasoningSettings,
     Text,
 )
-from smg_core.sealing import ReasoningSeals, Sealer
-from smg_core.sealing.reasoning import sealed_bytes
+from smg_core.sealing.reasoning import ReasoningSeals, sealed_bytes
+from smg_core.sealing.sealer import Sealer
 
 SEALER = Sealer([b"k" * 32], most=1 << 20)
 SEALS = ReasoningSeals(SEALER, "qwen3")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import SealBroken
-from smg_core.sealing import SealContext, Sealer
+from smg_core.sealing.sealer import SealContext, Sealer
 
 OLD, NEW = b"o" * 32, b"n" * 32
 HERE = SealContext("messages.thinking", "tenant", "qwen3")

@@ -3,7 +3,7 @@
 import pytest
 
 from smg_core.config import ConfigError, SealingConfig
-from smg_core.sealing import SealContext
+from smg_core.sealing.sealer import SealContext
 from smg_core.server.sealing_keys import Sealing
 
 HERE = SealContext("p")
