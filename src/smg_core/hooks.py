@@ -14,7 +14,7 @@ __all__ = [
     "EncodeDone",
     "ExchangeEnded",
     "FirstToken",
-    "FormatBroken",
+    "FormatViolation",
     "MediaLoaded",
     "Moment",
     "Observer",
@@ -122,7 +122,7 @@ class AttemptEnded(Struct, frozen=True):
     client_id: str = ""
 
 
-class FormatBroken(Struct, frozen=True):
+class FormatViolation(Struct, frozen=True):
     """The text of choice `index` breaks the format that was asked for; `violation` says how. With `mended`, the text was repaired
     and is valid now. Reported when the engine's call is over, for streams and whole answers alike."""
 
@@ -193,7 +193,7 @@ Moment = (
     | WorkerPicked
     | FirstToken
     | AttemptEnded
-    | FormatBroken
+    | FormatViolation
     | Retrying
     | RequestFinished
     | ExchangeEnded

@@ -61,7 +61,7 @@ class Allotment:
         self._queue.append(claim)
         self._grant()
 
-    def give_back(self, claim: Claim) -> list[Claim]:
+    def release(self, claim: Claim) -> list[Claim]:
         """`claim` is over, held or not; may be called again. Returns the claims that are held from now on."""
         if claim.held:
             self._count(claim, -claim.amount)

@@ -37,11 +37,11 @@ class Reservation:
 
     def release(self) -> None:
         """The bytes are free. May be called again."""
-        self._places.give_back(self._claim)
+        self._places.release(self._claim)
 
     def live_as_long_as(self, owner: object) -> None:
         """Release when `owner` has gone, in whichever thread that happens and however its request ended."""
-        weakref.finalize(owner, self._places.return_later, self._loop, self._claim).atexit = False
+        weakref.finalize(owner, self._places.release_later, self._loop, self._claim).atexit = False
 
 
 class Decoders:

@@ -216,7 +216,7 @@ class Fetcher:
         return [target.host]
 
     def _looked_up(self, claim: Claim, looking: "asyncio.Future[Sequence[str]]") -> None:
-        self._lookups.give_back(claim)
+        self._lookups.release(claim)
         if not looking.cancelled():
             looking.exception()  # seen here, in case the fetch that asked has gone
 

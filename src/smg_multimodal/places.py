@@ -1,7 +1,7 @@
 """Waiting for a place in an `Allotment` (edge).
 
 Above: `fetch`, and applications with budgets of their own. Below: `budget`, which decides whose turn it is. Belongs to one event
-loop; `return_later` alone may be called in any thread.
+loop; `release_later` alone may be called in any thread.
 """
 
 import asyncio
@@ -30,22 +30,22 @@ class Places:
                 await turn
             except BaseException:
                 self._turns.pop(claim, None)
-                self.give_back(claim)
+                self.release(claim)
                 raise
         return claim
 
-    def give_back(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Whoever is next has it. May be called again."""
-        self._wake(self.allotment.give_back(claim))
+        self._wake(self.allotment.release(claim))
 
     def shrink(self, claim: Claim, amount: int) -> None:
         """`claim` goes on with `amount`."""
         self._wake(self.allotment.shrink(claim, amount))
 
-    def return_later(self, loop: asyncio.AbstractEventLoop, claim: Claim) -> None:
-        """`give_back` from any thread; nothing where `loop` is closed, and with it whoever waited."""
+    def release_later(self, loop: asyncio.AbstractEventLoop, claim: Claim) -> None:
+        """`release` from any thread; nothing where `loop` is closed, and with it whoever waited."""
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(self.give_back, claim)
+            loop.call_soon_threadsafe(self.release, claim)
 
     @contextlib.asynccontextmanager
     async def held(self, *keys: str, amount: int = 1) -> AsyncIterator[Claim]:
@@ -54,7 +54,7 @@ class Places:
         try:
             yield claim
         finally:
-            self.give_back(claim)
+            self.release(claim)
 
     def _wake(self, claims: Sequence[Claim]) -> None:
         for claim in claims:

@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.conftest import House, body, in_process, over_http
 
 from smg_core.config import Config, LimitsConfig, ServerConfig, StructuredConfig
-from smg_core.hooks import EncodeDone, FirstToken, FormatBroken, RequestFinished, RequestStarted, WorkerPicked
+from smg_core.hooks import EncodeDone, FirstToken, FormatViolation, RequestFinished, RequestStarted, WorkerPicked
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 from smg_core.testing import tool_call
@@ -166,7 +166,7 @@ async def test_an_answer_that_breaks_its_schema_is_given_with_what_is_wrong_with
     schema = {"name": "n", "strict": True, "schema": {"type": "object", "required": ["x"]}}
     async with in_process(saying('{"y": 1}')) as house:
         answer = await house.chat(response_format={"type": "json_schema", "json_schema": schema})
-        (broken,) = house.observer.of(FormatBroken)
+        (broken,) = house.observer.of(FormatViolation)
 
     assert answer.status_code == 200
     assert answer.json()["choices"][0]["message"]["content"] == '{"y": 1}'
@@ -177,7 +177,7 @@ async def test_an_answer_that_breaks_its_schema_is_given_with_what_is_wrong_with
 async def test_json_that_a_stop_string_ends_is_given_as_it_is(stream: bool) -> None:
     async with in_process(saying('{"a": "tea"}')) as house:
         answer = await house.chat(response_format={"type": "json_object"}, stop=["t"], stream=stream)
-        assert house.observer.of(FormatBroken)
+        assert house.observer.of(FormatViolation)
 
     assert answer.status_code == 200
     assert (answer.headers.get("x-smg-format-violation") is None) == stream
@@ -213,7 +213,7 @@ async def test_json_is_mended_where_that_is_wanted_and_sure(said: str, given: st
             raw = await client.chat.completions.with_raw_response.create(**asked)
             text = raw.parse().choices[0].message.content
             assert raw.headers["x-smg-format-violation"].startswith("choice 0: mended: ")
-        (broken,) = house.observer.of(FormatBroken)
+        (broken,) = house.observer.of(FormatViolation)
         (finished,) = house.observer.of(RequestFinished)
 
     assert text == given

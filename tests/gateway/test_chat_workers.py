@@ -20,7 +20,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from smg_core import Config, Gateway
 from smg_core.config import StructuredConfig
-from smg_core.hooks import FormatBroken, RequestFinished, Retrying
+from smg_core.hooks import FormatViolation, RequestFinished, Retrying
 from smg_core.routing import Policy
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -71,7 +71,7 @@ async def test_json_of_a_chat_server_is_held_to_its_format_too(streaming: bool) 
     cut = SimulatorConfig(replies=(Reply('{"a": "tea"}'),))
     async with in_a_row(cut, config=mending) as row:
         answer = await row.chat(stream=streaming, response_format={"type": "json_object"}, stop=["ea"])
-        (broken,) = row.observer.of(FormatBroken)
+        (broken,) = row.observer.of(FormatViolation)
 
     text = taken_apart(answer).text if streaming else answer.json()["choices"][0]["message"]["content"]
     assert text == '{"a": "t"}'

@@ -26,7 +26,7 @@ def test_no_more_is_held_than_there_is_whoever_comes_and_goes(steps: list[tuple[
             claims.append(Claim(number, (tenant,)))
             allotment.ask(claims[-1])
         elif claims and what == "back":
-            allotment.give_back(claims[number % len(claims)])
+            allotment.release(claims[number % len(claims)])
         elif claims:
             claim = claims[number % len(claims)]
             allotment.shrink(claim, max(1, claim.amount // 2))
@@ -36,7 +36,7 @@ def test_no_more_is_held_than_there_is_whoever_comes_and_goes(steps: list[tuple[
             own = [claim.amount for claim in held if claim.keys == (name,)]
             assert len(own) <= 1 or sum(own) <= 6
     for claim in claims:
-        allotment.give_back(claim)
+        allotment.release(claim)
     assert (allotment.used, allotment.waiting) == (0, 0)
 
 
@@ -57,9 +57,9 @@ def test_who_holds_least_is_next_and_equals_come_in_order() -> None:
     waiting = [Claim(1, ("a",)), Claim(1, ("b",)), Claim(1, ("b",))]
     for claim in (first, second, *waiting):
         allotment.ask(claim)
-    assert allotment.give_back(first) == [waiting[1]]
-    assert allotment.give_back(second) == [waiting[0]]
-    assert allotment.give_back(waiting[0]) == [waiting[2]]
+    assert allotment.release(first) == [waiting[1]]
+    assert allotment.release(second) == [waiting[0]]
+    assert allotment.release(waiting[0]) == [waiting[2]]
 
 
 def test_a_large_claim_is_not_overtaken_for_ever_by_small_ones() -> None:
@@ -68,7 +68,7 @@ def test_a_large_claim_is_not_overtaken_for_ever_by_small_ones() -> None:
     for claim in (small, large, late):
         allotment.ask(claim)
     assert (small.held, large.held, late.held) == (True, False, False)
-    assert allotment.give_back(small) == [large, late]
+    assert allotment.release(small) == [large, late]
 
 
 def test_the_queue_has_an_end_and_what_can_never_fit_is_refused_at_once() -> None:
@@ -97,12 +97,12 @@ async def test_a_wait_that_is_given_up_takes_no_place(anyio_backend: str) -> Non
     waiting = [asyncio.ensure_future(places.take("b")) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()
-    places.give_back(first)
+    places.release(first)
     waiting[1].cancel()  # it has its turn, and does not know yet
     third = await waiting[2]
     assert third.held
-    places.give_back(third)
-    places.give_back(third)
+    places.release(third)
+    places.release(third)
     assert (places.allotment.used, places.allotment.waiting) == (0, 0)
 
 

@@ -7,7 +7,7 @@ Through "chat" it takes a whole `GenerationRequest` and gives events back (`Chat
 do. Above: pipeline and workers. This module knows no protobuf, no socket and no API.
 
 Tokens are pushed. A transport calls `Receiver.messages` with all messages of one call that one read of the socket brought, in
-order, and an engine calls `OutputSink.outputs` or `EventSink.events` with what they mean; each calls `closed` exactly once,
+order, and an engine calls `EngineSink.push` with what they mean; each calls `closed` exactly once,
 after the last of them. All are plain calls on the event loop's thread and must not block or raise.
 """
 
@@ -35,13 +35,12 @@ __all__ = [
     "EngineLogprob",
     "EngineOutput",
     "EngineRequest",
-    "EventSink",
+    "EngineSink",
     "IdsEngine",
     "Loads",
     "MediaPacking",
     "ModelInfo",
     "OutputDecoder",
-    "OutputSink",
     "Pixels",
     "RankLoad",
     "Receiver",
@@ -53,6 +52,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Pushed = TypeVar("Pushed", contravariant=True)
 
 
 # ------------------------------------------------------------------------------------------------- what is asked for
@@ -221,28 +221,16 @@ class EngineFacts:
 # ------------------------------------------------------------------------------------------------- what an engine is
 
 
-class OutputSink(Protocol):
-    """Where the tokens of one call are pushed."""
+class EngineSink(Protocol[Pushed]):
+    """Where the output of one call is pushed: `EngineOutput`s of an engine that gives token ids, events of a chat engine."""
 
-    def outputs(self, outputs: Sequence[EngineOutput]) -> None:
+    def push(self, pushed: Sequence[Pushed], /) -> None:
         """What one read brought, in order; never empty."""
         ...
 
     def closed(self, error: SmgError | None) -> None:
-        """The call is over: None when the engine ended it as its protocol asks. Called exactly once, after the last
-        outputs; nothing is pushed after it. Not called when the call was cancelled."""
-        ...
-
-
-class EventSink(Protocol):
-    """Where the events of one call of a chat engine are pushed."""
-
-    def events(self, events: Sequence[Event]) -> None:
-        """What one read brought, in order; never empty."""
-        ...
-
-    def closed(self, error: SmgError | None) -> None:
-        """As of `OutputSink`."""
+        """The call is over: None when the engine ended it as its protocol asks. Called exactly once, after the last push.
+        Not called when the call was cancelled."""
         ...
 
 
@@ -296,7 +284,7 @@ class IdsEngine(Engine, Protocol):
     async def generate(
         self,
         request: EngineRequest,
-        sink: OutputSink,
+        sink: EngineSink[EngineOutput],
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
@@ -313,7 +301,7 @@ class ChatEngine(Engine, Protocol):
     async def chat(
         self,
         request: GenerationRequest,
-        sink: EventSink,
+        sink: EngineSink[Event],
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,

@@ -18,10 +18,10 @@ from smg_core.engines.base import (
     EngineFacts,
     EngineOutput,
     EngineRequest,
+    EngineSink,
     Loads,
     ModelInfo,
     OutputDecoder,
-    OutputSink,
     Transport,
     Unary,
 )
@@ -63,7 +63,7 @@ class EngineClient:
     async def generate(
         self,
         request: EngineRequest,
-        sink: OutputSink,
+        sink: EngineSink[EngineOutput],
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
@@ -72,7 +72,7 @@ class EngineClient:
         """Start one generation; its outputs are pushed into `sink`. Where the engine gives one choice a call, it is asked for
         each choice in a call of its own."""
 
-        async def start(asked: EngineRequest, into: OutputSink) -> Call:
+        async def start(asked: EngineRequest, into: EngineSink[EngineOutput]) -> Call:
             return await self._start(asked, into, metadata, timeout, connect_timeout)
 
         if request.sampling.n == 1 or not self.codec.facts.fans_out:
@@ -80,7 +80,10 @@ class EngineClient:
         return await self._fan_out(request, sink, start)
 
     async def _fan_out(
-        self, request: EngineRequest, sink: OutputSink, start: Callable[[EngineRequest, OutputSink], Awaitable[Call]]
+        self,
+        request: EngineRequest,
+        sink: EngineSink[EngineOutput],
+        start: Callable[[EngineRequest, EngineSink[EngineOutput]], Awaitable[Call]],
     ) -> Call:
         requests = requests_of(request)
         fan = FanOut(len(requests), sink, lambda: self._fanned.pop(request.id, None))
@@ -103,7 +106,7 @@ class EngineClient:
     async def _start(
         self,
         request: EngineRequest,
-        sink: OutputSink,
+        sink: EngineSink[EngineOutput],
         metadata: Sequence[tuple[str, str]],
         timeout: float | None,
         connect_timeout: float | None,
@@ -194,9 +197,9 @@ class Reader:
 
     __slots__ = ("_backlog", "_call", "_feed", "_over", "_paused", "_push", "_sink")
 
-    def __init__(self, decoder: OutputDecoder, sink: OutputSink) -> None:
+    def __init__(self, decoder: OutputDecoder, sink: EngineSink[EngineOutput]) -> None:
         self._feed = decoder.feed
-        self._push = sink.outputs
+        self._push = sink.push
         self._sink = sink
         self._call: Call | None = None
         self._over = False

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from smg_core.engines.base import Call, EngineOutput, EngineRequest, OutputSink
+from smg_core.engines.base import Call, EngineOutput, EngineRequest, EngineSink
 from smg_core.errors import SmgError
 
 __all__ = ["FanOut", "requests_of"]
@@ -33,7 +33,7 @@ class FanOut:
     """The `Call` of all calls of one request, whose outputs go to `sink`. `on_end` is called when the engine has ended them all,
     or one has failed; not when the owner cancels."""
 
-    def __init__(self, choices: int, sink: OutputSink, on_end: Callable[[], object]) -> None:
+    def __init__(self, choices: int, sink: EngineSink[EngineOutput], on_end: Callable[[], object]) -> None:
         self._sink = sink
         self._on_end = on_end
         self._open = set(range(choices))
@@ -41,7 +41,7 @@ class FanOut:
         self._over = False
         self._paused = False
 
-    def branch(self, index: int) -> OutputSink:
+    def branch(self, index: int) -> EngineSink[EngineOutput]:
         """Where the call for choice `index` pushes."""
         return _Branch(self, index)
 
@@ -56,13 +56,13 @@ class FanOut:
 
     # ------------------------------------------------------------------------------------------- pushed by the branches
 
-    def outputs(self, index: int, outputs: Sequence[EngineOutput]) -> None:
+    def push(self, index: int, outputs: Sequence[EngineOutput]) -> None:
         """New tokens of choice `index`, which its own call knows as choice 0."""
         if self._over:
             return
         for each in outputs:
             each.index = index
-        self._sink.outputs(outputs)
+        self._sink.push(outputs)
 
     def closed(self, index: int, error: SmgError | None) -> None:
         """The call for choice `index` is over, or could not be started."""
@@ -102,8 +102,8 @@ class _Branch:
         self._fan = fan
         self._index = index
 
-    def outputs(self, outputs: Sequence[EngineOutput]) -> None:
-        self._fan.outputs(self._index, outputs)
+    def push(self, outputs: Sequence[EngineOutput]) -> None:
+        self._fan.push(self._index, outputs)
 
     def closed(self, error: SmgError | None) -> None:
         self._fan.closed(self._index, error)

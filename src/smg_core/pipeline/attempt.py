@@ -4,14 +4,14 @@ An engine pushes into an `Attempt`, through either door: outputs of token ids, w
 engine that speaks chat, which a `ChatReader` reads. The attempt pushes the resulting events into its `EventReceiver` (the
 `Answer`). All of this happens in one plain call on the event loop's thread.
 
-    state       outputs      closed(None)  closed(error)  end(error)   release
+    state       push         closed(None)  closed(error)  end(error)   release
     running     -> running   -> complete   -> failed      -> failed    reset the call
                 -> complete     where the reader is whole
                 -> failed    -> failed where it is not
     complete    ignored      noted         noted          ignored      let the engine's status come, else reset the call
     failed      ignored      noted         noted          ignored      reset the call
 
-A push of outputs completes the attempt when every choice has finished, and fails it when the reader finds an error. An attempt
+A push completes the attempt when every choice has finished, and fails it when the reader finds an error. An attempt
 that is released while it runs was given up by the gateway: its state is then `failed`, without an error.
 
 An attempt may go on where another one ended: it is made with the other's reader (`Attempt(failed.reader, ...)`), so that
@@ -127,14 +127,14 @@ class Attempt(Generic[Pushed]):
 
     # ---------------------------------------------------------------------------------------- pushed by the engine
 
-    def outputs(self, outputs: Sequence[Pushed]) -> None:
-        """Called by the engine's client with the outputs of one read of the stream."""
+    def push(self, pushed: Sequence[Pushed], /) -> None:
+        """Called by the engine's client with what one read of the stream brought."""
         if self.state != "running":
             return
         self.pushes += 1
         reader = self.reader
         try:
-            events = reader.feed(outputs)
+            events = reader.feed(pushed)
         except SmgError as error:
             if reader.rest:  # the reader has counted these events: they must reach the answer too
                 self._note_first()
@@ -148,9 +148,6 @@ class Attempt(Generic[Pushed]):
             self._take(events, True)
         elif events:
             self._take(events, False)
-
-    events = outputs
-    """The same for engines that bring events."""
 
     def _note_first(self) -> None:
         on_first, self._on_first = self._on_first, None

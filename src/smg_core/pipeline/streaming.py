@@ -14,7 +14,7 @@ from smg_core.clock import CallLater, Clock
 from smg_core.engines.base import Call, ChatEngine, Engine, EngineOutput, EngineRequest, IdsEngine, RequestMedia
 from smg_core.errors import EngineStalled, EngineTimeout, InternalError, SmgError, WorkerGone
 from smg_core.events import Event, Finished
-from smg_core.hooks import AttemptEnded, FirstToken, FormatBroken
+from smg_core.hooks import AttemptEnded, FirstToken, FormatViolation
 from smg_core.pipeline.attempt import AnyAttempt, AnyReader, Attempt, EventReceiver
 from smg_core.pipeline.chat_reader import ChatReader
 from smg_core.pipeline.driver import Run, loop_call_later
@@ -100,7 +100,7 @@ class Streaming:
         for each in attempt.reader.finishes:
             if each.violation is not None:
                 request_id = step.prompted.request.id
-                broken = FormatBroken(request_id, worker.name, each.index, each.violation, each.mended)
+                broken = FormatViolation(request_id, worker.name, each.index, each.violation, each.mended)
                 run.trace.report(broken)
         run.trace.report(
             AttemptEnded(
@@ -209,7 +209,7 @@ class _Call:
             return await chat.chat(replace(fit.request, id=self.id), self.attempt, connect_timeout=connect_timeout)
         if self.step.continues is not None and _tokens_left(fit.request, self.attempt.reader) == 0:
             # The first engine was lost after the last token that is allowed: there is nothing to ask another one for.
-            self.attempt.outputs([EngineOutput(ids=(), finish="length")])
+            self.attempt.push([EngineOutput(ids=(), finish="length")])
             return None
         engine: IdsEngine = self.engine  # type: ignore[assignment]
         request, prompted = self._request(fit), self.step.prompted

@@ -12,7 +12,7 @@ from smg_core.hooks import (
     AttemptEnded,
     EncodeDone,
     FirstToken,
-    FormatBroken,
+    FormatViolation,
     MediaLoaded,
     Moment,
     Observer,
@@ -36,7 +36,7 @@ _PHASES: Mapping[type, str] = {
 }
 """The name of the phase that ends with each moment."""
 
-_NOTED = frozenset({FirstToken, AttemptEnded, FormatBroken})
+_NOTED = frozenset({FirstToken, AttemptEnded, FormatViolation})
 """The moments that are needed for every request, and are noted when they are reported."""
 
 
@@ -70,7 +70,7 @@ class Trace:
         elif isinstance(moment, AttemptEnded):
             self.ended = moment
             self.attempts += 1
-        elif isinstance(moment, FormatBroken):
+        elif isinstance(moment, FormatViolation):
             self.violations += 1
 
     def last(self, kind: type[M]) -> M | None:

@@ -7,7 +7,7 @@ Decides which kind of answer it is (streamed or whole, one or in parts) and what
 import json
 from typing import TypeVar
 
-from smg_core.hooks import FormatBroken, RequestStarted
+from smg_core.hooks import FormatViolation, RequestStarted
 from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer, Write
 from smg_core.pipeline.keep_alive import StreamKeepAlive
 from smg_core.pipeline.parted import StreamedParts, WholeParts
@@ -77,7 +77,7 @@ def answer_to(
     async def write_whole(data: bytes, last: bool) -> None:
         if explained:
             head.append(_explained(gateway, trace))
-        if (broken := trace.last(FormatBroken)) is not None:
+        if (broken := trace.last(FormatViolation)) is not None:
             told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
             head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {told}")))
         if api.memory is not None:

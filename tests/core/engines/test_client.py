@@ -33,7 +33,7 @@ class Sink:
     ends: list[SmgError | None] = attrs.field(factory=list)
     over: asyncio.Event = attrs.field(factory=asyncio.Event)
 
-    def outputs(self, outputs: Sequence[EngineOutput]) -> None:
+    def push(self, outputs: Sequence[EngineOutput]) -> None:
         assert outputs
         assert not self.ends
         self.got += outputs

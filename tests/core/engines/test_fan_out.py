@@ -24,7 +24,7 @@ class Told:
     ends: list[SmgError | None] = attrs.field(factory=list)
     orders: list[str] = attrs.field(factory=list)
 
-    def outputs(self, outputs: Sequence[EngineOutput]) -> None:
+    def push(self, outputs: Sequence[EngineOutput]) -> None:
         assert not self.ends
         self.got += [(each.index, token) for each in outputs for token in each.ids]
 
@@ -74,7 +74,7 @@ def test_however_the_calls_take_turns_there_is_one_end_and_it_is_the_first_error
         index = data.draw(st.sampled_from(sorted(open_)))
         step = data.draw(st.sampled_from(["token", "token", "end", "error"]))
         if step == "token":
-            branches[index].outputs([EngineOutput(ids=[7])])
+            branches[index].push([EngineOutput(ids=[7])])
             expected.append((index, 7))
         else:
             error = EngineFailed("no") if step == "error" else None
@@ -82,7 +82,7 @@ def test_however_the_calls_take_turns_there_is_one_end_and_it_is_the_first_error
             branches[index].closed(error)
     over = error is not None or not open_
     for branch in branches if over else ():
-        branch.outputs([EngineOutput(ids=[8])])
+        branch.push([EngineOutput(ids=[8])])
         branch.closed(None)
 
     assert sink.got == expected

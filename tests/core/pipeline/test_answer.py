@@ -111,7 +111,7 @@ class Talk:
     carrying: "asyncio.Future[None] | None" = None
 
     def says(self, *words: bytes) -> None:
-        self.attempt.outputs(outputs(*words))
+        self.attempt.push(outputs(*words))
 
     def again(self, *, going_on: bool = False) -> None:
         """Another attempt, by a reader of its own unless it goes on where the last one ended."""

@@ -63,11 +63,11 @@ LOST = WorkerGone("lost")
 
 Act = Callable[[Attempt[EngineOutput]], object]
 RUNNING: Act = lambda attempt: None  # noqa: E731
-COMPLETE: Act = lambda attempt: attempt.outputs(says("all", "stop"))  # noqa: E731
+COMPLETE: Act = lambda attempt: attempt.push(says("all", "stop"))  # noqa: E731
 FAILED: Act = lambda attempt: attempt.end(LOST)  # noqa: E731
-OUTPUTS: Act = lambda attempt: attempt.outputs(says("more"))  # noqa: E731
-LAST: Act = lambda attempt: attempt.outputs(says("more", "stop"))  # noqa: E731
-WRONG: Act = lambda attempt: attempt.outputs([EngineOutput(index=7, ids=[5])])  # noqa: E731
+OUTPUTS: Act = lambda attempt: attempt.push(says("more"))  # noqa: E731
+LAST: Act = lambda attempt: attempt.push(says("more", "stop"))  # noqa: E731
+WRONG: Act = lambda attempt: attempt.push([EngineOutput(index=7, ids=[5])])  # noqa: E731
 CLOSED: Act = lambda attempt: attempt.closed(None)  # noqa: E731
 BROKEN: Act = lambda attempt: attempt.closed(EngineFailed("broken"))  # noqa: E731
 ENDED: Act = lambda attempt: attempt.end(EngineFailed("ended"))  # noqa: E731
@@ -112,7 +112,7 @@ def test_the_table_of_states(before: Act, act: Act, state: str, error: type[SmgE
 def test_an_engine_that_closes_once_all_is_said_completes_the_attempt() -> None:
     taken = Taken()
     attempt: Attempt[Event] = Attempt(ChatReader(ChatPlan(1)), taken)
-    attempt.events([TextDelta(0, "hi"), Finished(0, "stop")])
+    attempt.push([TextDelta(0, "hi"), Finished(0, "stop")])
     assert attempt.state == "running"  # the engine may still say what it used
 
     attempt.closed(None)
@@ -123,8 +123,8 @@ def test_an_engine_that_closes_once_all_is_said_completes_the_attempt() -> None:
 def test_a_push_that_says_nothing_new_and_ends_the_turn_is_passed_on() -> None:
     taken = Taken()
     attempt: Attempt[Event] = Attempt(ChatReader(ChatPlan(1)), taken)
-    attempt.events([TextDelta(0, "hi"), Finished(0, "stop")])
-    attempt.events([Usage(3, 1)])
+    attempt.push([TextDelta(0, "hi"), Finished(0, "stop")])
+    attempt.push([Usage(3, 1)])
 
     assert attempt.state == "complete"
     assert taken.ends == 1
@@ -190,7 +190,7 @@ def test_a_call_that_we_failed_is_reset_and_the_engine_told() -> None:
 @pytest.mark.parametrize("tells_stops", [True, False])
 def test_an_engine_that_was_not_given_the_stop_strings_must_be_told_that_one_was_found(tells_stops: bool) -> None:
     attempt, _, call = begun(stop=("END",), tells_stops=tells_stops)
-    attempt.outputs(says("so END"))
+    attempt.push(says("so END"))
 
     assert attempt.state == "complete"
     assert attempt.release() == (not tells_stops)
@@ -221,7 +221,7 @@ def test_the_first_output_is_told_of_once_and_only_when_something_follows_from_i
     told: list[int] = []
     taken = Taken()
     attempt: Attempt[EngineOutput] = Attempt(OutputProcessor(plan()), taken, on_first=lambda: told.append(1))
-    attempt.outputs([EngineOutput(prompt_tokens=7)])
+    attempt.push([EngineOutput(prompt_tokens=7)])
     assert (told, taken.pushes) == ([], [])
 
     OUTPUTS(attempt)
@@ -231,10 +231,10 @@ def test_the_first_output_is_told_of_once_and_only_when_something_follows_from_i
 
 def test_an_attempt_that_goes_on_with_anothers_reader_says_what_is_missing() -> None:
     first, taken, _ = begun()
-    first.outputs(says("one "))
+    first.push(says("one "))
     first.closed(LOST)
     second: Attempt[EngineOutput] = Attempt(first.reader, taken)
-    second.outputs(says("two", "stop"))
+    second.push(says("two", "stop"))
 
     assert taken.text == "one two"
     assert second.state == "complete"
@@ -248,12 +248,12 @@ def test_what_a_push_says_before_its_fault_is_passed_on_and_is_not_lost_to_who_g
     """The ids are counted and kept, so that another engine is asked for what is behind them."""
     reader, taken = OutputProcessor(plan(), keep_ids=True), Taken()
     first: Attempt[EngineOutput] = Attempt(reader, taken)
-    first.outputs(says("one"))
-    first.outputs([*says(" two"), fault])
+    first.push(says("one"))
+    first.push([*says(" two"), fault])
     assert first.state == "failed"
     second: Attempt[EngineOutput] = Attempt(reader, taken)
     reader.resume()
-    second.outputs(says(" three", "stop"))
+    second.push(says(" three", "stop"))
 
     assert second.state == "complete"
     assert reader.kept_ids == ids_of("one") + ids_of(" two") + ids_of(" three")

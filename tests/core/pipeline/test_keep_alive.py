@@ -34,7 +34,7 @@ class Talk:
         self.carrying = asyncio.ensure_future(self.answer.carry(self.attempt))
 
     async def says(self, *words: bytes) -> str:
-        self.attempt.outputs(outputs(*words))
+        self.attempt.push(outputs(*words))
         return await self.after(0)
 
     async def after(self, seconds: float) -> str:

@@ -249,12 +249,12 @@ async def _attempt(answer: Answer, played: Played, choices: int, going_on: Outpu
     attempt.reads_from(Call())
     carrying = asyncio.ensure_future(answer.carry(attempt))
     for push in _pushes(played, choices):
-        attempt.outputs(push)
+        attempt.push(push)
         if played.written:
             for _ in range(4):
                 await asyncio.sleep(0)
     if played.end == "ends":
-        attempt.outputs(_last_push(played, choices))
+        attempt.push(_last_push(played, choices))
         attempt.closed(None)
     elif played.end == "fails":
         attempt.closed(WorkerGone("gone"))
@@ -264,7 +264,7 @@ async def _attempt(answer: Answer, played: Played, choices: int, going_on: Outpu
         carrying.cancel()
         await asyncio.wait([carrying])
         attempt.release()
-        attempt.outputs(_last_push(played, choices))  # too late
+        attempt.push(_last_push(played, choices))  # too late
         return attempt
     await carrying
     attempt.release()
@@ -278,7 +278,7 @@ def test_usage_is_said_before_a_failure() -> None:
         attempt = Attempt(reader(False, 0), answer)
         answer.begin(attempt)
         carrying = asyncio.ensure_future(answer.carry(attempt))
-        attempt.outputs([EngineOutput(ids=ids_of("one two"), prompt_tokens=7)])
+        attempt.push([EngineOutput(ids=ids_of("one two"), prompt_tokens=7)])
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         attempt.closed(WorkerGone("gone"))
@@ -308,7 +308,7 @@ def test_the_usage_of_two_turns_is_summed_and_only_the_last_ends_reach_the_clien
         for text in ("one", "two"):
             attempt = Attempt(reader(False, answer.calls), without_finishes(answer))
             answer.begin(attempt)
-            attempt.outputs([EngineOutput(ids=ids_of(text), prompt_tokens=5), EngineOutput(finish="stop")])
+            attempt.push([EngineOutput(ids=ids_of(text), prompt_tokens=5), EngineOutput(finish="stop")])
             await answer.carry(attempt)
         await answer.finish(attempt.reader.finishes)
         return client

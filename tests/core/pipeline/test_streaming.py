@@ -439,7 +439,7 @@ class Chatting:
 
     async def chat(self, request: GenerationRequest, sink: Any, **options: Any) -> "Chatting":
         self.asked.append(request)
-        sink.events(self.events)
+        sink.push(self.events)
         sink.closed(None)
         return self
 

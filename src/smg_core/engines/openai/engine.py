@@ -14,7 +14,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
-from smg_core.engines.base import Call, EngineFacts, EventSink, Loads, ModelInfo
+from smg_core.engines.base import Call, EngineFacts, EngineSink, Loads, ModelInfo
 from smg_core.engines.openai.address import HTTP2_PREFACE, ChatAddress, is_http2
 from smg_core.engines.openai.answers import error_from_http_status, model_served, retry_after
 from smg_core.engines.openai.body import write_body
@@ -88,7 +88,7 @@ class OpenAiEngine:
     async def chat(
         self,
         request: GenerationRequest,
-        sink: EventSink,
+        sink: EngineSink[Event],
         *,
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
@@ -224,7 +224,7 @@ class _ChatCall:
         client: httpx.AsyncClient,
         request: httpx.Request,
         decoder: ChatDecoder,
-        sink: EventSink,
+        sink: EngineSink[Event],
         timeout: float | None,
         address: str,
         limits: EnginesConfig,
@@ -267,7 +267,7 @@ class _ChatCall:
 
     def _push(self, events: list[Event]) -> None:
         if events and not self._over:
-            self._sink.events(events)
+            self._sink.push(events)
 
     async def _run(self) -> None:
         try:

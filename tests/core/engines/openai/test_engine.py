@@ -63,7 +63,7 @@ class Heard:
         self.error: SmgError | None = None
         self.over = asyncio.Event()
 
-    def events(self, events: Sequence[Event]) -> None:
+    def push(self, events: Sequence[Event]) -> None:
         assert events
         assert not self.over.is_set()
         self.all += events
