@@ -1,12 +1,14 @@
 """tokenize and detokenize: the ids are those of the prompt that an engine would be sent."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.gateway.conftest import House, in_process, over_http
+from tests.gateway.conftest import House, eventually, in_process, over_http
 
-from smg_core import Gateway
+from smg_core import Config, Gateway
+from smg_core.config import LimitsConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -92,3 +94,61 @@ async def test_engines_that_encode_themselves_are_not_asked() -> None:
         for path, body in (("/tokenize", {"prompt": "a"}), ("/detokenize", {"tokens": [1]})):
             answer = await http.post(path, json={"model": "sim", **body})
             assert (answer.status_code, answer.json()["error"]["param"]) in [(400, "model"), (400, "prompt")]
+
+
+WORDS = [{"role": "user", "content": "How many?"}]
+COUNTING: dict[str, dict[str, Any]] = {
+    "/tokenize": {"model": "sim", "messages": WORDS},
+    "/v1/messages/count_tokens": {"model": "sim", "messages": WORDS},
+    "/v1/responses/input_tokens": {"model": "sim", "input": "How many?"},
+    "/v1/models/sim:countTokens": {"contents": [{"role": "user", "parts": [{"text": "How many?"}]}]},
+}
+
+
+@pytest.mark.parametrize("path", COUNTING)
+async def test_a_count_is_a_request_in_flight_and_is_given_up_with_its_client(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with in_process(config=Config(limits=LimitsConfig(concurrent_requests=1))) as house:
+        preparing = house.gateway.performers.preparing
+        begun = asyncio.Event()
+
+        async def waits(*_: object) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(preparing), "prepare", waits)
+            asked = asyncio.ensure_future(house.http.post(path, json=COUNTING[path]))
+            await begun.wait()
+            second = await house.http.post(path, json=COUNTING[path])
+            assert house.gateway.in_flight == 1
+            asked.cancel()
+            await eventually(lambda: not house.gateway.in_flight)
+        third = await house.http.post(path, json=COUNTING[path])
+
+        assert second.status_code in (503, 529)
+        assert "retry-after" in second.headers
+        assert third.status_code == 200
+
+
+@pytest.mark.parametrize("path", COUNTING)
+async def test_a_count_that_a_shutdown_ends_is_told_so(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with in_process() as house:
+        preparing = house.gateway.performers.preparing
+
+        async def is_ended(*_: object) -> None:
+            house.gateway.drain()
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.Event().wait()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(preparing), "prepare", is_ended)
+            answer = await house.http.post(path, json=COUNTING[path])
+
+        assert answer.status_code in (503, 529)
+        assert answer.headers["connection"] == "close"
+        assert "shutting down" in answer.text
+        assert house.gateway.in_flight == 0

@@ -49,6 +49,7 @@ __all__ = [
     "Parts",
     "one_turn",
     "sglang_api",
+    "usual_status",
 ]
 
 D = TypeVar("D", bound=Decoded)

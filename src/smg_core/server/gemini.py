@@ -56,7 +56,7 @@ def _counting(gateway: Runtime) -> Handler:
     async def count(incoming: Incoming, located: list[Locate]) -> bytes:
         decoded = await decoded_body(gateway, incoming, decode_count)
         located.append(decoded.locate)
-        return encode_object({"totalTokens": await prompt_count(gateway, decoded.generation)})
+        return encode_object({"totalTokens": (await prompt_count(gateway, decoded.generation)).tokens})
 
     return answering(gateway, "", gemini_error, count)
 

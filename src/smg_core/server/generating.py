@@ -10,7 +10,7 @@ import attrs
 from smg_core.server import descriptions
 from smg_core.server.apis import CHAT, COMPLETIONS, MESSAGES, sglang_api
 from smg_core.server.background import Background
-from smg_core.server.counting import TokenCount
+from smg_core.server.counting import token_count
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.gemini import gemini_routes
 from smg_core.server.inference import Inference
@@ -47,7 +47,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     tokens = Endpoint(input_tokens(gateway, memory), reads_json=True, about=descriptions.INPUT_TOKENS)
     socket = Endpoint(ResponsesSocket(gateway, Inference(gateway, made), memory))
     messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
-    count = Endpoint(TokenCount(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
+    count = Endpoint(token_count(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
     tokenizing = Tokenizing(gateway)
     tokenize = Endpoint(tokenizing.tokenize, reads_json=True, about=descriptions.TOKENIZE)
     detokenize = Endpoint(tokenizing.detokenize, reads_json=True, about=descriptions.DETOKENIZE)

@@ -23,12 +23,12 @@ from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
 from smg_core.server.answering import answer_to, names_of
 from smg_core.server.apis import Api, Memory
-from smg_core.server.exchange import Exchange
+from smg_core.server.exchange import Exchange, Header
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import TimeoutRules
 
-__all__ = ["Inference", "internal_error", "take_back_cancellation"]
+__all__ = ["DECODED_INLINE", "Inference", "incoming_of", "internal_error", "refusal_headers", "take_back_cancellation"]
 
 D = TypeVar("D", bound=Decoded)
 
@@ -62,7 +62,7 @@ class Inference(Generic[D]):
         request_id = exchange.request_id = gateway.ids(self._api.id_prefix)
         trace = Trace(gateway.clock.monotonic(), self._observer, exchange.client_id)
         try:
-            decoded = await self._admit(exchange, request_id)
+            decoded = await self._admit(exchange)
             if (memory := self._api.memory) is not None:
                 decoded = await memory.recall(decoded)
             timeouts = self._timeouts.of(decoded.generation, exchange.headers)
@@ -152,23 +152,13 @@ class Inference(Generic[D]):
             return ClientGone("The client left before its answer was complete.")
         return self._gateway.admission.shut_down() if self._gateway.admission.draining else None
 
-    async def _admit(self, exchange: Exchange, request_id: str) -> D:
+    async def _admit(self, exchange: Exchange) -> D:
         gateway = self._gateway
         gateway.admission.check_room()
         with gateway.admission.bodies.open() as held:
             body = await exchange.body(gateway.body_bytes, held)
             gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, its answer lost
-            incoming = Incoming(
-                body,
-                path_values=exchange.path_values,
-                query=exchange.query,
-                headers=exchange.headers,
-                caller=exchange.caller,
-                request_id=request_id,
-                limits=gateway.limits,
-                compat=gateway.compat,
-                messages=gateway.config.messages,
-            )
+            incoming = incoming_of(gateway, exchange, body)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             return await self._decode_elsewhere(exchange, incoming)
@@ -193,12 +183,7 @@ class Inference(Generic[D]):
             # The head is out and the flow failed all the same: the stream cannot be mended, only ended.
             await exchange.write(b"", True)
             return
-        gateway = self._gateway
-        if error.status == 503 and error.retry_after is None:
-            error.retry_after = gateway.admission.retry_after
-        headers = [*error_headers(error), *names_of(exchange, gateway, self._api)]
-        if gateway.admission.draining:
-            headers.append((b"connection", b"close"))
+        headers = [*refusal_headers(self._gateway, error), *names_of(exchange, self._gateway, self._api)]
         await exchange.respond(self._api.status(error), self._api.error(error, request_id, locate), headers)
 
     def _report(
@@ -220,6 +205,29 @@ class Inference(Generic[D]):
             client_id=exchange.client_id,
         )
         trace.report(exchange.finished)
+
+
+def refusal_headers(gateway: Runtime, error: SmgError) -> list[Header]:
+    """The headers of an error's answer. One of status 503 says when to come again."""
+    if error.status == 503 and error.retry_after is None:
+        error.retry_after = gateway.admission.retry_after
+    closing: list[Header] = [(b"connection", b"close")] if gateway.admission.draining else []
+    return [*error_headers(error), *closing]
+
+
+def incoming_of(gateway: Runtime, exchange: Exchange, body: bytes) -> Incoming:
+    """What a decoder gets of a request whose body was read."""
+    return Incoming(
+        body,
+        path_values=exchange.path_values,
+        query=exchange.query,
+        headers=exchange.headers,
+        caller=exchange.caller,
+        request_id=exchange.request_id,
+        limits=gateway.limits,
+        compat=gateway.compat,
+        messages=gateway.config.messages,
+    )
 
 
 def _forget_frames(error: BaseException | None) -> None:

@@ -26,7 +26,7 @@ def input_tokens(gateway: Runtime, memory: ResponseMemory) -> Handler:
         located.append(decoded.locate)
         unkept = replace(decoded.generation, history=replace(decoded.history, store=False))
         decoded = await memory.recall(replace(decoded, generation=unkept))
-        tokens = await prompt_count(gateway, prompted_as(decoded))
-        return encode_body({"object": "response.input_tokens", "input_tokens": tokens})
+        counted = await prompt_count(gateway, prompted_as(decoded))
+        return encode_body({"object": "response.input_tokens", "input_tokens": counted.tokens})
 
     return answering(gateway, "resp_", responses_error, count)

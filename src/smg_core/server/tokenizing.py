@@ -1,4 +1,4 @@
-"""Routes that prepare a prompt and ask no engine: tokenize, detokenize and countTokens (edge).
+"""Routes that prepare a prompt and ask no engine: tokenize, detokenize, and what counts tokens (edge).
 
 The prompt is made as for an answer, by the same code, so its ids are those that an engine would be sent. Above:
 server.generating puts the routes into its table. Below: the decoders, the pipeline's preparing.
@@ -8,14 +8,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+import attrs
 from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest, ModelNotFound, PromptTooLong, SmgError, UnsupportedParameter
 from smg_core.hooks import SilentObserver
+from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import ErrorEncoder, Incoming, Locate
-from smg_core.protocols.errors import error_headers, openai_error
+from smg_core.protocols.errors import openai_error
 from smg_core.protocols.tokenize import (
     TokenizeRequest,
     decode_detokenize,
@@ -24,13 +26,14 @@ from smg_core.protocols.tokenize import (
     tokenized_body,
 )
 from smg_core.request import Caller, GenerationRequest
+from smg_core.server.apis import usual_status
 from smg_core.server.endpoint import Handler
 from smg_core.server.exchange import Exchange, Header
-from smg_core.server.inference import DECODED_INLINE, take_back_cancellation
+from smg_core.server.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation
 from smg_core.server.runtime import Runtime
 from smg_core.tokenizer.base import Tokenizer
 
-__all__ = ["Tokenizing", "answering", "only_model", "prompt_ids"]
+__all__ = ["PromptCount", "Tokenizing", "answering", "only_model", "prompt_count", "prompt_ids"]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 _DECODED_INLINE = 4_000
@@ -39,53 +42,61 @@ _DECODED_INLINE = 4_000
 T = TypeVar("T")
 
 
-def answering(gateway: Runtime, prefix: str, error: ErrorEncoder, answer: "Answerer") -> Handler:
+def answering(
+    gateway: Runtime,
+    prefix: str,
+    error: ErrorEncoder,
+    answer: "Answerer",
+    *,
+    status: Callable[[SmgError], int] = usual_status,
+    id_header: bytes | None = None,
+) -> Handler:
     """A handler that reads a body, has `answer` make the answer's body of it, and puts errors into the API's envelope. A client
-    that leaves gives the work up."""
+    that leaves gives the work up, and so does a gateway that shuts down. `prefix`, `status` and `id_header` as of `Api`."""
 
     async def handle(exchange: Exchange) -> None:
         exchange.request_id = gateway.ids(prefix)
-        names = [gateway.id_header(exchange.name)]
+        named_by = [gateway.id_header(exchange.name)]
+        if id_header is not None:
+            named_by.append((id_header, exchange.name.encode()))
         located: list[Locate] = []
         try:
-            gateway.admission.check_room()
-            with gateway.admission.bodies.open() as held:
-                body = await exchange.body(gateway.body_bytes, held)
-                gateway.admission.check_open()
-                incoming = Incoming(
-                    body,
-                    exchange.request_id,
-                    path_values=exchange.path_values,
-                    query=exchange.query,
-                    headers=exchange.headers,
-                    caller=exchange.caller,
-                    limits=gateway.limits,
-                    compat=gateway.compat,
-                )
-            exchange.watch()
-            gateway.admission.enter()
-            try:
-                made = await answer(incoming, located)
-            finally:
-                gateway.admission.leave()
-        except asyncio.CancelledError:
-            if not exchange.gone:
-                raise
-            take_back_cancellation()
-            return
+            made = await _made(gateway, exchange, answer, located)
         except SmgError as failure:
             exchange.unwatch()
             if exchange.gone:
                 raise
-            if failure.status == 503 and failure.retry_after is None:
-                failure.retry_after = gateway.admission.retry_after
+            headers = [*refusal_headers(gateway, failure), *named_by]
             told = error(failure, exchange.request_id, located[0] if located else None)
-            await exchange.respond(failure.status, told, [*error_headers(failure), *names])
+            await exchange.respond(status(failure), told, headers)
             return
         exchange.unwatch()
-        await exchange.respond(200, made, [JSON_TYPE, *names])
+        if made is not None:
+            await exchange.respond(200, made, [JSON_TYPE, *named_by])
 
     return handle
+
+
+async def _made(gateway: Runtime, exchange: Exchange, answer: "Answerer", located: list[Locate]) -> bytes | None:
+    """The answer's body, None where the client has left meanwhile. The request counts as in flight once its body is read."""
+    try:
+        gateway.admission.check_room()
+        with gateway.admission.bodies.open() as held:
+            body = await exchange.body(gateway.body_bytes, held)
+            gateway.admission.check_open()
+            exchange.watch()
+            gateway.admission.enter()
+            try:
+                return await answer(incoming_of(gateway, exchange, body), located)
+            finally:
+                gateway.admission.leave()
+    except asyncio.CancelledError:
+        if not exchange.gone and not gateway.admission.draining:
+            raise
+        take_back_cancellation()
+        if exchange.gone:
+            return None
+        raise gateway.admission.shut_down() from None
 
 
 Answerer = Callable[[Incoming, list[Locate]], Awaitable[bytes]]
@@ -95,20 +106,33 @@ were read from, for errors that come later."""
 
 async def prompt_ids(gateway: Runtime, request: GenerationRequest) -> Sequence[int]:
     """The ids of a request's prompt, as an engine would be sent them. Raises what is wrong with the request."""
+    return (await _prompted(gateway, request)).ids
+
+
+async def _prompted(gateway: Runtime, request: GenerationRequest) -> Prompted:
     trace = Trace(gateway.clock.monotonic(), SilentObserver())
     prompted = await gateway.performers.preparing.prepare(request, trace)
     tokenizer_of(prompted.model)
-    return prompted.ids
+    return prompted
 
 
-async def prompt_count(gateway: Runtime, request: GenerationRequest) -> int:
-    """How many ids the prompt has; one that is too long for the model has a number too."""
+@attrs.frozen
+class PromptCount:
+    """The tokens of a prompt, and those that edits of its context have taken from it."""
+
+    tokens: int
+    cleared: int = 0
+
+
+async def prompt_count(gateway: Runtime, request: GenerationRequest) -> PromptCount:
+    """How many tokens the prompt of a request has, also where they are too many for the model."""
     try:
-        return len(await prompt_ids(gateway, request))
+        prompted = await _prompted(gateway, request)
     except PromptTooLong as error:
         if error.at_least:
             raise
-        return error.prompt_tokens
+        return PromptCount(error.prompt_tokens)
+    return PromptCount(len(prompted.ids), sum(edit.tokens for edit in prompted.edits))
 
 
 def tokenizer_of(model: ServedModel) -> Tokenizer:
