@@ -140,8 +140,8 @@ WIRING = frozenset({"server.gateway", "server.runtime", "server.loading", "serve
 WIRING |= {"server.launched"}
 WIRING |= {"cli", "demo", "testing"}
 
-# Tables whose rows load what they name when it is first asked for.
-LAZY_TABLES = frozenset({"engines.dialects", "history.opening"})
+# Tables whose rows load what they name when it is first asked for, and what loads a large library only where it is needed.
+LAZY_TABLES = frozenset({"engines.dialects", "history.opening", "history.sql_version"})
 
 # Where everything is caught because nothing is above: module to how often. Elsewhere a broad `except` must raise again,
 # as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).
