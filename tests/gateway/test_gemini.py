@@ -1,5 +1,6 @@
 """generateContent, end to end over real gRPC, with google-genai as the client."""
 
+import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,9 +11,13 @@ from google import genai
 from google.genai import errors, types
 from tests.gateway.conftest import House, in_process, over_http, settled
 
+from smg_core.protocols.base import Incoming
+from smg_core.protocols.gemini import decode_generate
+from smg_core.request import Image, ToolResult
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 from smg_core.testing import tool_call
+from smg_multimodal.egress import data_url
 
 pytestmark = pytest.mark.anyio
 
@@ -23,6 +28,15 @@ WEATHER = {
     "description": "The weather in a city.",
     "parameters": {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}, "required": ["city"]},
 }
+HOSTED = (
+    "googleSearch",
+    "googleSearchRetrieval",
+    "codeExecution",
+    "url_context",
+    "fileSearch",
+    "googleMaps",
+    "computerUse",
+)
 THINKING = types.GenerateContentConfig(thinking_config=types.ThinkingConfig(include_thoughts=True))
 
 
@@ -287,7 +301,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "only one",
     ),
     ({"generationConfig": {"stopSequences": [""]}}, "generationConfig.stopSequences[0]", "empty"),
-    ({"tools": [{"googleSearch": {}}]}, "tools[0].googleSearch", "not supported"),
+    (
+        {"tools": [{"urlContext": {}}], "toolConfig": {"functionCallingConfig": {"mode": "ANY"}}},
+        "tools[0].urlContext",
+        "not supported",
+    ),
     (
         {"tools": [{"functionDeclarations": [{"name": "f", "behavior": "NON_BLOCKING"}]}]},
         "tools[0].functionDeclarations[0].behavior",
@@ -401,6 +419,72 @@ async def test_a_thousand_parts_and_roles_in_odd_orders_are_taken(house: House) 
     for body in (many, odd):
         answer = await house.http.post(path(), json=body)
         assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tools_of_googles_servers_are_taken_and_the_model_answers_without_them(
+    house: House, stream: bool
+) -> None:
+    hosted: dict[str, Any] = {name: {} for name in HOSTED}
+    functions = {"functionDeclarations": [WEATHER]}
+    verb = "streamGenerateContent" if stream else "generateContent"
+    counts = []
+    for tools in ([functions], [hosted, functions], [{"google_search": {}}, functions | hosted]):
+        answer = await house.http.post(path(verb), json={**HELLO, "tools": tools})
+        assert answer.status_code == 200, answer.text
+        last = answer.json()[-1] if stream else answer.json()
+        counts.append(last["usageMetadata"]["promptTokenCount"])
+    demanded = {
+        "tools": [hosted, functions],
+        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["googleSearch"]}},
+    }
+    refused = await house.http.post(path(verb), json={**HELLO, **demanded})
+
+    assert len(set(counts)) == 1
+    assert refused.status_code == 400
+    assert "googleSearch" in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("alphabet", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("padded", [True, False])
+def test_bytes_are_read_in_both_alphabets_with_and_without_padding(alphabet: Any, padded: bool) -> None:
+    data = b"\xfb\xff\xfe" + b"data"
+    text = alphabet(data).decode()
+    part = {"inlineData": {"mimeType": "image/png", "data": text if padded else text.rstrip("=")}}
+    body = json.dumps({"contents": [{"parts": [part]}]}).encode()
+
+    request = decode_generate(Incoming(body, "r", path_values={"model": "sim"})).generation
+
+    (picture,) = request.messages[0].parts
+    assert isinstance(picture, Image)
+    assert data_url(picture.source.url or "", max_bytes=99) == data
+
+
+@pytest.mark.parametrize(
+    ("results", "answered"),
+    [
+        ([("f", "1"), ("f", None)], ["1", "call_2_1"]),
+        ([("f", None), ("f", None)], ["1", "call_2_1"]),
+        ([("f", "9"), ("g", "1")], ["1", "1"]),
+        ([("g", None), ("f", None)], ["call_2_2", "1"]),
+        ([("nobody", "9"), ("f", None), ("f", None)], ["1", "call_2_1", "call_2_2"]),
+    ],
+)
+def test_results_with_and_without_ids_are_matched_by_id_then_name_then_order(
+    results: list[tuple[str, str | None]], answered: list[str]
+) -> None:
+    calls = [{"name": "f", "id": "1"}, {"name": "f"}, {"name": "g"}]
+    told = [{"name": name, "response": {}, **({} if id_ is None else {"id": id_})} for name, id_ in results]
+    contents = [
+        {"role": "user", "parts": [{"text": "Go"}]},
+        {"role": "model", "parts": [{"functionCall": call} for call in calls]},
+        {"role": "user", "parts": [{"functionResponse": each} for each in told]},
+    ]
+
+    request = decode_generate(Incoming(json.dumps({"contents": contents}).encode(), "r", path_values={"model": "sim"}))
+
+    parts = [part for message in request.generation.messages for part in message.parts]
+    assert [part.call_id for part in parts if isinstance(part, ToolResult)] == answered
 
 
 async def test_results_find_their_calls_without_ids(house: House) -> None:

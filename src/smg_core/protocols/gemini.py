@@ -13,7 +13,7 @@ from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.decoding import too_many
 from smg_core.protocols.gemini_contents import GeminiConversation, read_contents
-from smg_core.protocols.gemini_tools import read_function_choice, read_functions, read_mime_format
+from smg_core.protocols.gemini_tools import ReadTools, read_function_choice, read_functions, read_mime_format
 from smg_core.protocols.gemini_types import CountContentBody, GenerateBody, GenerationConfig, ThinkingConfig
 from smg_core.protocols.proto_json import ProtoJsonDecoder
 from smg_core.protocols.sampling import most_choices, read_stop
@@ -26,6 +26,7 @@ _DECODER = ProtoJsonDecoder(GenerateBody)
 _COUNT_DECODER = ProtoJsonDecoder(CountContentBody)
 _ORIGIN = Origin("generate_content")
 _NO_CONFIG = GenerationConfig()
+_NO_TOOLS = ReadTools()
 _SMALLEST_TOP_P = 1e-6
 _UNSUPPORTED = ("speech_config", "image_config", "audio_transcription_config", "audio_timestamp")
 
@@ -128,13 +129,13 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
     alt = incoming.query.get("alt", ("",))[-1]
     _refuse_unsupported(wire, config, model)
     conversation = _contents(wire, limits)
-    tools, tool_places = read_functions(wire.tools, wire.tool_config, limits, size) if wire.tools else ((), ())
+    offered = read_functions(wire.tools, wire.tool_config, limits, size) if wire.tools else _NO_TOOLS
     generation = GenerationRequest(
         id=incoming.request_id,
         model=model,
         messages=conversation.messages,
-        tools=tools,
-        tool_choice=read_function_choice(wire.tool_config, tools),
+        tools=offered.tools,
+        tool_choice=read_function_choice(wire.tool_config, offered),
         response_format=read_mime_format(config, limits, size),
         sampling=_sampling(config, limits),
         reasoning=_reasoning(config.thinking_config),
@@ -144,7 +145,7 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
         caller=incoming.caller,
         size=size,
     )
-    return GeminiRequest(generation, stream and alt != "sse", conversation.places, tool_places)
+    return GeminiRequest(generation, stream and alt != "sse", conversation.places, offered.places)
 
 
 def _contents(wire: GenerateBody, limits: LimitsConfig) -> GeminiConversation:

@@ -118,7 +118,8 @@ class _Calls:
     def answered(self, id: str | None, name: str) -> str:
         """The id of the call that a result answers: that of its id, else the first of its name without a result, else the first
         without one; what answers no call has its own id."""
-        call = self._by_id.get(id) if id else _first_open(self._by_name.get(name)) or _first_open(self._in_order)
+        known = self._by_id.get(id) if id else None
+        call = known or _first_open(self._by_name.get(name)) or _first_open(self._in_order)
         if call is None:
             return id or f"call_{name}"
         call.answered = True

@@ -38,23 +38,30 @@ _HOSTED = (
 )
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
-ReadTools = tuple[tuple[FunctionTool, ...], tuple[str, ...]]
-"""The tools, and the field of the body for each."""
+
+class ReadTools(msgspec.Struct, frozen=True):
+    """The functions that are declared, the field of the body for each, and the fields of tools that Google's servers run: those
+    are not offered to the model, which answers without them."""
+
+    tools: tuple[FunctionTool, ...] = ()
+    places: tuple[str, ...] = ()
+    hosted: tuple[str, ...] = ()
 
 
 def read_functions(
     tools: Sequence[GeminiTool], config: ToolConfig | None, limits: LimitsConfig, size: int
 ) -> ReadTools:
-    """The functions that are declared, in order; `size` is the body's, in bytes. Tools that Google's servers run are refused."""
+    """The tools of a body, in order; `size` is its size in bytes."""
     calling = config.function_calling_config if config is not None else None
     strict = True if calling is not None and calling.mode == "VALIDATED" else None
     found: list[FunctionTool] = []
     places: list[str] = []
+    hosted: list[str] = []
     for place, tool in enumerate(tools):
-        for name in _HOSTED:
-            if getattr(tool, name) is not None:
-                wire = tool.__struct_encode_fields__[tool.__struct_fields__.index(name)]
-                raise _unsupported(f"tools[{place}].{wire}")
+        names = zip(tool.__struct_fields__, tool.__struct_encode_fields__, strict=True)
+        hosted += [
+            f"tools[{place}].{wire}" for name, wire in names if name in _HOSTED and getattr(tool, name) is not None
+        ]
         for order, declared in enumerate(tool.function_declarations or ()):
             at = f"tools[{place}].functionDeclarations[{order}]"
             found.append(_function(declared, at, strict, limits))
@@ -63,7 +70,7 @@ def read_functions(
         raise too_many("tools", len(found), limits.tools, "functions")
     if size > limits.schema_bytes and found:
         _check_size([tool.parameters for tool in found], "tools", limits)
-    return tuple(found), tuple(places)
+    return ReadTools(tuple(found), tuple(places), tuple(hosted))
 
 
 def _function(declared: FunctionDeclaration, at: str, strict: bool | None, limits: LimitsConfig) -> FunctionTool:
@@ -99,8 +106,9 @@ def _check_size(schema: object, param: str, limits: LimitsConfig) -> None:
         )
 
 
-def read_function_choice(config: ToolConfig | None, tools: Sequence[FunctionTool]) -> ToolChoice:
-    """Which of `tools` may or must be called."""
+def read_function_choice(config: ToolConfig | None, read: ReadTools) -> ToolChoice:
+    """Which of the functions may or must be called. A body that demands a call and has only tools of Google's servers is refused
+    by the name of the first."""
     calling = config.function_calling_config if config is not None else None
     if calling is None:
         return ToolChoice()
@@ -115,9 +123,11 @@ def read_function_choice(config: ToolConfig | None, tools: Sequence[FunctionTool
         )
     if mode == "NONE":
         return ToolChoice("none")
-    if mode == "ANY" and not tools:
+    if mode == "ANY" and not read.tools and read.hosted:
+        raise _unsupported(read.hosted[0])
+    if mode == "ANY" and not read.tools:
         raise InvalidRequest(f"Invalid value at '{at}.mode': ANY needs functions.", param=f"{at}.mode")
-    keys = {tool.name: tool.key for tool in tools}
+    keys = {tool.name: tool.key for tool in read.tools}
     for order, name in enumerate(names):
         if name not in keys:
             param = f"{at}.allowedFunctionNames[{order}]"
