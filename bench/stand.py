@@ -71,7 +71,7 @@ class Gateway:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def wait_until_it_answers(self, seconds: float = 120.0) -> None:
+    def wait_until_it_answers(self, seconds: float) -> None:
         """Ask for two tokens until they come; SystemExit when they do not."""
         body = chat(2, stream=False, text="hi")
         url = f"http://127.0.0.1:{self.port}/v1/chat/completions"
@@ -79,7 +79,7 @@ class Gateway:
         while True:
             asked = urllib.request.Request(url, body, {"Content-Type": "application/json", "Authorization": "Bearer -"})
             try:
-                urllib.request.urlopen(asked, timeout=5).read()
+                urllib.request.urlopen(asked, timeout=seconds / 10).read()
             except OSError as error:
                 if time.monotonic() > deadline or not self.alive():
                     raise SystemExit(f"{self.name} answers no chat on port {self.port}: {error}") from None
@@ -89,11 +89,19 @@ class Gateway:
 
 
 class Stand:
-    """The engine and the gateways, for as long as the `with` block runs. `logs` is the folder of their output."""
+    """The engine and the gateways, for as long as the `with` block runs. `logs` is the folder of their output; `answers_in` how
+    many seconds a gateway may take until it answers."""
 
     def __init__(
-        self, gateways: dict[str, str], *, trace: bool = False, plain: bool = False, chunks: bool = False
+        self,
+        gateways: dict[str, str],
+        *,
+        trace: bool = False,
+        plain: bool = False,
+        chunks: bool = False,
+        answers_in: float = 120.0,
     ) -> None:
+        self._answers_in = answers_in
         self.commands = gateways
         self.logs = Path(tempfile.mkdtemp(prefix="smg-bench-"))
         self.trace = self.logs / "trace" if trace else None
@@ -138,7 +146,7 @@ class Stand:
             }
             self.gateways[name] = Gateway(name, self._start(name, shlex.split(command.format(**places))), port)
         for gateway in self.gateways.values():
-            gateway.wait_until_it_answers()
+            gateway.wait_until_it_answers(self._answers_in)
 
     def _start(self, name: str, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", **LITELLM_ENVIRONMENT}

@@ -21,7 +21,8 @@ WAYS = ("whole", "stream")
 HEAD = """# What works on which engine
 
 Made by `make docs` from the results of `make test`; no cell is written by hand, and CI fails when one differs from what its test
-gave. Each cell is a request by the official SDK to a gateway before that engine, answered whole or streamed.
+gave. Each cell is a request by the official SDK, or over HTTP where there is none, to a gateway before that engine, answered
+whole or streamed.
 
 **yes**: it works, as the test's check says. **400**: the engine cannot do it, and the request is refused with an error that names
 the parameter. **not told**: the answer comes, but the engine never says this number, which is 0 then. Where streamed and whole
@@ -50,6 +51,8 @@ def _table(api: str, features: dict[str, dict[str, dict[str, str]]], engines: li
 
 
 def _cell(results: dict[str, str]) -> str:
+    if len(results) == 1:  # a request that has one way alone, as tokenize has
+        return next(iter(results.values()))
     told = [results.get(way, "not tried") for way in WAYS]
     return told[0] if told[0] == told[1] else ", ".join(f"{way}: {each}" for way, each in zip(WAYS, told, strict=True))
 

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.gateway.conftest import in_process, over_http
 from tests.gateway.vision_models import qwen2_audio, qwen2_vl
@@ -61,6 +62,21 @@ ENGINES: dict[str, Callable[[SimulatorConfig], Any]] = {
     "neutral": _grpc("neutral", "h2"),
     "chat server": chat_server,
 }
+
+
+@pytest.fixture(scope="module")
+async def called_by() -> AsyncIterator[Callable[[Gateway], httpx.AsyncClient]]:
+    """The HTTP client of a gateway, made once: a client takes longer to make than most cells."""
+    made: dict[int, httpx.AsyncClient] = {}
+
+    def find(gateway: Gateway) -> httpx.AsyncClient:
+        if id(gateway) not in made:
+            made[id(gateway)] = gateway.http_client(httpx, base_url="http://gateway")
+        return made[id(gateway)]
+
+    yield find
+    for each in made.values():
+        await each.aclose()
 
 
 @pytest.fixture(scope="module")
