@@ -18,7 +18,7 @@ from smg_core.protocols.gemini_types import CountContentBody, GenerateBody, Gene
 from smg_core.protocols.proto_json import ProtoJsonDecoder
 from smg_core.protocols.sampling import most_choices, read_stop
 from smg_core.protocols.settings import LimitsConfig
-from smg_core.request import GenerationRequest, Origin, ReasoningSettings, Sampling
+from smg_core.request import GenerationRequest, JsonFormat, Origin, ReasoningSettings, Sampling
 
 __all__ = ["GeminiRequest", "decode_count", "decode_generate", "decode_stream_generate"]
 
@@ -51,6 +51,8 @@ class GeminiRequest(Struct, frozen=True):
         if known is not None:
             return known
         root, _, rest = path.partition(".")
+        if root == "response_format" and isinstance(self.generation.response_format, JsonFormat):
+            return "generationConfig.responseMimeType"
         if root == "sampling":
             return f"generationConfig.{rest}"
         if root.startswith("messages["):

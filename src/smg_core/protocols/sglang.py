@@ -20,7 +20,16 @@ from smg_core.protocols.decoding import WireDecoder, too_many
 from smg_core.protocols.sampling import most_choices, read_sampling
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.protocols.sglang_types import SglangBody, SglangSampling
-from smg_core.request import GenerationRequest, Origin, Sampling
+from smg_core.request import (
+    ChoiceFormat,
+    GenerationRequest,
+    GrammarFormat,
+    Origin,
+    RegexFormat,
+    Sampling,
+    SchemaFormat,
+    StructuralTagFormat,
+)
 
 __all__ = ["SglangRequest", "decode_sglang"]
 
@@ -84,14 +93,14 @@ class SglangRequest(Struct, frozen=True):
             return f"{field}{place.removeprefix('requests')}" if field in ("text", "input_ids") else field
         if path in ("messages", "prompt"):
             return "text" if isinstance(self.generation.prompt, str) else "input_ids"
+        if place == "response_format":
+            return f"sampling_params.{_FORMATS[type(self.generation.response_format)]}"
         if path in _FIELDS:
             return _FIELDS[path]
         return f"sampling_params.{rest}" if place == "sampling" else rest if place == "headers" else path
 
 
 _FIELDS = {
-    "response_format": "sampling_params",
-    "response_format.schema": "sampling_params.json_schema",
     "sampling.include_stop": "sampling_params.no_stop_trim",
     "sampling.logprobs": "top_logprobs_num",
     "sampling.max_tokens": "sampling_params.max_new_tokens",
@@ -100,6 +109,14 @@ _FIELDS = {
     "sampling.seed": "sampling_params.sampling_seed",
 }
 """Paths whose fields have another name in SGLang."""
+_FORMATS: Mapping[type, str] = {
+    ChoiceFormat: "choice",
+    GrammarFormat: "ebnf",
+    RegexFormat: "regex",
+    SchemaFormat: "json_schema",
+    StructuralTagFormat: "structural_tag",
+}
+"""The field of `sampling_params` that each format is read from."""
 
 
 def decode_sglang(incoming: Incoming, only_model: Callable[[str], str]) -> SglangRequest:
