@@ -23,6 +23,8 @@ from smg_core.protocols.chat_types import ChatBody
 from smg_core.protocols.completions import decode_completion
 from smg_core.protocols.completions_types import CompletionBody
 from smg_core.protocols.errors import anthropic_error, gemini_error, openai_error
+from smg_core.protocols.sglang import decode_sglang
+from smg_core.protocols.sglang_types import SglangBody
 from smg_core.request import GenerationRequest, Image, MediaSource, Message, Sampling, Text, ToolResult
 
 SRC = Path(__file__).parents[2] / "src" / "smg_core"
@@ -107,6 +109,9 @@ def leads_to(kind: Any, path: Sequence[str | int]) -> bool:
         return leads_to(arguments[1], rest)
     if isinstance(kind, type) and (attrs.has(kind) or issubclass(kind, msgspec.Struct)):
         fields = typing.get_type_hints(kind, include_extras=True)
+        if not attrs.has(kind):
+            names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+            fields = {names.get(name, name): field for name, field in fields.items()}
         tag = getattr(kind, "__struct_config__", None)
         if tag is not None and tag.tag_field is not None:
             fields[tag.tag_field] = str
@@ -179,7 +184,9 @@ def test_chat_completions_has_a_field_for_each_of_them(path: str, legacy: bool) 
     assert leads_to(ChatBody, steps(field)), field
 
 
-SAMPLING = sorted(f"sampling.{name}" for name in Sampling.__struct_fields__)
+OF_GENERATE = frozenset({"sampling.token_ids"})
+"""What no field asks for: `/generate` always tells the ids of its tokens."""
+SAMPLING = sorted({f"sampling.{name}" for name in Sampling.__struct_fields__} - OF_GENERATE)
 
 
 @pytest.mark.parametrize("path", [path for path in SAMPLING if path not in OF_COMPLETIONS])
@@ -199,6 +206,22 @@ def test_completions_has_a_field_for_each_of_its_own(path: str, prompt: Any) -> 
 
     assert leads_to(CompletionBody, steps(asked.locate(path))), asked.locate(path)
     assert leads_to(CompletionBody, steps(asked.locate(f"requests[1].{path}")))
+
+
+NOT_OF_GENERATE = frozenset({"sampling.suffix", "sampling.truncate_prompt", "sampling.echo"})
+"""What `/generate` has no field for."""
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in (*PATHS, *SAMPLING) if not path.startswith(ELSEWHERE) and path not in NOT_OF_GENERATE]
+)
+@pytest.mark.parametrize("prompt", [{"text": "a"}, {"input_ids": [[1], [2]]}])
+def test_generate_has_a_field_for_each_of_its_own(path: str, prompt: Any) -> None:
+    asked = {**prompt, "sampling_params": {"json_schema": "{}"}}
+    request = decode_sglang(Incoming(msgspec.json.encode(asked), request_id="r"), lambda name: "m")
+
+    assert leads_to(SglangBody, steps(request.locate(path))), request.locate(path)
+    assert leads_to(SglangBody, steps(request.locate(f"requests[1].{path}")))
 
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:,"}}
