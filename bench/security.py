@@ -26,9 +26,9 @@ HEAD = f"""# Attacks, and what holds them
 
 <!-- Written by bench/security.py: `make security` plays every attack again and writes this page anew. -->
 
-Nothing that one client sends, and nothing that one engine does, becomes another's trouble. Each line below is an attack that is
-played against `smg-gateway serve` before embedded engines (context 32,768), the bound that holds it, and what was seen. A bound
-that is not held fails the run. Names in code are [settings](configuration.md); [Bounds](bounds.md) says what each is for.
+No client and no engine can slow down or break the requests of others. Each line below is an attack that is run against
+`smg-gateway serve` before embedded engines (context 32,768), the bound that stops it, and what was measured. The run fails if a
+bound is exceeded. Names in code are [settings](configuration.md); [Bounds](bounds.md) says what each is for.
 
 ## Work
 
