@@ -257,3 +257,30 @@ async def test_closing_finishes_what_waits(tmp_path: Path, clock) -> None:
     async with opened() as store:
         assert await store.last_event("acme", "resp_1") == 4
         assert attrs.asdict(await store.response("acme", "resp_1"))["status"] == "completed"
+
+
+async def test_a_file_that_is_deleted_or_replaced_is_a_failure_and_no_loss_in_silence(tmp_path: Path, clock) -> None:
+    url, away = f"sqlite:///{tmp_path}/history.db", tmp_path / "away"
+    away.mkdir()
+    async with opens_sql(url, Names(), clock)() as store:
+        await store.write("acme", [response(clock)])
+        for file in tmp_path.glob("history.db*"):
+            file.rename(away / file.name)
+        for _ in range(2):
+            with pytest.raises(StoreFailed, match="No such file"):
+                await store.write("acme", [response(clock, "resp_2")])
+            with pytest.raises(StoreFailed, match="No such file"):
+                await store.response("acme", "resp_1")
+        assert not list(tmp_path.glob("history.db*"))
+
+        async with opens_sql(url, Names(), clock)() as other:
+            await other.write("acme", [response(clock, "resp_3")])
+            with pytest.raises(StoreFailed, match="not the file that was opened"):
+                await store.response("acme", "resp_3")
+        for file in tmp_path.glob("history.db*"):
+            file.unlink()
+        for file in away.iterdir():
+            file.rename(tmp_path / file.name)
+        await store.write("acme", [response(clock, "resp_2")])
+        assert await store.response("acme", "resp_1") is not None
+        assert await store.response("acme", "resp_2") is not None

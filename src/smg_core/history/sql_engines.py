@@ -6,7 +6,9 @@ first asked.
 """
 
 import contextlib
+import errno
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -43,10 +45,34 @@ def engines(url: str, *, connections: int, seconds: float, flush: bool) -> tuple
     reader = create_async_engine(where, pool_size=connections, max_overflow=0, **reading)
     writer = create_async_engine(where, pool_size=1, max_overflow=0, **writing)
     if where.get_backend_name() == "sqlite":
+        file = _File(where.database)
         for engine in (reader, writer):
+            sa.event.listen(engine.sync_engine, "do_connect", file.check)
+            sa.event.listen(engine.sync_engine, "checkout", file.check)
             sa.event.listen(engine.sync_engine, "connect", _prepare(flush=flush))
         sa.event.listen(writer.sync_engine, "begin", _begin)
     return reader, writer
+
+
+class _File:
+    """The file of an SQLite database that was opened. When it is deleted or replaced, SQLite goes on with the file that no path
+    leads to any more, and what it says is kept is lost with the process. So every use of a connection looks for the file."""
+
+    def __init__(self, path: str | None) -> None:
+        on_disk = path and path != ":memory:" and not path.startswith("file:")
+        self._path = Path(path or "") if on_disk else None
+        self._opened = self._found()
+
+    def _found(self) -> tuple[int, int] | None:
+        if self._path is None:
+            return None
+        found = self._path.stat()
+        return found.st_dev, found.st_ino
+
+    def check(self, *_: object) -> None:
+        """Raise OSError where the file is gone, or is another one."""
+        if self._found() != self._opened:
+            raise OSError(errno.ESTALE, "this is not the file that was opened", str(self._path))
 
 
 def _prepare_file(name: str, seconds: float) -> None:

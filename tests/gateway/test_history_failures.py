@@ -1,0 +1,77 @@
+"""A history that fails while the gateway runs: answers reach their clients, what is asked of it is refused, the log says why."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gateway.conftest import in_process, settled
+from tests.gateway.test_serve import start
+
+from smg_core import Config
+from smg_core.history.settings import HistoryConfig
+from smg_core.simulator.engine import SimulatorConfig
+
+pytestmark = pytest.mark.anyio
+
+ASKED: dict[str, Any] = {"model": "sim", "input": "Hi", "max_output_tokens": 5}
+
+
+def delete(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()
+
+
+def overwrite(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.write_bytes(b"this is no database" * 500)
+
+
+def move(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+
+
+@pytest.mark.parametrize("harm", [delete, overwrite, move])
+async def test_a_history_that_is_gone_costs_no_answer_and_nothing_else(
+    harm: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "history"
+    folder.mkdir()
+    config = Config(history=HistoryConfig(url=f"sqlite:///{folder}/history.db", timeout_s=5.0))
+    async with in_process(SimulatorConfig(seed=1), config=config) as house:
+        kept = (await house.http.post("/v1/responses", json=ASKED)).json()["id"]
+        harm(folder)
+        whole = await house.http.post("/v1/responses", json=ASKED)
+        stream = await house.http.post("/v1/responses", json={**ASKED, "stream": True})
+        others = [
+            await house.http.get(f"/v1/responses/{kept}"),
+            await house.http.post("/v1/responses", json={**ASKED, "previous_response_id": kept}),
+            await house.http.post("/v1/responses", json={**ASKED, "background": True}),
+            await house.http.post("/v1/conversations", json={}),
+        ]
+        chat = await house.chat(max_tokens=5)
+        await settled(house)
+
+    assert (whole.status_code, len(whole.json()["output"])) == (200, 1)
+    assert stream.text.count('"type":"response.incomplete"') == 1
+    assert [(each.status_code, each.json()["error"]["code"]) for each in others] == [(503, "store_unavailable")] * 4
+    assert not [each.text for each in others if str(tmp_path) in each.text]
+    assert chat.status_code == 200
+    assert "could not be kept" in caplog.text
+
+
+async def test_a_history_that_cannot_be_opened_stops_the_start_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is no database" * 500)
+
+    async def told(place: str) -> tuple[int | None, list[str]]:
+        history = f"sqlite:///{tmp_path}/{place}"
+        process = await start("--worker", "grpc://127.0.0.1:1", "--port", "0", "--history", history)
+        async with asyncio.timeout(100):
+            _, said = await process.communicate()
+        lines = said.decode().splitlines()
+        return process.returncode, [line for line in lines if "CRITICAL" in line or "Traceback" in line]
+
+    for status, lines in await asyncio.gather(*map(told, ("missing/history.db", ".", "text.db"))):
+        assert (status, len(lines)) == (1, 1)
+        assert str(tmp_path) in lines[0]
