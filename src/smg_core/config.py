@@ -25,7 +25,7 @@ from smg_core.pipeline.settings import StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
-from smg_core.server.settings import MediaConfig, ModelConfig, ResponsesConfig, ServerConfig
+from smg_core.server.settings import BatchesConfig, MediaConfig, ModelConfig, ResponsesConfig, ServerConfig
 from smg_core.settings import (
     ConfigError,
     Setting,
@@ -42,6 +42,7 @@ from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.workers.settings import WorkersConfig
 
 __all__ = [
+    "BatchesConfig",
     "Config",
     "ConfigError",
     "EnginesConfig",
@@ -91,6 +92,7 @@ class Config:
     sealing: SealingConfig = attrs.field(factory=SealingConfig)
     messages: MessagesConfig = attrs.field(factory=MessagesConfig)
     responses: ResponsesConfig = attrs.field(factory=ResponsesConfig)
+    batches: BatchesConfig = attrs.field(factory=BatchesConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
 
     def __attrs_post_init__(self) -> None:

@@ -19,6 +19,7 @@ _PREFIXES: Mapping[str, ErrorEncoder] = {
     "/v1beta1": gemini_error,
     "/v1/interactions": gemini_error,
     "/v1/projects": gemini_error,
+    "/v1/batches": openai_error,
     "/v1/chat": openai_error,
     "/v1/completions": openai_error,
     "/v1/conversations": openai_error,

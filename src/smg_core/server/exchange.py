@@ -269,13 +269,7 @@ class Exchange:
         """The whole body, without its content coding. Raises PayloadTooLarge as soon as it is over `limit` bytes, as sent or
         inflated, UnsupportedMedia for a coding other than gzip, and ClientGone. `held` counts the bytes in memory of a body that
         comes in several pieces; Overloaded is raised if it has no room."""
-        declared = self.headers.get("content-length", "")
-        if declared.isdecimal() and int(declared) > limit:
-            raise _too_large(limit)
-        coding = self.headers.get("content-encoding", "identity").strip().lower()
-        if coding not in _CODINGS:
-            self.always.append((b"accept-encoding", b"gzip"))
-            raise UnsupportedMedia("The content coding of a request's body is gzip or none.")
+        coding = self._coding(limit)
         self._asked = True
         first = await self._piece()
         if self._more or coding not in _PLAIN:
@@ -283,6 +277,29 @@ class Exchange:
         if len(first) > limit:
             raise _too_large(limit)
         return first
+
+    async def pieces(self, limit: int) -> AsyncIterator[bytes]:
+        """The body as it comes, without its content coding, for a handler that does not keep it in memory. Raises as `body`."""
+        coding = self._coding(limit)
+        self._asked = True
+        sent, size = self._pieces(await self._piece()), 0
+        async for piece in sent if coding in _PLAIN else _inflated(sent, limit):
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+            yield piece
+
+    def _coding(self, limit: int) -> str:
+        """The body's content coding, before a byte of it is read. Raises PayloadTooLarge for a body that says it is longer than
+        `limit` bytes, and UnsupportedMedia."""
+        declared = self.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared) > limit:
+            raise _too_large(limit)
+        coding = self.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in _CODINGS:
+            self.always.append((b"accept-encoding", b"gzip"))
+            raise UnsupportedMedia("The content coding of a request's body is gzip or none.")
+        return coding
 
     async def _gathered(self, first: bytes, coding: str, limit: int, held: Held | None) -> bytes:
         """A body that begins with `first` and comes in several pieces, or is coded."""

@@ -3,25 +3,19 @@
 Above: server.app puts them into its table. Below: the handler, and the table of APIs.
 """
 
-from functools import partial
-
 import attrs
 
 from smg_core.server import descriptions
 from smg_core.server.apis import CHAT, COMPLETIONS, MESSAGES, sglang_api
-from smg_core.server.background import Background
+from smg_core.server.batch_routes import batch_routes
 from smg_core.server.counting import token_count
-from smg_core.server.endpoint import Endpoint
+from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.gemini import gemini_routes
 from smg_core.server.inference import Inference
 from smg_core.server.parsing import parse_routes
-from smg_core.server.remembering import ResponseMemory
-from smg_core.server.response_tokens import input_tokens
-from smg_core.server.responses_api import background_responses, compaction_api, responses_api
-from smg_core.server.responses_socket import ResponsesSocket
-from smg_core.server.routes import WEBSOCKET, Route
+from smg_core.server.responses_routes import responses_routes
+from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
-from smg_core.server.stored import stored_routes
 from smg_core.server.tokenizing import Tokenizing, only_model
 
 __all__ = ["generating_routes"]
@@ -36,17 +30,14 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         reads_json=True,
         about=descriptions.SGLANG,
     )
-    memory = ResponseMemory(gateway)
-    made = responses_api(gateway.clock.time, memory, memory.seal)
-    kept = background_responses(made, memory, gateway.clock.time, memory.seal)
-    background = gateway.beside(Background, lambda: Background(gateway, [kept]))
-    detach = partial(background.create, kept)
-    responses = Endpoint(Inference(gateway, made, detach), reads_json=True, about=descriptions.RESPONSES)
-    alone = compaction_api(gateway.clock.time, memory, memory.seal)
-    compact = Endpoint(Inference(gateway, alone), reads_json=True, about=descriptions.COMPACT)
-    tokens = Endpoint(input_tokens(gateway, memory), reads_json=True, about=descriptions.INPUT_TOKENS)
-    socket = Endpoint(ResponsesSocket(gateway, Inference(gateway, made), memory))
+    kept, responses = responses_routes(gateway)
     messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
+    batched: dict[str, Handler] = {
+        "/v1/chat/completions": chat.answer,
+        "/v1/completions": completions.answer,
+        "/v1/responses": responses,
+        "/v1/messages": messages.answer,
+    }
     count = Endpoint(token_count(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
     tokenizing = Tokenizing(gateway)
     tokenize = Endpoint(tokenizing.tokenize, reads_json=True, about=descriptions.TOKENIZE)
@@ -60,13 +51,10 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         Route("POST", "/v1/chat/completions", chat),
         Route("POST", "/v1/completions", completions),
         Route("POST", "/generate", generate),
-        Route("POST", "/v1/responses", responses),
-        Route("POST", "/v1/responses/compact", compact),
-        Route("POST", "/v1/responses/input_tokens", tokens),
-        Route(WEBSOCKET, "/v1/responses", socket),
+        *kept,
         Route("POST", "/v1/messages", messages),
         Route("POST", "/v1/messages/count_tokens", count),
-        *stored_routes(gateway, background, kept),
+        *batch_routes(gateway, batched),
         *(parse_routes(gateway) if gateway.config.server.parse_routes else ()),
     )
 

@@ -10,7 +10,7 @@ import attrs
 
 from smg_core.settings import MIB, option
 
-__all__ = ["MediaConfig", "MediaFormat", "ModelConfig", "ResponsesConfig", "ServerConfig"]
+__all__ = ["BatchesConfig", "MediaConfig", "MediaFormat", "ModelConfig", "ResponsesConfig", "ServerConfig"]
 
 
 @attrs.frozen
@@ -349,4 +349,105 @@ class ResponsesConfig:
         "Most bytes of events that are kept of one response; over it the response fails.",
         at_least=1024,
         at_most=1 << 34,
+    )
+
+
+@attrs.frozen
+class BatchesConfig:
+    """Files, and batches of requests: `/v1/files`, `/v1/batches` and `/v1/messages/batches`. They are kept in the history."""
+
+    file_bytes: int = option(512 * MIB, "Largest file that is uploaded, in bytes.", at_least=1024, at_most=1 << 40)
+    body_bytes: int = option(
+        256 * MIB, "Largest body of a request for a batch of Messages, in bytes.", at_least=1024, at_most=1 << 40
+    )
+    files: int = option(
+        1000,
+        "Files that a tenant may have; a further upload gets 400. Those that batches make count, and are not refused.",
+        at_least=1,
+        at_most=1_000_000,
+    )
+    file_s: float = option(
+        30 * 86400.0,
+        "Seconds that a file is kept whose upload brings no time of its own.",
+        at_least=60,
+        at_most=36_500 * 86400,
+    )
+    uploads: int = option(
+        4,
+        "Bodies of files and of batches of Messages that a process takes in at once, each through a temporary file; a further "
+        "one gets 503.",
+        at_least=1,
+        at_most=1024,
+    )
+    folder: str | None = option(
+        None, "Folder of the temporary files that bodies lie in while they come; without it, the system's."
+    )
+    form_fields: int = option(16, "Most fields of the form that a file is uploaded with.", at_least=3, at_most=1024)
+    form_field_bytes: int = option(
+        1024, "Most bytes of a field of that form, other than the file.", at_least=64, at_most=MIB
+    )
+    requests: int = option(100_000, "Most requests of one batch.", at_least=1, at_most=10_000_000)
+    custom_id_characters: int = option(
+        512,
+        "Most characters of a request's custom_id in a batch of OpenAI's; Messages has 64.",
+        at_least=1,
+        at_most=MIB,
+    )
+    errors: int = option(
+        100, "Most faults of an input file that are listed when a batch fails for them.", at_least=1, at_most=100_000
+    )
+    open: int = option(
+        100, "Batches of a tenant that may be under way or wait; a further one gets 429.", at_least=1, at_most=100_000
+    )
+    at_once: int = option(
+        16, "Batches that a process works on at once, over all tenants; more wait.", at_least=1, at_most=10_000
+    )
+    in_flight: int = option(
+        32, "Requests of batches that a process has under way at once.", at_least=1, at_most=100_000
+    )
+    in_flight_tenant: int = option(16, "The same for one tenant.", at_least=1, at_most=100_000)
+    yield_to: int = option(
+        32,
+        "Requests of clients under way in a process from which on it begins no request of a batch.",
+        at_least=1,
+        at_most=1_000_000,
+    )
+    window_s: float = option(
+        86400.0,
+        "Seconds after which the requests of a batch that have not begun expire.",
+        at_least=1,
+        at_most=30 * 86400,
+    )
+    kept_s: float = option(
+        30 * 86400.0,
+        "Seconds that a batch and its results are kept after its window.",
+        at_least=60,
+        at_most=36_500 * 86400,
+    )
+    lease_s: float = option(
+        30.0,
+        "Seconds after which another process goes on with a batch whose process has died.",
+        at_least=0.2,
+        at_most=3600,
+    )
+    poll_s: float = option(
+        1.0,
+        "Seconds between two looks at the history for what other processes have done: batches to work on, cancellations.",
+        at_least=0.01,
+        at_most=60,
+    )
+    gather_s: float = option(
+        0.05, "Seconds that results are gathered before they are kept in one write.", at_least=0, at_most=10
+    )
+    retry_s: float = option(
+        1.0,
+        "Seconds before a request of a batch is tried again that found no room or no engine.",
+        at_least=0.01,
+        at_most=3600,
+    )
+    absence_s: float = option(
+        60.0,
+        "Seconds that a request of a batch waits for a model that nobody serves; then its result is the error.",
+        at_least=0,
+        at_most=86400,
     )

@@ -1,0 +1,327 @@
+"""Batches of requests as they are kept, and OpenAI's batches on the wire: bodies, lines of input and of results, objects.
+
+Pure. Above: the handlers and the queue of batches. Below: decoding.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from smg_core.errors import InvalidRequest
+from smg_core.json_types import JsonObject
+from smg_core.protocols.decoding import WireDecoder
+from smg_core.protocols.fields import read_metadata
+from smg_core.protocols.files import ExpiresAfter
+from smg_core.protocols.settings import LimitsConfig
+
+__all__ = [
+    "BatchBody",
+    "BatchCounts",
+    "BatchLine",
+    "BatchTokens",
+    "KeptBatch",
+    "LineCheck",
+    "batch_list",
+    "batch_object",
+    "error_line",
+    "read_batch",
+    "read_limit",
+    "read_tokens",
+    "refusal",
+    "result_line",
+]
+
+_Endpoint = Literal["/v1/chat/completions", "/v1/completions", "/v1/responses"]
+_LONGEST_PAGE = 100
+_PAGE = 20
+
+
+class OutputExpiresAfter(ExpiresAfter, frozen=True):
+    """When the files of a batch's results are forgotten."""
+
+
+class BatchBody(Struct, forbid_unknown_fields=True, gc=False):
+    """What a batch is made of."""
+
+    input_file_id: str
+    endpoint: _Endpoint
+    completion_window: Literal["24h"]
+    metadata: dict[str, str] | None = None
+    output_expires_after: OutputExpiresAfter | None = None
+
+
+_BODY = WireDecoder(
+    BatchBody, {"endpoint": ("/v1/chat/completions", "/v1/completions", "/v1/responses"), "completion_window": ("24h",)}
+)
+
+
+class BatchCounts(Struct, omit_defaults=True):
+    """How the requests of a batch ended, as many as have."""
+
+    succeeded: int = 0
+    errored: int = 0
+    canceled: int = 0
+    expired: int = 0
+
+    @property
+    def ended(self) -> int:
+        return self.succeeded + self.errored + self.canceled + self.expired
+
+
+class BatchTokens(Struct, omit_defaults=True):
+    """The tokens of a batch's answers together."""
+
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    reasoning: int = 0
+
+
+class KeptBatch(Struct, omit_defaults=True):
+    """A batch as it is kept. `status` is one of `server.batch_states`, `times` has when it came to each, in seconds since the
+    epoch; `log` is what the logs of its results are named after, `output` and `errors_file` are the ids of the files that show
+    them."""
+
+    id: str
+    endpoint: str
+    status: str
+    created_at: float
+    expires_at: float
+    input_file_id: str = ""
+    metadata: dict[str, str] | None = None
+    times: dict[str, float] = field(default_factory=dict)
+    faults: list[JsonObject] = field(default_factory=list)
+    files_s: float | None = None
+    total: int = 0
+    counts: BatchCounts = field(default_factory=BatchCounts)
+    tokens: BatchTokens = field(default_factory=BatchTokens)
+    output: str | None = None
+    errors_file: str | None = None
+    results: int = 0
+    result_bytes: int = 0
+
+
+def read_batch(body: bytes, limits: LimitsConfig) -> BatchBody:
+    """The body of a request for a batch."""
+    wire = _BODY.decode(body, limits)
+    if wire.metadata is not None:
+        wire.metadata = dict(read_metadata(wire.metadata, limits))
+    return wire
+
+
+def read_limit(query: Mapping[str, tuple[str, ...]], usual: int = _PAGE, most: int = _LONGEST_PAGE) -> int:
+    """How many a page of a list has. Raises InvalidRequest."""
+    text = query.get("limit", (str(usual),))[-1]
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= most):
+        raise InvalidRequest(f"Invalid 'limit': a number from 1 to {most}.", param="limit")
+    return int(text)
+
+
+# ---------------------------------------------------------------------------------------------------------------- objects
+
+
+def batch_object(batch: KeptBatch) -> JsonObject:
+    """A batch as OpenAI's clients get it."""
+
+    def at(status: str) -> int | None:
+        found = batch.times.get(status)
+        return None if found is None else int(found)
+
+    failed = batch.counts.errored + batch.counts.expired
+    counts: JsonObject = {"total": batch.total, "completed": batch.counts.succeeded, "failed": failed}
+    tokens = batch.tokens
+    usage: JsonObject = {
+        "input_tokens": tokens.prompt,
+        "input_tokens_details": {"cached_tokens": tokens.cached},
+        "output_tokens": tokens.completion,
+        "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
+        "total_tokens": tokens.prompt + tokens.completion,
+    }
+    return {
+        "id": batch.id,
+        "object": "batch",
+        "endpoint": batch.endpoint,
+        "errors": {"object": "list", "data": list(batch.faults)} if batch.faults else None,
+        "input_file_id": batch.input_file_id,
+        "completion_window": "24h",
+        "status": batch.status,
+        "output_file_id": batch.output,
+        "error_file_id": batch.errors_file,
+        "created_at": int(batch.created_at),
+        "in_progress_at": at("in_progress"),
+        "expires_at": int(batch.expires_at),
+        "finalizing_at": at("finalizing"),
+        "completed_at": at("completed"),
+        "failed_at": at("failed"),
+        "expired_at": at("expired"),
+        "cancelling_at": at("cancelling"),
+        "cancelled_at": at("cancelled"),
+        "request_counts": counts,
+        "usage": usage,
+        "metadata": batch.metadata,
+    }
+
+
+def batch_list(batches: Sequence[KeptBatch], has_more: bool) -> JsonObject:
+    """A page of batches."""
+    return {
+        "object": "list",
+        "data": [batch_object(each) for each in batches],
+        "first_id": batches[0].id if batches else None,
+        "last_id": batches[-1].id if batches else None,
+        "has_more": has_more,
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------------ lines
+
+
+class BatchLine(Struct, gc=False):
+    """One request of an input file; fields that are not known here are passed over, as OpenAI does."""
+
+    custom_id: str
+    method: str
+    url: str
+    body: Raw
+
+
+_LINE = msgspec.json.Decoder(BatchLine)
+
+
+class LineCheck:
+    """Checks the lines of an input file, in their order. `faults` are those found, `most_faults` of them at most; `count` is the
+    number of requests, of which there may be `most`."""
+
+    def __init__(self, endpoint: str, *, most: int, most_faults: int, most_characters: int) -> None:
+        self.faults: list[JsonObject] = []
+        self.count = 0
+        self._endpoint, self._most, self._most_faults = endpoint, most, most_faults
+        self._most_characters = most_characters
+        self._number = 0
+        self._ids: set[str] = set()
+
+    @property
+    def over(self) -> bool:
+        """Whether there is no use in looking further."""
+        return len(self.faults) >= self._most_faults or self.count > self._most
+
+    def add(self, lines: Sequence[bytes | None]) -> None:
+        """More lines; None is one that is too long."""
+        for line in lines:
+            if self.over:
+                return
+            self._number += 1
+            if line is None:
+                self._fault("line_too_long", "This line is longer than a request may be.")
+            elif line.strip():
+                self.count += 1
+                self._check(line)
+
+    def end(self) -> None:
+        """The file has ended."""
+        if self.count > self._most:
+            self._fault("too_many_requests", f"The file has more than {self._most:,} requests.", at=None)
+        elif not self.count and not self.faults:
+            self._fault("empty_file", "The file has no requests.", at=None)
+
+    def _check(self, line: bytes) -> None:
+        try:
+            wire = _LINE.decode(line)
+        except msgspec.ValidationError as error:
+            missing = str(error).startswith("Object missing required field")
+            code = "missing_required_parameter" if missing else "invalid_request"
+            self._fault(code, f"This line is not a request: {error}.")
+            return
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._fault("invalid_json_line", "This line is not parseable as valid JSON.")
+            return
+        if not 0 < len(wire.custom_id) <= self._most_characters:
+            self._fault("invalid_custom_id", f"A custom_id has 1 to {self._most_characters} characters.", "custom_id")
+        elif wire.custom_id in self._ids:
+            self._fault("duplicate_custom_id", "Another line has this custom_id too.", "custom_id")
+        elif wire.method != "POST":
+            self._fault("invalid_method", "The method of a request is POST.", "method")
+        elif wire.url != self._endpoint:
+            self._fault("invalid_url", f"The url of a request is the batch's endpoint, {self._endpoint}.", "url")
+        elif not bytes(wire.body).startswith(b"{"):
+            self._fault("invalid_request", "The body of a request is an object.", "body")
+        self._ids.add(wire.custom_id)
+
+    def _fault(self, code: str, message: str, param: str | None = None, at: Literal["line"] | None = "line") -> None:
+        line = self._number if at else None
+        self.faults.append({"code": code, "message": message, "param": param, "line": line})
+
+
+class Requested(Struct, gc=False):
+    """What of a request of a batch decides how it is sent."""
+
+    stream: object = None
+    background: object = None
+
+
+_REQUESTED = msgspec.json.Decoder(Requested)
+
+
+def refusal(body: bytes) -> str | None:
+    """The field for which a request cannot be one of a batch; None where it can, and where it is wrong in other ways, which its
+    API will say."""
+    try:
+        asked = _REQUESTED.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if asked.stream not in (None, False):
+        return "stream"
+    return "background" if asked.background not in (None, False) else None
+
+
+def result_line(id: str, custom_id: str, status: int, request_id: str, body: bytes) -> bytes:
+    """The line of a request that was answered, well or with an error."""
+    response = {"status_code": status, "request_id": request_id, "body": Raw(body)}
+    return msgspec.json.encode({"id": id, "custom_id": custom_id, "response": response, "error": None}) + b"\n"
+
+
+def error_line(id: str, custom_id: str, code: str, message: str) -> bytes:
+    """The line of a request that was not answered."""
+    error = {"code": code, "message": message}
+    return msgspec.json.encode({"id": id, "custom_id": custom_id, "response": None, "error": error}) + b"\n"
+
+
+# ----------------------------------------------------------------------------------------------------------------- tokens
+
+
+class Tokens(Struct, gc=False):
+    """The usage of one answer, in the words of any API here."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    prompt_tokens_details: dict[str, int | None] | None = None
+    completion_tokens_details: dict[str, int | None] | None = None
+    input_tokens_details: dict[str, int | None] | None = None
+    output_tokens_details: dict[str, int | None] | None = None
+    cache_read_input_tokens: int | None = None
+
+
+class Answered(Struct, gc=False):
+    """An answer of any API here, as far as it tells of tokens."""
+
+    usage: Tokens | None = None
+
+
+_ANSWERED = msgspec.json.Decoder(Answered)
+
+
+def read_tokens(body: bytes, into: BatchTokens) -> None:
+    """Add the tokens of an answer."""
+    usage = _ANSWERED.decode(body).usage
+    if usage is None:
+        return
+    before = usage.prompt_tokens_details or usage.input_tokens_details or {}
+    behind = usage.completion_tokens_details or usage.output_tokens_details or {}
+    into.prompt += usage.prompt_tokens + usage.input_tokens
+    into.completion += usage.completion_tokens + usage.output_tokens
+    into.cached += before.get("cached_tokens") or usage.cache_read_input_tokens or 0
+    into.reasoning += behind.get("reasoning_tokens") or behind.get("thinking_tokens") or 0

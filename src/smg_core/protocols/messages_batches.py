@@ -1,0 +1,157 @@
+"""Message Batches on the wire: the requests of a body, the lines of results, the objects.
+
+A batch is kept as `batches.Batch`, like OpenAI's. Pure. Above: the handlers and the queue of batches. Below: batches.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Raw, Struct
+
+from smg_core.errors import InvalidJson, InvalidRequest
+from smg_core.json_types import Json, JsonObject
+from smg_core.protocols.batches import KeptBatch
+from smg_core.protocols.decoding import too_many
+from smg_core.protocols.json_lines import objects_of
+
+__all__ = [
+    "MessageBatchBody",
+    "MessageLine",
+    "message_batch_list",
+    "message_batch_object",
+    "message_result",
+    "message_result_without_answer",
+    "write_lines",
+]
+
+_READ = 1 << 16  # bytes of a body that are read at once
+_CUSTOM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_STATES = {
+    "validating": "in_progress",
+    "in_progress": "in_progress",
+    "finalizing": "in_progress",
+    "cancelling": "canceling",
+}
+"""How Messages calls the status of a batch; any other is "ended"."""
+
+
+class MessageRequest(Struct, forbid_unknown_fields=True, gc=False):
+    """One request of a batch: `params` is the body of a request to /v1/messages."""
+
+    custom_id: str
+    params: JsonObject
+
+
+class MessageBatchBody(Struct, forbid_unknown_fields=True, gc=False):
+    """What a batch is made of."""
+
+    requests: list[MessageRequest]
+
+
+class MessageLine(Struct, forbid_unknown_fields=True, gc=False):
+    """One request as it is kept."""
+
+    custom_id: str
+    params: Raw
+
+
+_LINE = msgspec.json.Decoder(MessageLine)
+
+
+class _Lines:
+    """Makes a line to keep of each request of a body, in their order. Raises InvalidRequest; `most` is how many there may be."""
+
+    def __init__(self, most: int) -> None:
+        self.count = 0
+        self._most = most
+        self._ids: set[str] = set()
+
+    def line(self, request: str) -> bytes:
+        """The line of a request, given as the JSON text of its object."""
+        at = f"requests[{self.count}]"
+        self.count += 1
+        if self.count > self._most:
+            raise too_many("requests", self.count, self._most, "requests")
+        try:
+            text = msgspec.json.format(request.encode(), indent=-1)  # one line, however it was sent
+            wire = _LINE.decode(text)
+        except msgspec.ValidationError as error:
+            raise InvalidRequest(f"{error}.", param=at) from None
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            raise InvalidJson("The request body is not valid JSON.", param=at) from None
+        if _CUSTOM_ID.fullmatch(wire.custom_id) is None:
+            raise InvalidRequest("Expected 1 to 64 letters, digits, '_' and '-'.", param=f"{at}.custom_id")
+        if wire.custom_id in self._ids:
+            raise InvalidRequest("Another request has the same.", param=f"{at}.custom_id")
+        if not bytes(wire.params).startswith(b"{"):
+            raise InvalidRequest("Expected an object.", param=f"{at}.params")
+        self._ids.add(wire.custom_id)
+        return text + b"\n"
+
+    def end(self) -> None:
+        """The body has ended."""
+        if not self.count:
+            raise InvalidRequest("Invalid 'requests': a batch has one request at least.", param="requests")
+
+
+def write_lines(read: Callable[[int], bytes], write: Callable[[bytes], object], *, most: int, most_bytes: int) -> int:
+    """Write a line for each request of a body, which `read` gives piece by piece, and return how many there are: `most` at most,
+    of `most_bytes` each. Raises what is wrong with the body."""
+    lines = _Lines(most)
+    for request in objects_of(read, "requests", window=_READ, most=most_bytes):
+        write(lines.line(request))
+    lines.end()
+    return lines.count
+
+
+def message_result(custom_id: str, answered: bool, body: bytes) -> bytes:
+    """The line of a request that was answered, with a message or with an error."""
+    result = {"type": "succeeded", "message": Raw(body)} if answered else {"type": "errored", "error": Raw(body)}
+    return msgspec.json.encode({"custom_id": custom_id, "result": result}) + b"\n"
+
+
+def message_result_without_answer(custom_id: str, expired: bool) -> bytes:
+    """The line of a request that was never begun, since the batch expired or was cancelled."""
+    result = {"type": "expired" if expired else "canceled"}
+    return msgspec.json.encode({"custom_id": custom_id, "result": result}) + b"\n"
+
+
+def message_batch_object(batch: KeptBatch) -> JsonObject:
+    """A batch as clients of Messages get it: nothing is told of single requests before all have ended."""
+    state, counts = _STATES.get(batch.status, "ended"), batch.counts
+    over = state == "ended"
+    ended_at = batch.times.get(batch.status) if over else None
+    return {
+        "id": batch.id,
+        "type": "message_batch",
+        "processing_status": state,
+        "request_counts": {
+            "processing": 0 if over else batch.total,
+            "succeeded": counts.succeeded if over else 0,
+            "errored": counts.errored if over else 0,
+            "canceled": counts.canceled if over else 0,
+            "expired": counts.expired if over else 0,
+        },
+        "created_at": _stamp(batch.created_at),
+        "expires_at": _stamp(batch.expires_at),
+        "ended_at": _stamp(ended_at),
+        "cancel_initiated_at": _stamp(batch.times.get("cancelling")),
+        "archived_at": None,
+        "results_url": f"/v1/messages/batches/{batch.id}/results" if over else None,
+    }
+
+
+def message_batch_list(batches: Sequence[KeptBatch], has_more: bool) -> JsonObject:
+    """A page of batches."""
+    return {
+        "data": [message_batch_object(each) for each in batches],
+        "has_more": has_more,
+        "first_id": batches[0].id if batches else None,
+        "last_id": batches[-1].id if batches else None,
+    }
+
+
+def _stamp(seconds: float | None) -> Json:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

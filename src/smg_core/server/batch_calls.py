@@ -1,0 +1,80 @@
+"""One request of a batch, sent to the handler of its API as if a client had (edge).
+
+It is admitted, timed, retried, observed and refused as any other, and its answer has the status and the body that a client would
+get. No socket and no ASGI app: the handler is given an exchange that reads the body from memory and gathers the answer. Above:
+the runs of batches. Below: the handlers.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+import attrs
+
+from smg_core.protocols.base import ErrorEncoder
+from smg_core.request import Caller
+from smg_core.server.endpoint import Handler
+from smg_core.server.exchange import DISCONNECT, AsgiMessage, Disconnect, Exchange
+from smg_core.server.inference import internal_error
+
+__all__ = ["BatchAnswer", "BatchEndpoint", "called"]
+
+log = logging.getLogger("smg.server")
+
+
+@attrs.frozen
+class BatchEndpoint:
+    """Where requests of batches go: a path, its handler, and the envelope of its errors."""
+
+    path: str
+    handler: Handler
+    error: ErrorEncoder
+
+
+@attrs.frozen
+class BatchAnswer:
+    """The answer to one request. `status` is 0 where there is none."""
+
+    status: int
+    body: bytes
+    request_id: str
+
+
+async def called(endpoint: BatchEndpoint, body: bytes, headers: Mapping[str, str], caller: Caller) -> BatchAnswer:
+    """The answer to a request. A fault of the gateway is logged, and is an answer too."""
+    gathered: list[bytes] = []
+    waiting = [body]
+
+    async def receive() -> AsgiMessage:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return {"type": "http.disconnect"}
+
+    async def send(message: AsgiMessage) -> None:
+        gathered.append(message.get("body", b""))
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": endpoint.path,
+        "query_string": b"",
+        "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()],
+        "client": None,
+        DISCONNECT: Disconnect(),
+    }
+    exchange = Exchange(scope, receive, send)
+    exchange.caller = caller
+    handling = asyncio.ensure_future(endpoint.handler(exchange))
+    try:
+        await asyncio.wait([handling])
+    finally:
+        handling.cancel()
+        await asyncio.gather(handling, return_exceptions=True)
+    if handling.cancelled():
+        return BatchAnswer(0, b"", exchange.request_id)
+    fault = handling.exception()
+    if fault is not None:
+        log.error("request %s of a batch failed", exchange.request_id, exc_info=fault)
+        error = internal_error()
+        return BatchAnswer(error.status, endpoint.error(error, exchange.request_id), exchange.request_id)
+    return BatchAnswer(exchange.status, b"".join(gathered), exchange.request_id)

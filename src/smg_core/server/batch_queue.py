@@ -1,0 +1,181 @@
+"""The one queue of all batches, OpenAI's and those of Messages: kept, worked on by whoever has room, cancelled (edge).
+
+A batch waits in the history until a process of this gateway takes the lease on its job. Every process looks there at intervals,
+and at once when it has kept one itself, so that what a process that died has left is gone on with by another, or by itself after
+a restart. Nothing but the history is shared. Above: the handlers of both APIs. Below: `batch_run`, the history.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from smg_core.errors import Conflict, NotFound, RateLimited, StoreFailed
+from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, Page, StaleVersion, StoreOperation
+from smg_core.protocols.batches import KeptBatch
+from smg_core.request import Caller
+from smg_core.server.batch_calls import BatchEndpoint
+from smg_core.server.batch_run import BatchRun
+from smg_core.server.batch_states import JOB, NEXT, BatchJob, batch_record, cancellable, job_record, with_progress
+from smg_core.server.batch_store import PendingBatch, output_log
+from smg_core.server.batch_turns import Turns
+from smg_core.server.news import Key, rung
+from smg_core.server.runtime import Runtime
+
+__all__ = ["BatchQueue"]
+
+log = logging.getLogger("smg.server")
+
+_TRIES = 50
+"""How often a cancellation is tried against a process that writes the batch meanwhile."""
+
+
+class BatchQueue:
+    """The batches of one process. `endpoints` are where their requests may go, by their paths."""
+
+    def __init__(self, gateway: Runtime, endpoints: Mapping[str, BatchEndpoint]) -> None:
+        self._gateway, self._endpoints = gateway, endpoints
+        self._settings = settings = gateway.config.batches
+        self._turns = Turns(settings.in_flight, settings.in_flight_tenant, settings.yield_to, self._live)
+        self._owner = gateway.ids("batches_")
+        self._runs: dict[Key, tuple[BatchRun, asyncio.Task[bool]]] = {}
+        self._later: dict[Key, float] = {}  # when what could not be run is looked at again
+        self._wanted = asyncio.Event()
+
+    def _live(self, own: int) -> int | None:
+        """How many requests of clients are under way beside `own` of batches; None where nothing may begin."""
+        gateway = self._gateway
+        return None if gateway.draining else max(0, gateway.in_flight - own)
+
+    # ------------------------------------------------------------------------------------------------------------ running
+
+    async def run(self) -> None:
+        """Take what waits, for ever. What is under way when this is cancelled is given up, for another process to take."""
+        try:
+            while True:
+                self._wanted.clear()
+                try:
+                    if self._gateway.draining:
+                        self._pause()
+                    elif self._gateway.ready_now:
+                        await self._take()
+                except StoreFailed as error:
+                    log.warning("batches wait: %s", error.detail)
+                self._turns.grant()
+                await rung(self._wanted, self._settings.poll_s)
+        finally:
+            tasks = [task for _, task in self._runs.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _pause(self) -> None:
+        for run, _ in self._runs.values():
+            run.pause()
+
+    async def _take(self) -> None:
+        """Take the leases of what waits, oldest first, as far as there is room."""
+        history, settings = self._gateway.history, self._settings
+        room = settings.at_once - len(self._runs)
+        if room <= 0:
+            return
+        now = self._gateway.clock.monotonic()
+        self._later = {key: until for key, until in self._later.items() if until > now}
+        for key in map(_key, await history.abandoned(JOB, room + len(self._later))):
+            if len(self._runs) >= settings.at_once:
+                return
+            if key in self._later or key in self._runs:
+                continue
+            try:
+                lease = await history.acquire(key[0], JOB, key[1], self._owner, settings.lease_s)
+            except NotKept:  # since it was kept
+                continue
+            if lease is None:
+                continue
+            run = BatchRun(self._gateway, self._turns, self._endpoints, PendingBatch(self._gateway, key, lease))
+            task = asyncio.create_task(run.work())
+            self._runs[key] = run, task
+            task.add_done_callback(lambda task, key=key: self._ended(key, task))  # type: ignore[misc]
+
+    def _ended(self, key: Key, task: "asyncio.Task[bool]") -> None:
+        self._runs.pop(key, None)
+        if task.cancelled():
+            return
+        fault = task.exception()
+        if fault is not None:
+            log.error("the batch %s failed and is gone on with later", key[1], exc_info=fault)
+        if fault is not None or not task.result():
+            self._later[key] = self._gateway.clock.monotonic() + self._settings.lease_s
+        self._wanted.set()
+
+    # ---------------------------------------------------------------------------------------------- as its routes ask for
+
+    async def check_room(self, tenant: str) -> None:
+        """Raise RateLimited where a tenant has as many batches as may be under way or wait."""
+        most = self._settings.open
+        page = await self._gateway.history.records(tenant, JOB, limit=most)
+        if len(page.data) >= most:
+            retry_after = self._gateway.admission.retry_after
+            raise RateLimited(f"As many batches as may ({most:,}) are under way.", retry_after=retry_after)
+
+    def operations(self, batch: KeptBatch, job: BatchJob) -> Sequence[StoreOperation]:
+        """What keeps a new batch."""
+        kept_s = self._settings.kept_s
+        return [batch_record(batch, job.kind, kept_s, version=0), job_record(batch, job, kept_s)]
+
+    def added(self) -> None:
+        """A batch was kept."""
+        self._wanted.set()
+
+    async def find(self, tenant: str, kind: str, id: str) -> tuple[KeptBatch, int]:
+        """A batch and its version. Raises NotFound."""
+        record = await self._gateway.history.record(tenant, kind, id)
+        if record is None:
+            raise NotFound(f"No batch found with id '{id[:100]}'.", param="batch_id")
+        return msgspec.json.decode(record.body, type=KeptBatch), record.version
+
+    async def progress(self, tenant: str, batch: KeptBatch) -> KeptBatch:
+        """The batch with the counts of its work so far."""
+        if batch.status not in NEXT:
+            return batch
+        record = await self._gateway.history.record(tenant, JOB, batch.id)
+        return with_progress(batch, None if record is None else msgspec.json.decode(record.body, type=BatchJob))
+
+    async def page(
+        self, tenant: str, kind: str, *, after: str | None, limit: int, newest_first: bool = True
+    ) -> Page[KeptBatch]:
+        """Batches of a kind behind the one `after`, by time of creation."""
+        found = await self._gateway.history.records(tenant, kind, after=after, limit=limit, newest_first=newest_first)
+        return Page(tuple(msgspec.json.decode(each.body, type=KeptBatch) for each in found.data), found.has_more)
+
+    async def forget(self, caller: Caller, kind: str, id: str) -> None:
+        """Forget a batch that has ended, and its results."""
+        operations: Sequence[StoreOperation] = [DeleteRecord(kind, id), DeleteEvents(output_log(id))]
+        await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
+
+    async def cancel(self, caller: Caller, kind: str, id: str) -> KeptBatch:
+        """The batch, being cancelled: no further request of it begins, and those under way end. Raises InvalidRequest where it
+        has ended otherwise, and NotFound."""
+        tenant, now = caller.tenant, self._gateway.clock.time
+        for _ in range(_TRIES):
+            found, version = await self.find(tenant, kind, id)
+            if not cancellable(found):
+                return found
+            changed = replace(found, status="cancelling", times={**found.times, "cancelling": now()})
+            try:
+                put = batch_record(changed, kind, self._settings.kept_s, version=version)
+                await self._gateway.history.write(tenant, [put], principal=caller.principal)
+            except StaleVersion:
+                continue
+            run = self._runs.get((tenant, id))
+            if run is not None:
+                run[0].stop()
+            self._wanted.set()
+            return changed
+        raise Conflict("The batch is being written; try again.", retry_after=1.0)
+
+
+def _key(owned: Owned) -> Key:
+    return owned.tenant, owned.id

@@ -1,0 +1,40 @@
+"""The routes of files and of both APIs' batches, over one queue (edge).
+
+Above: server.generating puts them into the table, with the handlers that requests of batches go to. Below: the routes of each.
+"""
+
+from collections.abc import Mapping
+
+from smg_core.protocols.errors import anthropic_error, openai_error, responses_error
+from smg_core.server.batch_calls import BatchEndpoint
+from smg_core.server.batch_queue import BatchQueue
+from smg_core.server.endpoint import Endpoint, Handler
+from smg_core.server.files import file_routes
+from smg_core.server.kept_files import KeptFiles
+from smg_core.server.message_batches import message_batch_routes
+from smg_core.server.openai_batches import openai_batch_routes
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.server.spooling import Spools
+
+__all__ = ["batch_routes"]
+
+_ERRORS = {
+    "/v1/chat/completions": openai_error,
+    "/v1/completions": openai_error,
+    "/v1/responses": responses_error,
+    "/v1/messages": anthropic_error,
+}
+"""The envelope of the errors of each path that requests of batches go to."""
+
+
+def batch_routes(gateway: Runtime, handlers: Mapping[str, Handler]) -> tuple[Route[Endpoint], ...]:
+    """The routes, over `gateway`. `handlers` answer the requests of batches, by their paths."""
+    endpoints = {path: BatchEndpoint(path, handlers[path], error) for path, error in _ERRORS.items()}
+    queue = gateway.beside(BatchQueue, lambda: BatchQueue(gateway, endpoints))
+    files, spools = KeptFiles(gateway), Spools(gateway)
+    return (
+        *file_routes(gateway, files, spools),
+        *openai_batch_routes(gateway, queue, files),
+        *message_batch_routes(gateway, queue, files, spools),
+    )

@@ -1,0 +1,326 @@
+"""One run of a batch, by the process that holds its lease (edge).
+
+The input is read from its beginning; requests that have ended already are passed over, the others are sent, a bounded number at
+once, and each result is kept before the next is asked for in its place. Decides what is a result and what is a reason to try
+again: a gateway or an engine without room, and for a while a model that nobody serves. Above: `batch_queue`. Below: what it
+keeps, calls.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import attrs
+import msgspec
+
+from smg_core.errors import InvalidRequest, StoreFailed
+from smg_core.history.base import LeaseLost, StaleVersion
+from smg_core.protocols.batches import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
+from smg_core.protocols.messages_batches import MessageLine, message_result, message_result_without_answer
+from smg_core.request import Caller
+from smg_core.server.batch_calls import BatchAnswer, BatchEndpoint, called
+from smg_core.server.batch_store import BatchOutcome, PendingBatch
+from smg_core.server.batch_turns import Turns
+from smg_core.server.kept_files import ContentsGone, lines_of
+from smg_core.server.news import rung
+from smg_core.server.runtime import Runtime
+from smg_core.server.tokenizing import made_of
+
+__all__ = ["BatchRun"]
+
+_NO_ROOM = frozenset({0, 429, 503, 529})
+"""Statuses after which a request is tried again: nothing is wrong with it."""
+_NOT_THERE = 404
+_EXPIRED = "batch_expired", "This request could not be executed before the completion window expired."
+
+
+@attrs.define(eq=False)
+class _Gathering:
+    """Results that are kept in one write."""
+
+    outcomes: list[BatchOutcome]
+    kept: "asyncio.Task[None]"
+
+
+class BatchRun:
+    """One run of `pending`. `endpoints` are where its requests may go, by their paths."""
+
+    def __init__(
+        self, gateway: Runtime, turns: Turns, endpoints: Mapping[str, BatchEndpoint], pending: PendingBatch
+    ) -> None:
+        self._gateway, self._turns, self._endpoints, self._pending = gateway, turns, endpoints, pending
+        self._settings = gateway.config.batches
+        self._stopping = asyncio.Event()
+        self._paused = False
+        self._gathering: _Gathering | None = None
+        self._writes: set[asyncio.Task[None]] = set()
+        self._writing = asyncio.Lock()
+        self._absent: float | None = None
+
+    def stop(self) -> None:
+        """Begin no further request: the batch was cancelled. Those under way end."""
+        self._stopping.set()
+
+    def pause(self) -> None:
+        """Begin no further request: the process is shutting down, and another goes on with the batch."""
+        self._paused = True
+        self._stopping.set()
+
+    async def work(self) -> bool:
+        """Run it. False: it waits again, for this process or another; True: it is over, here or elsewhere."""
+        pending, task = self._pending, asyncio.current_task()
+        if task is None:
+            raise AssertionError("a run is a task")
+        beside: list[asyncio.Task[None]] = []
+        try:
+            if not await pending.read():
+                return True
+            beside = [
+                asyncio.create_task(pending.guard(self._stopping, task)),
+                asyncio.create_task(self._dismissed()),
+            ]
+            if pending.batch.status == "cancelling" or pending.overdue:
+                self._stopping.set()
+            return await self._attempt()
+        except (LeaseLost, StaleVersion):
+            return True  # it is somebody else's now, or was deleted
+        except StoreFailed:
+            return False
+        except asyncio.CancelledError:  # for good, or since it is not its any more
+            if not pending.lost:
+                raise
+            task.uncancel()
+            return True
+        finally:
+            for each in beside:
+                each.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await self._settle()
+            await pending.release()
+
+    async def _settle(self) -> None:
+        """What is being written may be, for a while: those requests need not be sent again."""
+        if self._writes:
+            await asyncio.wait(self._writes, timeout=self._settings.poll_s)
+        for task in self._writes:
+            task.cancel()
+        await asyncio.gather(*self._writes, return_exceptions=True)
+
+    async def _dismissed(self) -> None:
+        """Once it is to stop, those that wait for a turn go on without one."""
+        await self._stopping.wait()
+        self._turns.dismiss(self)
+
+    async def _attempt(self) -> bool:
+        pending = self._pending
+        try:
+            if pending.batch.status == "validating" and not self._stopping.is_set() and not await self._check():
+                return True
+            if not self._stopping.is_set():
+                await self._feed()
+            if self._paused:
+                return False
+            await self._finish()
+        except ContentsGone:
+            fault = {
+                "code": "input_file_gone",
+                "message": "The input file is not kept any more.",
+                "param": None,
+                "line": None,
+            }
+            await pending.end("lost", faults=[fault])
+        return True
+
+    # ------------------------------------------------------------------------------------------------------------- input
+
+    def _lines(self, most: int) -> AsyncIterator[list[bytes | None]]:
+        job = self._pending.job
+        return lines_of(self._gateway, self._pending.tenant, job.log, job.pieces, most)
+
+    async def _requests(self) -> AsyncIterator[tuple[int, bytes]]:
+        """The requests that have not ended, with their places."""
+        place = -1
+        async for lines in self._lines(sys.maxsize):  # their lengths were checked when the batch was
+            for line in lines:
+                if line is None or not line.strip():
+                    continue
+                place += 1
+                if not self._pending.job.has_done(place):
+                    yield place, line
+            await asyncio.sleep(0)
+
+    async def _check(self) -> bool:
+        """Check every line before one is run. False where the batch has failed for them."""
+        pending, settings = self._pending, self._settings
+        check = LineCheck(
+            pending.batch.endpoint,
+            most=settings.requests,
+            most_faults=settings.errors,
+            most_characters=settings.custom_id_characters,
+        )
+        async for lines in self._lines(self._gateway.limits.largest_body):
+            size = sum(len(line) for line in lines if line is not None)
+            await made_of(self._gateway, Caller(pending.tenant), size, lambda lines=lines: check.add(lines))  # type: ignore[misc]
+            if check.over or self._stopping.is_set():
+                break
+        if self._stopping.is_set():
+            return True
+        check.end()
+        if check.faults:
+            return not await pending.end("refused", faults=check.faults, total=0)
+        await pending.become("checked", total=check.count)
+        return True
+
+    async def _feed(self) -> None:
+        """Send the requests that have not ended, until all are, or it is to stop."""
+        under_way: set[asyncio.Task[None]] = set()
+        try:
+            async for place, line in self._requests():
+                while len(under_way) >= self._settings.in_flight_tenant and not self._stopping.is_set():
+                    under_way = await _some_ended(under_way)
+                if self._stopping.is_set():
+                    break
+                under_way.add(asyncio.create_task(self._one(place, line)))
+            while under_way:
+                under_way = await _some_ended(under_way)
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+    # ----------------------------------------------------------------------------------------------------------- one request
+
+    async def _one(self, place: int, line: bytes) -> None:
+        """Send one request until it has a result, and keep that."""
+        pending = self._pending
+        job, endpoint = pending.job, self._endpoints[pending.batch.endpoint]
+        custom_id, body = _read_line(line, job.messages)
+        named = await self._made(len(body), lambda: refusal(body))
+        answer: BatchAnswer | None
+        if named is not None:
+            request_id = self._gateway.ids("req-")
+            error = InvalidRequest(f"Invalid '{named}': a request of a batch cannot have it.", param=named)
+            answer = BatchAnswer(error.status, endpoint.error(error, request_id), request_id)
+        else:
+            answer = await self._answer(endpoint, body)
+        if answer is not None:
+            await self._keep(await self._made(len(answer.body), lambda: self._outcome(place, custom_id, answer)))
+
+    async def _answer(self, endpoint: BatchEndpoint, body: bytes) -> BatchAnswer | None:
+        """The answer to a request; None where it is not sent any more."""
+        tenant, job = self._pending.tenant, self._pending.job
+        while not self._stopping.is_set():
+            if not await self._turns.enter(tenant, self):
+                return None
+            try:
+                answer = await called(endpoint, body, job.headers, Caller(tenant, job.principal))
+            finally:
+                self._turns.leave(tenant)
+            if not self._again(answer):
+                return answer
+            await rung(self._stopping, self._settings.retry_s)
+        return None
+
+    def _again(self, answer: BatchAnswer) -> bool:
+        """Whether a request is tried again."""
+        if answer.status != _NOT_THERE:
+            return answer.status in _NO_ROOM
+        now = self._gateway.clock.monotonic()
+        if self._absent is None:
+            self._absent = now
+        return now - self._absent < self._settings.absence_s
+
+    def _outcome(self, place: int, custom_id: str, answer: BatchAnswer) -> BatchOutcome:
+        good = answer.status < 400
+        tokens = BatchTokens()
+        if good:
+            read_tokens(answer.body, tokens)
+        count = "succeeded" if good else "errored"
+        if self._pending.job.messages:
+            return BatchOutcome(place, count, message_result(custom_id, good, answer.body), tokens=tokens)
+        line = result_line(self._gateway.ids("batch_req_"), custom_id, answer.status, answer.request_id, answer.body)
+        return BatchOutcome(place, count, line, not good, tokens)
+
+    async def _made(self, size: int, make: Any) -> Any:
+        return await made_of(self._gateway, Caller(self._pending.tenant), size, make)
+
+    async def _keep(self, outcome: BatchOutcome) -> None:
+        """Keep a result, together with those that come at about the same time. Returns when it is kept."""
+        gathering = self._gathering
+        if gathering is None:
+            outcomes: list[BatchOutcome] = []
+            gathering = self._gathering = _Gathering(outcomes, asyncio.create_task(self._write(outcomes)))
+            self._writes.add(gathering.kept)
+            gathering.kept.add_done_callback(self._written)
+        gathering.outcomes.append(outcome)
+        await asyncio.shield(gathering.kept)
+
+    def _written(self, write: "asyncio.Task[None]") -> None:
+        if not write.cancelled() and write.exception() is None:
+            self._writes.discard(write)
+
+    async def _write(self, outcomes: list[BatchOutcome]) -> None:
+        await asyncio.sleep(self._settings.gather_s)
+        async with self._writing:
+            self._gathering = None
+            await self._pending.keep(outcomes)
+
+    # --------------------------------------------------------------------------------------------------------------- the end
+
+    async def _finish(self) -> None:
+        """Every request has ended, or the batch was cancelled, or its time is up: it ends."""
+        pending = self._pending
+        await pending.become("fed")
+        while True:
+            cancelled = pending.batch.status == "cancelling"
+            missing = pending.batch.total > pending.job.counts.ended
+            if missing and (pending.job.messages or not cancelled):
+                await self._without_answer(expired=not cancelled)
+            unread = pending.batch.status == "validating"
+            what = "overdue" if unread or (missing and not cancelled) else "over"
+            if await pending.end(what):
+                return
+
+    async def _without_answer(self, *, expired: bool) -> None:
+        """Keep, as results, that the other requests were never begun."""
+        outcomes: list[BatchOutcome] = []
+        size = 0
+        async for place, line in self._requests():
+            custom_id, _ = _read_line(line, self._pending.job.messages)
+            if self._pending.job.messages:
+                told = message_result_without_answer(custom_id, expired)
+            else:
+                told = error_line(self._gateway.ids("batch_req_"), custom_id, *_EXPIRED)
+            outcomes.append(
+                BatchOutcome(place, "expired" if expired else "canceled", told, not self._pending.job.messages)
+            )
+            size += len(told)
+            if size > _WRITTEN:
+                await self._pending.keep(outcomes)
+                outcomes, size = [], 0
+        if outcomes:
+            await self._pending.keep(outcomes)
+
+
+_WRITTEN = 128 * 1024  # bytes of results that are written at once
+
+_REQUEST = msgspec.json.Decoder(BatchLine)
+_MESSAGE = msgspec.json.Decoder(MessageLine)
+
+
+def _read_line(line: bytes, messages: bool) -> tuple[str, bytes]:
+    """The custom_id and the body of a request, which has been checked."""
+    if messages:
+        found = _MESSAGE.decode(line)
+        return found.custom_id, bytes(found.params)
+    wire = _REQUEST.decode(line)
+    return wire.custom_id, bytes(wire.body)
+
+
+async def _some_ended(tasks: "set[asyncio.Task[None]]") -> "set[asyncio.Task[None]]":
+    """Those that go on, once one has ended. Raises what it raised."""
+    ended, going = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in ended:
+        task.result()
+    return going

@@ -1,0 +1,197 @@
+"""Files in the history: a record for each, and its contents as the events of a log (edge).
+
+A file is there once its record is, which is written with the last of its contents. Until then, and when the upload fails, the log
+has the short life of any stream. Above: the handlers of files and of batches, and the runs of batches. Below: the history.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import msgspec
+
+from smg_core.errors import NotFound, StoreFailed
+from smg_core.history.base import (
+    AppendEvents,
+    DeleteEvents,
+    DeleteRecord,
+    Page,
+    PutRecord,
+    StoredEvent,
+    StoredRecord,
+    StoreOperation,
+)
+from smg_core.protocols.files import FileQuery, KeptFile, read_kept_file
+from smg_core.protocols.json_lines import LineSplitter
+from smg_core.request import Caller
+from smg_core.server.exchange import Exchange, Header
+from smg_core.server.inference import take_back_cancellation
+from smg_core.server.runtime import Runtime
+from smg_core.server.spooling import Spool
+
+__all__ = ["FILE", "ContentsGone", "KeptFiles", "contents", "file_record", "lines_of", "send_contents"]
+
+FILE = "file"
+"""Kind of the records of files."""
+
+_PIECE = 256 * 1024  # bytes of one event
+_PIECES = 8  # events that are written, or read, at once
+_LISTED = 1000  # records that are read at once
+_WRITTEN = 1 << 18  # bytes of an answer that are written at once
+
+
+class ContentsGone(NotFound):
+    """The contents of a file are not there any more: it was deleted, has expired, or the store had no room for it."""
+
+    def __init__(self) -> None:
+        super().__init__("The contents of this file are not kept any more.")
+
+
+def file_record(file: KeptFile) -> PutRecord:
+    """Keep a file's record."""
+    body = msgspec.json.encode(file)
+    return PutRecord(
+        StoredRecord(kind=FILE, id=file.id, body=body, created_at=file.created_at, expires_at=file.expires_at)
+    )
+
+
+class KeptFiles:
+    """The files of all tenants."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+        self._counting = asyncio.Lock()
+
+    async def find(self, tenant: str, id: str) -> KeptFile:
+        """The file. Raises NotFound."""
+        found = await self._gateway.history.record(tenant, FILE, id)
+        if found is None:
+            raise NotFound(f"No such File object: '{id[:100]}'.", param="id")
+        return read_kept_file(found.body)
+
+    async def page(self, tenant: str, query: FileQuery) -> Page[KeptFile]:
+        """The files that `query` asks for."""
+        found: list[KeptFile] = []
+        after, more = query.after, True
+        while more:
+            size = min(_LISTED, query.limit + 1 - len(found)) if query.purpose is None else _LISTED
+            page = await self._gateway.history.records(
+                tenant, FILE, after=after, limit=size, newest_first=query.newest_first
+            )
+            files = [read_kept_file(each.body) for each in page.data]
+            found += [each for each in files if query.purpose in (None, each.purpose)]
+            if len(found) > query.limit:
+                break
+            more, after = page.has_more and bool(files), files[-1].id if files else None
+        return Page(tuple(found[: query.limit]), len(found) > query.limit)
+
+    async def count(self, tenant: str, most: int) -> int:
+        """How many files a tenant has; `most` stands for that many or more."""
+        count, after, more = 0, None, True
+        while more and count < most:
+            page = await self._gateway.history.records(tenant, FILE, after=after, limit=min(_LISTED, most - count))
+            count += len(page.data)
+            more, after = page.has_more, page.data[-1].id if page.data else None
+        return count
+
+    async def keep(
+        self, caller: Caller, log: str, spool: Spool, until: float, last: Callable[[int], Sequence[StoreOperation]]
+    ) -> None:
+        """Keep the contents in `spool` as `log` until `until`. `last` makes the operations that are done with the last of them,
+        of the number of pieces. Nothing stays where this fails."""
+        history, tenant = self._gateway.history, caller.tenant
+        number = 0
+        kept = False
+        try:
+            await asyncio.to_thread(spool.rewind)
+            data = await asyncio.to_thread(spool.read, _PIECE * _PIECES)
+            while True:
+                following = await asyncio.to_thread(spool.read, _PIECE * _PIECES)
+                pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
+                events = tuple(StoredEvent(number + place, piece) for place, piece in enumerate(pieces))
+                number += len(events)
+                operations: list[StoreOperation] = []
+                if events:
+                    operations.append(AppendEvents(log, events, None if following else until))
+                if not following:
+                    operations += last(number)
+                await history.write(tenant, operations, principal=caller.principal)
+                if not following:
+                    break
+                data = following
+            kept = True
+        finally:
+            if not kept and number:
+                with contextlib.suppress(StoreFailed):
+                    await history.write(tenant, [DeleteEvents(log)], principal=caller.principal)
+
+    async def add(self, caller: Caller, file: KeptFile, spool: Spool, room: Callable[[int], None]) -> KeptFile:
+        """Keep a file with the contents in `spool`. `room` is told how many files there are, and raises where there may be no
+        further one."""
+        kept = file
+
+        def last(pieces: int) -> list[StoreOperation]:
+            nonlocal kept
+            kept = msgspec.structs.replace(file, pieces=pieces, bytes=spool.size)
+            return [file_record(kept)]
+
+        async with self._counting:
+            room(await self.count(caller.tenant, self._gateway.config.batches.files))
+            await self.keep(caller, file.log, spool, file.expires_at, last)
+        return kept
+
+    async def delete(self, caller: Caller, file: KeptFile) -> None:
+        """Forget a file."""
+        operations: list[StoreOperation] = [DeleteRecord(FILE, file.id), DeleteEvents(file.log)]
+        await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
+
+
+async def contents(gateway: Runtime, tenant: str, log: str, pieces: int) -> AsyncIterator[bytes]:
+    """The contents, piece by piece. Raises ContentsGone, also amid them."""
+    number = 0
+    while number < pieces:
+        page = await gateway.history.events(tenant, log, after=number - 1, limit=_PIECES)
+        if not page:
+            raise ContentsGone
+        for event in page:
+            if event.number != number:
+                raise ContentsGone
+            number += 1
+            yield event.data
+
+
+async def lines_of(
+    gateway: Runtime, tenant: str, log: str, pieces: int, most: int
+) -> AsyncIterator[list[bytes | None]]:
+    """The lines of a file, some at a time; None stands for one of more than `most` bytes."""
+    splitter = LineSplitter(most)
+    async for piece in contents(gateway, tenant, log, pieces):
+        yield splitter.feed(piece)
+    yield splitter.end()
+
+
+async def send_contents(
+    gateway: Runtime, exchange: Exchange, size: int, pieces: AsyncIterator[bytes], headers: Sequence[Header]
+) -> None:
+    """Answer with contents of `size` bytes. Raises ContentsGone where they are not there; where they go away meanwhile, the
+    client sees that the answer is cut."""
+    first = await anext(pieces, b"")
+    exchange.watch(gateway.config.timeouts.write_s)
+    try:
+        await exchange.start(200, [*headers, (b"content-length", b"%d" % size)])
+        if exchange.method != "HEAD":
+            await _write(exchange, first)
+            async for piece in pieces:
+                await _write(exchange, piece)
+        await exchange.write(b"", True)
+    except asyncio.CancelledError:
+        if not exchange.gone:
+            raise
+        take_back_cancellation()
+    finally:
+        exchange.unwatch()
+
+
+async def _write(exchange: Exchange, data: bytes) -> None:
+    for at in range(0, len(data), _WRITTEN):
+        await exchange.write(data[at : at + _WRITTEN], False)

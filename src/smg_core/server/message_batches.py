@@ -1,0 +1,163 @@
+"""The routes of Message Batches: created, listed, read, cancelled, deleted, and their results (edge).
+
+The body of a batch goes into a temporary file and is read from there request by request, in a thread. Above: `batch_routes`.
+Below: the queue of batches, the kept files, the spool.
+"""
+
+import asyncio
+
+import msgspec
+
+from smg_core.errors import InvalidRequest, NotFound
+from smg_core.json_types import JsonObject
+from smg_core.protocols.batches import KeptBatch, read_limit
+from smg_core.protocols.json_text import encode_body
+from smg_core.protocols.messages_batches import message_batch_list, message_batch_object, write_lines
+from smg_core.server.batch_descriptions import BATCH_ROUTES
+from smg_core.server.batch_queue import BatchQueue
+from smg_core.server.batch_states import MESSAGE_BATCH, BatchJob
+from smg_core.server.batch_store import input_log, output_log
+from smg_core.server.endpoint import Endpoint, Handler
+from smg_core.server.exchange import Exchange, Header
+from smg_core.server.kept_files import KeptFiles, contents, send_contents
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.server.spooling import Spool, Spools, received
+from smg_core.server.tokenizing import JSON_TYPE
+
+__all__ = ["message_batch_routes"]
+
+_BATCHES = "/v1/messages/batches"
+_BATCH = f"{_BATCHES}/{{id}}"
+_ENDPOINT = "/v1/messages"
+_HEADERS = ("anthropic-version", "anthropic-beta")
+_OWN_HEADERS = "x-smg-"
+_LISTED, _MOST_LISTED = 20, 1000
+
+
+def message_batch_routes(
+    gateway: Runtime, queue: BatchQueue, files: KeptFiles, spools: Spools
+) -> tuple[Route[Endpoint], ...]:
+    """The routes, over `gateway`."""
+    batches = _MessageBatches(gateway, queue, files, spools)
+    rows: tuple[tuple[str, str, Handler, bool], ...] = (
+        ("POST", _BATCHES, batches.create, True),
+        ("GET", _BATCHES, batches.list_page, False),
+        ("GET", _BATCH, batches.retrieve, False),
+        ("DELETE", _BATCH, batches.delete, False),
+        ("POST", f"{_BATCH}/cancel", batches.cancel, False),
+        ("GET", f"{_BATCH}/results", batches.results, False),
+    )
+    return tuple(
+        Route(method, pattern, Endpoint(handler, reads_json=reads, about=BATCH_ROUTES[method, pattern]))
+        for method, pattern, handler, reads in rows
+    )
+
+
+class _MessageBatches:
+    """The handlers."""
+
+    def __init__(self, gateway: Runtime, queue: BatchQueue, files: KeptFiles, spools: Spools) -> None:
+        self._gateway, self._queue, self._files, self._spools = gateway, queue, files, spools
+        self._settings = gateway.config.batches
+
+    async def create(self, exchange: Exchange) -> None:
+        """POST /v1/messages/batches"""
+        gateway, settings, caller = self._gateway, self._settings, exchange.caller
+        exchange.request_id = gateway.ids("req_")
+        with self._spools.place():
+            body, lines = await asyncio.to_thread(lambda: (self._spools.new(), self._spools.new()))
+            try:
+                await received(exchange, settings.body_bytes, body.write)
+                count = await asyncio.to_thread(self._to_lines, body, lines)
+                await self._queue.check_room(caller.tenant)
+                now, id = gateway.clock.time(), gateway.ids("msgbatch_")
+                batch = KeptBatch(
+                    id=id,
+                    endpoint=_ENDPOINT,
+                    status="in_progress",
+                    created_at=now,
+                    expires_at=now + settings.window_s,
+                    total=count,
+                    times={"in_progress": now},
+                )
+                job = BatchJob(True, caller.principal, _kept_headers(exchange), input_log(id), 0)
+                until = batch.expires_at + settings.kept_s
+                await self._files.keep(
+                    caller,
+                    job.log,
+                    lines,
+                    until,
+                    lambda pieces: self._queue.operations(batch, msgspec.structs.replace(job, pieces=pieces)),
+                )
+            finally:
+                body.close()
+                lines.close()
+        self._queue.added()
+        await self._answer(exchange, message_batch_object(batch))
+
+    def _to_lines(self, body: Spool, lines: Spool) -> int:
+        """Write the requests of a body as lines, and return how many there are. Called in a thread. Raises what is wrong with the
+        body."""
+        body.rewind()
+        most_bytes = self._gateway.limits.largest_body
+        return write_lines(body.read, lines.write, most=self._settings.requests, most_bytes=most_bytes)
+
+    async def list_page(self, exchange: Exchange) -> None:
+        """GET /v1/messages/batches"""
+        tenant, query = exchange.caller.tenant, exchange.query
+        limit = read_limit(query, _LISTED, _MOST_LISTED)
+        after, before = query.get("after_id", (None,))[-1], query.get("before_id", (None,))[-1]
+        if after is not None and before is not None:
+            raise InvalidRequest("Only one of 'after_id' and 'before_id' can be given.", param="before_id")
+        page = await self._queue.page(
+            tenant, MESSAGE_BATCH, after=before or after, limit=limit, newest_first=before is None
+        )
+        found = page.data if before is None else page.data[::-1]
+        await self._answer(exchange, message_batch_list(found, page.has_more))
+
+    async def _found(self, exchange: Exchange) -> KeptBatch:
+        found, _ = await self._queue.find(exchange.caller.tenant, MESSAGE_BATCH, exchange.path_values["id"])
+        return found
+
+    async def retrieve(self, exchange: Exchange) -> None:
+        """GET /v1/messages/batches/{id}"""
+        await self._answer(exchange, message_batch_object(await self._found(exchange)))
+
+    async def cancel(self, exchange: Exchange) -> None:
+        """POST /v1/messages/batches/{id}/cancel"""
+        found = await self._queue.cancel(exchange.caller, MESSAGE_BATCH, exchange.path_values["id"])
+        await self._answer(exchange, message_batch_object(found))
+
+    async def delete(self, exchange: Exchange) -> None:
+        """DELETE /v1/messages/batches/{id}"""
+        found, caller = await self._found(exchange), exchange.caller
+        if message_batch_object(found)["processing_status"] != "ended":
+            raise InvalidRequest("A batch is deleted once it has ended; cancel it first.", param="message_batch_id")
+        await self._queue.forget(caller, MESSAGE_BATCH, found.id)
+        await self._answer(exchange, {"id": found.id, "type": "message_batch_deleted"})
+
+    async def results(self, exchange: Exchange) -> None:
+        """GET /v1/messages/batches/{id}/results"""
+        found = await self._found(exchange)
+        if message_batch_object(found)["results_url"] is None:
+            raise NotFound("The results are there once the batch has ended.", param="message_batch_id")
+        exchange.request_id = self._gateway.ids("req_")
+        pieces = contents(self._gateway, exchange.caller.tenant, output_log(found.id), found.results)
+        head = [(b"content-type", b"application/x-jsonl"), *self._names(exchange)]
+        await send_contents(self._gateway, exchange, found.result_bytes, pieces, head)
+
+    def _names(self, exchange: Exchange) -> list[Header]:
+        return [self._gateway.id_header(exchange.name), (b"request-id", exchange.name.encode())]
+
+    async def _answer(self, exchange: Exchange, found: JsonObject) -> None:
+        if not exchange.request_id:
+            exchange.request_id = self._gateway.ids("req_")
+        await exchange.respond(200, encode_body(found), [JSON_TYPE, *self._names(exchange)])
+
+
+def _kept_headers(exchange: Exchange) -> dict[str, str]:
+    """The headers by which a request is read, routed and timed; no other is kept, since some are secrets."""
+    return {
+        name: value for name, value in exchange.headers.items() if name in _HEADERS or name.startswith(_OWN_HEADERS)
+    }

@@ -1,0 +1,101 @@
+"""The routes of OpenAI's batches: created, listed, read, cancelled (edge).
+
+Above: `batch_routes`. Below: the queue of batches, the kept files.
+"""
+
+from smg_core.errors import InvalidRequest, NotFound
+from smg_core.json_types import JsonObject
+from smg_core.protocols.base import Incoming, Locate
+from smg_core.protocols.batches import KeptBatch, batch_list, batch_object, read_batch, read_limit
+from smg_core.protocols.errors import openai_error
+from smg_core.protocols.json_text import encode_body
+from smg_core.server.batch_descriptions import BATCH_ROUTES
+from smg_core.server.batch_queue import BatchQueue
+from smg_core.server.batch_states import BATCH, BatchJob
+from smg_core.server.endpoint import Endpoint, Handler
+from smg_core.server.exchange import Exchange
+from smg_core.server.kept_files import KeptFiles
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.server.tokenizing import JSON_TYPE, answering
+
+__all__ = ["openai_batch_routes"]
+
+_BATCH = "/v1/batches/{id}"
+_OWN_HEADERS = "x-smg-"
+
+
+def openai_batch_routes(gateway: Runtime, queue: BatchQueue, files: KeptFiles) -> tuple[Route[Endpoint], ...]:
+    """The routes, over `gateway`."""
+    batches = _Batches(gateway, queue, files)
+    rows: tuple[tuple[str, str, Handler, bool], ...] = (
+        ("POST", "/v1/batches", batches.create, True),
+        ("GET", "/v1/batches", batches.list_page, False),
+        ("GET", _BATCH, batches.retrieve, False),
+        ("POST", f"{_BATCH}/cancel", batches.cancel, False),
+    )
+    return tuple(
+        Route(method, pattern, Endpoint(handler, reads_json=reads, about=BATCH_ROUTES[method, pattern]))
+        for method, pattern, handler, reads in rows
+    )
+
+
+class _Batches:
+    """The handlers."""
+
+    def __init__(self, gateway: Runtime, queue: BatchQueue, files: KeptFiles) -> None:
+        self._gateway, self._queue, self._files = gateway, queue, files
+        self.create = answering(gateway, "req-", openai_error, self._create)
+
+    async def _create(self, incoming: Incoming, located: list[Locate]) -> bytes:
+        """POST /v1/batches"""
+        gateway, tenant, settings = self._gateway, incoming.caller.tenant, self._gateway.config.batches
+        wire = read_batch(incoming.body, incoming.limits)
+        try:
+            file = await self._files.find(tenant, wire.input_file_id)
+        except NotFound as error:
+            raise NotFound(error.message, param="input_file_id") from None
+        if file.purpose != "batch":
+            raise InvalidRequest("The input file has another purpose than 'batch'.", param="input_file_id")
+        await self._queue.check_room(tenant)
+        now = gateway.clock.time()
+        expiry = wire.output_expires_after
+        batch = KeptBatch(
+            id=gateway.ids("batch_"),
+            endpoint=wire.endpoint,
+            status="validating",
+            created_at=now,
+            expires_at=now + settings.window_s,
+            input_file_id=file.id,
+            metadata=wire.metadata,
+            files_s=None if expiry is None else float(expiry.seconds),
+        )
+        kept = {name: value for name, value in incoming.headers.items() if name.startswith(_OWN_HEADERS)}
+        job = BatchJob(False, incoming.caller.principal, kept, file.log, file.pieces)
+        operations = self._queue.operations(batch, job)
+        await gateway.history.write(tenant, operations, principal=incoming.caller.principal)
+        self._queue.added()
+        return encode_body(batch_object(batch))
+
+    async def list_page(self, exchange: Exchange) -> None:
+        """GET /v1/batches"""
+        tenant, limit = exchange.caller.tenant, read_limit(exchange.query)
+        after = exchange.query.get("after", (None,))[-1]
+        page = await self._queue.page(tenant, BATCH, after=after, limit=limit)
+        found = [await self._queue.progress(tenant, each) for each in page.data]
+        await self._answer(exchange, batch_list(found, page.has_more))
+
+    async def retrieve(self, exchange: Exchange) -> None:
+        """GET /v1/batches/{id}"""
+        tenant = exchange.caller.tenant
+        found, _ = await self._queue.find(tenant, BATCH, exchange.path_values["id"])
+        await self._answer(exchange, batch_object(await self._queue.progress(tenant, found)))
+
+    async def cancel(self, exchange: Exchange) -> None:
+        """POST /v1/batches/{id}/cancel"""
+        found = await self._queue.cancel(exchange.caller, BATCH, exchange.path_values["id"])
+        await self._answer(exchange, batch_object(await self._queue.progress(exchange.caller.tenant, found)))
+
+    async def _answer(self, exchange: Exchange, found: JsonObject) -> None:
+        exchange.request_id = self._gateway.ids("req-")
+        await exchange.respond(200, encode_body(found), [JSON_TYPE, self._gateway.id_header(exchange.name)])

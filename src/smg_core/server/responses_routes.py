@@ -1,0 +1,43 @@
+"""The routes of the Responses API: made, made in the background, over a WebSocket, compacted, counted, kept (edge).
+
+Above: server.generating puts them into the table. Below: the handlers.
+"""
+
+from functools import partial
+
+from smg_core.server import descriptions
+from smg_core.server.background import Background
+from smg_core.server.endpoint import Endpoint, Handler
+from smg_core.server.inference import Inference
+from smg_core.server.remembering import ResponseMemory
+from smg_core.server.response_tokens import input_tokens
+from smg_core.server.responses_api import background_responses, compaction_api, responses_api
+from smg_core.server.responses_socket import ResponsesSocket
+from smg_core.server.routes import WEBSOCKET, Route
+from smg_core.server.runtime import Runtime
+from smg_core.server.stored import stored_routes
+
+__all__ = ["responses_routes"]
+
+
+def responses_routes(gateway: Runtime) -> tuple[tuple[Route[Endpoint], ...], Handler]:
+    """The routes, over `gateway`, and the handler of requests that are answered at once, for batches."""
+    memory = ResponseMemory(gateway)
+    made = responses_api(gateway.clock.time, memory, memory.seal)
+    kept = background_responses(made, memory, gateway.clock.time, memory.seal)
+    background = gateway.beside(Background, lambda: Background(gateway, [kept]))
+    detach = partial(background.create, kept)
+    responses = Endpoint(Inference(gateway, made, detach), reads_json=True, about=descriptions.RESPONSES)
+    alone = compaction_api(gateway.clock.time, memory, memory.seal)
+    compact = Endpoint(Inference(gateway, alone), reads_json=True, about=descriptions.COMPACT)
+    tokens = Endpoint(input_tokens(gateway, memory), reads_json=True, about=descriptions.INPUT_TOKENS)
+    at_once = Inference(gateway, made)
+    socket = Endpoint(ResponsesSocket(gateway, at_once, memory))
+    routes = (
+        Route("POST", "/v1/responses", responses),
+        Route("POST", "/v1/responses/compact", compact),
+        Route("POST", "/v1/responses/input_tokens", tokens),
+        Route(WEBSOCKET, "/v1/responses", socket),
+        *stored_routes(gateway, background, kept),
+    )
+    return routes, at_once

@@ -1,0 +1,103 @@
+"""Bodies that are too large for memory: they go into a temporary file as they come (edge).
+
+The file has no name, so that nothing is left of it when the process ends, however it ends. Reading, writing and what is made of
+the bytes are done in threads. Above: the handlers of files and of Message Batches. Below: the exchange.
+"""
+
+import asyncio
+import errno
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from smg_core.errors import Overloaded, SmgError, StoreFailed
+from smg_core.server.exchange import Exchange
+from smg_core.server.runtime import Runtime
+
+__all__ = ["Spool", "Spools", "received"]
+
+_AT_ONCE = 1 << 20  # bytes that a thread is given at once
+
+
+class Spool:
+    """A temporary file in `folder`, without it in the system's. Raises StoreFailed where there is no room, or no such folder."""
+
+    def __init__(self, folder: str | None) -> None:
+        self.size = 0
+        with _told():
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (`close` closes it)
+
+    def write(self, data: bytes) -> None:
+        """Put bytes at its end."""
+        with _told():
+            self._file.write(data)
+        self.size += len(data)
+
+    def rewind(self) -> None:
+        """Read from the beginning from now on."""
+        with _told():
+            self._file.seek(0)
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; none at the end."""
+        with _told():
+            return self._file.read(size)
+
+    def close(self) -> None:
+        """Drop the file."""
+        self._file.close()
+
+
+class Spools:
+    """The temporary files of one process, as many at once as `batches.uploads` allows requests that bring them."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway, self._settings = gateway, gateway.config.batches
+        self._open = 0
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """The place of one request, which counts as in flight meanwhile. Raises Overloaded where all are taken."""
+        admission = self._gateway.admission
+        admission.check_open()
+        admission.check_room()
+        if self._open >= self._settings.uploads:
+            raise Overloaded("As many files are being uploaded as may.", retry_after=admission.retry_after)
+        self._open += 1
+        admission.enter()
+        try:
+            yield
+        finally:
+            admission.leave()
+            self._open -= 1
+
+    def new(self) -> Spool:
+        """A temporary file; whoever asks for it closes it. Called in a thread."""
+        return Spool(self._settings.folder)
+
+
+async def received(exchange: Exchange, limit: int, take: Callable[[bytes], None]) -> None:
+    """Have `take` have the whole body, some of it at a time and in a thread. Raises what `take` does, PayloadTooLarge, and
+    ClientGone."""
+    gathered: list[bytes] = []
+    size = 0
+    async for piece in exchange.pieces(limit):
+        gathered.append(piece)
+        size += len(piece)
+        if size >= _AT_ONCE:
+            await asyncio.to_thread(take, b"".join(gathered))
+            gathered, size = [], 0
+    if gathered:
+        await asyncio.to_thread(take, b"".join(gathered))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What the file system refuses is a failure of the store."""
+    try:
+        yield
+    except SmgError:
+        raise
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise StoreFailed("full" if full else "failed", f"temporary file: {error}") from error

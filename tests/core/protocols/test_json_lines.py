@@ -1,0 +1,84 @@
+"""Lines and requests are the same however a file is cut into pieces."""
+
+import io
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smg_core.errors import InvalidRequest, PayloadTooLarge
+from smg_core.protocols.json_lines import LineSplitter, objects_of
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.lists(st.dictionaries(st.text(), VALUES, max_size=3), max_size=5)
+
+
+def pieces(content: bytes, cuts: list[int]) -> list[bytes]:
+    places = [0, *sorted(min(cut, len(content)) for cut in cuts), len(content)]
+    return [content[one:other] for one, other in pairwise(places)]
+
+
+@given(st.binary(max_size=200) | st.text("a\n", max_size=80).map(str.encode), st.lists(st.integers(0, 200)))
+def test_lines_do_not_depend_on_the_cuts(content: bytes, cuts: list[int]) -> None:
+    splitter = LineSplitter(1000)
+    found = [line for piece in pieces(content, cuts) for line in splitter.feed(piece)] + splitter.end()
+
+    expected = content.split(b"\n")
+    assert found == (expected if expected[-1] else expected[:-1])
+
+
+@given(st.lists(st.integers(0, 20), max_size=8), st.lists(st.integers(0, 100)))
+def test_a_line_that_is_too_long_is_none_and_the_next_is_whole(sizes: list[int], cuts: list[int]) -> None:
+    splitter = LineSplitter(10)
+    content = b"".join(b"x" * size + b"\n" for size in sizes)
+    found = [line for piece in pieces(content, cuts) for line in splitter.feed(piece)] + splitter.end()
+
+    assert found == [b"x" * size if size <= 10 else None for size in sizes]
+
+
+@given(OBJECTS, st.integers(1, 40), st.booleans(), st.sampled_from([None, 2]))
+def test_the_objects_of_a_body_do_not_depend_on_the_window(
+    objects: list[object], window: int, ascii: bool, indent: int | None
+) -> None:
+    body = json.dumps({"requests": objects}, ensure_ascii=ascii, indent=indent).encode("utf-8", "replace")
+    expected = json.loads(body)["requests"]
+
+    found = [json.loads(each) for each in objects_of(io.BytesIO(body).read, "requests", window=window, most=10**6)]
+
+    assert found == expected
+
+
+@given(OBJECTS, st.integers(1, 40), st.data())
+def test_a_body_that_is_cut_or_bent_is_refused_or_read_as_json_reads_it(
+    objects: list[object], window: int, data: st.DataObject
+) -> None:
+    body = bytearray(json.dumps({"requests": objects}).encode())
+    place = data.draw(st.integers(0, len(body) - 1))
+    body[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    try:
+        found = [json.loads(each) for each in objects_of(io.BytesIO(body).read, "requests", window=window, most=10**6)]
+    except InvalidRequest:
+        pass
+    else:
+        assert json.loads(bytes(body)).get("requests", []) == found
+
+
+def test_an_object_over_the_bound_is_refused_before_all_of_it_is_read() -> None:
+    class Endless(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            return b'{"requests":[{"a":"' if not self.seen() else b"x" * size
+
+        started = False
+
+        def seen(self) -> bool:
+            before, self.started = self.started, True
+            return before
+
+    with pytest.raises(PayloadTooLarge):
+        list(objects_of(Endless().read, "requests", window=64, most=10_000))
