@@ -96,6 +96,8 @@ def _simulate(args: argparse.Namespace) -> int:
         config = SimulatorConfig(timing=timing, fault_rates=rates, **own)
     except ValueError as error:
         raise ConfigError(f"simulate: {error}") from None
+    if not args.listen.startswith("unix:") and not args.listen.rpartition(":")[2].isdecimal():
+        raise ConfigError(f"--listen: {args.listen}: expected HOST:PORT or unix:///PATH")
 
     def tell(engine: SimulatedEngine) -> None:
         print(f"listening on {engine.target}; a gateway for it: smg-gateway serve --worker {engine.target}", flush=True)
@@ -103,7 +105,7 @@ def _simulate(args: argparse.Namespace) -> int:
     try:
         asyncio.run(run_simulator(config, args.listen, ready=tell))
     except OSError as error:
-        print(f"smg-gateway: cannot listen on {args.listen}: {error.strerror or error}", file=sys.stderr)
+        print(f"smg-gateway: {error.strerror or error}", file=sys.stderr)
         return 1
     return 0
 
@@ -180,7 +182,9 @@ def _resolve(args: argparse.Namespace) -> Resolved:
     if name:
         try:
             text = Path(name).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise ConfigError(f"{name}: cannot be read: {error.strerror or error}") from None
+        except UnicodeDecodeError as error:
             raise ConfigError(f"{name}: cannot be read: {error}") from None
     resolved = resolve(overrides, os.environ, text, str(name))
     for warning in resolved.warnings:
@@ -237,10 +241,21 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     _setup_flags(commands.add_parser("setup", help="print what a program is configured with", allow_abbrev=False))
     text = "check that a server's answers are what clients of its APIs rely on"
     _conform_flags(commands.add_parser("conform", help=text, allow_abbrev=False))
+    _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
         _refuse(unknown[0], commands.choices[arguments[0]])
     return args
+
+
+def _check_command(arguments: Sequence[str], commands: Sequence[str]) -> None:
+    """Raise ConfigError unless the first argument is one of `commands`, or a flag."""
+    if not arguments:
+        raise ConfigError(f"which command? There are {', '.join(commands)} (see `smg-gateway --help`)")
+    if not arguments[0].startswith("-") and arguments[0] not in commands:
+        raise ConfigError(
+            f"{arguments[0]}: no such command{nearest(arguments[0], commands)}; there are {', '.join(commands)}"
+        )
 
 
 def _refuse(unknown: str, command: argparse.ArgumentParser) -> NoReturn:

@@ -125,8 +125,10 @@ def test_sources_are_told_on_request(capsys: pytest.CaptureFixture[str]) -> None
             ["serve", "--worker", "grpc://a:1", "--workers-dialect", "vlm"],
             "workers.dialect: no engine dialect 'vlm'; there are auto, vllm, neutral, mlx",
         ),
-        (["server"], "invalid choice: 'server'"),
-        ([], "the following arguments are required"),
+        (["server"], "server: no such command; did you mean serve?; there are serve, simulate,"),
+        (["simulate", "--listen", "nowhere"], "--listen: nowhere: expected HOST:PORT or unix:///PATH"),
+        (["serve", "--worker", "grpc://a:1", "--history", "foo:x"], "history.url: there is no store for foo:"),
+        ([], "which command? There are serve, simulate, "),
     ],
 )
 def test_a_mistake_is_one_line_and_status_two(

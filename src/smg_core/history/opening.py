@@ -14,32 +14,21 @@ from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.history.memory import MemoryStore
 from smg_core.history.rules import Rules
-from smg_core.history.settings import HistoryConfig
+from smg_core.history.settings import EXTRAS, HistoryConfig
 from smg_core.settings import ConfigError, nearest
 
 __all__ = ["guarded", "open_history"]
-
-_EXTRAS = {
-    "memory": "",
-    "sqlite": "history",
-    "postgresql": "postgres",
-    "oracle": "oracle",
-    "redis": "redis",
-    "rediss": "redis",
-    "unix": "redis",
-}
-"""What has to be installed for a URL of each scheme."""
 
 
 async def open_history(config: HistoryConfig, clock: Clock, hooks: Sequence[Hook] = ()) -> GuardedStore:
     """The store, ready. Raises ConfigError for settings that could never work, and StoreFailed where it cannot be opened."""
     scheme = (config.url or "memory:").partition(":")[0]
-    if scheme not in _EXTRAS:
-        raise ConfigError(f"history.url: there is no store for {scheme}:{nearest(scheme, [*_EXTRAS])}")
+    if scheme not in EXTRAS:
+        raise ConfigError(f"history.url: there is no store for {scheme}:{nearest(scheme, [*EXTRAS])}")
     try:
         return guarded(await _backend(scheme, config, clock), config, clock, hooks)
     except ModuleNotFoundError as error:
-        extra = _EXTRAS[scheme] if not (error.name or "").startswith("cryptography") else "encryption"
+        extra = EXTRAS[scheme] if not (error.name or "").startswith("cryptography") else "encryption"
         raise ConfigError(f'history: {error.name} is missing: pip install "smg-sdk[{extra}]"') from error
 
 
@@ -62,7 +51,7 @@ async def _backend(scheme: str, config: HistoryConfig, clock: Clock) -> Backend:
             most_link_bytes=config.chain_bytes,
             most_page_bytes=config.page_bytes,
         )
-    prepare = _redis if _EXTRAS[scheme] == "redis" else _sql
+    prepare = _redis if EXTRAS[scheme] == "redis" else _sql
     open_store = await asyncio.to_thread(prepare, config, clock)  # loads much
     return await open_store()
 

@@ -7,7 +7,18 @@ import attrs
 
 from smg_core.settings import MIB, option
 
-__all__ = ["HistoryConfig"]
+__all__ = ["EXTRAS", "HistoryConfig"]
+
+EXTRAS = {
+    "memory": "",
+    "sqlite": "history",
+    "postgresql": "postgres",
+    "oracle": "oracle",
+    "redis": "redis",
+    "rediss": "redis",
+    "unix": "redis",
+}
+"""The schemes that `history.url` may have, each with the extra of the distribution that installs its store."""
 
 DAY = 86400.0  # seconds
 CENTURY = 36_500 * DAY

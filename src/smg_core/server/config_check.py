@@ -11,8 +11,10 @@ from smg_core.config import Config, ConfigError, MediaConfig
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
 from smg_core.engines.openai.address import ChatAddress
 from smg_core.engines.target import Target, door
+from smg_core.history.settings import EXTRAS, HistoryConfig
 from smg_core.json_types import Json
 from smg_core.routing import UnknownPolicy, policy
+from smg_core.settings import nearest
 from smg_parsers import UnknownModelFamily
 from smg_parsers.models import family
 
@@ -24,8 +26,15 @@ OWN_PARSERS = ("auto", "none")
 def check(config: Config) -> None:
     """Raise ConfigError with every problem, each beginning with its setting's path."""
     problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config), *_media(config.media)]
+    problems += _history(config.history)
     if problems:
         raise ConfigError(*problems)
+
+
+def _history(history: HistoryConfig) -> Iterator[str]:
+    scheme = (history.url or "memory:").partition(":")[0]
+    if scheme not in EXTRAS:
+        yield f"history.url: there is no store for {scheme}:{nearest(scheme, [*EXTRAS])}"
 
 
 def processor_kwargs(media: MediaConfig) -> Mapping[str, Mapping[str, Json]]:
