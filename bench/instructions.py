@@ -2,6 +2,7 @@
 
     python bench/instructions.py --peer before=../before/src            this checkout beside another one
     python bench/instructions.py --scenario paced --requests 200
+    python bench/instructions.py --scenario paced --api chat --api responses --api stored      one API beside another
 
 Each gateway runs under `valgrind --tool=callgrind` before the mock engine; one client sends one request at a time, so that every
 token is a read, a decoding and a write of its own. The count is zeroed after a warm-up and read after the last request: what is
@@ -27,12 +28,13 @@ SCENARIOS = {
     "flood": {"tokens": 100, "stream": True, "pause_us": 0},
     "whole": {"tokens": 100, "stream": False, "pause_us": 0},
 }
-APIS = ("chat", "generate_content")
 STARTED_IN = 1200.0
 """Seconds until a gateway under valgrind answers: some minutes where the machine is busy with other work."""
+APIS = ("chat", "generate_content", "responses", "stored")
+"""APIs by name; "stored" is Responses that are kept in SQLite, "responses" those that are not."""
 PROSE = "Most of what a port does is waiting for water. "
 COMMAND = (
-    "env PYTHONPATH={source} valgrind --tool=callgrind --callgrind-out-file={out} --combine-dumps=no "
+    "env PYTHONPATH={source} XDG_STATE_HOME={state} valgrind --tool=callgrind --callgrind-out-file={out} --combine-dumps=no "
     "{python} -m smg_core serve --host 127.0.0.1 --port {{port}} --worker grpc://{{engine}} --tokenizer {{model}} "
     "--policy round_robin --log-level warning"
 )
@@ -46,6 +48,9 @@ def request_of(api: str, scenario: str) -> tuple[str, bytes]:
         verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
         body = stand.generate_content(tokens, text=PROSE * 8, pause_us=pause_us)
         return f"/v1beta/models/mock:{verb}", body
+    if api != "chat":
+        kept = api == "stored"
+        return "/v1/responses", stand.responses(tokens, stream=stream, text=PROSE * 8, pause_us=pause_us, store=kept)
     return "/v1/chat/completions", stand.chat(tokens, stream=stream, text=PROSE * 8, pause_us=pause_us)
 
 
@@ -109,10 +114,20 @@ def main() -> int:
     folder.mkdir(exist_ok=True)
     python = shlex.quote(sys.executable)
     outs = {name: folder / f"callgrind.{os.getpid()}.{name}" for name in sources}
+    states = {name: folder / f"state.{os.getpid()}.{name}" for name in sources}
     commands = {
-        name: COMMAND.format(source=Path(source).resolve(), out=outs[name], python=python)
+        name: COMMAND.format(source=Path(source).resolve(), state=states[name], out=outs[name], python=python)
         for name, source in sources.items()
     }
+    try:
+        return measured(args, commands, outs)
+    finally:
+        for state in states.values():
+            shutil.rmtree(state, ignore_errors=True)
+
+
+def measured(args: argparse.Namespace, commands: dict[str, str], outs: dict[str, Path]) -> int:
+    """Print a line for each scenario, gateway and API."""
     with stand.Stand(commands, answers_in=STARTED_IN) as bench:
         for scenario in args.scenario or SCENARIOS:
             base = 0.0

@@ -199,6 +199,12 @@ def generate_content(tokens: int, *, text: str, pause_us: int = 0) -> bytes:
     return json.dumps(asked).encode()
 
 
+def responses(tokens: int, *, stream: bool, text: str, pause_us: int = 0, store: bool = False) -> bytes:
+    """The body of the same request to Responses, whose answer is kept where `store` says so."""
+    asked = {"model": "mock", "stream": stream, "store": store, "max_output_tokens": tokens, "seed": pause_us}
+    return json.dumps({**asked, "instructions": "You are a helpful assistant.", "input": text}).encode()
+
+
 def add_gateway_options(parser: argparse.ArgumentParser) -> None:
     """The options that name gateways; `gateways` reads them."""
     parser.add_argument("--smg", metavar="PATH", help="the smg program of a virtual environment with smg 1.13.0")

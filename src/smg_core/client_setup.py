@@ -48,7 +48,8 @@ def choose_model(served: Sequence[ListedModel], name: str | None) -> ListedModel
 
 
 def _codex(url: str, model: ListedModel) -> str:
-    """Lines of ~/.codex/config.toml. Codex takes an unknown model's context to be large and would compact too late."""
+    """Lines of ~/.codex/config.toml. Codex takes an unknown model's context to be large and would compact too late. Over a
+    WebSocket it sends only what is new of a session; where none can be opened, as through some proxies, it goes on over HTTP."""
     window = f"model_context_window = {model.context_length}\n" if model.context_length else ""
     return (
         "# lines of ~/.codex/config.toml, above any [section] of it\n"
@@ -60,6 +61,7 @@ def _codex(url: str, model: ListedModel) -> str:
         'name = "smg"\n'
         f"base_url = {json.dumps(url + '/v1')}\n"
         'wire_api = "responses"\n'
+        "supports_websockets = true\n"
     )
 
 

@@ -1,6 +1,7 @@
 """`smg-gateway serve` as a process of its own, before a scripted engine, with what clients and engine say written down."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -59,6 +60,14 @@ class Served:
         """The requests of `path`, whatever their query."""
         return [each for each in self.exchanges if each.method == method and each.target.partition("?")[0] == path]
 
+    def created(self) -> list[Any]:
+        """The bodies of the responses that were asked for, by HTTP and in frames of WebSockets, in order."""
+        bodies = list[Any]()
+        for each in self.exchanges:
+            if each.target.partition("?")[0] == "/v1/responses":
+                bodies += [json.loads(text) for text in ([each.body] if each.method == "POST" else each.frames)]
+        return bodies
+
     def prompts(self) -> list[str]:
         """What the engine was given, in order."""
         vocabulary = self.engine.engine.vocabulary
@@ -82,9 +91,13 @@ def scripted(*rules: tuple[str, Reply], faults: Sequence[Fault | None] = ()) -> 
 
 
 @asynccontextmanager
-async def serving(config: SimulatorConfig, *arguments: str) -> AsyncIterator[Served]:
-    """A gateway that is ready, behind a recorder."""
-    async with SimulatedEngine(config) as engine, _started(engine.target, *arguments) as port, recording(port) as relay:
+async def serving(config: SimulatorConfig, *arguments: str, upgrades: bool = True) -> AsyncIterator[Served]:
+    """A gateway that is ready, behind a recorder, which without `upgrades` is a proxy that passes on no WebSocket."""
+    async with (
+        SimulatedEngine(config) as engine,
+        _started(engine.target, *arguments) as port,
+        recording(port, upgrades=upgrades) as relay,
+    ):
         yield Served(engine, *relay)
 
 

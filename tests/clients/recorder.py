@@ -1,22 +1,27 @@
 """A relay between a client and the gateway that writes down what they say: every request, and the status that it got.
 
-Bytes are passed on as they come; copies go through parsers. What follows an upgrade is passed on and not read.
+Bytes are passed on as they come; copies go through parsers. Of a WebSocket the client's texts are written down.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
 import httptools
 from tests.peers import listening
+from websockets.frames import Opcode
+from websockets.protocol import State
+from websockets.server import ServerProtocol
 
 
 @attrs.define
 class Exchange:
-    """One request of a client, and its answer's status (0 until it has come)."""
+    """One request of a client, and its answer's status (0 until it has come). `frames` are the texts that the client sends on the
+    WebSocket that a handshake opens."""
 
     method: str
     target: str
@@ -24,6 +29,7 @@ class Exchange:
     body: bytes = b""
     status: int = 0
     answer: dict[str, str] = attrs.field(factory=dict)  # the answer's headers
+    frames: list[bytes] = attrs.field(factory=list)
 
     @property
     def json(self) -> Any:
@@ -57,6 +63,24 @@ class _Requests:
         self.mine[-1].body += part
 
 
+class _Frames:
+    """What a client sends on a WebSocket, read as a server reads it: texts, put together where they come in fragments."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._protocol = ServerProtocol(state=State.OPEN, max_size=None)
+        self._text = b""
+
+    def feed_data(self, data: bytes) -> None:
+        self._protocol.receive_data(data)
+        for frame in self._protocol.events_received():
+            if frame.opcode in (Opcode.TEXT, Opcode.CONT):
+                self._text += frame.data
+                if frame.fin:
+                    self._exchange.frames.append(self._text)
+                    self._text = b""
+
+
 class _Answers:
     """httptools' callbacks for the answers of the same connection."""
 
@@ -77,13 +101,33 @@ class _Answers:
             self._answered += 1
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, parser: Any) -> None:
+def _unchanged(data: bytes) -> bytes:
+    return data
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    return re.sub(rb"(?i)\r\nupgrade: websocket", b"", data)
+
+
+async def _pump(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    parser: Any,
+    upgraded: Callable[[], Any] = lambda: None,
+    change: Callable[[bytes], bytes] = _unchanged,
+) -> None:
+    """Pass bytes on, as `change` makes them. `upgraded` gives what reads them once the connection is no longer HTTP (None:
+    nobody)."""
     try:
-        while data := await reader.read(65536):
+        while data := change(await reader.read(65536)):
             if parser is not None:
                 try:
                     parser.feed_data(data)
-                except (httptools.HttpParserUpgrade, httptools.HttpParserError):
+                except httptools.HttpParserUpgrade as upgrade:
+                    parser = upgraded()
+                    if parser is not None:
+                        parser.feed_data(data[upgrade.args[0] :])
+                except httptools.HttpParserError:
                     parser = None
             writer.write(data)
             await writer.drain()
@@ -93,15 +137,20 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pars
 
 
 @asynccontextmanager
-async def recording(port: int) -> AsyncIterator[tuple[int, list[Exchange]]]:
-    """A relay to `port` of this machine: its own port, and the exchanges so far."""
+async def recording(port: int, *, upgrades: bool = True) -> AsyncIterator[tuple[int, list[Exchange]]]:
+    """A relay to `port` of this machine: its own port, and the exchanges so far. Without `upgrades` it leaves out the header that
+    asks for one, as a proxy does that knows no WebSocket."""
     exchanges: list[Exchange] = []
+    change = _unchanged if upgrades else _without_upgrade
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         theirs, ours = await asyncio.open_connection("127.0.0.1", port)
         requests = _Requests(exchanges)
         try:
-            await asyncio.gather(_pump(reader, ours, requests.parser), _pump(theirs, writer, _Answers(requests).parser))
+            await asyncio.gather(
+                _pump(reader, ours, requests.parser, lambda: _Frames(requests.mine[-1]), change),
+                _pump(theirs, writer, _Answers(requests).parser),
+            )
         finally:
             ours.close()
 

@@ -31,13 +31,17 @@ class Codex:
     home: Path
     workspace: Path
 
-    async def configure(self, served: Served, top: str = "", provider: str = "") -> None:
-        """Write config.toml: what `setup` prints, with further lines above it and for the provider below it."""
+    async def configure(self, served: Served, top: str = "", over: str = "HTTP") -> None:
+        """Write config.toml: what `setup` prints, with further lines above it, and without the WebSocket for what is tried over
+        HTTP."""
         command = [sys.executable, "-m", "smg_core", "setup", "codex", "--url", served.url]
         printed = await run(command, self.workspace, NO_SETTINGS)
         assert (printed.status, printed.err) == (0, "")
         quiet = "check_for_update_on_startup = false\n"
-        (self.home / "config.toml").write_text(quiet + top + printed.out + provider + QUIET)
+        line = "supports_websockets = true\n"
+        assert line in printed.out
+        lines = printed.out if over == "WebSocket" else printed.out.replace(line, "")
+        (self.home / "config.toml").write_text(quiet + top + lines + QUIET)
         served.exchanges.clear()
 
     async def run(self, *arguments: str) -> "Told":
@@ -71,6 +75,10 @@ class Told:
     def usage(self) -> dict[str, int]:
         (ended,) = [each for each in self.events if each["type"] == "turn.completed"]
         return dict(ended["usage"])
+
+
+over_both = pytest.mark.parametrize("over", ["HTTP", "WebSocket"])
+"""The ways in which Codex reaches a gateway: by a request for each turn, or by frames of one connection."""
 
 
 @pytest.fixture
@@ -109,6 +117,44 @@ async def test_a_tool_runs_in_the_workspace_and_its_output_comes_back_with_the_r
     assert [item["text"].strip() for item in told.items("reasoning")] == ["I must open the file.", "Now I know it."]
     assert "I must open the file." in second.removeprefix(first)
     record_property("seen", "2 requests, 1 command run, reasoning replayed to the model")
+
+
+async def test_a_connection_is_kept_and_only_what_is_new_is_sent_on_it(codex: Codex, record_property: Saw) -> None:
+    script = scripted(
+        ("ZEPHYR-42", Reply("It says ZEPHYR-42.", reasoning="Now I know it.")),
+        ("what does note.txt say?", Reply(reasoning="I must open the file.", tool_calls=(READ_NOTE,))),
+        ("", Reply(".")),
+    )
+    async with serving(script, "--tokenizer-chat-template", thoughtful_template(codex.home)) as served:
+        await codex.configure(served, over="WebSocket")
+        told = await codex.run("what does note.txt say?")
+        bodies, posted = served.created(), served.asked("/v1/responses")
+        opened = [each.status for each in served.asked("/v1/responses", "GET")]
+        *_, first, second = served.prompts()
+
+    assert (told.status, told.messages) == (0, ["It says ZEPHYR-42."])
+    assert (posted, opened) == ([], [101])
+    prewarm, *turns = bodies
+    assert prewarm["generate"] is False
+    assert all(turn["previous_response_id"] for turn in turns)
+    assert [item["type"] for item in turns[-1]["input"]] == ["function_call_output"]
+    assert "I must open the file." in second.removeprefix(first)
+    record_property(
+        "seen", f"1 connection, a prewarm and {len(turns)} turns, the last of which is the tool's output alone"
+    )
+
+
+async def test_a_client_whose_websocket_is_refused_goes_on_over_http(codex: Codex, record_property: Saw) -> None:
+    async with serving(scripted(("", Reply("Good day to you."))), upgrades=False) as served:
+        await codex.configure(served, over="WebSocket")
+        told = await codex.run("say something")
+        refused = [each.status for each in served.asked("/v1/responses", "GET")]
+        posted = [each.status for each in served.asked("/v1/responses")]
+
+    assert (told.status, told.messages) == (0, ["Good day to you."])
+    assert posted == [200]
+    assert set(refused) <= {405}
+    record_property("seen", f"handshakes without an upgrade: {refused}; then 1 request")
 
 
 async def test_parallel_calls_are_all_run(codex: Codex, record_property: Saw) -> None:
@@ -152,46 +198,52 @@ async def test_a_session_goes_on_after_the_gateway_was_started_anew(codex: Codex
     record_property("seen", "reasoning that was sealed with another key is left out, the turns are kept")
 
 
-async def test_the_history_is_compacted_when_it_is_over_the_limit(codex: Codex, record_property: Saw) -> None:
+@over_both
+async def test_the_history_is_compacted_when_it_is_over_the_limit(
+    codex: Codex, over: str, record_property: Saw
+) -> None:
     script = scripted(
         ("SUMMARY-7", Reply("I go on from the summary.")),
         ("CONTEXT CHECKPOINT COMPACTION", Reply("SUMMARY-7: a note was read.")),
         ("", Reply(reasoning="I must open the file.", tool_calls=(READ_NOTE,))),
     )
     async with serving(script) as served:
-        await codex.configure(served, top="model_auto_compact_token_limit = 1000\n")
+        await codex.configure(served, top="model_auto_compact_token_limit = 1000\n", over=over)
         told = await codex.run("what does note.txt say?")
         prompts = served.prompts()
 
     assert (told.status, told.messages) == (0, ["I go on from the summary."])
     assert "SUMMARY-7" in prompts[-1]
     assert "<tool_response>" not in prompts[-1]
-    record_property("seen", f"{len(prompts)} requests: turn, summary, turn on the summary")
+    turns = [body for body in served.created() if body.get("generate") is not False]
+    record_property("seen", f"{len(turns)} requests: turn, summary, turn on the summary")
 
 
-async def test_an_engine_that_breaks_off_is_asked_again(codex: Codex, record_property: Saw) -> None:
+@over_both
+async def test_an_engine_that_breaks_off_is_asked_again(codex: Codex, over: str, record_property: Saw) -> None:
     script = scripted(("", Reply("A sentence that is broken off once, and then said to its end.")))
-    async with serving(attrs.evolve(script, faults=(Fault("cut", after=3),), timing=Timing(decode_rate=5))) as served:
-        await codex.configure(served)
+    first_turn = [None] * (over == "WebSocket")  # behind the prewarm, which the engine answers too
+    async with serving(
+        attrs.evolve(script, faults=(*first_turn, Fault("cut", after=3)), timing=Timing(decode_rate=5))
+    ) as served:
+        await codex.configure(served, over=over)
         told = await codex.run("say something")
-        asked = served.asked("/v1/responses")
+        asked = [body for body in served.created() if body.get("generate") is not False]
+        *_, first, second = served.prompts()
 
-        first, second = served.prompts()
     assert (told.status, told.messages) == (0, ["A sentence that is broken off once, and then said to its end."])
     assert first == second
-    assert [each.status for each in asked] == [200, 200]
-    record_property(
-        "seen",
-        "2 requests, both answered with 200: the first failed in its stream and is not before the model again",
-    )
+    assert len(asked) == 2
+    record_property("seen", "2 requests: the first failed in its stream and is not before the model again")
 
 
-async def test_a_gateway_without_an_engine_is_not_stormed(codex: Codex, record_property: Saw) -> None:
+@over_both
+async def test_a_gateway_without_an_engine_is_not_stormed(codex: Codex, over: str, record_property: Saw) -> None:
     async with serving(scripted(("", Reply("Never.")))) as served:
-        await codex.configure(served)
+        await codex.configure(served, over=over)
         await served.engine.stop()
         told = await codex.run("say something")
-        asked = served.asked("/v1/responses")
+        asked = served.created()
 
     assert told.status == 1
     assert "capacity" in str(told.events[-1])

@@ -18,6 +18,7 @@ def test_codex_is_told_of_the_gateway_the_model_and_its_context() -> None:
     assert (lines["model"], lines["model_context_window"]) == ('odd "name"', 4096)
     provider = lines["model_providers"][lines["model_provider"]]
     assert (provider["base_url"], provider["wire_api"]) == ("http://gpu:8000/v1", "responses")
+    assert provider["supports_websockets"] is True
 
 
 def test_claude_code_is_told_of_the_gateway_and_asks_for_one_model_by_all_its_names() -> None:
