@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import httptools
 from tests.peers import listening
-from websockets.frames import Opcode
+from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
@@ -74,7 +74,7 @@ class _Frames:
     def feed_data(self, data: bytes) -> None:
         self._protocol.receive_data(data)
         for frame in self._protocol.events_received():
-            if frame.opcode in (Opcode.TEXT, Opcode.CONT):
+            if isinstance(frame, Frame) and frame.opcode in (Opcode.TEXT, Opcode.CONT):
                 self._text += frame.data
                 if frame.fin:
                     self._exchange.frames.append(self._text)

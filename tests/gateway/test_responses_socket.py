@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket as sockets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import pairwise
@@ -12,16 +13,22 @@ import attrs
 import openai
 import pytest
 import uvicorn
-from tests.gateway.conftest import House, eventually, over_http, settled
+from tests.gateway.conftest import House, eventually, held_back, over_http, settled
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.client import ClientProtocol
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import Opcode
+from websockets.protocol import State
+from websockets.uri import parse_uri
 
 from smg_core import Config, Gateway
+from smg_core.config import TimeoutsConfig
 from smg_core.hooks import ExchangeEnded, RequestFinished
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.identity import Head
 from smg_core.server.settings import ResponsesConfig, ServerConfig
+from smg_core.server.socket_protocol import BoundedWebSocketProtocol
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
@@ -382,6 +389,84 @@ async def test_a_connections_lifetime_ends_when_nothing_is_under_way() -> None:
             await socket.recv()
     assert events[-1]["type"] == "response.incomplete"
     assert told["error"]["code"] == "websocket_connection_limit_reached"
+
+
+def connected(house: House) -> list[BoundedWebSocketProtocol]:
+    """The server's side of the WebSockets that are open."""
+    return [each for each in house.server.server_state.connections if isinstance(each, BoundedWebSocketProtocol)]
+
+
+@asynccontextmanager
+async def silent_client(house: House) -> AsyncIterator[ClientProtocol]:
+    """A client that reads and never writes again once it is connected: what it would answer waits in its protocol."""
+    protocol = ClientProtocol(parse_uri(house.url.replace("http", "ws", 1) + "/v1/responses"))
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(house.url.rpartition(":")[2]))
+    protocol.send_request(protocol.connect())
+    writer.writelines(protocol.data_to_send())
+
+    async def read() -> None:
+        while data := await reader.read(4096):
+            protocol.receive_data(data)
+        protocol.receive_eof()
+
+    reading = asyncio.create_task(read())
+    try:
+        yield protocol
+    finally:
+        writer.close()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_a_client_that_answers_pings_keeps_its_connection_and_one_that_does_not_loses_it() -> None:
+    async with over_http(SIMULATOR) as house:
+        house.server.config.ws_ping_interval = house.server.config.ws_ping_timeout = 0.05
+        async with talk(house) as socket:
+            (kept,) = connected(house)
+            async with silent_client(house) as protocol:
+                await eventually(lambda: protocol.state is State.CLOSED)
+                pings = [frame for frame in protocol.events_received() if getattr(frame, "opcode", None) is Opcode.PING]
+            await eventually(lambda: connected(house) == [kept])
+            answered = await ask(socket, input="x", store=False, max_output_tokens=1)
+    assert len(pings) == 1
+    assert answered["type"] == "response.incomplete"
+
+
+async def test_a_client_that_does_not_read_holds_its_engine_back_and_is_left_in_the_end() -> None:
+    timeouts = TimeoutsConfig(write_s=0.2)
+    long = SimulatorConfig(seed=1, replies=(Reply("word " * 20_000),))
+    async with over_http(long, config=Config(timeouts=attrs.evolve(timeouts, write_s=3600.0))) as house:
+        narrow = socket_of(house)
+        async with talk(house, sock=narrow, max_queue=1, close_timeout=0.01) as socket:
+            await send(socket, input="x", store=False)
+            await held_back(house)
+            (connection,) = connected(house)
+            connection.write_seconds = timeouts.write_s
+            await settled(house)
+        (finished,) = house.observer.of(RequestFinished)
+    assert finished.outcome == "client_gone"
+
+
+def socket_of(house: House) -> sockets.socket:
+    """A connection whose kernel takes little that nobody reads."""
+    made = sockets.socket()
+    made.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
+    made.connect(("127.0.0.1", int(house.url.rpartition(":")[2])))
+    made.setblocking(False)
+    return made
+
+
+async def test_a_gateway_that_leaves_finishes_what_is_under_way_and_takes_nothing_new() -> None:
+    async with over_http(SLOW) as house, talk(house) as socket, talk(house) as idle:
+        await send(socket, input="x", store=False, max_output_tokens=50)
+        assert (await receive(socket))["type"] == "response.created"
+        house.server._asked_to_leave()
+        refused = await ask(idle, input="x", store=False)
+        events = await until_end(socket)
+        await idle.wait_closed()
+        await socket.wait_closed()
+    assert (refused["status"], refused["error"]["headers"]["retry-after"]) == (503, "1")
+    assert events[-1]["type"] == "response.incomplete"
+    assert socket.close_code == idle.close_code == 1012
 
 
 async def test_every_response_and_the_connection_have_a_line_in_the_access_log() -> None:
