@@ -140,6 +140,20 @@ async def test_files_are_listed_by_pages_and_purposes_and_expire_when_they_are_t
     assert batches[:2] == [made[3].id, made[1].id]
 
 
+async def test_a_file_that_is_deleted_while_it_is_read_is_seen_to_be_cut(
+    house: House, client: openai.AsyncOpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = await client.files.create(file=("a", b"x" * 40_000_000), purpose="user_data")
+    async with house.http.stream("GET", f"/v1/files/{made.id}/content") as answer:
+        pieces = answer.aiter_raw()
+        await anext(pieces)
+        await client.files.delete(made.id)
+        with pytest.raises(httpx.RemoteProtocolError):
+            async for _ in pieces:
+                pass
+    assert "Traceback" not in caplog.text
+
+
 FORM = {"content-type": "multipart/form-data; boundary=X"}
 PURPOSE = b'--X\r\ncontent-disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
 FILE = b'--X\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nhello\r\n'
@@ -590,6 +604,31 @@ async def test_files_and_batches_of_another_tenant_are_not_there() -> None:
             assert (await b.files.list()).data == []
             assert (await b.batches.list()).data == []
             assert list(await results(a, done.output_file_id)) == ["x"]
+
+
+async def test_many_batches_of_one_tenant_do_not_keep_out_anothers_and_the_queue_is_bounded() -> None:
+    async def identify(head: Any) -> Caller:
+        return Caller(tenant=head.headers["authorization"].removeprefix("Bearer "))
+
+    bounds = attrs.evolve(BRISK, at_once=2, at_once_tenant=1, in_flight_tenant=1, queue=3)
+    async with in_process(ENDLESS, config=Config(batches=bounds)) as house:
+        app = App(house.gateway, identify)
+
+        def of(tenant: str) -> openai.AsyncOpenAI:
+            http = async_client(app, openai)
+            return openai.AsyncOpenAI(api_key=tenant, base_url="http://gateway/v1", http_client=http, max_retries=0)
+
+        async with of("a") as many, of("b") as one:
+            endless = b"".join(line(f"r{number}", max_completion_tokens=2000) for number in range(9))
+            made = [await batch_of(many, endless)]
+            await eventually(lambda: house.engine.active)
+            made += [await batch_of(many, endless) for _ in range(2)]
+            assert (await over(one, (await batch_of(one, line("x", max_completion_tokens=2))).id)).status == "completed"
+            made.append(await batch_of(many, endless))
+            with pytest.raises(openai.InternalServerError) as raised:
+                await batch_of(many, endless)
+            assert raised.value.status_code == 503
+            assert [(await many.batches.retrieve(each.id)).status for each in made[1:]] == ["validating"] * 3
 
 
 async def test_nothing_is_kept_of_a_tenant_with_zero_retention() -> None:

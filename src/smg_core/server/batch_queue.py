@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from smg_core.errors import Conflict, NotFound, RateLimited, StoreFailed
+from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, StoreFailed
 from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, Page, StaleVersion, StoreOperation
 from smg_core.protocols.batches import KeptBatch
 from smg_core.request import Caller
@@ -78,15 +78,14 @@ class BatchQueue:
     async def _take(self) -> None:
         """Take the leases of what waits, oldest first, as far as there is room."""
         history, settings = self._gateway.history, self._settings
-        room = settings.at_once - len(self._runs)
-        if room <= 0:
+        if len(self._runs) >= settings.at_once:
             return
         now = self._gateway.clock.monotonic()
         self._later = {key: until for key, until in self._later.items() if until > now}
-        for key in map(_key, await history.abandoned(JOB, room + len(self._later))):
+        for key in map(_key, await history.abandoned(JOB, settings.queue)):
             if len(self._runs) >= settings.at_once:
                 return
-            if key in self._later or key in self._runs:
+            if key in self._later or key in self._runs or self._running(key[0]) >= settings.at_once_tenant:
                 continue
             try:
                 lease = await history.acquire(key[0], JOB, key[1], self._owner, settings.lease_s)
@@ -98,6 +97,9 @@ class BatchQueue:
             task = asyncio.create_task(run.work())
             self._runs[key] = run, task
             task.add_done_callback(lambda task, key=key: self._ended(key, task))  # type: ignore[misc]
+
+    def _running(self, tenant: str) -> int:
+        return sum(key[0] == tenant for key in self._runs)
 
     def _ended(self, key: Key, task: "asyncio.Task[bool]") -> None:
         self._runs.pop(key, None)
@@ -113,12 +115,16 @@ class BatchQueue:
     # ---------------------------------------------------------------------------------------------- as its routes ask for
 
     async def check_room(self, tenant: str) -> None:
-        """Raise RateLimited where a tenant has as many batches as may be under way or wait."""
-        most = self._settings.open
+        """Raise RateLimited where a tenant has as many batches as may be under way or wait, and Overloaded where as many wait as
+        may."""
+        most, queue = self._settings.open, self._settings.queue
         page = await self._gateway.history.records(tenant, JOB, limit=most)
         if len(page.data) >= most:
             retry_after = self._gateway.admission.retry_after
             raise RateLimited(f"As many batches as may ({most:,}) are under way.", retry_after=retry_after)
+        if len(await self._gateway.history.abandoned(JOB, queue)) >= queue:
+            retry_after = self._gateway.admission.retry_after
+            raise Overloaded("As many batches wait as may.", retry_after=retry_after)
 
     def operations(self, batch: KeptBatch, job: BatchJob) -> Sequence[StoreOperation]:
         """What keeps a new batch."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
-from smg_core.errors import NotFound, StoreFailed
+from smg_core.errors import NotFound, SmgError, StoreFailed
 from smg_core.history.base import (
     AppendEvents,
     DeleteEvents,
@@ -184,6 +184,8 @@ async def send_contents(
             async for piece in pieces:
                 await _write(exchange, piece)
         await exchange.write(b"", True)
+    except SmgError:
+        return  # the server closes a connection whose answer is not complete, so the client sees the cut
     except asyncio.CancelledError:
         if not exchange.gone:
             raise

@@ -402,6 +402,15 @@ class BatchesConfig:
     at_once: int = option(
         16, "Batches that a process works on at once, over all tenants; more wait.", at_least=1, at_most=10_000
     )
+    at_once_tenant: int = option(
+        4, "Batches of one tenant that a process works on at once; more wait.", at_least=1, at_most=10_000
+    )
+    queue: int = option(
+        1000,
+        "Batches that may wait, over all tenants and processes; a further one gets 503.",
+        at_least=1,
+        at_most=100_000,
+    )
     in_flight: int = option(
         32, "Requests of batches that a process has under way at once.", at_least=1, at_most=100_000
     )
