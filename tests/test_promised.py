@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 76
+AT_LANDING = 75
 
 PROMISED: dict[str, str] = {
     "responses": """
@@ -30,7 +30,6 @@ PROMISED: dict[str, str] = {
     "generateContent": """
         MediaSource.media_type MediaSource.start_s MediaSource.end_s MediaSource.fps
     """,
-    "interactions": "Origin.revision",
     "completions": """
         GenerationRequest.priority
     """,

@@ -8,18 +8,14 @@ them, and where there is one the text that the client repeats is not used. Calls
 Pure. Above: gemini. Below: the wire types, request.
 """
 
-import base64
-import binascii
 import mimetypes
 from collections import deque
 from collections.abc import Sequence
-from typing import Literal
 
 import attrs
 import msgspec
 
 from smg_core.errors import InvalidRequest, UnsupportedParameter
-from smg_core.json_types import JsonObject
 from smg_core.protocols.decoding import check_depth
 from smg_core.protocols.gemini_types import (
     FileData,
@@ -29,11 +25,9 @@ from smg_core.protocols.gemini_types import (
     GeminiPart,
     InlineData,
 )
+from smg_core.protocols.google_values import PartDetail, media_of_type, result_text, signature_bytes
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
-    Audio,
-    File,
-    Image,
     MediaSource,
     Message,
     Part,
@@ -41,13 +35,11 @@ from smg_core.request import (
     Text,
     ToolCall,
     ToolResult,
-    Video,
 )
 
 __all__ = ["GeminiConversation", "read_contents"]
 
 _ROLES = {"user": "user", "function": "user", "tool": "user", "system": "user", "model": "model"}
-PartDetail = Literal["auto", "low", "high", "original"]
 _DETAILS: dict[str, PartDetail] = {
     "MEDIA_RESOLUTION_LOW": "low",
     "MEDIA_RESOLUTION_HIGH": "high",
@@ -243,7 +235,7 @@ class _Reader:
             self._thought_place = ""
 
     def _sealed(self, signature: str, at: str) -> None:
-        self._think(Reasoning("", seal=_bytes(signature, f"{at}.thoughtSignature"), visible=False), at)
+        self._think(Reasoning("", seal=signature_bytes(signature, f"{at}.thoughtSignature"), visible=False), at)
 
     def _think(self, reasoning: Reasoning, at: str) -> None:
         """Put the turn's first reasoning before all that it led to; further ones stand where they came."""
@@ -277,7 +269,7 @@ class _Reader:
         if result.will_continue or result.scheduling not in (None, "SCHEDULING_UNSPECIFIED"):
             raise _unsupported(f"{at}.functionResponse.{'willContinue' if result.will_continue else 'scheduling'}")
         check_depth([result.response], self._limits.json_depth, f"{at}.functionResponse.response")
-        text, failed = _said(result.response)
+        text, failed = result_text(result.response)
         content: list[Part] = [Text(text)]
         for order, media in enumerate(result.parts or ()):
             place = f"{at}.functionResponse.parts[{order}]"
@@ -324,18 +316,9 @@ def _data_fields(part: GeminiPart) -> int:
     )
 
 
-def _said(response: JsonObject) -> tuple[str, bool]:
-    """A result as text, and whether it is an error. An object with nothing but its output says that output."""
-    if len(response) == 1:
-        name, value = next(iter(response.items()))
-        if name in ("output", "result", "error"):
-            return (value if isinstance(value, str) else _encode(value).decode()), name == "error"
-    return _encode(response).decode(), False
-
-
 def _inline(media: InlineData, detail: PartDetail) -> Part:
     source = MediaSource(url=f"data:{media.mime_type};base64,{media.data}")
-    return _of_kind(media.mime_type, source, media.display_name, detail)
+    return media_of_type(media.mime_type, source, media.display_name, detail)
 
 
 def _file(file: FileData, detail: PartDetail, at: str) -> Part:
@@ -348,27 +331,7 @@ def _file(file: FileData, detail: PartDetail, at: str) -> Part:
     kind = file.mime_type or mimetypes.guess_type(uri.partition("?")[0])[0]
     if kind is None:
         raise InvalidRequest(f"{at}.mimeType: the field is required for this address.", param=f"{at}.mimeType")
-    return _of_kind(kind, MediaSource(url=uri), file.display_name, detail)
-
-
-def _of_kind(media_type: str, source: MediaSource, name: str | None, detail: PartDetail) -> Part:
-    family, _, rest = media_type.lower().partition("/")
-    if family == "image":
-        return Image(source, detail)
-    if family == "audio":
-        return Audio(source, rest.partition(";")[0] or None)
-    if family == "video":
-        return Video(source)
-    return File(source, name)
-
-
-def _bytes(text: str, at: str) -> bytes:
-    """Base64 in either alphabet, padded or not."""
-    plain = text.replace("-", "+").replace("_", "/").rstrip("=")
-    try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        raise InvalidRequest(f"Invalid value at '{at}' (TYPE_BYTES): Base64 decoding failed.", param=at) from None
+    return media_of_type(kind, MediaSource(url=uri), file.display_name, detail)
 
 
 def _empty(at: str) -> InvalidRequest:

@@ -15,16 +15,16 @@ from msgspec import inspect
 
 from smg_core.errors import InvalidJson, InvalidRequest
 from smg_core.protocols.compat import STRICT, Compat
-from smg_core.protocols.decoding import WireDecoder, plain_body
+from smg_core.protocols.decoding import WireDecoder, explained, plain_body
 from smg_core.protocols.settings import LimitsConfig
 
-__all__ = ["ProtoJsonDecoder"]
+__all__ = ["ProtoJsonDecoder", "proto_value"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 class ProtoJsonDecoder(Generic[T]):
-    """Reads bodies of one wire type, whose names are lowerCamelCase."""
+    """Reads bodies of one wire type, whose names are lowerCamelCase or snake_case."""
 
     __slots__ = ("_decoder", "_kind")
 
@@ -48,6 +48,18 @@ class ProtoJsonDecoder(Generic[T]):
             raise
         except InvalidRequest as error:
             raise _in_googles_words(error) from None
+
+
+def proto_value(plain: object, wire_type: type[T], at: str) -> T:
+    """`plain`, a decoded part of a body that stands at `at`, as `wire_type`. Raises InvalidRequest in Google's words."""
+    try:
+        return msgspec.convert(plain, wire_type)
+    except msgspec.ValidationError:
+        pass  # it may be spelt another way
+    try:
+        return explained(_canonical(plain, inspect.type_info(wire_type)), wire_type, at)
+    except InvalidRequest as error:
+        raise _in_googles_words(error) from None
 
 
 def _in_googles_words(error: InvalidRequest) -> InvalidRequest:
@@ -84,7 +96,7 @@ def _canonical(value: object, kind: inspect.Type) -> object:
 
 
 def _object(found: dict[str, object], wire_type: type[msgspec.Struct]) -> dict[str, object]:
-    """An object with lowerCamelCase names, without nulls."""
+    """An object with its type's names, without nulls."""
     spellings, kinds = _fields(wire_type)
     renamed: dict[str, object] = {}
     for written, value in found.items():
@@ -96,10 +108,18 @@ def _object(found: dict[str, object], wire_type: type[msgspec.Struct]) -> dict[s
 
 @cache
 def _fields(wire_type: type[msgspec.Struct]) -> tuple[dict[str, str], dict[str, inspect.Type]]:
-    """The snake_case spelling of each field, and the types by name. The cache holds one entry for each wire type."""
+    """The two spellings of each field, and the types by name. The cache holds one entry for each wire type."""
     info = inspect.type_info(wire_type)
     fields = info.fields if isinstance(info, inspect.StructType) else ()
-    return {field.name: field.encode_name for field in fields}, {field.encode_name: field.type for field in fields}
+    written = {_camel(field.encode_name): field.encode_name for field in fields}
+    return written | {field.name: field.encode_name for field in fields}, {
+        field.encode_name: field.type for field in fields
+    }
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(each.title() for each in others)
 
 
 def _enum(value: object, kind: inspect.LiteralType) -> object:

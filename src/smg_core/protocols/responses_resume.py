@@ -125,6 +125,11 @@ class EventLog:
             self.take(made[-1])
         return made
 
+    def ending(self, status: str, response: JsonObject) -> bytes:
+        """The event that ends the stream with `response`, the finished object of this status."""
+        kind = "response.failed" if status == "failed" else "response.incomplete"
+        return terminal_event(kind, response, self.following)
+
     def _event(self, kind: str, fields: JsonObject) -> bytes:
         return encode_object({"type": kind, **fields, "sequence_number": self.following})
 

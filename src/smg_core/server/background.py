@@ -173,7 +173,7 @@ class Background:
         kept = attrs.evolve(kept, expires_at=kept_until(gateway, gateway.config.history.events_s))
         operations: list[StoreOperation] = [PutResponse(kept, if_version=found.version), *unmarks(id)]
         if events.begun:
-            closing.append(api.words.ending(status, whole, events.following))
+            closing.append(events.ending(status, whole))
             numbered = tuple(StoredEvent(first + place, data) for place, data in enumerate(closing))
             operations.append(AppendEvents(id, numbered))
         await gateway.history.write(tenant, operations)

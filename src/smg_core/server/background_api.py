@@ -78,6 +78,10 @@ class StoredLog(Protocol):
         """The events that close what is open; they count as taken."""
         ...
 
+    def ending(self, status: str, found: JsonObject) -> bytes:
+        """The event that ends the stream with `found`, the finished object of this status."""
+        ...
+
 
 class BackgroundMemory(Memory[D], Protocol[D]):
     """The memory of an API, as a run in the background needs it."""
@@ -92,9 +96,8 @@ class StoredWords:
     """How an API writes its stored streams and objects.
 
     `events` makes the stored events of frames, `frame` the frame of a stored event, `closing` stands behind the last frame. `log`
-    reads stored events. `ending(status, object, number)` is the event that ends a stream, `changed(body, status, error, now)` a
-    stored body with another status. `items` is the field of an object that holds its items; `has_ids`: they have ids by which
-    they are found.
+    reads stored events. `changed(body, status, error, now)` is a stored body with another status. `items` is the field of an
+    object that holds its items; `has_ids`: they have ids by which they are found.
     """
 
     noun: str
@@ -103,7 +106,6 @@ class StoredWords:
     frame: Callable[[bytes], bytes]
     is_terminal: Callable[[bytes], bool]
     log: Callable[[Iterable[bytes]], StoredLog]
-    ending: Callable[[str, JsonObject, int], bytes]
     changed: Callable[[JsonObject, str, SmgError | None, float], JsonObject]
     closing: bytes = b""
     has_ids: bool = True

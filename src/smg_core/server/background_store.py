@@ -142,7 +142,8 @@ class PendingResponse(Generic[D]):
     async def append(self, frames: bytes) -> None:
         """Keep more of the stream. Raises an error when it is over its bound; what was given is kept then too."""
         events = self._words.events(frames)
-        await self._write(self._events(events))
+        if events:
+            await self._write(self._events(events))
         self._bytes += len(frames)
         if self._bytes > self._settings.log_bytes:
             raise InternalError(
@@ -168,7 +169,7 @@ class PendingResponse(Generic[D]):
         kept, whole = restated(found, self._words, "failed", now, items=items, error=error)
         events = list(closing)
         if self.log.begun:
-            events.append(self._words.ending("failed", whole, self.log.following))
+            events.append(self.log.ending("failed", whole))
         until = kept_until(self._gateway, self._gateway.config.history.events_s)
         put = PutResponse(attrs.evolve(kept, expires_at=until), if_version=found.version)
         await self._write([put, *unmarks(self.id), *self._events(events, last=True)])

@@ -13,7 +13,7 @@ from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.gemini import gemini_routes
 from smg_core.server.inference import Inference
 from smg_core.server.parsing import parse_routes
-from smg_core.server.responses_routes import responses_routes
+from smg_core.server.remembering_routes import remembering_routes
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import Tokenizing, only_model
@@ -30,7 +30,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         reads_json=True,
         about=descriptions.SGLANG,
     )
-    kept, responses = responses_routes(gateway)
+    kept, responses = remembering_routes(gateway)
     messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
     batched: dict[str, Handler] = {
         "/v1/chat/completions": chat.answer,

@@ -14,7 +14,7 @@ from smg_core.protocols.responses import ResponsesRequest, decode_responses
 from smg_core.protocols.responses_compact import CompactionEncoder, decode_compact
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder, SealSummary
 from smg_core.protocols.responses_object import error_object
-from smg_core.protocols.responses_resume import EventLog, frame_of, is_terminal, split_frames, terminal_event
+from smg_core.protocols.responses_resume import EventLog, frame_of, is_terminal, split_frames
 from smg_core.server.apis import Api, Memory
 from smg_core.server.background_api import BackgroundApi, BackgroundMemory, StoredWords
 from smg_core.server.responses_flow import prompted_as, respond_to
@@ -57,11 +57,6 @@ def compaction_api(
     )
 
 
-def _ending(status: str, response: JsonObject, number: int) -> bytes:
-    kind = "response.failed" if status == "failed" else "response.incomplete"
-    return terminal_event(kind, response, number)
-
-
 def _changed(body: JsonObject, status: str, error: SmgError | None, now: float) -> JsonObject:
     told: JsonObject = {} if error is None else {"error": error_object(error)}
     return {**body, **told, "status": status}
@@ -74,7 +69,6 @@ RESPONSES_WORDS = StoredWords(
     frame=frame_of,
     is_terminal=is_terminal,
     log=EventLog,
-    ending=_ending,
     changed=_changed,
 )
 

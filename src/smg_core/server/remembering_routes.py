@@ -1,6 +1,6 @@
-"""The routes of the Responses API: made, made in the background, over a WebSocket, compacted, counted, kept (edge).
+"""The routes of the APIs that remember: Responses, conversations, Interactions (edge).
 
-Above: server.generating puts them into the table. Below: the handlers.
+They share the history and the background. Above: server.generating. Below: the handler, the rows of these APIs.
 """
 
 from functools import partial
@@ -9,6 +9,9 @@ from smg_core.server import descriptions
 from smg_core.server.background import Background
 from smg_core.server.endpoint import Endpoint, Handler
 from smg_core.server.inference import Inference
+from smg_core.server.interactions import interaction_routes
+from smg_core.server.interactions_api import background_interactions, interactions_api
+from smg_core.server.interactions_memory import InteractionMemory
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.response_tokens import input_tokens
 from smg_core.server.responses_api import background_responses, compaction_api, responses_api
@@ -17,18 +20,21 @@ from smg_core.server.routes import WEBSOCKET, Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored import stored_routes
 
-__all__ = ["responses_routes"]
+__all__ = ["remembering_routes"]
 
 
-def responses_routes(gateway: Runtime) -> tuple[tuple[Route[Endpoint], ...], Handler]:
-    """The routes, over `gateway`, and the handler of requests that are answered at once, for batches."""
-    memory = ResponseMemory(gateway)
-    made = responses_api(gateway.clock.time, memory, memory.seal)
-    kept = background_responses(made, memory, gateway.clock.time, memory.seal)
-    background = gateway.beside(Background, lambda: Background(gateway, [kept]))
+def remembering_routes(gateway: Runtime) -> tuple[tuple[Route[Endpoint], ...], Handler]:
+    """The routes, over `gateway`, and the handler of responses that are answered at once, for batches."""
+    now = gateway.clock.time
+    memory, recalled = ResponseMemory(gateway), InteractionMemory(gateway)
+    made = responses_api(now, memory, memory.seal)
+    kept = background_responses(made, memory, now, memory.seal)
+    interacting = interactions_api("steps", now, recalled, gateway.config.responses.log_bytes)
+    interactions = background_interactions(interacting, recalled, now)
+    background = gateway.beside(Background, lambda: Background(gateway, [kept, interactions]))
     detach = partial(background.create, kept)
     responses = Endpoint(Inference(gateway, made, detach), reads_json=True, about=descriptions.RESPONSES)
-    alone = compaction_api(gateway.clock.time, memory, memory.seal)
+    alone = compaction_api(now, memory, memory.seal)
     compact = Endpoint(Inference(gateway, alone), reads_json=True, about=descriptions.COMPACT)
     tokens = Endpoint(input_tokens(gateway, memory), reads_json=True, about=descriptions.INPUT_TOKENS)
     at_once = Inference(gateway, made)
@@ -39,5 +45,6 @@ def responses_routes(gateway: Runtime) -> tuple[tuple[Route[Endpoint], ...], Han
         Route("POST", "/v1/responses/input_tokens", tokens),
         Route(WEBSOCKET, "/v1/responses", socket),
         *stored_routes(gateway, background, kept),
+        *interaction_routes(gateway, background, interactions),
     )
     return routes, at_once

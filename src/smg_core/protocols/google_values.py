@@ -1,0 +1,49 @@
+"""Values that Google's APIs have alike: base64 in either alphabet, media by their type, results of calls as text.
+
+Pure. Above: the readers of generateContent and Interactions. Below: request.
+"""
+
+import base64
+import binascii
+from typing import Literal
+
+import msgspec
+
+from smg_core.errors import InvalidRequest
+from smg_core.json_types import JsonObject
+from smg_core.request import Audio, File, Image, MediaSource, Part, Video
+
+__all__ = ["PartDetail", "media_of_type", "result_text", "signature_bytes"]
+
+PartDetail = Literal["auto", "low", "high", "original"]
+_encode = msgspec.json.Encoder().encode
+
+
+def result_text(response: JsonObject) -> tuple[str, bool]:
+    """A result as text, and whether it is an error. An object with nothing but its output says that output."""
+    if len(response) == 1:
+        name, value = next(iter(response.items()))
+        if name in ("output", "result", "error"):
+            return (value if isinstance(value, str) else _encode(value).decode()), name == "error"
+    return _encode(response).decode(), False
+
+
+def media_of_type(media_type: str, source: MediaSource, name: str | None, detail: PartDetail) -> Part:
+    """The media of this type, as the part of its kind."""
+    family, _, rest = media_type.lower().partition("/")
+    if family == "image":
+        return Image(source, detail)
+    if family == "audio":
+        return Audio(source, rest.partition(";")[0] or None)
+    if family == "video":
+        return Video(source)
+    return File(source, name)
+
+
+def signature_bytes(text: str, at: str) -> bytes:
+    """Base64 in either alphabet, padded or not."""
+    plain = text.replace("-", "+").replace("_", "/").rstrip("=")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidRequest(f"Invalid value at '{at}' (TYPE_BYTES): Base64 decoding failed.", param=at) from None

@@ -1,0 +1,68 @@
+"""What an Interactions request says of the format of its answer.
+
+Pure. Above: interactions. Below: the wire types, request.
+"""
+
+import msgspec
+
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.json_types import JsonObject
+from smg_core.protocols.decoding import check_depth
+from smg_core.protocols.interactions_types import InteractionBody, TextFormatEntry
+from smg_core.protocols.proto_json import proto_value
+from smg_core.protocols.settings import LimitsConfig
+from smg_core.request import JsonFormat, ResponseFormat, SchemaFormat, TextFormat
+
+__all__ = ["read_interaction_format"]
+
+_FORMATS = ("text", "image", "audio", "video")
+_JSON_TYPE = "application/json"
+
+
+def read_interaction_format(wire: InteractionBody, limits: LimitsConfig, size: int) -> ResponseFormat:
+    """The format that the answer is held to; `size` is the body's, in bytes. An object without a type of output is a JSON schema,
+    as the earlier revision has it."""
+    asked, at = wire.response_format, "response_format"
+    entries = asked if isinstance(asked, list) else [] if asked is None else [asked]
+    if len(entries) > 1:
+        raise InvalidRequest(f"Invalid value at '{at}': one format is taken, since answers are text.", param=at)
+    kind, schema = wire.response_mime_type, None
+    if entries:
+        entry, place = entries[0], f"{at}[0]" if isinstance(asked, list) else at
+        if entry.get("type") not in _FORMATS:
+            kind, schema = kind or _JSON_TYPE, entry
+        elif entry.get("type") != "text":
+            raise UnsupportedParameter(
+                f"Invalid value at '{place}.type': answers are text on this server.", param=f"{place}.type"
+            )
+        else:
+            read = proto_value(entry, TextFormatEntry, place)
+            kind, schema = read.mime_type or kind or ("" if read.schema is None else _JSON_TYPE), read.schema
+    return _format(kind or "", schema, limits, size)
+
+
+def _format(kind: str, schema: JsonObject | None, limits: LimitsConfig, size: int) -> ResponseFormat:
+    if kind not in ("", "text/plain", _JSON_TYPE):
+        raise InvalidRequest(
+            f"Invalid value at 'response_mime_type': allowed mimetypes are `text/plain` and `{_JSON_TYPE}`.",
+            param="response_mime_type",
+        )
+    if schema is None:
+        return JsonFormat() if kind == _JSON_TYPE else TextFormat()
+    if kind == "text/plain":
+        raise InvalidRequest(
+            f"Invalid value at 'response_format': a schema needs the mimetype `{_JSON_TYPE}`.", param="response_format"
+        )
+    check_depth([schema], limits.json_depth, "response_format")
+    if size > limits.schema_bytes:
+        _check_size(schema, limits)
+    return SchemaFormat(schema)
+
+
+def _check_size(schema: JsonObject, limits: LimitsConfig) -> None:
+    found = len(msgspec.json.encode(schema))
+    if found > limits.schema_bytes:
+        raise InvalidRequest(
+            f"Invalid value at 'response_format': {found} bytes, and at most {limits.schema_bytes} are taken.",
+            param="response_format",
+        )

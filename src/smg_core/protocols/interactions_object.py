@@ -1,0 +1,122 @@
+"""The interaction object: as it is stored, and as each wire revision shows it.
+
+Stored are steps. The earlier revision has `outputs`, the contents of the model's steps, and another name for the tokens of
+thoughts. What the client did not say is absent. Pure. Above: the encoders, the handlers of stored interactions. Below:
+interactions.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from smg_core.errors import SmgError
+from smg_core.events import Usage
+from smg_core.json_types import Json, JsonObject
+from smg_core.protocols.base import Locate
+from smg_core.protocols.errors import gemini_error
+from smg_core.protocols.interactions import InteractionRequest, Revision
+
+__all__ = [
+    "interaction_error",
+    "interaction_fields",
+    "interaction_usage",
+    "legacy_contents",
+    "legacy_usage",
+    "shown_interaction",
+    "stream_fields",
+    "time_text",
+]
+
+_ECHOED = (
+    "previous_interaction_id",
+    "system_instruction",
+    "tools",
+    "generation_config",
+    "response_format",
+    "response_mime_type",
+    "response_modalities",
+    "labels",
+    "safety_settings",
+    "service_tier",
+)
+"""Fields of the request that the object repeats."""
+_IN_STREAMS = ("id", "object", "status", "model", "created", "updated", "usage", "errors", "previous_interaction_id")
+
+
+def time_text(seconds: float) -> str:
+    """A time, in seconds since the epoch, as the API writes it."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def interaction_fields(request: InteractionRequest, created: int) -> JsonObject:
+    """The object of an interaction that is under way, without its steps."""
+    said: JsonObject = msgspec.to_builtins(request.body)
+    created_at = time_text(created)
+    found: JsonObject = {
+        "id": request.generation.id,
+        "object": "interaction",
+        "status": "in_progress",
+        "model": request.generation.model,
+        "created": created_at,
+        "updated": created_at,
+    }
+    return found | {name: said[name] for name in _ECHOED if said.get(name) is not None}
+
+
+def stream_fields(fields: JsonObject) -> JsonObject:
+    """What the events that open and end a stream have of the object."""
+    return {name: fields[name] for name in _IN_STREAMS if name in fields}
+
+
+def interaction_error(error: SmgError, locate: Locate | None = None) -> JsonObject:
+    """An error as interactions and their streams tell it."""
+    told: JsonObject = msgspec.json.decode(gemini_error(error, locate=locate))["error"]
+    return {"code": error.gemini_status, "message": told["message"]}
+
+
+def interaction_usage(usage: Usage) -> JsonObject:
+    """The token counts of an answer."""
+    media = {"image": usage.image_tokens, "audio": usage.audio_tokens, "video": usage.video_tokens}
+    prompt = usage.prompt_tokens - usage.hosted_prompt_tokens
+    shares = {"text": prompt - sum(media.values()), **media}
+    return {
+        "total_input_tokens": prompt,
+        "input_tokens_by_modality": [{"modality": kind, "tokens": count} for kind, count in shares.items() if count],
+        "total_cached_tokens": usage.cached_tokens,
+        "total_output_tokens": usage.completion_tokens - usage.reasoning_tokens,
+        "total_thought_tokens": usage.reasoning_tokens,
+        "total_tool_use_tokens": usage.hosted_prompt_tokens,
+        "total_tokens": usage.total_tokens,
+    }
+
+
+def legacy_usage(usage: Json) -> Json:
+    """The same counts in the words of the earlier revision."""
+    if not isinstance(usage, dict):
+        return usage
+    return {("total_reasoning_tokens" if name == "total_thought_tokens" else name): n for name, n in usage.items()}
+
+
+def legacy_contents(steps: Sequence[JsonObject]) -> list[JsonObject]:
+    """Steps as contents of the earlier revision: those of the model's output stand by themselves."""
+    found: list[JsonObject] = []
+    for step in steps:
+        contents = step.get("content")
+        if step.get("type") == "model_output" and isinstance(contents, list):
+            found += [each for each in contents if isinstance(each, dict)]
+        else:
+            found.append(step)
+    return found
+
+
+def shown_interaction(found: JsonObject, revision: Revision) -> JsonObject:
+    """A stored object, which has steps, in the words of the revision."""
+    if revision == "steps":
+        return found
+    shown = {name: value for name, value in found.items() if name != "steps"}
+    steps = found.get("steps")
+    outputs = [each for each in steps if isinstance(each, dict)] if isinstance(steps, list) else []
+    if "usage" in shown:
+        shown["usage"] = legacy_usage(shown["usage"])
+    return {**shown, "role": "model", "outputs": legacy_contents(outputs)}

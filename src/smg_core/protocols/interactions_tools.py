@@ -1,0 +1,98 @@
+"""What an Interactions request says of tools, and of which may be called.
+
+Functions are offered to the model; tools that servers run are taken and not offered, since nothing here runs them. Pure. Above:
+interactions. Below: the wire types, request.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from smg_core.errors import InvalidRequest
+from smg_core.json_types import JsonObject
+from smg_core.protocols.decoding import brief, check_depth, too_many
+from smg_core.protocols.interactions_types import (
+    FunctionDeclarationTool,
+    InteractionConfig,
+)
+from smg_core.protocols.proto_json import proto_value
+from smg_core.protocols.settings import LimitsConfig
+from smg_core.request import FunctionTool, ToolChoice
+
+__all__ = ["read_interaction_choice", "read_interaction_tools"]
+
+_HOSTED = frozenset(
+    {
+        "code_execution",
+        "computer_use",
+        "file_search",
+        "google_maps",
+        "google_search",
+        "mcp_server",
+        "retrieval",
+        "tool_search",
+        "url_context",
+    }
+)
+_NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
+
+
+def read_interaction_tools(
+    tools: Sequence[JsonObject], config: InteractionConfig, limits: LimitsConfig, size: int
+) -> tuple[tuple[FunctionTool, ...], tuple[str, ...]]:
+    """The functions that are offered, in order, and the field of the body for each; `size` is the body's, in bytes."""
+    strict = True if _mode(config)[0] == "validated" else None
+    found: list[FunctionTool] = []
+    places: list[str] = []
+    for order, tool in enumerate(tools):
+        at, kind = f"tools[{order}]", tool.get("type")
+        if kind in _HOSTED:
+            continue
+        if kind != "function":
+            known = ", ".join(map(repr, ("function", *sorted(_HOSTED))))
+            raise InvalidRequest(
+                f"Invalid value at '{at}.type': {brief(repr(kind))} is none of {known}.", param=f"{at}.type"
+            )
+        declared = proto_value(tool, FunctionDeclarationTool, at)
+        check_depth([declared.parameters], limits.json_depth, f"{at}.parameters")
+        parameters = declared.parameters if declared.parameters is not None else _NO_PARAMETERS
+        found.append(FunctionTool(declared.name, declared.description, parameters, strict))
+        places.append(at)
+    if len(found) > limits.tools:
+        raise too_many("tools", len(found), limits.tools, "functions")
+    if found and size > limits.schema_bytes:
+        _check_size([tool.parameters for tool in found], limits)
+    return tuple(found), tuple(places)
+
+
+def _mode(config: InteractionConfig) -> tuple[str, Sequence[str]]:
+    """The mode of the choice, and the names that it is bound to."""
+    asked = config.tool_choice
+    if asked is None or isinstance(asked, str):
+        return asked or "auto", ()
+    allowed = asked.allowed_tools
+    return ("auto", ()) if allowed is None else (allowed.mode or "auto", allowed.tools or ())
+
+
+def read_interaction_choice(config: InteractionConfig, tools: Sequence[FunctionTool]) -> ToolChoice:
+    """Which of `tools` may or must be called."""
+    mode, names = _mode(config)
+    at = "generation_config.tool_choice"
+    if mode == "none":
+        return ToolChoice("none")
+    if mode == "any" and not tools:
+        raise InvalidRequest(f"Invalid value at '{at}': any needs functions.", param=at)
+    keys = {tool.name: tool.key for tool in tools}
+    for order, name in enumerate(names):
+        if name not in keys:
+            param = f"{at}.allowed_tools.tools[{order}]"
+            raise InvalidRequest(f"Invalid value at '{param}': no function is named \"{brief(name)}\".", param=param)
+    return ToolChoice("required" if mode == "any" else "auto", tuple(keys[name] for name in dict.fromkeys(names)))
+
+
+def _check_size(schemas: object, limits: LimitsConfig) -> None:
+    found = len(msgspec.json.encode(schemas))
+    if found > limits.schema_bytes:
+        raise InvalidRequest(
+            f"Invalid value at 'tools': {found} bytes, and at most {limits.schema_bytes} are taken.", param="tools"
+        )

@@ -1,0 +1,103 @@
+"""The routes of Google's Interactions API: create, read, follow, cancel and delete (edge).
+
+The same routes stand under `/v1`, `/v1beta` and `/v1alpha`; under the first the usual wire revision is that of steps, under the
+others the earlier one. Every id is looked up among those of the caller's tenant; another's is as if it did not exist. Above:
+server.remembering_routes. Below: the handler of APIs, the background, the history.
+"""
+
+from functools import partial
+
+import attrs
+
+from smg_core.errors import NotFound
+from smg_core.history.base import StoredResponse
+from smg_core.protocols.interactions import InteractionRequest, Revision, revision_of
+from smg_core.protocols.interactions_object import shown_interaction
+from smg_core.protocols.interactions_resume import interaction_event
+from smg_core.server.background import Background
+from smg_core.server.background_api import BackgroundApi
+from smg_core.server.endpoint import Endpoint, Handler
+from smg_core.server.exchange import Exchange
+from smg_core.server.inference import Inference
+from smg_core.server.interactions_api import interactions_api
+from smg_core.server.interactions_descriptions import INTERACTIONS
+from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_of
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.server.stored_answers import StoredHandlers
+
+__all__ = ["interaction_routes"]
+
+_REVISIONS: tuple[tuple[str, Revision], ...] = (("v1", "steps"), ("v1beta", "legacy"), ("v1alpha", "legacy"))
+
+
+def interaction_routes(
+    gateway: Runtime, background: Background, api: BackgroundApi[InteractionRequest]
+) -> list[Route[Endpoint]]:
+    """The routes, over `gateway`; `background` has what is made there, by the row `api`."""
+    found: list[Route[Endpoint]] = []
+    log_bytes, detach = gateway.config.responses.log_bytes, partial(background.create, api)
+    for version, usual in _REVISIONS:
+        made = interactions_api(usual, gateway.clock.time, api.memory, log_bytes)
+        stored = _Interactions(gateway, background, api, usual)
+        one = "/interactions/{id}"
+        rows: tuple[tuple[str, str, Handler], ...] = (
+            ("POST", "/interactions", Inference(gateway, made, detach)),
+            ("GET", one, stored.retrieve),
+            ("DELETE", one, stored.delete),
+            ("POST", f"{one}/cancel", stored.cancel),
+        )
+        for method, pattern, handler in rows:
+            about = INTERACTIONS[method, pattern]
+            own = attrs.evolve(about, name=f"{about.name}_{version}")
+            reads_json = pattern == "/interactions"
+            found.append(Route(method, f"/{version}{pattern}", Endpoint(handler, reads_json=reads_json, about=own)))
+    return found
+
+
+class _Interactions(StoredHandlers):
+    """Interactions by their ids, where requests that name no revision are of the `usual` one."""
+
+    def __init__(
+        self, gateway: Runtime, background: Background, api: BackgroundApi[InteractionRequest], usual: Revision
+    ) -> None:
+        super().__init__(gateway)
+        self._background, self._api, self._usual = background, api, usual
+
+    async def _found(self, exchange: Exchange) -> StoredResponse:
+        id = exchange.path_values["id"]
+        known = id.startswith(INTERACTION_PREFIX)
+        found = await self._gateway.history.response(exchange.caller.tenant, id) if known else None
+        if found is None:
+            raise NotFound(f"Interaction not found: {id[:100]}")
+        return found
+
+    async def retrieve(self, exchange: Exchange) -> None:
+        """GET /interactions/{id}: the object, or the events behind `last_event_id` where the query has `stream=true`."""
+        query = exchange.query
+        revision = revision_of(exchange.headers, self._usual)
+        found = await self._found(exchange)
+        if query.get("stream", ("false",))[-1] == "true":
+            last = query.get("last_event_id", ("",))[-1]
+            after = interaction_event(last, found.id) if last else -1
+            await self._background.resume(self._api, exchange, found.id, after)
+            return
+        with_input = query.get("include_input", ("false",))[-1] == "true"
+        size = len(found.body) + len(found.output) + (len(found.input) if with_input else 0)
+        await self.answer_long(
+            exchange, size, lambda: shown_interaction(interaction_of(found, with_input=with_input), revision)
+        )
+
+    async def delete(self, exchange: Exchange) -> None:
+        """DELETE /interactions/{id}"""
+        found = await self._found(exchange)
+        await self._background.delete((exchange.caller.tenant, found.id))
+        await self.answer(exchange, {})
+
+    async def cancel(self, exchange: Exchange) -> None:
+        """POST /interactions/{id}/cancel: an interaction that has ended stays what it is."""
+        revision = revision_of(exchange.headers, self._usual)
+        found = await self._found(exchange)
+        found = await self._background.cancel(self._api, (exchange.caller.tenant, found.id), found)
+        size = len(found.body) + len(found.output)
+        await self.answer_long(exchange, size, lambda: shown_interaction(interaction_of(found), revision))

@@ -1,0 +1,117 @@
+"""What the Interactions API remembers: loaded before a request is answered, kept before its answer is complete (edge).
+
+A request that continues an interaction is given the steps of all before it. Its own steps and those of its answer are kept in one
+write, with the events of a stream, which may then be read again from any of them. Where the store fails then, the answer is given
+all the same and the failure is logged.
+
+Everything is of one tenant: an id of another is not found. Above: server.inference, by the row of the API. Below: the history.
+"""
+
+import asyncio
+import logging
+
+import msgspec
+from msgspec.structs import replace
+
+from smg_core.errors import Conflict, NotFound, SmgError, StoreFailed
+from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
+from smg_core.json_types import JsonObject
+from smg_core.observability.repeats import Repeats
+from smg_core.protocols.base import StreamEncoder, WholeEncoder
+from smg_core.protocols.interactions import InteractionRequest, continued_interaction
+from smg_core.protocols.interactions_encode import InteractionStreamEncoder, InteractionWholeEncoder
+from smg_core.protocols.interactions_resume import interaction_events
+from smg_core.protocols.interactions_steps import PREVIOUS
+from smg_core.server.interactions_records import INTERACTION_PREFIX, stored_interaction
+from smg_core.server.runtime import Runtime
+from smg_core.server.tokenizing import made_of
+
+__all__ = ["InteractionMemory"]
+
+log = logging.getLogger("smg.server")
+
+_PENDING = ("queued", "in_progress")
+
+
+class InteractionMemory:
+    """The memory of one gateway's Interactions API."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+        self._failures = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
+
+    async def recall(self, decoded: InteractionRequest) -> InteractionRequest:
+        """The request with the steps that it continues. A tenant of which nothing is kept is answered as if it had asked for
+        nothing to be stored."""
+        generation = decoded.generation
+        caller = generation.caller
+        if decoded.store and not self._gateway.history.keeps(caller.tenant, caller.principal):
+            kept_nothing = replace(generation, history=replace(generation.history, store=False))
+            decoded = replace(decoded, generation=kept_nothing)
+        previous = generation.history.previous_id
+        if previous is None:
+            return decoded
+        texts = await self._chain(caller.tenant, previous)
+
+        def whole() -> InteractionRequest:
+            return continued_interaction(decoded, [step for text in texts for step in msgspec.json.decode(text)])
+
+        return await made_of(self._gateway, caller, generation.size + sum(map(len, texts)), whole)
+
+    async def _chain(self, tenant: str, previous: str) -> list[bytes]:
+        known = previous.startswith(INTERACTION_PREFIX)
+        chain = await self._gateway.history.chain(tenant, previous) if known else None
+        if chain is None or chain.missing is not None:
+            missing = (chain.missing if chain else previous) or ""
+            raise NotFound(f"Interaction not found: {missing[:100]}", param=PREVIOUS)
+        if chain.links[-1].status in _PENDING:
+            raise Conflict(f"The interaction {previous} is not complete yet.", param=PREVIOUS, retry_after=1.0)
+        return [text for link in chain.links for text in (link.input, link.output)]
+
+    async def keep(
+        self, decoded: InteractionRequest, encoder: StreamEncoder | WholeEncoder, *, cut: bool = False
+    ) -> None:
+        """Keep the interaction that `encoder` has made; with `cut` as it is where its client has left."""
+        if not decoded.store or not isinstance(encoder, InteractionStreamEncoder | InteractionWholeEncoder):
+            return
+        if cut and encoder.ended:
+            return  # it was kept when it ended
+        if cut:
+            encoder.interrupt()
+        found = encoder.response()
+        if cut and not found["steps"]:
+            return
+        frames = encoder.frames() if isinstance(encoder, InteractionStreamEncoder) else b""
+        await asyncio.shield(self._write(decoded, found, frames))
+
+    async def _write(self, decoded: InteractionRequest, found: JsonObject, frames: bytes) -> None:
+        caller, size = decoded.generation.caller, decoded.generation.size + len(frames)
+        operations = await made_of(self._gateway, caller, size, lambda: _operations(decoded, found, frames))
+        try:
+            await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
+        except SmgError as error:
+            self._tell(decoded.generation.id, error)
+
+    def _tell(self, id: str, error: SmgError) -> None:
+        """Log that an interaction was not kept, once a while for the same failure."""
+        why = error.detail or error.message if isinstance(error, StoreFailed) else error.message
+        again = self._failures.note((type(error).__name__, why), self._gateway.clock.monotonic())
+        if again is not None:
+            more = f", {again} more like it since the last time" if again else ""
+            log.error("the interaction %s was answered and could not be kept: %s%s", id, why, more)
+
+    async def forget(self, decoded: InteractionRequest) -> None:
+        """Nothing was taken: an interaction may be continued by many at once."""
+
+    async def hold(self, id: str, tenant: str) -> None:
+        """Nothing is to be renewed."""
+
+
+def _operations(decoded: InteractionRequest, found: JsonObject, frames: bytes) -> list[StoreOperation]:
+    """What an interaction is kept by."""
+    kept: list[StoreOperation] = [PutResponse(stored_interaction(decoded, found))]
+    events = interaction_events(frames)
+    if events:
+        numbered = tuple(StoredEvent(number, data) for number, data in enumerate(events))
+        kept.append(AppendEvents(decoded.generation.id, numbered))
+    return kept
