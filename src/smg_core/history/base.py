@@ -1,6 +1,6 @@
-"""What a store of the history keeps, and its role.
+"""The records that a store of the history keeps, and `Store`, the role that every store fulfils.
 
-The shape. Everything belongs to a tenant ("" where the gateway does not tell callers apart), and every method of `Store` takes
+Everything belongs to a tenant ("" where the gateway does not tell callers apart), and every method of `Store` takes
 the tenant first: an id of another tenant is not found. There are five kinds of things:
 
     response      `StoredResponse`: an answered request of an API with history (a response, an interaction). Three JSON texts:
@@ -356,7 +356,7 @@ class ChainBroken(InvalidRequest):
 
 
 class NotKept(PermissionDenied):
-    """Nothing of this tenant or key is kept (zero retention). `Store.keeps` tells it beforehand."""
+    """Nothing of this tenant or key is kept (zero retention). `Store.keeps` says so beforehand."""
 
     def __init__(self) -> None:
         super().__init__("Storage is disabled for this account.", code="zero_data_retention")
@@ -438,7 +438,7 @@ class Store(Protocol):
         ...
 
     async def release(self, tenant: str, lease: Lease) -> None:
-        """Give the lease back. Does nothing if it is not held any more."""
+        """End the lease before its time. Does nothing if it is not held any more."""
         ...
 
     def export(self, tenant: str) -> AsyncIterator[Exported]:

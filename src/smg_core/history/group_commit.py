@@ -27,7 +27,7 @@ Job = Callable[[sa.Connection, float], Any]
 
 @attrs.define(eq=False)
 class _Waiting:
-    """What somebody waits for, and the answer."""
+    """A write or a job that waits, and the future with its result."""
 
     work: StoreWrite | Job
     answer: "asyncio.Future[Any]"
@@ -64,7 +64,7 @@ class GroupCommit:
         return await waiting.answer
 
     async def close(self) -> None:
-        """Do what waits, and end."""
+        """Do the writes and jobs that wait, and stop."""
         self._closing = True
         self._wake.set()
         await self._task
@@ -107,7 +107,7 @@ class GroupCommit:
         return [None if id(work) in plain else self._one(connection, work, now) for work in works]
 
     def _one(self, connection: sa.Connection, work: StoreWrite | Job, now: float) -> Any:
-        """The result of one piece of work, or the error that is its writer's."""
+        """The result of one piece of work, or the error that its writer gets."""
         nested = connection.begin_nested()
         try:
             found = self._do(connection, work, now)

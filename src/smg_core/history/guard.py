@@ -1,4 +1,4 @@
-"""A store behind its rules (edge): what the gateway holds, whatever the history is kept in.
+"""The store that the gateway uses (edge): a backend of any kind, behind the rules that hold for all of them.
 
 Every call passes here: hooks are asked, names are checked, tenants of which nothing is kept are refused, times are filled in, and
 texts are encrypted and decrypted; large ones in a thread. Above: `opening`, `server`. Below: `rules`, `hooks`, and a store.
@@ -55,7 +55,7 @@ _LARGE = 128 * 1024  # bytes whose encryption may take longer than an event loop
 
 
 class Backend(Store, Upkeep, Protocol):
-    """What things are kept in."""
+    """A store without rules: in memory, in SQL tables or in Redis."""
 
 
 class GuardedStore:
@@ -73,7 +73,7 @@ class GuardedStore:
     # ------------------------------------------------------------------------------------------------------------- hooks
 
     async def _before(self, method: str, tenant: str, arguments: dict[str, Any], principal: str = "") -> StoreCall:
-        """The call as the hooks leave it."""
+        """The call with the arguments that the hooks have changed."""
         call = StoreCall(method, tenant, principal, arguments)
         for hook in self._hooks:
             changed = await hook.before(call)

@@ -1,7 +1,7 @@
-"""What a deployment can have done before and after every call of the store, in Python.
+"""Hooks: Python code of a deployment that is called before and after every call of the store.
 
-A hook runs in the task of the request that calls, so context variables are that request's own. It sees contents in the clear,
-whatever is encrypted at rest. Pure. Above: `guard`, which calls hooks; `server`, which is given them. Below: `errors`.
+A hook runs in the task of the request that calls, so context variables are that request's own. It sees unencrypted contents,
+also where they are stored encrypted. Pure. Above: `guard`, which calls hooks; `server`, which is given them. Below: `errors`.
 """
 
 from collections.abc import Mapping

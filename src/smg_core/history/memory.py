@@ -107,4 +107,4 @@ class MemoryStore:
         return self._tables.sweep(limit, self._now())
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: a store in memory has nothing to close."""

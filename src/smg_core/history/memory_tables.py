@@ -262,7 +262,7 @@ class MemoryTables:
     # ------------------------------------------------------------------------------------------------- forgetting, bounds
 
     def _drop(self, root: Root, undo: Undo) -> None:
-        """Forget a thing so that it can be brought back."""
+        """Remove an object, and remember it, so that a write that fails later can be undone."""
         if root not in self._sizes:
             return
         table, tenant, kind, id = root
@@ -370,7 +370,7 @@ class MemoryTables:
         return gone
 
     def _subject(self, key: tuple[str, str, str]) -> bool:
-        """Whether what a lease is on is still there: its token must not begin anew."""
+        """Whether the object of a lease still exists. While it does, the lease is kept, so that its token goes on growing."""
         tenant, _, id = key
         return (tenant, id) in self._responses or (tenant, id) in self._conversations or key in self._records
 

@@ -1,6 +1,7 @@
 """A store in Redis or Valkey (edge), through redis-py.
 
-A write reads what decides it and then runs one script, which does it whole unless somebody was quicker; then it begins anew.
+A write reads the fields that it depends on and then runs one script. The script does all of the write if these fields are still
+the same, and nothing otherwise; then the write starts again.
 A chain is one script. What is pending and what expires is listed in two sets of all tenants, written before the thing itself: an
 entry of theirs is a hint that is checked. Above: `opening`. Below: `redis_plan`, which decides.
 """
@@ -229,7 +230,7 @@ class RedisStore:
     # ------------------------------------------------------------------------------------------------------------ reading
 
     async def _hash(self, key: str) -> dict[str, bytes] | None:
-        """A hash that is there and whose time is not up."""
+        """The hash, if it exists and has not expired."""
         with _failures():
             found = await self._redis.hgetall(key)
         fields = {name.decode(): value for name, value in found.items()}

@@ -1,4 +1,4 @@
-"""What neither chat templates nor chat servers have a field for, said in words that they do have.
+"""Writes into messages what chat templates and chat servers have no field for.
 
 A tool's result that is an error says so in its text. Thinking that is wanted after results of tools alone is switched on or off,
 by the turn that the answer follows. Pure. Above: preparing. Below: request.

@@ -50,7 +50,7 @@ _TRIES = 50
 
 
 class Background:
-    """The answers in the background of one process, of all `apis` that have such."""
+    """The answers that one process makes in the background, of all `apis` that have them."""
 
     def __init__(self, gateway: Runtime, apis: Sequence[AnyBackgroundApi]) -> None:
         self._gateway, self._apis = gateway, tuple(apis)
@@ -66,7 +66,7 @@ class Background:
     # ------------------------------------------------------------------------------------------------------------ running
 
     async def run(self) -> None:
-        """Take what waits, for ever. What is under way when this is cancelled is given up, for another process to take."""
+        """Take answers that wait, until this is cancelled. Answers under way are then given up, for another process to take."""
         try:
             while True:
                 self._wanted.clear()

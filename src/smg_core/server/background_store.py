@@ -1,7 +1,7 @@
 """What the process that runs an answer in the background reads and writes of it (edge).
 
 Every write is made under the lease and numbered behind the last, so that a process which has lost the lease, or whose response
-was cancelled or deleted meanwhile, can say nothing more. The last events, the finished response and the end of its pending state
+was cancelled or deleted meanwhile, cannot add anything. The last events, the finished response and the end of its pending state
 are one write. Above: `background_run`, `background`. Below: the history, the log of events, the table of states.
 """
 
@@ -125,7 +125,7 @@ class PendingResponse(Generic[D]):
         await self._restate("taken", self._events(closing))
 
     async def put_off(self) -> None:
-        """It waits again."""
+        """Put the response back into the queue."""
         await self._restate("put_off", [])
 
     async def _restate(self, what: str, events: Sequence[StoreOperation]) -> None:
@@ -218,7 +218,7 @@ class PendingResponse(Generic[D]):
         task.cancel()
 
     async def clear(self) -> None:
-        """Let go of the lease; and of events that were kept after the response was deleted."""
+        """Release the lease, and delete events that were kept after the response was deleted."""
         with contextlib.suppress(StoreFailed):
             if await self._history.response(self.tenant, self.id) is None:
                 await self._history.write(self.tenant, [DeleteEvents(self.id)])

@@ -1,4 +1,4 @@
-"""One request of a batch, sent to the handler of its API as if a client had (edge).
+"""One request of a batch, sent to the handler of its API as if a client had sent it (edge).
 
 It is admitted, timed, retried, observed and refused as any other, and its answer has the status and the body that a client would
 get. No socket and no ASGI app: the handler is given an exchange that reads the body from memory and gathers the answer. Above:

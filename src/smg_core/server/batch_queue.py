@@ -52,7 +52,7 @@ class BatchQueue:
     # ------------------------------------------------------------------------------------------------------------ running
 
     async def run(self) -> None:
-        """Take what waits, for ever. What is under way when this is cancelled is given up, for another process to take."""
+        """Take batches that wait, until this is cancelled. Batches under way are then given up, for another process to take."""
         try:
             while True:
                 self._wanted.clear()

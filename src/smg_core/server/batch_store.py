@@ -1,6 +1,6 @@
 """What the process that works on a batch reads and writes of it (edge).
 
-Every write is made under the lease: a process that has lost it can say nothing more. Results are kept together with the marks of
+Every write is made under the lease: a process that has lost it cannot write any more. Results are kept together with the marks of
 the requests that they are of, so a request either has its result or is run again. Above: `batch_run`. Below: the history, the
 table of states.
 """
@@ -233,7 +233,7 @@ class PendingBatch:
         task.cancel()
 
     async def release(self) -> None:
-        """Let go of the lease."""
+        """Release the lease."""
         with contextlib.suppress(StoreFailed, LeaseLost):
             await self._history.release(self.tenant, self._lease)
 

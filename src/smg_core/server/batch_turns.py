@@ -1,4 +1,4 @@
-"""Whose request of a batch is sent next, and whether one is at all (edge).
+"""Decides which request of a batch is sent next, and when (edge).
 
 Requests of batches come after everything else: none begins while clients have `yield_to` requests under way, or while the process
 drains. Of those that wait, the longest waiting one whose tenant has room is next. Above: the queue of batches and its runs.

@@ -62,7 +62,7 @@ class Bodies:
         self._coming: dict[Held, None] = {}  # in the order in which they began
 
     def open(self) -> Held:
-        """A new body, of which no byte has come."""
+        """A `Held` for a new body, of which no byte has come yet."""
         return Held(self)
 
     def refusal(self) -> Overloaded:

@@ -1,4 +1,4 @@
-"""The page at `/docs`: an OpenAPI document for people, as one page of HTML without anything from elsewhere. Pure."""
+"""The page at `/docs`: an OpenAPI document as one HTML page that loads nothing from other servers. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping

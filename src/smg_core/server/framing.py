@@ -1,8 +1,8 @@
-"""What keeps a request's head from being understood by all in one way.
+"""Finds request heads that two servers may read in different ways.
 
-Whoever stands before us may have read another request, so that such a one is refused and its connection closed. Pure. Above:
-`server.http_protocol`, which asks before it reads a body, and `server.exchange`, which asks where another server has read the
-head.
+A proxy in front of the gateway may have read another request from such a head, so it is refused and the connection closed.
+Pure. Above: `server.http_protocol`, which asks before it reads a body, and `server.exchange`, which asks where another
+server has read the head.
 """
 
 import re
@@ -43,6 +43,6 @@ def framing_fault(version: str, headers: Sequence[tuple[bytes, bytes]]) -> SmgEr
 
 
 def ignores_upgrade(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether an answer to this head leaves a wish for another protocol unheard."""
+    """Whether the head asks for an upgrade to another protocol that the server ignores."""
     names = b",".join([value for name, value in headers if name == b"connection"]).lower().split(b",")
     return any(name == b"upgrade" for name, _ in headers) and any(name.strip() == b"upgrade" for name in names)

@@ -45,7 +45,7 @@ _PENDING = ("queued", "in_progress")
 
 
 def _compaction_context(caller: Caller) -> SealContext:
-    """What a sealed compaction is good for: its tenant, and any model, since it is text for all of them."""
+    """The context that a compaction is sealed for: its tenant, and every model, because its summary is plain text."""
     return SealContext("compaction", caller.tenant)
 
 
@@ -155,7 +155,7 @@ class ResponseMemory:
             after = page.data[-1].id
 
     async def _lock(self, decoded: ResponsesRequest, id: str) -> None:
-        """Have the conversation for this request alone: two writers would not see each other's items."""
+        """Lock the conversation for this request: two writers would not see each other's items."""
         history, tenant = self._gateway.history, decoded.generation.caller.tenant
         if await history.conversation(tenant, id) is None:
             raise NotFound(f"Conversation with id '{id}' not found.", param="conversation")
@@ -259,7 +259,7 @@ class ResponseMemory:
             self._tell(decoded.generation.id, error)
 
     def _tell(self, id: str, error: SmgError) -> None:
-        """Log that a response was not kept, once a while for the same failure."""
+        """Log that a response was not kept; the same failure is logged only now and then."""
         why = error.detail or error.message if isinstance(error, StoreFailed) else error.message
         again = self._failures.note((type(error).__name__, why), self._gateway.clock.monotonic())
         if again is not None:
