@@ -629,6 +629,8 @@ async def test_many_batches_of_one_tenant_do_not_keep_out_anothers_and_the_queue
                 await batch_of(many, endless)
             assert raised.value.status_code == 503
             assert [(await many.batches.retrieve(each.id)).status for each in made[1:]] == ["validating"] * 3
+            await many.batches.cancel(made[3].id)
+            assert (await over(many, made[3].id)).status == "cancelled"
 
 
 async def test_nothing_is_kept_of_a_tenant_with_zero_retention() -> None:

@@ -372,6 +372,17 @@ async def test_events_are_deleted_alone_and_expire_alone(store, clock) -> None:
     assert await store.response("acme", "resp_1") is not None
 
 
+async def test_an_append_of_no_events_says_until_when_those_that_are_there_are_kept(store, clock) -> None:
+    data = bytes(range(256)) * 1024
+    await store.write("acme", [AppendEvents("file.in", (StoredEvent(0, data),), clock.time() + 10)])
+    await store.write("acme", [AppendEvents("file.in", (), clock.time() + 100)])
+    clock.advance(50)
+    assert await store.events("acme", "file.in") == (StoredEvent(0, data),)
+    await store.write("acme", [AppendEvents("file.in", (), clock.time() + 10)])
+    clock.advance(20)
+    assert await store.events("acme", "file.in") == ()
+
+
 # ----------------------------------------------------------------------------------------------------------- records
 
 

@@ -42,6 +42,9 @@ class BatchQueue:
         self._owner = gateway.ids("batches_")
         self._runs: dict[Key, tuple[BatchRun, asyncio.Task[bool]]] = {}
         self._later: dict[Key, float] = {}  # when what could not be run is looked at again
+        self._cancelled: set[Key] = (
+            set()
+        )  # that nobody here was working on: they end at once, whatever there is room for
         self._wanted = asyncio.Event()
 
     def _live(self, own: int) -> int | None:
@@ -78,14 +81,12 @@ class BatchQueue:
     async def _take(self) -> None:
         """Take the leases of what waits, oldest first, as far as there is room."""
         history, settings = self._gateway.history, self._settings
-        if len(self._runs) >= settings.at_once:
+        if len(self._runs) >= settings.at_once and not self._cancelled:
             return
-        now = self._gateway.clock.monotonic()
+        now, cancelled = self._gateway.clock.monotonic(), set(self._cancelled)
         self._later = {key: until for key, until in self._later.items() if until > now}
         for key in map(_key, await history.abandoned(JOB, settings.queue)):
-            if len(self._runs) >= settings.at_once:
-                return
-            if key in self._later or key in self._runs or self._running(key[0]) >= settings.at_once_tenant:
+            if key in self._later or key in self._runs or not (key in cancelled or self._has_room(key[0])):
                 continue
             try:
                 lease = await history.acquire(key[0], JOB, key[1], self._owner, settings.lease_s)
@@ -97,9 +98,12 @@ class BatchQueue:
             task = asyncio.create_task(run.work())
             self._runs[key] = run, task
             task.add_done_callback(lambda task, key=key: self._ended(key, task))  # type: ignore[misc]
+        self._cancelled -= cancelled  # those that are left have a process that works on them, which looks for itself
 
-    def _running(self, tenant: str) -> int:
-        return sum(key[0] == tenant for key in self._runs)
+    def _has_room(self, tenant: str) -> bool:
+        """Whether a further batch of a tenant may be worked on."""
+        running = sum(key[0] == tenant for key in self._runs)
+        return len(self._runs) < self._settings.at_once and running < self._settings.at_once_tenant
 
     def _ended(self, key: Key, task: "asyncio.Task[bool]") -> None:
         self._runs.pop(key, None)
@@ -178,6 +182,8 @@ class BatchQueue:
             run = self._runs.get((tenant, id))
             if run is not None:
                 run[0].stop()
+            else:
+                self._cancelled.add((tenant, id))
             self._wanted.set()
             return changed
         raise Conflict("The batch is being written; try again.", retry_after=1.0)
