@@ -5,8 +5,9 @@
     python bench/instructions.py --scenario paced --api chat --api responses --api stored      one API beside another
 
 Each gateway runs under `valgrind --tool=callgrind` before the mock engine; one client sends one request at a time, so that every
-token is a read, a decoding and a write of its own. The count is zeroed after a warm-up and read after the last request: what is
-counted is the requests, and the watch over the one worker. Takes about half a minute a hundred requests; needs valgrind.
+token is a read, a decoding and a write of its own; with `--at-once 16` as many come together, and so do their writes to the
+history. The count is zeroed after a warm-up and read after the last request: what is counted is the requests, and the watch over
+the one worker. Takes about half a minute a hundred requests; needs valgrind.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import stand
@@ -54,13 +56,17 @@ def request_of(api: str, scenario: str) -> tuple[str, bytes]:
     return "/v1/chat/completions", stand.chat(tokens, stream=stream, text=PROSE * 8, pause_us=pause_us)
 
 
-def asked(gateway: stand.Gateway, scenario: str, count: int, api: str) -> None:
-    """Send so many requests, one after the other, and read each answer to its end."""
+def asked(gateway: stand.Gateway, scenario: str, count: int, api: str, at_once: int) -> None:
+    """Send so many requests, `at_once` at a time, and read each answer to its end."""
     path, body = request_of(api, scenario)
     url = f"http://127.0.0.1:{gateway.port}{path}"
-    for _ in range(count):
+
+    def ask(_: int) -> None:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json", "Authorization": "Bearer -"})
-        urllib.request.urlopen(request, timeout=120).read()
+        urllib.request.urlopen(request, timeout=1200).read()
+
+    with ThreadPoolExecutor(at_once) as clients:
+        list(clients.map(ask, range(count)))
 
 
 def control(gateway: stand.Gateway, *words: str) -> None:
@@ -84,11 +90,11 @@ def dumped(out: Path) -> int:
     raise SystemExit("callgrind wrote no count")
 
 
-def counted(gateway: stand.Gateway, scenario: str, requests: int, api: str, out: Path) -> float:
+def counted(gateway: stand.Gateway, scenario: str, requests: int, api: str, at_once: int, out: Path) -> float:
     """Instructions a request, after a warm-up."""
-    asked(gateway, scenario, 10, api)
+    asked(gateway, scenario, max(10, at_once), api, at_once)
     control(gateway, "--zero")
-    asked(gateway, scenario, requests, api)
+    asked(gateway, scenario, requests, api, at_once)
     control(gateway, "--dump")
     return dumped(out) / requests
 
@@ -101,6 +107,7 @@ def arguments() -> argparse.Namespace:
         "--api", action="append", choices=APIS, help="may be repeated; ratios are to the first; default chat"
     )
     parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--at-once", type=int, default=1, help="requests at a time; default 1")
     return parser.parse_args()
 
 
@@ -133,7 +140,7 @@ def measured(args: argparse.Namespace, commands: dict[str, str], outs: dict[str,
             base = 0.0
             for gateway in bench.gateways.values():
                 for api in args.api or ["chat"]:
-                    each = counted(gateway, scenario, args.requests, api, outs[gateway.name])
+                    each = counted(gateway, scenario, args.requests, api, args.at_once, outs[gateway.name])
                     base = base or each
                     print(
                         f"{scenario:8} {gateway.name:10} {api:16} {each / 1e6:8.3f} million instructions/request  "

@@ -18,6 +18,7 @@
     +-- PayloadTooLarge        413
     +-- UnsupportedMedia       415  the body's content type or encoding is not supported
     +-- FormatViolated         422  the answer breaks the format that was asked for
+    +-- UpgradeRequired        426  for this method there is a WebSocket, and the request asks for none
     +-- HeadersTooLarge        431
     +-- RateLimited            429  may carry retry_after
     +-- QuotaExceeded          429  the tenant's quota is used up; waiting does not help
@@ -79,6 +80,7 @@ __all__ = [
     "TemplateFailed",
     "UnsupportedMedia",
     "UnsupportedParameter",
+    "UpgradeRequired",
     "WorkerBusy",
     "WorkerError",
     "WorkerGone",
@@ -262,6 +264,15 @@ class MethodNotAllowed(SmgError):
     """The route exists, the HTTP method does not."""
 
     status = 405
+    openai_type = "invalid_request_error"
+    anthropic_type = "invalid_request_error"
+    gemini_status = "UNIMPLEMENTED"
+
+
+class UpgradeRequired(SmgError):
+    """The path takes this method as the handshake of a WebSocket, and the request is none: a proxy may have made it so."""
+
+    status = 426
     openai_type = "invalid_request_error"
     anthropic_type = "invalid_request_error"
     gemini_status = "UNIMPLEMENTED"

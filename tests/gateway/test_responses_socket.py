@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import httpx
 import openai
 import pytest
 import uvicorn
@@ -313,6 +314,15 @@ async def test_a_handshake_elsewhere_is_refused(path: str, status: int) -> None:
             await talk(house, path)
     assert refused.value.response.status_code == status
     assert json.loads(refused.value.response.body or b"")["error"]["message"]
+
+
+async def test_a_handshake_that_lost_its_upgrade_on_the_way_is_told_so(serving: Serving) -> None:
+    async with serving(SIMULATOR) as house, httpx.AsyncClient(base_url=house.url, trust_env=False) as http:
+        answer = await http.get("/v1/responses")
+        others = [(await http.get("/v1/messages")).status_code, (await http.put("/v1/responses")).status_code]
+    assert (answer.status_code, answer.headers["upgrade"], answer.headers["allow"]) == (426, "websocket", "POST")
+    assert "WebSocket" in answer.json()["error"]["message"]
+    assert others == [405, 405]
 
 
 async def test_a_page_of_another_origin_is_refused(serving: Serving) -> None:

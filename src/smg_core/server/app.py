@@ -10,7 +10,7 @@ import contextlib
 import logging
 import traceback
 
-from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, NotFound, SmgError
+from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, NotFound, SmgError, UpgradeRequired
 from smg_core.hooks import ExchangeEnded, SilentObserver
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
@@ -22,7 +22,7 @@ from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.generating import generating_routes
 from smg_core.server.identity import Identify, anonymous
 from smg_core.server.inference import internal_error
-from smg_core.server.routes import Routes
+from smg_core.server.routes import WEBSOCKET, Routes
 from smg_core.server.runtime import Runtime
 from smg_core.server.status import status_routes
 from smg_core.server.websocket import WebSocket
@@ -185,6 +185,9 @@ class App:
         if method == "OPTIONS" and self._origins:
             return Endpoint(self._preflight, public=True)  # browsers send no credentials with it
         exchange.always.append((b"allow", allowed.encode()))
+        if method == "GET" and self._routes.find(WEBSOCKET, path, raw_path) is not None:
+            exchange.always.append((b"upgrade", b"websocket"))
+            raise UpgradeRequired(f"{path[:SHOWN]} takes GET as the handshake of a WebSocket; this request is none.")
         raise MethodNotAllowed(f"{path[:SHOWN]} does not take {method}; it takes {allowed}.")
 
     async def _error(self, exchange: Exchange, error: SmgError) -> None:
