@@ -3,10 +3,10 @@
     python bench/engine_mock.py PORT FOLDER [--batch N] [--trace FILE] [--http PORT] [--plain] [--chunks]
 
 A Generate call streams `max_tokens` ids, N a message. One that asks for no stream gets all ids in the closing message, as
-vLLM's servicers answer it; with `--chunks` it gets them in pieces all the same. The request's `seed` is the pause between
-two messages in microseconds, so one engine serves paced and flooded loads at once. FOLDER holds the tokenizer whose ids are
-sent; they decode to prose with the characters that are hard to cut (umlauts, CJK, emoji). A gateway rightly keeps half a
-character back, which looks like a pause; with `--plain` every token is text by itself.
+vLLM's servicers answer it; with `--chunks` it gets them in pieces all the same. The request's `seed`, or its `top_k`, is the
+pause between two messages in microseconds, so one engine serves paced and flooded loads at once. FOLDER holds the tokenizer
+whose ids are sent; they decode to prose with the characters that are hard to cut (umlauts, CJK, emoji). A gateway rightly
+keeps half a character back, which looks like a pause; with `--plain` every token is text by itself.
 
 With `--trace`, every finished call appends `seed longest_gap duration` to FILE (seconds): what the engine itself took,
 for the benchmarks that ask what a gateway adds. With `--http`, the same tokens are also served as an OpenAI-compatible
@@ -56,7 +56,8 @@ class Engine(rpc.VllmEngineServicer):  # type: ignore[misc]
         return (self.ids * (wanted // len(self.ids) + 1))[:wanted]
 
     async def Generate(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802 - the contract's name
-        wanted, pause = request.sampling_params.max_tokens or 100, request.sampling_params.seed / 1e6
+        asked = request.sampling_params
+        wanted, pause = asked.max_tokens or 100, (asked.seed or asked.top_k) / 1e6
         prompt, ids = len(request.tokenized.input_ids), self.take(wanted)
         began = before = time.monotonic()
         longest = 0.0

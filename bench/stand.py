@@ -205,6 +205,12 @@ def responses(tokens: int, *, stream: bool, text: str, pause_us: int = 0, store:
     return json.dumps({**asked, "instructions": "You are a helpful assistant.", "input": text}).encode()
 
 
+def messages(tokens: int, *, stream: bool, text: str, pause_us: int = 0) -> bytes:
+    """The body of the same request to Messages, which has no seed: the mock engine reads the pause from top_k too."""
+    asked = {"model": "mock", "stream": stream, "max_tokens": tokens, "system": "You are a helpful assistant."}
+    return json.dumps({**asked, "top_k": pause_us, "messages": [{"role": "user", "content": text}]}).encode()
+
+
 def add_gateway_options(parser: argparse.ArgumentParser) -> None:
     """The options that name gateways; `gateways` reads them."""
     parser.add_argument("--smg", metavar="PATH", help="the smg program of a virtual environment with smg 1.13.0")
