@@ -36,7 +36,13 @@ def of_app(gateway: Gateway) -> Callable[[bytes], Awaitable[int]]:
     """Asks the app of `gateway`."""
     app = gateway.asgi()
     headers = [(b"content-type", b"application/json"), (b"anthropic-version", b"2023-06-01"), (b"host", b"localhost")]
-    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+    }
     scope |= {"path": PATH, "raw_path": PATH.encode(), "query_string": b"beta=true"}
     scope |= {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80)}
 

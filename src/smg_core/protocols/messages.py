@@ -16,6 +16,7 @@ from smg_core.protocols import messages_types as wire
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.compat import Compat
 from smg_core.protocols.decoding import WireDecoder, plain_body, too_many
+from smg_core.protocols.messages_compaction import read_compaction
 from smg_core.protocols.messages_content import Conversation, Place, check_calls
 from smg_core.protocols.messages_edits import read_edits
 from smg_core.protocols.messages_tools import OfferedTools, read_tool_choice, read_tools
@@ -42,7 +43,6 @@ _TAKEN = Compat("vllm")
 _LEAST_BUDGET = 1024
 _REFUSED = {
     "container": "Code cannot be run on this server.",
-    "compaction": "Histories cannot be compacted on this server.",
 }
 _FIELDS = {
     "tool_choice": "tool_choice",
@@ -53,17 +53,20 @@ _FIELDS = {
     "sampling.max_tokens": "max_tokens",
     "user": "metadata.user_id",
     "prompt": "messages",
+    "compact.over_tokens": "context_management",
 }
 
 
 class MessagesRequest(Struct, frozen=True):
     """One decoded request: what to generate, and what the encoders of the answer need. `places` says where each part of each
-    message was read from, `tool_places` where each tool; `edited` that edits of the context were asked for."""
+    message was read from, `tool_places` where each tool; `edited` that edits of the context were asked for, `pauses` that an
+    answer ends where its history has been compacted."""
 
     generation: GenerationRequest
     places: tuple[tuple[Place, ...], ...] = ()
     tool_places: tuple[int, ...] = ()
     edited: bool = False
+    pauses: bool = False
 
     def locate(self, path: str) -> str:
         """The field of the body that `path` in `generation` was read from."""
@@ -157,6 +160,7 @@ def _decoded(
     if body.mcp_servers:
         raise UnsupportedParameter("MCP servers of requests are not called by this server.", param="mcp_servers")
     edits = read_edits(body.context_management, settings.edits)
+    compact, pauses = read_compaction(body, body.compaction if isinstance(body, wire.MessagesBody) else None)
     talk = Conversation(limits, drop_billing=settings.drop_billing)
     talk.system(body.system)
     for number, message in enumerate(body.messages):
@@ -169,10 +173,12 @@ def _decoded(
         replace(
             _generation(body, incoming, sampling, messages, offered, prefilled, stream, user, service_tier),
             context_edits=edits,
+            compact=compact,
         ),
         tuple(map(tuple, talk.places)),
         offered.places,
         bool(body.context_management is not None and body.context_management.edits),
+        pauses,
     )
 
 

@@ -5,7 +5,7 @@ Pure. Above: the descriptions of routes. Below: msgspec.
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from smg_core.json_types import JsonObject
 
@@ -19,6 +19,7 @@ StopReason = Literal[
     "pause_turn",
     "refusal",
     "model_context_window_exceeded",
+    "compaction",
 ]
 
 
@@ -38,6 +39,25 @@ class AnswerToolUse(Struct, tag_field="type", tag="tool_use"):
     input: JsonObject
 
 
+class AnswerCompaction(Struct, tag_field="type", tag="compaction"):
+    """What came before, as a summary."""
+
+    content: str | None
+    encrypted_content: None = None
+    signature: None = None
+
+
+class Iteration(Struct):
+    """The tokens of one turn of an answer whose history was compacted."""
+
+    type: Literal["compaction", "message"]
+    input_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    output_tokens: int
+    cache_creation: None = None
+
+
 class ThinkingTokens(Struct):
     thinking_tokens: int
 
@@ -51,6 +71,7 @@ class MessageUsage(Struct):
     output_tokens: int
     output_tokens_details: ThinkingTokens
     service_tier: str
+    iterations: list[Iteration] | UnsetType = UNSET
 
 
 class MessageAnswer(Struct):
@@ -60,7 +81,7 @@ class MessageAnswer(Struct):
     type: Literal["message"]
     role: Literal["assistant"]
     model: str
-    content: list[AnswerText | AnswerThinking | AnswerToolUse]
+    content: list[AnswerText | AnswerThinking | AnswerToolUse | AnswerCompaction]
     stop_reason: StopReason
     stop_sequence: str | None
     usage: MessageUsage

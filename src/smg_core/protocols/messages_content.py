@@ -18,6 +18,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols import messages_types as wire
 from smg_core.protocols.decoding import brief, check_depth
+from smg_core.protocols.messages_compaction import summary_text
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     File,
@@ -121,7 +122,11 @@ class Conversation:
         places: list[Place] = []
         for order, block in enumerate(blocks):
             at = f"messages[{number}].content[{order}]"
-            if isinstance(block, wire.ToolResultBlock):
+            if isinstance(block, wire.CompactionBlock):
+                if block.content:
+                    results, content, result_places, places = [], [], [], []
+                    self._compacted(block, (number, order))
+            elif isinstance(block, wire.ToolResultBlock):
                 results.append(self._result(block, at))
                 result_places.append((number, order))
             elif part := self._part(block, at):
@@ -158,6 +163,11 @@ class Conversation:
                     part = Reasoning(block.thinking, seal=block.signature.encode())
                 case wire.RedactedThinkingBlock():
                     part = Reasoning("", seal=block.data.encode(), visible=False)
+                case wire.CompactionBlock():
+                    if block.content:
+                        parts, places = [], []
+                        self._compacted(block, (number, order))
+                    continue
                 case wire.TextBlock() | wire.OtherBlock():
                     part = self._part(block, at)
                 case _:
@@ -167,8 +177,16 @@ class Conversation:
             if part is not None:
                 parts.append(part)
                 places.append((number, order))
+        if not parts and blocks and isinstance(blocks[-1], wire.CompactionBlock):
+            return
         is_text = len(parts) == 1 and isinstance(parts[0], Text)
         self._join("assistant", parts, places, is_text=is_text)
+
+    def _compacted(self, block: wire.CompactionBlock, place: Place) -> None:
+        """Put a summary, in a turn of the user, in place of all that was read but the system prompt."""
+        kept = 1 if self.places and self.places[0] == [(-1, -1)] else 0
+        del self._turns[kept:], self.places[kept:]
+        self._turn("user", [Text(summary_text(block.content or ""), block.cache_control)], [place])
 
     # ---------------------------------------------------------------------------------------------------------- parts
 

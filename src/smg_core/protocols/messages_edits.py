@@ -9,8 +9,10 @@ from smg_core.protocols import messages_types as wire
 from smg_core.protocols.decoding import too_many
 from smg_core.request import ClearReasoning, ClearToolUses, ContextEdit
 
-__all__ = ["read_edits"]
+__all__ = ["COMPACT", "amount_of", "read_edits"]
 
+COMPACT = "compact_20260112"
+"""The edit that is none of a turn's prompt alone: `messages_compaction` reads it."""
 _CLEAR_THINKING = "clear_thinking_20251015"
 _CLEAR_TOOL_USES = "clear_tool_uses_20250919"
 _OVER_TOKENS = 100_000
@@ -29,10 +31,10 @@ def read_edits(management: wire.ContextManagement | None, most: int) -> tuple[Co
         at = f"context_management.edits[{order}]"
         if edit.type == _CLEAR_TOOL_USES:
             edits.append(_tool_uses(edit, at))
-        elif edit.type != _CLEAR_THINKING:
+        elif edit.type not in (_CLEAR_THINKING, COMPACT):
             raise UnsupportedParameter("This edit of the context is not made on this server.", param=f"{at}.type")
-        elif edit.keep != "all" and (edit.keep is None or edit.keep.type != "all"):
-            kept = _amount(edit.keep, f"{at}.keep", "thinking_turns") if edit.keep is not None else _KEPT_THINKING
+        elif edit.type == _CLEAR_THINKING and edit.keep != "all" and (edit.keep is None or edit.keep.type != "all"):
+            kept = amount_of(edit.keep, f"{at}.keep", "thinking_turns") if edit.keep is not None else _KEPT_THINKING
             edits.append(ClearReasoning(kept))
     return tuple(edits)
 
@@ -41,13 +43,13 @@ def _tool_uses(edit: wire.EditWire, at: str) -> ClearToolUses:
     trigger, least, keep = edit.trigger, edit.clear_at_least, edit.keep
     if keep == "all":
         raise InvalidRequest("Input should be a number of tool uses", param=f"{at}.keep")
-    over = _amount(trigger, f"{at}.trigger", "input_tokens", "tool_uses") if trigger is not None else _OVER_TOKENS
+    over = amount_of(trigger, f"{at}.trigger", "input_tokens", "tool_uses") if trigger is not None else _OVER_TOKENS
     by_uses = trigger is not None and trigger.type == "tool_uses"
     return ClearToolUses(
         over_tokens=None if by_uses else over,
         over_uses=over if by_uses else None,
-        keep=_amount(keep, f"{at}.keep", "tool_uses") if keep is not None else _KEPT_TOOL_USES,
-        at_least_tokens=_amount(least, f"{at}.clear_at_least", "input_tokens") if least is not None else None,
+        keep=amount_of(keep, f"{at}.keep", "tool_uses") if keep is not None else _KEPT_TOOL_USES,
+        at_least_tokens=amount_of(least, f"{at}.clear_at_least", "input_tokens") if least is not None else None,
         exclude=frozenset(edit.exclude_tools or ()),
         inputs=frozenset(edit.clear_tool_inputs)
         if isinstance(edit.clear_tool_inputs, list)
@@ -55,7 +57,8 @@ def _tool_uses(edit: wire.EditWire, at: str) -> ClearToolUses:
     )
 
 
-def _amount(amount: wire.AmountWire, at: str, *kinds: str) -> int:
+def amount_of(amount: wire.AmountWire, at: str, *kinds: str) -> int:
+    """The number of an amount that stands at `at` and has to be of one of these kinds. Raises InvalidRequest."""
     if amount.type not in kinds:
         raise InvalidRequest(f"Input should be {' or '.join(map(repr, kinds))}", param=f"{at}.type")
     if amount.value is None:

@@ -14,17 +14,20 @@ What the API leaves open is decided so:
 - With `max_tokens` 0 the request fills the engine's cache and has no answer: no content, no tokens of output, and that bound
   as the reason to stop. Engines make one token, which is left out.
 - The text with which a model declines is text, and the reason to stop is `refusal`.
-- What the API cannot express is left out: annotations, hosted tools, opaque blocks.
+- A summary that the flow has made of the history is a block, and the reason to stop where the answer ends with it; its tokens
+  are listed apart from the answer's (`usage.iterations`), as the API does.
+- What the API cannot express is left out: annotations, hosted tools, other opaque blocks.
 
 Pure. Above: the server. Below: events, messages, errors, json_text. It knows no engine.
 """
 
 import copy
 from collections.abc import Callable, Sequence
+from operator import sub
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from smg_core.errors import ClientGone, SmgError
 from smg_core.events import (
@@ -34,6 +37,7 @@ from smg_core.events import (
     Event,
     Failed,
     Finished,
+    OpaqueBlock,
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
@@ -49,6 +53,7 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.errors import anthropic_error
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
 from smg_core.protocols.messages import MessagesRequest
+from smg_core.protocols.messages_compaction import COMPACTED, Compacted, read_compacted
 from smg_core.sse import COMMENT
 
 __all__ = ["MessagesStreamEncoder", "MessagesWholeEncoder", "stop_reason"]
@@ -79,8 +84,10 @@ def stop_reason(event: Finished, request: MessagesRequest) -> tuple[str, str | N
     return _REASONS.get(event.reason, "end_turn"), None
 
 
-def _ending(event: Finished | None, request: MessagesRequest) -> JsonObject:
+def _ending(event: Finished | None, request: MessagesRequest, paused: bool) -> JsonObject:
     reason, sequence = stop_reason(event, request) if event is not None else ("end_turn", None)
+    if paused:
+        reason, sequence = "compaction", None
     details: JsonObject | None = None
     if reason == "refusal":
         details = {"type": "refusal", "category": None, "explanation": None}
@@ -98,6 +105,22 @@ def _usage(usage: Usage) -> JsonObject:
         "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
         "service_tier": "standard",
     }
+
+
+def _split_usage(usage: Usage, compacted: Compacted | None, paused: bool) -> JsonObject:
+    """The counts of an answer; without those of the turn that compacted its history, which are listed beside them."""
+    if compacted is None:
+        return _usage(usage)
+    rest = Usage(*map(sub, astuple(usage), astuple(compacted.usage)))
+    listed = [("compaction", compacted.usage)] + ([] if paused else [("message", rest)])
+    iterations = []
+    for kind, each in listed:
+        counts = _usage(each)
+        iterations.append({"type": kind, "cache_creation": None, **{name: counts[name] for name in _COUNTED}})
+    return {**_usage(rest), "iterations": iterations}
+
+
+_COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
 def _applied(edits: Sequence[EditedContext]) -> JsonObject:
@@ -136,6 +159,11 @@ class MessagesStreamEncoder:
         self._delta = b""  # what a delta of the open block begins with
         self._finished: Finished | None = None
         self._edits: tuple[EditedContext, ...] = ()
+        self._compacted: Compacted | None = None
+
+    @property
+    def _paused(self) -> bool:
+        return self._request.pauses and self._compacted is not None
 
     def start(self) -> bytes:
         """Nothing: the response stays uncommitted until the first event."""
@@ -219,14 +247,25 @@ class MessagesStreamEncoder:
         if event.arguments and self._open == "tool_use":
             frames += (self._delta, encode_text(event.arguments), _BLOCK_END)
 
+    def _summarized(self, event: OpaqueBlock, frames: list[bytes]) -> None:
+        if event.kind != COMPACTED:
+            return
+        self._compacted = read_compacted(event.payload)
+        self._start_block("compaction", encode_object(_compaction(None)), b"", frames)
+        delta = {"type": "compaction_delta", "content": self._compacted.summary, "encrypted_content": None}
+        body = encode_object({"type": "content_block_delta", "index": self._next - 1, "delta": delta})
+        frames.append(_frame("content_block_delta", body))
+        self._end_block(frames)
+
     def _finish(self, event: Finished, frames: list[bytes]) -> None:
         self._end_block(frames)
         self._finished = event
 
     def _count(self, event: Usage, frames: list[bytes]) -> None:
         if self._finished is not None:
-            body: JsonObject = {"type": "message_delta", "delta": _ending(self._finished, self._request)}
-            body["usage"] = _usage(event)
+            delta = _ending(self._finished, self._request, self._paused)
+            body: JsonObject = {"type": "message_delta", "delta": delta}
+            body["usage"] = _split_usage(event, self._compacted, self._paused)
             if self._request.edited:
                 body["context_management"] = _applied(self._edits)
             frames.append(_frame("message_delta", encode_object(body)))
@@ -254,6 +293,7 @@ _WRITERS: dict[type, Callable[[MessagesStreamEncoder, Any, list[bytes]], None]] 
     ToolCallStart: MessagesStreamEncoder._call,
     ToolCallDelta: MessagesStreamEncoder._arguments,
     ToolCallEnd: MessagesStreamEncoder._close,
+    OpaqueBlock: MessagesStreamEncoder._summarized,
     Finished: MessagesStreamEncoder._finish,
     Usage: MessagesStreamEncoder._count,
     Done: MessagesStreamEncoder._done,
@@ -279,6 +319,7 @@ class MessagesWholeEncoder:
         self._usage = Usage(0, 0)
         self._error: SmgError | None = None
         self._edits: tuple[EditedContext, ...] = ()
+        self._compacted: Compacted | None = None
 
     def fork(self) -> "MessagesWholeEncoder":
         """An independent copy with the same events so far."""
@@ -306,12 +347,24 @@ class MessagesWholeEncoder:
                 case ToolCallEnd():
                     self._blocks[-1]["input"] = _input("".join(self._said))
                     self._said.clear()
-                case Finished():
-                    self._finished = event
-                case Usage():
-                    self._usage = event
-                case Failed() | Cancelled():
-                    self._error = self._error or _failure(event)
+                case OpaqueBlock():
+                    self._summarized(event)
+                case Finished() | Usage() | Failed() | Cancelled():
+                    self._ended(event)
+
+    def _ended(self, event: Finished | Usage | Failed | Cancelled) -> None:
+        match event:
+            case Finished():
+                self._finished = event
+            case Usage():
+                self._usage = event
+            case Failed() | Cancelled():
+                self._error = self._error or _failure(event)
+
+    def _summarized(self, event: OpaqueBlock) -> None:
+        if event.kind == COMPACTED:
+            self._compacted = read_compacted(event.payload)
+            self._blocks.append(_compaction(self._compacted.summary))
 
     def _text(self) -> None:
         text = "".join(self._said)
@@ -329,14 +382,20 @@ class MessagesWholeEncoder:
         """The finished object. Raises the error of a `Failed` event."""
         if self._error is not None:
             raise self._error
-        message = {**_message(self._request), "content": self._blocks, **_ending(self._finished, self._request)}
-        message["usage"] = _usage(self._usage)
+        paused = self._request.pauses and self._compacted is not None
+        message = {**_message(self._request), "content": self._blocks}
+        message |= _ending(self._finished, self._request, paused)
+        message["usage"] = _split_usage(self._usage, self._compacted, paused)
         if not self._request.generation.generate:
             message |= {"content": [], "stop_reason": "max_tokens", "stop_sequence": None, "stop_details": None}
             message["usage"] = _usage(replace(self._usage, completion_tokens=0, reasoning_tokens=0))
         if self._request.edited:
             message["context_management"] = _applied(self._edits)
         return encode_body(message)
+
+
+def _compaction(summary: str | None) -> JsonObject:
+    return {"type": "compaction", "content": summary, "encrypted_content": None, "signature": None}
 
 
 def _failure(event: Failed | Cancelled) -> SmgError:

@@ -149,6 +149,16 @@ class RedactedThinkingBlock(_Block, tag="redacted_thinking"):
     data: str
 
 
+class CompactionBlock(_Block, tag="compaction"):
+    """What came before it, as a summary; without one it says nothing."""
+
+    content: str | None = None
+    encrypted_content: str | None = None
+    signature: str | None = None
+    tool_changes: Json = None
+    cache_control: JsonObject | None = None
+
+
 class OtherBlock(_Block, tag="smg_other"):
     """A block of a type that the gateway does not know, or that a tool of the provider's wrote."""
 
@@ -165,11 +175,12 @@ BlockWire = (
     | ToolResultBlock
     | ThinkingBlock
     | RedactedThinkingBlock
+    | CompactionBlock
     | OtherBlock
 )
 KNOWN_BLOCKS: frozenset[str] = frozenset(
     {"text", "image", "document", "search_result", "tool_reference", "tool_use", "tool_result", "thinking"}
-) | {"redacted_thinking"}
+) | {"redacted_thinking", "compaction"}
 """The types of blocks that clients may write and that have a type here."""
 
 
@@ -231,7 +242,8 @@ class AmountWire(_Wire):
 
 
 class EditWire(_Wire):
-    """One edit of the context. `keep` is of every edit, all else of clear_tool_uses."""
+    """One edit of the context. `keep` is of those that clear, `trigger` of those that depend on the prompt, `instructions` and
+    `pause_after_compaction` of the one that compacts, all else of clear_tool_uses."""
 
     type: str
     keep: Literal["all"] | AmountWire | None = None
@@ -239,10 +251,19 @@ class EditWire(_Wire):
     clear_at_least: AmountWire | None = None
     exclude_tools: list[str] | None = None
     clear_tool_inputs: bool | list[str] | None = None
+    instructions: str | None = None
+    pause_after_compaction: bool | None = None
 
 
 class ContextManagement(_Wire):
     edits: list[EditWire] | None = None
+
+
+class CompactionWire(_Wire):
+    """That the history is to be compacted now."""
+
+    type: Literal["summarize"]
+    instructions: str | None = None
 
 
 class CountBody(_Wire, kw_only=True):
@@ -275,7 +296,7 @@ class MessagesBody(CountBody, kw_only=True):
     service_tier: str | None = None
     thread: Json = None
     container: Json = None
-    compaction: Json = None
+    compaction: CompactionWire | None = None
     inference_geo: str | None = None
     diagnostics: Json = None
 

@@ -24,11 +24,9 @@ from smg_core.protocols.completions_encode import (
     CompletionWholeEncoder,
     merge_choices,
 )
-from smg_core.protocols.errors import anthropic_error, anthropic_status, gemini_error, openai_error
+from smg_core.protocols.errors import gemini_error, openai_error
 from smg_core.protocols.gemini import GeminiRequest, decode_generate, decode_stream_generate
 from smg_core.protocols.gemini_encode import GeminiStreamEncoder, GeminiWholeEncoder
-from smg_core.protocols.messages import MessagesRequest, decode_messages
-from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
 from smg_core.protocols.sglang import SglangRequest, decode_sglang
 from smg_core.protocols.sglang_encode import (
     SglangAnswers,
@@ -42,7 +40,6 @@ __all__ = [
     "CHAT",
     "COMPLETIONS",
     "GENERATE_CONTENT",
-    "MESSAGES",
     "STREAM_GENERATE_CONTENT",
     "Api",
     "Memory",
@@ -171,16 +168,6 @@ def sglang_api(only_model: Callable[[str], str]) -> Api[SglangRequest]:
     )
 
 
-MESSAGES: Api[MessagesRequest] = Api(
-    name="messages",
-    id_prefix="msg_",
-    decode=decode_messages,
-    stream=lambda decoded, _: MessagesStreamEncoder(decoded),
-    whole=lambda decoded, _: MessagesWholeEncoder(decoded),
-    error=anthropic_error,
-    status=anthropic_status,
-    id_header=b"request-id",
-)
 GENERATE_CONTENT: Api[GeminiRequest] = Api(
     name="generate_content",
     id_prefix="gc-",

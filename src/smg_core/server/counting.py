@@ -7,8 +7,8 @@ from smg_core.protocols.base import Incoming, Locate
 from smg_core.protocols.errors import anthropic_error, anthropic_status
 from smg_core.protocols.json_text import encode_object
 from smg_core.protocols.messages import decode_count
-from smg_core.server.apis import MESSAGES
 from smg_core.server.endpoint import Handler
+from smg_core.server.messages_api import MESSAGES
 from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import answering, decoded_body, prompt_count
 

@@ -22,7 +22,7 @@ from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_summaries import COMPACTION, said_by
 from smg_core.request import GenerationRequest, Message, Text, TextFormat, ToolCall, ToolChoice
 
-__all__ = ["prompted_as", "respond_to", "shortened"]
+__all__ = ["prompt_size", "prompted_as", "respond_to", "shortened", "summarizing"]
 
 _SUMMARIZE = (
     "Write a summary of this conversation from which another model can go on with the work: what the user wants, what was "
@@ -56,7 +56,7 @@ def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationReques
     """The request on a summary of what came before, where its prompt is over the client's threshold."""
     generation = request.generation
     over = generation.compact.over_tokens if generation.compact is not None else None
-    size = yield from _prompt_size(_plain(generation))
+    size = yield from prompt_size(_plain(generation))
     leading, last = _kept(generation.messages)
     if over is None or size <= over or len(leading) + len(last) == len(generation.messages):
         return generation
@@ -72,7 +72,7 @@ def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationReques
     return replace(generation, messages=messages)
 
 
-def _prompt_size(request: GenerationRequest) -> Flow[int]:
+def prompt_size(request: GenerationRequest) -> Flow[int]:
     """How many tokens the prompt has. Raises UnsupportedParameter where it cannot be counted."""
     try:
         prompted = yield from ask(Prepare(request))
@@ -93,12 +93,12 @@ def _kept(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Mes
     return leading, tuple(users[-1:])
 
 
-def summarizing(request: GenerationRequest) -> GenerationRequest:
+def summarizing(request: GenerationRequest, instructions: str = _SUMMARIZE) -> GenerationRequest:
     """The request that has the model summarize the conversation instead of going on with it: without tools, as plain text."""
     return replace(
         request,
         sampling=replace(request.sampling, stop=(), logprobs=None),
-        messages=(*request.messages, Message("user", (Text(_SUMMARIZE),), content_is_text=True)),
+        messages=(*request.messages, Message("user", (Text(instructions),), content_is_text=True)),
         tools=(),
         tool_choice=ToolChoice(),
         response_format=TextFormat(),

@@ -194,7 +194,7 @@ async def test_old_results_of_tools_are_cleared_as_asked_and_the_answer_and_the_
 async def test_an_edit_that_is_not_made_here_is_refused_by_name() -> None:
     async with here() as talk:
         with pytest.raises(anthropic.BadRequestError) as error:
-            await talk.create(extra_body={"context_management": {"edits": [{"type": "compact_20260112"}]}})
+            await talk.create(extra_body={"context_management": {"edits": [{"type": "melt_20990101"}]}})
         wrong = CLEARS | {"keep": {"type": "thinking_turns", "value": 1}}
         with pytest.raises(anthropic.BadRequestError) as other:
             await talk.create(extra_body={"context_management": {"edits": [wrong]}})

@@ -1,0 +1,24 @@
+"""The row of the Messages API.
+
+Apart from `apis`, since its flow is one of its own. Above: server.generating, server.counting. Below: the protocol, the flow.
+"""
+
+from smg_core.protocols.errors import anthropic_error, anthropic_status
+from smg_core.protocols.messages import MessagesRequest, decode_messages
+from smg_core.protocols.messages_encode import MessagesStreamEncoder, MessagesWholeEncoder
+from smg_core.server.apis import Api
+from smg_core.server.messages_flow import respond_to_messages
+
+__all__ = ["MESSAGES"]
+
+MESSAGES: Api[MessagesRequest] = Api(
+    name="messages",
+    id_prefix="msg_",
+    decode=decode_messages,
+    flow=respond_to_messages,
+    stream=lambda decoded, _: MessagesStreamEncoder(decoded),
+    whole=lambda decoded, _: MessagesWholeEncoder(decoded),
+    error=anthropic_error,
+    status=anthropic_status,
+    id_header=b"request-id",
+)

@@ -1,0 +1,82 @@
+"""The flow of a Messages request: one turn, behind a summary of what came before where the client wants that.
+
+A prompt over the client's trigger is compacted: the model summarizes the history in a turn that is not shown, the client is told
+the summary in a block, and the turn is made on the summary and the user's last message; or the answer ends there, as the client
+says. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow`.
+"""
+
+from itertools import takewhile
+
+import msgspec
+from msgspec.structs import replace
+
+from smg_core.errors import EngineFailed
+from smg_core.events import OpaqueBlock
+from smg_core.pipeline.flow import Terms, generate, respond
+from smg_core.pipeline.steps import Finish, Flow, Tell, ask
+from smg_core.protocols.json_text import without_surrogates
+from smg_core.protocols.messages import MessagesRequest
+from smg_core.protocols.messages_compaction import COMPACTED, Compacted, summary_text
+from smg_core.request import GenerationRequest, Message, Text
+from smg_core.server.responses_flow import prompt_size, summarizing
+
+__all__ = ["respond_to_messages"]
+
+
+def respond_to_messages(request: MessagesRequest, terms: Terms) -> Flow[None]:
+    """The response to `request`."""
+    generation = request.generation
+    if generation.compact is None:
+        return respond(generation, terms)
+    if not generation.generate:
+        return respond(replace(generation, compact=None), terms)
+    return _compacting(request, terms)
+
+
+def _compacting(request: MessagesRequest, terms: Terms) -> Flow[None]:
+    compact, asked = request.generation.compact, replace(request.generation, compact=None)
+    over = compact.over_tokens if compact is not None else None
+    if over is not None and (_is_short(asked) or (yield from prompt_size(asked)) <= over):
+        yield from respond(asked, terms)
+        return
+    instructions = compact.instructions if compact is not None else None
+    turn = yield from generate(_summary_of(asked, instructions), terms, ends=False, keep=True, shown=False)
+    summary = without_surrogates(turn.output.text.strip())
+    if not summary:
+        raise EngineFailed("The model wrote no summary.")
+    told = msgspec.json.encode(Compacted(summary, turn.usage))
+    yield from ask(Tell((OpaqueBlock(0, COMPACTED, told),)))
+    if request.pauses:
+        yield from ask(Finish(turn))
+    else:
+        yield from respond(_on_summary(asked, summary), terms)
+
+
+def _leading(request: GenerationRequest) -> tuple[Message, ...]:
+    """The system prompt."""
+    return tuple(takewhile(lambda message: message.role == "system", request.messages))
+
+
+def _is_short(request: GenerationRequest) -> bool:
+    """Whether there is nothing but the system prompt and one turn of the user."""
+    return len(request.messages) - len(_leading(request)) < 2
+
+
+def _summary_of(request: GenerationRequest, instructions: str | None) -> GenerationRequest:
+    """The request for a summary; `instructions` take the place of the usual ones."""
+    asked = summarizing(request) if instructions is None else summarizing(request, instructions)
+    sampling = replace(asked.sampling, max_tokens=None, min_tokens=None)
+    return replace(asked, sampling=sampling, add_generation_prompt=True, continue_final_message=False)
+
+
+def _on_summary(request: GenerationRequest, summary: str) -> GenerationRequest:
+    """The request on the summary and the last message of the user."""
+    last = [message.parts for message in request.messages if message.role == "user"][-1:]
+    said = Message("user", (Text(summary_text(summary)), *(part for parts in last for part in parts)))
+    return replace(
+        request,
+        messages=(*_leading(request), said),
+        context_edits=(),
+        add_generation_prompt=True,
+        continue_final_message=False,
+    )
