@@ -128,6 +128,7 @@ CONSTANTS: dict[str, str] = {
     "protocols.sampling._SMALLEST_TOP_P": FORMAT,
     "protocols.chat_encode._OBFUSCATION_BLOCK": FORMAT,
     "protocols.compat._LONGEST": SHOWN,
+    "protocols.messages_compaction._OVER_TOKENS": FORMAT,
     "protocols.messages_edits._KEPT_THINKING": FORMAT,
     "protocols.messages_edits._KEPT_TOOL_USES": FORMAT,
     "protocols.messages_edits._OVER_TOKENS": FORMAT,
