@@ -1,6 +1,7 @@
 """The same conversation through every API: one prompt for the engine, one answer in each API's words, streamed and whole."""
 
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,10 +18,13 @@ from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.gemini import decode_generate
 from smg_core.protocols.messages import decode_messages
 from smg_core.protocols.responses import decode_responses
+from smg_core.request import GenerationRequest, Image
 from smg_core.simulator.replies import Reply
 from smg_core.sse import SseReader
 from smg_core.testing import tool_call
 from smg_core.tokenizer.base import Prompt
+from smg_core.tokenizer.chat_template import ChatTemplate
+from smg_multimodal.egress import data_url
 
 pytestmark = pytest.mark.anyio
 
@@ -30,20 +34,41 @@ SCHEMA: Body = {"type": "object", "properties": {"city": {"type": "string"}}, "r
 
 @attrs.frozen
 class Round:
-    """What the user says, and what the model does: text, or calls of `f`, each with its argument and result, and then text."""
+    """What the user says, and what the model does: it may think, then come text, or calls of `f`, each with its argument and
+    result, and then text. A turn that is under way has calls and no answer yet. The user may show a picture beside the text."""
 
     question: str
+    picture: bytes | None
+    thought: str | None
     calls: tuple[tuple[str, str], ...]
-    answer: str
+    answer: str | None
 
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=12).filter(str.strip)
-ROUNDS = st.builds(Round, question=TEXTS, calls=st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple), answer=TEXTS)
-CONVERSATIONS = st.tuples(st.none() | TEXTS, st.lists(ROUNDS, max_size=2), TEXTS)
+PICTURES = st.none() | st.binary(min_size=1, max_size=4)
+ROUNDS = st.builds(
+    Round,
+    question=TEXTS,
+    picture=PICTURES,
+    thought=st.none() | TEXTS,
+    calls=st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple),
+    answer=TEXTS,
+)
+CALLS = st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=2).map(tuple)
+UNDER_WAY = st.builds(Round, question=TEXTS, picture=PICTURES, thought=st.none() | TEXTS, calls=CALLS, answer=st.none())
+SOME = st.lists(ROUNDS, max_size=2)
+CONVERSATIONS = st.tuples(st.none() | TEXTS, SOME, TEXTS) | st.tuples(
+    st.none() | TEXTS, st.tuples(SOME, UNDER_WAY).map(lambda made: [*made[0], made[1]]), st.none()
+)
+"""A system text, turns, and what the user says last; None where the last turn is under way."""
 
 
 def arguments(city: str) -> str:
     return msgspec.json.encode({"city": city}).decode()
+
+
+def as_url(picture: bytes) -> str:
+    return f"data:image/png;base64,{b64encode(picture).decode()}"
 
 
 def calls_of(place: int, round_: Round) -> list[tuple[str, str, str]]:
@@ -51,64 +76,96 @@ def calls_of(place: int, round_: Round) -> list[tuple[str, str, str]]:
     return [(f"call_{place}_{n}", city, result) for n, (city, result) in enumerate(round_.calls)]
 
 
-def chat_body(system: str | None, rounds: list[Round], last: str) -> Body:
+def chat_body(system: str | None, rounds: list[Round], last: str | None) -> Body:
     messages: list[Body] = [] if system is None else [{"role": "system", "content": system}]
     for place, each in enumerate(rounds):
-        messages.append({"role": "user", "content": each.question})
+        shown = [] if each.picture is None else [{"type": "image_url", "image_url": {"url": as_url(each.picture)}}]
+        content = [{"type": "text", "text": each.question}, *shown] if shown else each.question
+        messages.append({"role": "user", "content": content})
+        thought = {} if each.thought is None else {"reasoning_content": each.thought}
         if calls := calls_of(place, each):
             functions = [
                 {"id": i, "type": "function", "function": {"name": "f", "arguments": arguments(city)}}
                 for i, city, _ in calls
             ]
-            messages.append({"role": "assistant", "content": None, "tool_calls": functions})
+            messages.append({"role": "assistant", "content": None, "tool_calls": functions, **thought})
             messages += [{"role": "tool", "tool_call_id": i, "content": result} for i, _, result in calls]
-        messages.append({"role": "assistant", "content": each.answer})
-    messages.append({"role": "user", "content": last})
+            thought = {}
+        if each.answer is not None:
+            messages.append({"role": "assistant", "content": each.answer, **thought})
+    if last is not None:
+        messages.append({"role": "user", "content": last})
     function = {"name": "f", "description": "F.", "parameters": SCHEMA}
     return {"model": "sim", "messages": messages, "tools": [{"type": "function", "function": function}]}
 
 
-def messages_body(system: str | None, rounds: list[Round], last: str) -> Body:
+def messages_body(system: str | None, rounds: list[Round], last: str | None) -> Body:
     messages: list[Body] = []
     for place, each in enumerate(rounds):
-        messages.append({"role": "user", "content": each.question})
+        content: Any = each.question
+        if each.picture is not None:
+            source = {"type": "base64", "media_type": "image/png", "data": b64encode(each.picture).decode()}
+            content = [{"type": "text", "text": each.question}, {"type": "image", "source": source}]
+        messages.append({"role": "user", "content": content})
+        thought: list[Body] = []
+        if each.thought is not None:
+            thought = [{"type": "thinking", "thinking": each.thought, "signature": ""}]
         if calls := calls_of(place, each):
             uses = [{"type": "tool_use", "id": i, "name": "f", "input": {"city": city}} for i, city, _ in calls]
             results = [{"type": "tool_result", "tool_use_id": i, "content": result} for i, _, result in calls]
-            messages += [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
-        messages.append({"role": "assistant", "content": each.answer})
-    messages.append({"role": "user", "content": last})
+            messages += [{"role": "assistant", "content": [*thought, *uses]}, {"role": "user", "content": results}]
+            thought = []
+        if each.answer is not None:
+            messages.append({"role": "assistant", "content": [*thought, {"type": "text", "text": each.answer}]})
+    if last is not None:
+        messages.append({"role": "user", "content": last})
     tools = [{"name": "f", "description": "F.", "input_schema": SCHEMA}]
     body: Body = {"model": "sim", "max_tokens": 99, "messages": messages, "tools": tools}
     return body if system is None else {**body, "system": system}
 
 
-def responses_body(system: str | None, rounds: list[Round], last: str) -> Body:
+def responses_body(system: str | None, rounds: list[Round], last: str | None) -> Body:
     items: list[Body] = []
     for place, each in enumerate(rounds):
-        items.append({"role": "user", "content": each.question})
+        content: Any = each.question
+        if each.picture is not None:
+            shown = {"type": "input_image", "image_url": as_url(each.picture)}
+            content = [{"type": "input_text", "text": each.question}, shown]
+        items.append({"role": "user", "content": content})
+        if each.thought is not None:
+            thought = {"type": "reasoning_text", "text": each.thought}
+            items.append({"type": "reasoning", "summary": [], "content": [thought]})
         calls = calls_of(place, each)
         items += [
             {"type": "function_call", "call_id": i, "name": "f", "arguments": arguments(city)} for i, city, _ in calls
         ]
         items += [{"type": "function_call_output", "call_id": i, "output": result} for i, _, result in calls]
-        items.append({"role": "assistant", "content": each.answer})
-    items.append({"role": "user", "content": last})
+        if each.answer is not None:
+            items.append({"role": "assistant", "content": each.answer})
+    if last is not None:
+        items.append({"role": "user", "content": last})
     tools = [{"type": "function", "name": "f", "description": "F.", "parameters": SCHEMA, "strict": False}]
     body: Body = {"model": "sim", "input": items, "tools": tools, "store": False}
     return body if system is None else {**body, "instructions": system}
 
 
-def gemini_body(system: str | None, rounds: list[Round], last: str) -> Body:
+def gemini_body(system: str | None, rounds: list[Round], last: str | None) -> Body:
     contents: list[Body] = []
     for place, each in enumerate(rounds):
-        contents.append({"role": "user", "parts": [{"text": each.question}]})
+        shown: list[Body] = []
+        if each.picture is not None:
+            shown = [{"inlineData": {"mimeType": "image/png", "data": b64encode(each.picture).decode()}}]
+        contents.append({"role": "user", "parts": [{"text": each.question}, *shown]})
+        thought = [] if each.thought is None else [{"text": each.thought, "thought": True}]
         if calls := calls_of(place, each):
             made = [{"functionCall": {"id": i, "name": "f", "args": {"city": city}}} for i, city, _ in calls]
             told = [{"functionResponse": {"name": "f", "response": {"result": result}}} for _, _, result in calls]
-            contents += [{"role": "model", "parts": made}, {"role": "user", "parts": told}]
-        contents.append({"role": "model", "parts": [{"text": each.answer}]})
-    contents.append({"role": "user", "parts": [{"text": last}]})
+            contents += [{"role": "model", "parts": [*thought, *made]}, {"role": "user", "parts": told}]
+            thought = []
+        if each.answer is not None:
+            contents.append({"role": "model", "parts": [*thought, {"text": each.answer}]})
+    if last is not None:
+        contents.append({"role": "user", "parts": [{"text": last}]})
     declared = {"name": "f", "description": "F.", "parametersJsonSchema": SCHEMA}
     body: Body = {"contents": contents, "tools": [{"functionDeclarations": [declared]}]}
     return body if system is None else {**body, "systemInstruction": {"parts": [{"text": system}]}}
@@ -120,6 +177,11 @@ async def house() -> AsyncIterator[House]:
         yield made
 
 
+EVERYTHING = """{%- for message in messages %}
+{{ message.role }} {{ message.reasoning_content or "" }}: {{ message.content | tojson }}
+{%- for call in message.tool_calls or [] %} {{ call.id }} {{ call.function.name }} {{ call.function.arguments | tojson }}
+{%- endfor -%} {{ message.tool_call_id or "" }}{% endfor %}"""
+"""A template that leaves out nothing which models are told: our engine's own has no place for reasoning, pictures and ids."""
 WAYS: dict[str, tuple[Any, Any]] = {
     "chat": (chat_body, decode_chat),
     "messages": (messages_body, decode_messages),
@@ -131,17 +193,40 @@ WAYS: dict[str, tuple[Any, Any]] = {
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(conversation=CONVERSATIONS)
 async def test_every_api_gives_the_engine_the_same_prompt(
-    house: House, conversation: tuple[str | None, list[Round], str]
+    house: House, conversation: tuple[str | None, list[Round], str | None]
 ) -> None:
-    model = house.gateway.models["sim"]
-    prompts: dict[str, tuple[str, ...]] = {}
-    for name, (body, decode) in WAYS.items():
-        incoming = Incoming(msgspec.json.encode(body(*conversation)), "r", path_values={"model": "sim"})
-        prompt = render(decode(incoming).generation, model)
-        assert isinstance(prompt, Prompt)
-        prompts[name] = prompt.pieces
+    usual = house.gateway.models["sim"]
+    shown = [each.picture for each in conversation[1] if each.picture is not None]
+    told_all = attrs.evolve(usual, template=ChatTemplate(EVERYTHING, media={"image": "PICTURE"}))
+    for model in (told_all,) if shown else (told_all, usual):
+        prompts: dict[str, tuple[str, ...]] = {}
+        pictures: dict[str, list[bytes]] = {}
+        for name, (body, decode) in WAYS.items():
+            incoming = Incoming(msgspec.json.encode(body(*conversation)), "r", path_values={"model": "sim"})
+            generation = decode(incoming).generation
+            prompt = render(generation, model)
+            assert isinstance(prompt, Prompt)
+            prompts[name], pictures[name] = prompt.pieces, pictures_of(generation)
 
-    assert all(each == prompts["chat"] for each in prompts.values()), prompts
+        assert all(each == prompts["chat"] for each in prompts.values()), prompts
+        assert all(each == pictures["chat"] for each in pictures.values()), pictures
+        assert pictures["chat"] == shown
+
+
+def pictures_of(generation: GenerationRequest) -> list[bytes]:
+    sources = [part.source for message in generation.messages for part in message.parts if isinstance(part, Image)]
+    return [data_url(each.url, max_bytes=99) if each.url is not None else each.data or b"" for each in sources]
+
+
+async def test_the_thought_of_a_turn_that_is_under_way_is_in_the_prompt(house: House) -> None:
+    model = attrs.evolve(house.gateway.models["sim"], template=ChatTemplate(EVERYTHING))
+    rounds = [Round("Where?", None, "LOOK-THERE", (("Oslo", "3"),), None)]
+    for body, decode in WAYS.values():
+        incoming = Incoming(msgspec.json.encode(body(None, rounds, None)), "r", path_values={"model": "sim"})
+        prompt = render(decode(incoming).generation, model)
+
+        assert isinstance(prompt, Prompt)
+        assert "LOOK-THERE" in prompt.text
 
 
 # ---------------------------------------------------------------------------------------------------------- the answer
@@ -161,6 +246,7 @@ class Said:
 FINISHES = {
     "chat": {"stop": "stop", "length": "length", "tool_calls": "calls"},
     "messages": {"end_turn": "stop", "max_tokens": "length", "tool_use": "calls"},
+    "responses": {"completed": "stop", "incomplete": "length"},
     "generateContent": {"STOP": "stop", "MAX_TOKENS": "length"},
 }
 REPLIES: dict[str, tuple[Reply, int]] = {
@@ -186,6 +272,8 @@ def asked(name: str, most: int, stream: bool) -> tuple[str, Body]:
             "max_tokens": most,
             "stream": stream,
         }
+    if name == "responses":
+        return "/v1/responses", {**body, "max_output_tokens": most, "stream": stream}
     config = {"maxOutputTokens": most, "thinkingConfig": {"includeThoughts": True}}
     verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
     return f"/v1beta/models/sim:{verb}", {**body, "generationConfig": config}
@@ -260,7 +348,36 @@ def from_gemini(chunks: list[Body], stream: bool) -> Said:
     return said
 
 
-READERS = {"chat": from_chat, "messages": from_messages, "generateContent": from_gemini}
+def from_responses(chunks: list[Body], stream: bool) -> Said:
+    """Of a stream, texts and arguments are those of its deltas, the rest that of its last event."""
+    said = Said()
+    answer = chunks[-1]["response"] if stream else chunks[-1]
+    pieces: dict[str, str] = {}
+    for chunk in chunks if stream else ():
+        if chunk["type"].endswith(".delta"):
+            pieces[chunk["item_id"]] = pieces.get(chunk["item_id"], "") + chunk["delta"]
+    for item in answer["output"]:
+        if item["type"] == "function_call":
+            said.calls.append((item["name"], json.loads(pieces[item["id"]] if stream else item["arguments"])))
+            continue
+        told = pieces.get(item["id"], "") if stream else "".join(part["text"] for part in item["content"])
+        if item["type"] == "reasoning":
+            said.reasoning += told
+        else:
+            said.text += told
+    said.finish = answer["status"]
+    usage = answer["usage"]
+    thinking = usage["output_tokens_details"]["reasoning_tokens"]
+    said.usage = (usage["input_tokens"], usage["output_tokens"], thinking)
+    return said
+
+
+READERS = {
+    "chat": from_chat,
+    "messages": from_messages,
+    "responses": from_responses,
+    "generateContent": from_gemini,
+}
 
 
 async def said_by(house: House, name: str, reply: Reply, most: int, stream: bool) -> Said:
