@@ -12,7 +12,9 @@ import jsonschema_rs
 import msgspec
 
 from smg_core.conform.chat_stream import ChatGrammar
+from smg_core.conform.completions_stream import CompletionsGrammar
 from smg_core.conform.contents import READERS, AnswerContents, is_json_object
+from smg_core.conform.gemini_stream import GeminiGrammar, gemini_line_faults
 from smg_core.conform.messages_stream import MessagesGrammar
 from smg_core.conform.probes import PERSON, Probe
 from smg_core.conform.responses_stream import ResponsesStreamGrammar
@@ -45,6 +47,8 @@ GRAMMARS: Mapping[str, Callable[[], _StreamGrammar]] = {
     "chat": ChatGrammar,
     "responses": ResponsesStreamGrammar,
     "messages": MessagesGrammar,
+    "completions": CompletionsGrammar,
+    "generate_content": GeminiGrammar,
 }
 """Each API with what checks a stream of it."""
 
@@ -77,7 +81,8 @@ def answer_faults(probe: Probe, answer: HttpAnswer) -> list[str]:
 
 def stream_faults(probe: Probe, body: bytes) -> list[str]:
     """What is wrong with a stream. It is read to its end, but where an event is too large to be one."""
-    grammar, found = GRAMMARS[probe.api](), []
+    grammar = GRAMMARS[probe.api]()
+    found = gemini_line_faults(body) if probe.api == "generate_content" else []
     try:
         events = SseReader().feed(body)
     except EngineGarbled as error:

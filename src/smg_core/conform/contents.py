@@ -9,7 +9,14 @@ import msgspec
 
 from smg_core.conform.shapes import shape_faults
 
-__all__ = ["READERS", "AnswerContents", "chat_usage_faults", "is_json_object"]
+__all__ = [
+    "READERS",
+    "AnswerContents",
+    "chat_usage_faults",
+    "gemini_usage_faults",
+    "generated_contents",
+    "is_json_object",
+]
 
 
 @attrs.frozen
@@ -92,9 +99,45 @@ def _message(answer: dict[str, Any], faults: list[str]) -> AnswerContents:
     return contents
 
 
+def _completion(answer: dict[str, Any], faults: list[str]) -> AnswerContents:
+    faults += chat_usage_faults(answer["usage"])
+    choice = answer["choices"][0]
+    logprobs = choice.get("logprobs") or {}
+    return AnswerContents(
+        choice["text"], (), len(logprobs.get("token_logprobs") or []), choice["finish_reason"] == "length"
+    )
+
+
+def _generated(answer: dict[str, Any], faults: list[str]) -> AnswerContents:
+    faults += gemini_usage_faults(answer["usageMetadata"])
+    return generated_contents(answer["candidates"][0])
+
+
+def generated_contents(candidate: Mapping[str, Any]) -> AnswerContents:
+    """The contents of one candidate of generateContent, or of a chunk of it."""
+    parts = (candidate.get("content") or {}).get("parts") or []
+    calls = [
+        msgspec.json.encode(part["functionCall"].get("args", {})).decode() for part in parts if "functionCall" in part
+    ]
+    text = "".join([part.get("text") or "" for part in parts if not part.get("thought")])
+    chosen = (candidate.get("logprobsResult") or {}).get("chosenCandidates") or []
+    return AnswerContents(text, tuple(calls), len(chosen), candidate.get("finishReason") == "MAX_TOKENS")
+
+
+def gemini_usage_faults(usage: Mapping[str, Any]) -> Iterator[str]:
+    """Whether the counts of an answer of generateContent add up."""
+    parts = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount")
+    if sum(usage.get(name) or 0 for name in parts) != usage["totalTokenCount"]:
+        yield "usageMetadata.totalTokenCount is not the sum of its parts"
+    if not usage["promptTokenCount"]:
+        yield "usageMetadata.promptTokenCount is 0"
+
+
 READERS: Mapping[str, tuple[str, Callable[[dict[str, Any], list[str]], AnswerContents]]] = {
     "chat": ("chat", _chat),
     "responses": ("ended response", _response),
     "messages": ("message", _message),
+    "completions": ("completion", _completion),
+    "generate_content": ("generated content", _generated),
 }
 """Each API with the shape of its whole answers, and with what reads one of that shape and adds what is wrong to a list."""

@@ -8,7 +8,7 @@ Pure. Above: asking, which sends them, and answers, which looks at what came. `w
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import attrs
 import msgspec
@@ -99,13 +99,68 @@ def _messages(model: str) -> Iterator[tuple[str, Wants, JsonObject]]:
     yield "unknown model", "refusal", {"model": f"{model}-that-nobody-serves", "messages": [asked]}
 
 
+def _completions(model: str) -> Iterator[tuple[str, Wants, JsonObject]]:
+    schema: Json = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": PERSON}}
+    yield "text", "text", {"prompt": "Say hello."}
+    yield "token ids", "text", {"prompt": [1, 2, 3]}
+    yield "JSON schema", "schema", {"prompt": _WHO, "response_format": schema}
+    yield "logprobs", "logprobs", {"prompt": "Say hello.", "logprobs": 2}
+    yield "no prompt", "refusal", {}
+    yield "unknown model", "refusal", {"model": f"{model}-that-nobody-serves", "prompt": "Hello"}
+
+
+def _generate_content(model: str) -> Iterator[tuple[str, Wants, JsonObject]]:
+    tools: Json = [{"functionDeclarations": [{**_TOOL, "parametersJsonSchema": _CITY}]}]
+    asked: Json = {"role": "user", "parts": [{"text": _ASKED}]}
+    hello: Json = [{"role": "user", "parts": [{"text": "Say hello."}]}]
+    call: Json = {"name": "get_weather", "args": {"city": "Paris"}}
+    result: Json = {"name": "get_weather", "response": {"result": "Sunny."}}
+    turns: Json = [
+        asked,
+        {"role": "model", "parts": [{"functionCall": call}]},
+        {"role": "user", "parts": [{"functionResponse": result}]},
+    ]
+    schema: Json = {"responseMimeType": "application/json", "responseJsonSchema": PERSON}
+    yield "text", "text", {"contents": hello}
+    demanded: Json = {"functionCallingConfig": {"mode": "ANY"}}
+    yield "tool call", "call", {"contents": [asked], "tools": tools, "toolConfig": demanded}
+    none: Json = {"functionCallingConfig": {"mode": "NONE"}}
+    yield "two turns", "text", {"contents": turns, "tools": tools, "toolConfig": none}
+    yield "JSON schema", "schema", {"contents": [{"parts": [{"text": _WHO}]}], "generationConfig": schema}
+    told: Json = {"responseLogprobs": True, "logprobs": 2}
+    yield "logprobs", "logprobs", {"contents": hello, "generationConfig": told}
+    yield "unknown role", "refusal", {"contents": [{"role": "wizard", "parts": [{"text": "x"}]}]}
+    yield "no contents", "refusal", {}
+    yield "unknown model", "refusal", {"model": f"{model}-that-nobody-serves", "contents": hello}
+
+
 @attrs.frozen
 class _Api:
+    """`made_by` makes the probes' fields; `bounded_by` is the field that bounds an answer's tokens, `always` and `streamed` are
+    added to every body and to those that ask for a stream."""
+
     path: str
     bounded_by: str
     made_by: Callable[[str], Iterator[tuple[str, Wants, JsonObject]]]
     always: JsonObject = attrs.field(factory=dict)
     streamed: JsonObject = attrs.field(factory=dict)
+
+    def request(self, model: str, fields: JsonObject, *, streamed: bool) -> tuple[str, JsonObject]:
+        """The path and the body of one request."""
+        body: JsonObject = {"model": model, self.bounded_by: _TOKENS, "temperature": 0, **self.always, **fields}
+        return self.path, {**body, "stream": True, **self.streamed} if streamed else body
+
+
+class _GeminiApi(_Api):
+    """The model stands in the path, and so does what is asked of it; settings stand in an object of their own."""
+
+    def request(self, model: str, fields: JsonObject, *, streamed: bool) -> tuple[str, JsonObject]:
+        """The path and the body of one request."""
+        given: Any = fields.get("generationConfig") or {}
+        settings: Json = {self.bounded_by: _TOKENS, "temperature": 0, **given}
+        rest = {name: value for name, value in fields.items() if name != "model"}
+        verb = "streamGenerateContent?alt=sse" if streamed else "generateContent"
+        return f"{self.path}/{fields.get('model', model)}:{verb}", {**rest, "generationConfig": settings}
 
 
 _APIS: Mapping[str, _Api] = {
@@ -114,6 +169,8 @@ _APIS: Mapping[str, _Api] = {
     ),
     "responses": _Api("/v1/responses", "max_output_tokens", _responses, {"store": False}),
     "messages": _Api("/v1/messages", "max_tokens", _messages),
+    "completions": _Api("/v1/completions", "max_tokens", _completions, {}, {"stream_options": {"include_usage": True}}),
+    "generate_content": _GeminiApi("/v1beta/models", "maxOutputTokens", _generate_content),
 }
 APIS = tuple(_APIS)
 """The APIs that can be looked at."""
@@ -127,11 +184,9 @@ def probes(api: str, model: str) -> Iterator[Probe]:
     told = _APIS[api]
     for name, wants, fields in told.made_by(model):
         for streamed in (False, True):
-            body: JsonObject = {"model": model, told.bounded_by: _TOKENS, "temperature": 0, **told.always, **fields}
-            if streamed:
-                body |= {"stream": True, **told.streamed}
-            yield Probe(api, name, told.path, msgspec.json.encode(body), wants, streamed, wants in _OPTIONAL)
-    yield Probe(api, BROKEN, told.path, b'{"model": ', "refusal")
+            path, body = told.request(model, fields, streamed=streamed)
+            yield Probe(api, name, path, msgspec.json.encode(body), wants, streamed, wants in _OPTIONAL)
+    yield Probe(api, BROKEN, told.request(model, {}, streamed=False)[0], b'{"model": ', "refusal")
     if api == "messages":
         count = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": "Say hello."}]})
         yield Probe(api, "count_tokens", f"{told.path}/count_tokens", count, "count", optional=True)

@@ -1,6 +1,7 @@
 """The fields that clients need in answers, as JSON schemas: only what a client breaks on when it is missing or of another type.
 
-Pure. Above: the checkers of streams and of whole answers. Sources: the types of OpenAI's and Anthropic's SDKs.
+Pure. Above: the checkers of streams and of whole answers. Sources: the types of OpenAI's, Anthropic's
+and Google's SDKs.
 """
 
 from collections.abc import Mapping
@@ -130,6 +131,34 @@ _STOP_REASONS: Json = [
 ]
 _OPENAI_ERROR = _record({"error": _record({"message": _NAME, "type": _NAME, "param": _TEXT_OR_NULL, "code": {}})})
 
+_COMPLETION_LOGPROBS: JsonObject = {
+    "anyOf": [
+        {"type": "null"},
+        _record(dict.fromkeys(("tokens", "token_logprobs", "top_logprobs", "text_offset"), _LIST)),
+    ]
+}
+_COMPLETION_FIELDS: dict[str, Json] = {
+    "id": _NAME,
+    "object": _one_of("text_completion"),
+    "created": _COUNT,
+    "model": _NAME,
+}
+_COMPLETION_FINISH: list[Json] = ["stop", "length", "content_filter"]
+_CANDIDATE = _record(
+    {"content": _record({"role": _one_of("model"), "parts": _each(_OBJECT, least=1)})},
+    {
+        "index": _COUNT,
+        "finishReason": _NAME,
+        "logprobsResult": _record({"chosenCandidates": _each(_record({"logProbability": {"type": "number"}}))}),
+    },
+)
+_GENERATED_FIELDS: dict[str, Json] = {
+    "usageMetadata": _record(dict.fromkeys(("promptTokenCount", "totalTokenCount"), _COUNT)),
+    "modelVersion": _NAME,
+    "responseId": _NAME,
+}
+_GENERATED_CALL = _record({"functionCall": _record({"name": _NAME, "id": _NAME}, {"args": _OBJECT})})
+
 SHAPES: Mapping[str, JsonObject] = {
     "chat": _CHAT,
     "chat chunk": _CHAT_CHUNK,
@@ -154,6 +183,46 @@ SHAPES: Mapping[str, JsonObject] = {
     "messages tool_use": _record({"id": _NAME, "name": _NAME, "input": _OBJECT}),
     "messages error": _record({"type": _one_of("error"), "error": _record({"type": _NAME, "message": _NAME})}),
     "count": _record({"input_tokens": _COUNT}),
+    "completion": _record(
+        {
+            **_COMPLETION_FIELDS,
+            "choices": _each(
+                _record(
+                    {"index": _COUNT, "text": _TEXT, "finish_reason": {"enum": _COMPLETION_FINISH}},
+                    {"logprobs": _COMPLETION_LOGPROBS},
+                ),
+                least=1,
+            ),
+            "usage": _CHAT_USAGE,
+        }
+    ),
+    "completion chunk": _record(
+        {
+            **_COMPLETION_FIELDS,
+            "choices": _each(
+                _record(
+                    {"index": _COUNT, "text": _TEXT, "finish_reason": {"enum": [*_COMPLETION_FINISH, None]}},
+                    {"logprobs": _COMPLETION_LOGPROBS},
+                )
+            ),
+        },
+        {"usage": {"anyOf": [{"type": "null"}, _CHAT_USAGE]}},
+    ),
+    "completions error": _OPENAI_ERROR,
+    "generated content": _record(
+        {
+            **_GENERATED_FIELDS,
+            "candidates": _each(
+                {"allOf": [_CANDIDATE, _record({"finishReason": _NAME})]},
+                least=1,
+            ),
+        }
+    ),
+    "generated chunk": _record(_GENERATED_FIELDS, {"candidates": _each(_CANDIDATE)}),
+    "generated call": _GENERATED_CALL,
+    "generate_content error": _record(
+        {"error": _record({"code": _COUNT, "message": _NAME, "status": _NAME}, {"details": _LIST})}
+    ),
 }
 """Each kind of object with its schema."""
 

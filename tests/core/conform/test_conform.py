@@ -35,6 +35,7 @@ REPLY = Reply("Hello, and good day to you.", reasoning="I greet.")
 CONFIG = SimulatorConfig(seed=1, rules=(Rule(("Say hello",), REPLY),))
 DONE: Event = {"[DONE]": True}
 STREAMED = ("text", "tool call")
+WITHOUT_EVENT_LINES = ("chat", "completions", "generate_content")
 HARMLESS = frozenset(
     {
         "response.in_progress",
@@ -72,6 +73,12 @@ def of(recorded: Mapping[Probe, HttpAnswer], api: str, name: str, streamed: bool
     )
 
 
+def has(api: str, *names: str) -> list[str]:
+    """Those of the probes' names that the API has."""
+    known = {probe.name for probe in probes(api, "sim")}
+    return [name for name in names if name in known]
+
+
 def events_of(answer: HttpAnswer) -> list[Event]:
     frames = SseReader().feed(answer.body)
     return [DONE if frame.data == "[DONE]" else json.loads(frame.data) for frame in frames]
@@ -80,7 +87,7 @@ def events_of(answer: HttpAnswer) -> list[Event]:
 def written(api: str, events: list[Event]) -> bytes:
     """Events as a server of this API writes them."""
     texts = ["[DONE]" if event == DONE else json.dumps(event) for event in events]
-    lines = ["" if api == "chat" else f"event: {event.get('type')}\n" for event in events]
+    lines = ["" if api in WITHOUT_EVENT_LINES else f"event: {event.get('type')}\n" for event in events]
     return "".join(f"{line}data: {text}\n\n" for line, text in zip(lines, texts, strict=True)).encode()
 
 
@@ -89,6 +96,11 @@ def kind(event: Event) -> str:
     delta = event.get("delta")
     if isinstance(delta, dict) and event.get("type") == "content_block_delta":
         return str(delta["type"])
+    if "responseId" in event:
+        (candidate,) = event["candidates"]
+        if "finishReason" in candidate:
+            return "finish"
+        return "text" if "text" in candidate["content"]["parts"][0] else "call"
     if "choices" not in event:
         return str(event.get("type", event))
     if not event["choices"]:
@@ -96,6 +108,8 @@ def kind(event: Event) -> str:
     choice = event["choices"][0]
     if choice.get("finish_reason"):
         return "finish"
+    if "text" in choice:
+        return "text"
     calls = choice["delta"].get("tool_calls") or [{}]
     words = {"role": "role", "content": "text", "reasoning_content": "reasoning"}
     found = [word for name, word in words.items() if choice["delta"].get(name)]
@@ -141,7 +155,7 @@ def renamed(events: list[Event]) -> Iterator[Mutant]:
     """Another id in one event: of the response, the item, the chunk, the call."""
     for place, event in enumerate(events):
         for path in ids_in(event):
-            if place or path[0] not in ("id", "response", "message"):
+            if place or path[0] not in ("id", "responseId", "response", "message"):
                 changed = copy.deepcopy(events)
                 target: Any = changed[place]
                 for step in path[:-1]:
@@ -154,6 +168,8 @@ def ids_in(event: Event) -> Iterator[tuple[Any, ...]]:
     if "choices" in event:
         yield ("id",)
         return
+    if "responseId" in event:
+        yield ("responseId",)
     if event.get("type") == "content_block_start":
         yield ("index",)
     for name in ("item_id", "output_index", "index", "sequence_number"):
@@ -168,7 +184,19 @@ def ids_in(event: Event) -> Iterator[tuple[Any, ...]]:
 def without_fields(events: list[Event]) -> Iterator[Mutant]:
     """One field gone that clients read."""
     for place, event in enumerate(events):
-        for name in ("id", "object", "model", "choices", "type", "item", "delta", "part", "message", "content_block"):
+        for name in (
+            "id",
+            "object",
+            "model",
+            "choices",
+            "type",
+            "item",
+            "delta",
+            "part",
+            "message",
+            "content_block",
+            "responseId",
+        ):
             if name in event:
                 changed = copy.deepcopy(events)
                 del changed[place][name]
@@ -184,6 +212,12 @@ def without_usage(events: list[Event]) -> Iterator[Mutant]:
                     changed = copy.deepcopy(events)
                     (changed[place][holder] if holder else changed[place])["usage"] = usage
                     yield f"usage {usage} in {kind(event)} at {place}", changed
+        if "usageMetadata" in event:
+            for wrong in (None, {}, {"promptTokenCount": 1}):
+                yield (
+                    f"usage {wrong} at {place}",
+                    [*events[:place], {**event, "usageMetadata": wrong}, *events[place + 1 :]],
+                )
 
 
 def after_the_end(events: list[Event]) -> Iterator[Mutant]:
@@ -209,7 +243,7 @@ def test_every_planted_fault_of_a_stream_is_found(
     recorded: Mapping[Probe, HttpAnswer], api: str, plant: Callable[[list[Event]], Iterator[Mutant]]
 ) -> None:
     missed, planted = [], 0
-    for name in STREAMED:
+    for name in has(api, *STREAMED):
         probe, answer = of(recorded, api, name, True)
         events = events_of(answer)
         assert answer_faults(probe, attrs.evolve(answer, body=written(api, events))) == []
@@ -221,12 +255,23 @@ def test_every_planted_fault_of_a_stream_is_found(
     assert planted > 1
 
 
+@pytest.mark.parametrize("line", [b": ping", b"event: chunk", b"data: [DONE]", b"id: 1", b"data:{}"])
+def test_a_line_that_googles_sdk_fails_on_is_found(recorded: Mapping[Probe, HttpAnswer], line: bytes) -> None:
+    probe, answer = of(recorded, "generate_content", "text", True)
+
+    assert answer_faults(probe, answer) == []
+    assert answer_faults(probe, attrs.evolve(answer, body=line + b"\n\n" + answer.body))
+    assert answer_faults(probe, attrs.evolve(answer, body=answer.body + line + b"\n\n"))
+
+
 @pytest.mark.parametrize("api", APIS)
 def test_every_required_field_of_a_whole_answer_is_missed(recorded: Mapping[Probe, HttpAnswer], api: str) -> None:
     needed = {
         "chat": ("id", "object", "created", "model", "choices", "usage"),
         "responses": ("id", "object", "created_at", "status", "model", "output", "tools", "tool_choice", "usage"),
         "messages": ("id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"),
+        "completions": ("id", "object", "created", "model", "choices", "usage"),
+        "generate_content": ("candidates", "usageMetadata", "modelVersion", "responseId"),
     }
     probe, answer = of(recorded, api, "text", False)
     for name in needed[api]:
@@ -262,10 +307,12 @@ def test_an_answer_that_says_something_else_than_was_wanted_is_a_breach(
 ) -> None:
     for streamed in (False, True):
         _, text = of(recorded, api, "text", streamed)
-        for wanted, said in (("tool call", "no tool is called"), ("JSON schema", "does not follow the schema")):
+        wrong = {"tool call": "no tool is called", "JSON schema": "does not follow the schema"}
+        for wanted in has(api, *wrong):
             probe, _ = of(recorded, api, wanted, streamed)
+            said = wrong[wanted]
             assert said in str(answer_faults(probe, text))
-        refusal, _ = of(recorded, api, "unknown role", streamed)
+        refusal, _ = of(recorded, api, "unknown model", streamed)
         assert "not one of 4xx" in answer_faults(refusal, text)[0]
 
 
