@@ -12,6 +12,10 @@ from tests.gateway.conftest import House, eventually, in_process, over_http
 from smg_core import Config
 from smg_core.history.settings import HistoryConfig
 from smg_core.protocols.responses_grammar import check_stream
+from smg_core.request import Caller
+from smg_core.server.app import App
+from smg_core.server.identity import Head
+from smg_core.server.inprocess import async_client
 from smg_core.server.settings import ResponsesConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -191,6 +195,31 @@ async def test_what_is_over_the_bound_of_a_tenant_waits_and_what_is_over_the_que
         assert (await client.responses.retrieve(second.id)).status == "queued"
         assert (await client.responses.cancel(second.id)).status == "cancelled"
         await client.responses.cancel(first.id)
+
+
+async def test_one_tenant_does_not_fill_the_queue_of_all() -> None:
+    async def by_key(head: Head) -> Caller:
+        return Caller(head.headers["authorization"].removeprefix("Bearer "), "")
+
+    bounds = attrs.evolve(BRISK, background=1, queue=2, queue_tenant=1)
+    async with in_process(ENDLESS, config=Config(responses=bounds)) as house:
+        app = App(house.gateway, by_key)
+        one, other, third = (
+            openai.AsyncOpenAI(
+                api_key=name, base_url="http://g/v1", http_client=async_client(app, openai), max_retries=0
+            )
+            for name in ("one", "other", "third")
+        )
+        async with one, other, third:
+            await one.responses.create(model="sim", input="1", background=True)
+            await eventually(lambda: house.engine.active)
+            await one.responses.create(model="sim", input="2", background=True)
+            with pytest.raises(openai.RateLimitError) as raised:
+                await one.responses.create(model="sim", input="3", background=True)
+            assert raised.value.response.headers["retry-after"]
+            await other.responses.create(model="sim", input="4", background=True)
+            with pytest.raises(openai.InternalServerError):
+                await third.responses.create(model="sim", input="5", background=True)
 
 
 async def test_a_response_over_the_bound_of_its_events_fails_and_its_stream_is_whole() -> None:

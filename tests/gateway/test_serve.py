@@ -68,10 +68,8 @@ async def serving(config: SimulatorConfig, *arguments: str, env: dict[str, str] 
         log: list[str] = []
         reading = asyncio.create_task(read(process, log))
         try:
-            await eventually(lambda: any("listening on" in line for line in log) or process.returncode, 100)
-            url = next(line for line in log if "listening on" in line).split("listening on ")[1].split()[0]
+            url = await ready_at(process, log)
             async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
-                await ready(http)
                 yield Served(process, engine, http, log, int(url.rpartition(":")[2]))
         finally:
             if process.returncode is None:
@@ -84,6 +82,15 @@ async def read(process: asyncio.subprocess.Process, log: list[str]) -> None:
     assert process.stderr is not None
     while line := await process.stderr.readline():
         log.append(line.decode().rstrip())
+
+
+async def ready_at(process: asyncio.subprocess.Process, log: list[str]) -> str:
+    """The URL of a process that writes `log`, once it has a worker."""
+    await eventually(lambda: any("listening on" in line for line in log) or process.returncode, 100)
+    url = next(line for line in log if "listening on" in line).split("listening on ")[1].split()[0]
+    async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as http:
+        await ready(http)
+    return url
 
 
 async def ready(http: httpx.AsyncClient) -> None:

@@ -1,22 +1,29 @@
 """What is kept of responses and conversations: continued, read and deleted by the official SDK, and never across tenants."""
 
+import asyncio
+import threading
+import traceback
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import attrs
+import msgspec
 import openai
 import pytest
 from tests.gateway.conftest import House, eventually, in_process, over_http
 
 from smg_core import Config
 from smg_core.errors import StoreFailed
+from smg_core.history.base import Lease, LeaseLost, PutResponse
 from smg_core.history.memory import MemoryStore
 from smg_core.history.settings import HistoryConfig
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.identity import Head
 from smg_core.server.inprocess import async_client
+from smg_core.server.long_work import INLINE
+from smg_core.server.settings import ResponsesConfig
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.testing import FakeClock
 
@@ -325,3 +332,125 @@ async def test_a_conversation_outlives_the_gateway(tmp_path: Path) -> None:
         )
         assert second.previous_response_id == first.id
         assert (await client.responses.retrieve(first.id)).output_text == first.output_text
+
+
+# ------------------------------------------------------------------------------------------------------------ bad input
+
+
+async def test_a_chain_that_leads_back_to_itself_is_refused(client: openai.AsyncOpenAI, house: House) -> None:
+    first = await client.responses.create(model="sim", input="x", max_output_tokens=1)
+    second = await client.responses.create(model="sim", input="x", previous_response_id=first.id, max_output_tokens=1)
+    kept = await house.gateway.history.response("", first.id)
+    assert kept is not None
+    await house.gateway.history.write("", [PutResponse(attrs.evolve(kept, previous_id=second.id))])
+    with pytest.raises(openai.BadRequestError) as raised:
+        await client.responses.create(model="sim", input="x", previous_response_id=second.id)
+    assert raised.value.code == "previous_response_not_usable"
+    assert "continues itself" in raised.value.message
+
+
+async def test_of_two_that_write_at_once_one_is_told_and_the_items_of_the_other_are_whole() -> None:
+    slow = attrs.evolve(SIMULATOR, timing=attrs.evolve(SIMULATOR.timing, decode_rate=100.0))
+    async with in_process(slow) as house, client_of(house) as client:
+        talk = await client.conversations.create()
+        asked = [
+            client.responses.create(model="sim", input=f"{n}", conversation=talk.id, max_output_tokens=20)
+            for n in range(4)
+        ]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        made = [answer for answer in answers if not isinstance(answer, BaseException)]
+        assert len(made) == 1
+        assert {getattr(each, "code", None) for each in answers if isinstance(each, BaseException)} == {
+            "conversation_locked"
+        }
+        items = [item async for item in client.conversations.items.list(talk.id, order="asc")]
+        assert [item.id for item in items][-1] == made[0].output[-1].id
+        assert [item.role for item in items] == ["user", "assistant"]  # type: ignore[union-attr]
+
+
+async def test_a_lock_that_was_lost_costs_the_conversation_a_turn_and_not_the_client_its_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Losing(MemoryStore):
+        """A store whose leases are somebody else's when something is written under them."""
+
+        async def write(self, tenant: str, operations: Any, *, lease: Lease | None = None, principal: str = "") -> None:
+            if lease is not None:
+                raise LeaseLost(lease.id)
+            await super().write(tenant, operations, principal=principal)
+
+    losing = Losing(FakeClock(), most_bytes=1 << 20, most_links=10, most_link_bytes=1 << 20, most_page_bytes=1 << 20)
+    async with in_process(SIMULATOR, history=losing) as house, client_of(house) as client:
+        talk = await client.conversations.create()
+        answer = await client.responses.create(model="sim", input="x", conversation=talk.id, max_output_tokens=5)
+        assert (await client.responses.retrieve(answer.id)).to_dict() == answer.to_dict()
+        assert [item async for item in client.conversations.items.list(talk.id)] == []
+    assert "could not be kept in its conversation" in caplog.text
+
+
+async def test_an_item_that_stands_in_the_conversation_already_is_not_put_into_it_again(
+    client: openai.AsyncOpenAI,
+) -> None:
+    talk = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "I am Ada."}])
+    (item,) = [each async for each in client.conversations.items.list(talk.id)]
+    again: Any = [{"type": "item_reference", "id": item.id}, {"role": "user", "content": "Who?"}]
+    answer = await client.responses.create(model="sim", input=again, conversation=talk.id, max_output_tokens=5)
+    items = [each async for each in client.conversations.items.list(talk.id, order="asc")]
+    assert [each.role for each in items] == ["user", "user", "assistant"]  # type: ignore[union-attr]
+    assert (await client.responses.retrieve(answer.id)).id == answer.id
+
+
+async def test_a_conversation_that_is_deleted_meanwhile_leaves_the_response_kept() -> None:
+    slow = attrs.evolve(SIMULATOR, timing=attrs.evolve(SIMULATOR.timing, decode_rate=100.0))
+    async with in_process(slow) as house, client_of(house) as client:
+        talk = await client.conversations.create()
+        asked = asyncio.create_task(
+            client.responses.create(model="sim", input="x", conversation=talk.id, max_output_tokens=40)
+        )
+        await eventually(lambda: house.engine.active)
+        await client.conversations.delete(talk.id)
+        answer = await asked
+        assert (await client.responses.retrieve(answer.id)).to_dict() == answer.to_dict()
+
+
+async def test_no_long_text_is_read_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every route that reads what is kept, over objects that take longer than a millisecond to read."""
+    here, read = threading.get_ident(), msgspec.json.decode
+    long: list[str] = []
+
+    def decode(data: Any, *arguments: Any, **named: Any) -> Any:
+        if len(data) > INLINE and threading.get_ident() == here:
+            long.append("".join(traceback.format_stack(limit=4)))
+        return read(data, *arguments, **named)
+
+    text = "A long story. " * 4_000
+    large: Any = [{"type": "message", "role": "user", "content": text}]
+    told = {str(number): "x" * 500 for number in range(16)}
+    config = Config(responses=ResponsesConfig(poll_s=0.02))
+    context = attrs.evolve(SIMULATOR, context_length=200_000)
+    async with in_process(context, config=config) as house, client_of(house) as client:
+        monkeypatch.setattr(msgspec.json, "decode", decode)
+        asked: Any = {"model": "sim", "max_output_tokens": 5, "metadata": told, "instructions": text}
+        talk = await client.conversations.create(items=large)
+        await client.conversations.items.create(talk.id, items=large)
+        items = [item async for item in client.conversations.items.list(talk.id)]
+        await client.conversations.items.retrieve(str(items[0].id), conversation_id=talk.id)
+        await client.conversations.update(talk.id, metadata={"a": "b"})
+        await client.conversations.items.delete(str(items[0].id), conversation_id=talk.id)
+        first = await client.responses.create(input=large, conversation=talk.id, **asked)
+        await client.responses.retrieve(first.id)
+        given = [item async for item in client.responses.input_items.list(first.id)]
+        await client.responses.create(input="x", previous_response_id=first.id, **asked)
+        referred: Any = [{"type": "item_reference", "id": given[0].id}]
+        await client.responses.create(input=referred, **asked)
+        await client.responses.compact(model="sim", previous_response_id=first.id)
+        await client.responses.input_tokens.count(model="sim", previous_response_id=first.id)
+        stream = await client.responses.create(input=large, background=True, stream=True, **asked)
+        events: list[Any] = [event async for event in stream]
+        id = events[0].response.id
+        assert [event.type async for event in await client.responses.retrieve(id, stream=True)]
+        await client.responses.cancel(id)
+        await client.responses.delete(id)
+        waiting = await client.responses.create(input=large, background=True, **asked)
+        await client.responses.cancel(waiting.id)
+    assert long == []

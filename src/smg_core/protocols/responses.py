@@ -66,7 +66,7 @@ class ResponsesRequest(Struct, frozen=True):
     `generation`. `names` are the tools' names before the model, `not_offered` the types of tools that it is not offered. `places`
     has the field that each message and part was read from. `summarized` shows reasoning as a summary, `seals` sends it sealed;
     `logprobs` reports them; `compacts` asks for a compaction instead of a turn; `of_the_user` are the user's messages, with
-    which the answer of /v1/responses/compact begins.
+    which the answer of /v1/responses/compact begins. `known` are the ids of own items that stand in the history already.
     """
 
     generation: GenerationRequest
@@ -79,6 +79,7 @@ class ResponsesRequest(Struct, frozen=True):
     limits: LimitsConfig = LimitsConfig()
     compacts: bool = False
     of_the_user: tuple[JsonObject, ...] = ()
+    known: frozenset[str] = frozenset()
 
     @property
     def history(self) -> HistoryRef:
@@ -199,6 +200,7 @@ def continued(
     reasoning, wanted = _updated(request.generation, read, limits)
     if reasoning.keep == "current_turn":
         messages = _without_earlier_reasoning(messages)
+    ids = {str(item.get("id")) for item in history}
     generation = replace(
         request.generation,
         messages=messages,
@@ -217,6 +219,7 @@ def continued(
         loaded=len(history),
         compacts=request.compacts or read.compact,
         of_the_user=tuple(item for item in items if item.get("role") == "user") if request.compacts else (),
+        known=frozenset(id for item in own if (id := str(item.get("id"))) in ids),
     )
 
 

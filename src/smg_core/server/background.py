@@ -31,10 +31,11 @@ from smg_core.protocols.base import Decoded
 from smg_core.server.background_api import AnyBackgroundApi, BackgroundApi
 from smg_core.server.background_create import keep_request
 from smg_core.server.background_run import BackgroundRun
-from smg_core.server.background_states import next_status, restated, unmarks
+from smg_core.server.background_states import closed, kept_bytes, next_status, unmarks
 from smg_core.server.background_store import PendingResponse, kept_until, read_log
 from smg_core.server.exchange import Exchange
 from smg_core.server.following import follow
+from smg_core.server.long_work import worked
 from smg_core.server.news import Key, News, rung
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import TimeoutRules
@@ -152,11 +153,10 @@ class Background:
     async def cancel(self, api: BackgroundApi[D], key: Key, found: StoredResponse) -> StoredResponse:
         """The answer, cancelled; as it is where it has ended. Whoever runs it finds it ended and stops."""
         for _ in range(_TRIES):
-            status = next_status(found.status, "cancelled")
-            if status is None:
+            if next_status(found.status, "cancelled") is None:
                 return found
             try:
-                return await self._cancelled(api, key, found, status)
+                return await self._cancelled(api, key, found)
             except StaleVersion:
                 again = await self._gateway.history.response(*key)
                 if again is None:
@@ -164,16 +164,16 @@ class Background:
                 found = again
         raise Conflict(f"The {api.words.noun} is being written; try again.", retry_after=1.0)
 
-    async def _cancelled(self, api: BackgroundApi[D], key: Key, found: StoredResponse, status: str) -> StoredResponse:
-        (tenant, id), gateway = key, self._gateway
-        events = await read_log(gateway, api.words, key)
+    async def _cancelled(self, api: BackgroundApi[D], key: Key, found: StoredResponse) -> StoredResponse:
+        (tenant, id), gateway, now = key, self._gateway, self._gateway.clock.time()
+        events, size = await read_log(gateway, api.words, key)
         first = events.following
-        closing = events.close() if events.begun else []
-        kept, whole = restated(found, api.words, status, gateway.clock.time(), items=list(events.items))
+        kept, closing = await worked(
+            gateway, tenant, kept_bytes(found) + size, lambda: closed(found, events, api.words, "cancelled", now)
+        )
         kept = attrs.evolve(kept, expires_at=kept_until(gateway, gateway.config.history.events_s))
         operations: list[StoreOperation] = [PutResponse(kept, if_version=found.version), *unmarks(id)]
-        if events.begun:
-            closing.append(events.ending(status, whole))
+        if closing:
             numbered = tuple(StoredEvent(first + place, data) for place, data in enumerate(closing))
             operations.append(AppendEvents(id, numbered))
         await gateway.history.write(tenant, operations)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import attrs
 
-from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong
+from smg_core.errors import InvalidRequest, Overloaded, PromptTooLong, RateLimited
 from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreOperation
 from smg_core.hooks import SilentObserver
 from smg_core.pipeline.trace import Trace
@@ -36,9 +36,7 @@ async def keep_request(gateway: Runtime, api: BackgroundApi[D], exchange: Exchan
     if generation.history.store is False:
         raise InvalidRequest(f"A background {words.noun} is stored, and nothing is kept here.", param="background")
     gateway.admission.check_open()
-    if len(await gateway.history.abandoned("response", settings.queue)) >= settings.queue:
-        retry_after = gateway.admission.retry_after
-        raise Overloaded("As many answers wait in the background as may.", retry_after=retry_after)
+    await _check_queue(gateway, exchange.caller.tenant)
     await _check(gateway, api.prompt(decoded), may_shorten=generation.truncation == "auto")
     now = gateway.clock.time()
     encoder = api.stream(decoded, int(now))
@@ -56,6 +54,16 @@ async def keep_request(gateway: Runtime, api: BackgroundApi[D], exchange: Exchan
     await gateway.history.write(exchange.caller.tenant, operations, principal=exchange.caller.principal)
     await api.memory.forget(decoded)
     return encode_body(api.shown(decoded, response))
+
+
+async def _check_queue(gateway: Runtime, tenant: str) -> None:
+    """Refuse one more where as many wait as may: of this tenant, and of all."""
+    settings, retry_after = gateway.config.responses, gateway.admission.retry_after
+    waiting = await gateway.history.abandoned("response", settings.queue)
+    if sum(each.tenant == tenant for each in waiting) >= settings.queue_tenant:
+        raise RateLimited("As many of your answers wait in the background as may.", retry_after=retry_after)
+    if len(waiting) >= settings.queue:
+        raise Overloaded("As many answers wait in the background as may.", retry_after=retry_after)
 
 
 async def _check(gateway: Runtime, asked: GenerationRequest, *, may_shorten: bool) -> None:

@@ -87,7 +87,7 @@ class BackgroundRun(Generic[D]):
             await pending.fail(error)
             return True
         try:
-            await pending.take(streams=decoded.generation.stream)
+            await pending.take()
             return await self._run(decoded)
         finally:
             await self._memory.forget(decoded)

@@ -20,9 +20,20 @@ from smg_core.errors import SmgError
 from smg_core.history.base import DeleteRecord, PutRecord, StoredRecord, StoredResponse, StoreOperation
 from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_body
-from smg_core.server.background_api import StoredWords
+from smg_core.server.background_api import StoredLog, StoredWords
 
-__all__ = ["NEXT", "REQUEST", "RUNNING", "KeptRequest", "marks", "next_status", "restated", "unmarks"]
+__all__ = [
+    "NEXT",
+    "REQUEST",
+    "RUNNING",
+    "KeptRequest",
+    "closed",
+    "kept_bytes",
+    "marks",
+    "next_status",
+    "restated",
+    "unmarks",
+]
 
 _RUN: Mapping[str, str] = {
     "taken": "in_progress",
@@ -69,6 +80,26 @@ def marks(id: str, request: KeptRequest, now: float, seconds: float) -> list[Sto
 def unmarks(id: str) -> list[StoreOperation]:
     """The response is pending no more."""
     return [DeleteRecord(RUNNING, id), DeleteRecord(REQUEST, id)]
+
+
+def kept_bytes(found: StoredResponse) -> int:
+    """How many bytes `restated` reads and writes."""
+    return len(found.body) + len(found.input) + len(found.output)
+
+
+def closed(
+    found: StoredResponse, log: StoredLog, words: StoredWords, what: str, now: float, error: SmgError | None = None
+) -> tuple[StoredResponse, list[bytes]]:
+    """The answer after `what` has happened to it, and the events that its stream gets then: its open item is closed as
+    incomplete, and where the answer ends, its last event follows. Raises LookupError where nothing happens to it any more."""
+    status = NEXT[found.status][what]
+    events, ends = log.close() if log.begun else [], status not in NEXT
+    kept, whole = restated(
+        found, words, status, now, items=list(log.items) if ends and log.begun else None, error=error
+    )
+    if ends and log.begun:
+        events.append(log.ending(status, whole))
+    return kept, events
 
 
 def restated(

@@ -7,7 +7,7 @@ are one write. Above: `background_run`, `background`. Below: the history, the lo
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import attrs
@@ -16,7 +16,9 @@ import msgspec
 from smg_core.errors import InternalError, SmgError, StoreFailed
 from smg_core.history.base import (
     AppendEvents,
+    AppendItems,
     DeleteEvents,
+    ItemExists,
     Lease,
     LeaseLost,
     NoConversation,
@@ -29,21 +31,21 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Decoded, Incoming
 from smg_core.request import Caller
 from smg_core.server.background_api import BackgroundApi, StoredLog, StoredWords
-from smg_core.server.background_states import REQUEST, RUNNING, KeptRequest, next_status, restated, unmarks
+from smg_core.server.background_states import REQUEST, RUNNING, KeptRequest, closed, kept_bytes, next_status, unmarks
+from smg_core.server.long_work import worked
 from smg_core.server.news import Key, News
 from smg_core.server.runtime import Runtime
 
 __all__ = ["PendingResponse", "kept_until", "read_log"]
 
 D = TypeVar("D", bound=Decoded)
+T = TypeVar("T")
 
 _PAGE = 1000
-_INLINE = 32 * 1024
-"""Bytes of events that are read on the event loop, in about a millisecond at most."""
 
 
-async def read_log(gateway: Runtime, words: StoredWords, key: Key) -> StoredLog:
-    """What is kept of an answer's stream."""
+async def read_log(gateway: Runtime, words: StoredWords, key: Key) -> tuple[StoredLog, int]:
+    """What is kept of an answer's stream, and how many bytes that is."""
     tenant, id = key
     found: list[bytes] = []
     after = -1
@@ -51,9 +53,7 @@ async def read_log(gateway: Runtime, words: StoredWords, key: Key) -> StoredLog:
         found += [event.data for event in page]
         after = page[-1].number
     size = sum(map(len, found))
-    if size <= _INLINE:
-        return words.log(found)
-    return await gateway.executor.run(lambda _: words.log(found), size=size, caller=tenant)
+    return await worked(gateway, tenant, size, lambda: words.log(found)), size
 
 
 def kept_until(gateway: Runtime, seconds: float) -> float | None:
@@ -78,6 +78,7 @@ class PendingResponse(Generic[D]):
         self._found: StoredResponse | None = None
         self._bytes = 0
         self.log = api.words.log(())
+        self._log_bytes = 0
         self.following = 0
 
     # ----------------------------------------------------------------------------------------------------------- reading
@@ -87,13 +88,14 @@ class PendingResponse(Generic[D]):
         found = self._found = await self._history.response(self.tenant, self.id)
         if found is None or next_status(found.status, "taken") is None:
             return None
-        self.log = await read_log(self._gateway, self._words, self.key)
+        self.log, self._log_bytes = await read_log(self._gateway, self._words, self.key)
         self.following = self.log.following
         record = await self._history.record(self.tenant, REQUEST, self.id)
         if record is None:
             await self.fail(InternalError("The request is not kept any more."))
             return None
-        request = msgspec.json.decode(record.body, type=KeptRequest)
+        body = record.body
+        request = await self._worked(len(body), lambda: msgspec.json.decode(body, type=KeptRequest))
         self._principal = request.principal
         return request
 
@@ -115,28 +117,37 @@ class PendingResponse(Generic[D]):
             limits=gateway.limits,
             compat=gateway.compat,
         )
-        return await gateway.executor.run(lambda _: decode(incoming), size=len(request.body), caller=self.tenant)
+        return await self._worked(len(request.body), lambda: decode(incoming))
+
+    async def _worked(self, size: int, work: Callable[[], T]) -> T:
+        return await worked(self._gateway, self.tenant, size, work)
+
+    async def _closed(
+        self, log: StoredLog, what: str, error: SmgError | None = None
+    ) -> tuple[StoredResponse, list[bytes]]:
+        """The answer after `what`, and what closes its stream `log`."""
+        found, words, now = self.found, self._words, self._gateway.clock.time()
+        if next_status(found.status, what) is None:
+            raise LeaseLost(self.id)
+        size = kept_bytes(found) + self._log_bytes
+        return await self._worked(size, lambda: closed(found, log, words, what, now, error))
 
     # ----------------------------------------------------------------------------------------------------------- writing
 
-    async def take(self, *, streams: bool) -> None:
+    async def take(self) -> None:
         """It is run from now on: what an earlier run has left open is closed."""
-        closing = self.log.close() if streams else []
-        await self._restate("taken", self._events(closing))
+        await self._restate("taken", self.log)
 
     async def put_off(self) -> None:
         """Put the response back into the queue."""
-        await self._restate("put_off", [])
+        await self._restate("put_off", self._words.log(()))
 
-    async def _restate(self, what: str, events: Sequence[StoreOperation]) -> None:
+    async def _restate(self, what: str, log: StoredLog) -> None:
         found = self.found
-        status = next_status(found.status, what)
-        if status is None:
-            raise LeaseLost(self.id)
-        if status == found.status and not events:
+        kept, events = await self._closed(log, what)
+        if kept.status == found.status and not events:
             return
-        kept, _ = restated(found, self._words, status, self._gateway.clock.time())
-        await self._write([PutResponse(kept, if_version=found.version), *events])
+        await self._write([PutResponse(kept, if_version=found.version), *self._events(events)])
         self._found = attrs.evolve(kept, version=found.version + 1)
 
     async def append(self, frames: bytes) -> None:
@@ -152,24 +163,25 @@ class PendingResponse(Generic[D]):
 
     async def end(self, decoded: D, response: JsonObject, frames: bytes) -> None:
         """It has ended: the last of its stream, the response, and its turn of the conversation."""
-        found, until = self.found, kept_until(self._gateway, self._gateway.config.history.events_s)
-        kept = attrs.evolve(self._api.stored(decoded, response, False), expires_at=until)
-        operations: list[StoreOperation] = [PutResponse(kept, if_version=found.version), *unmarks(self.id)]
-        operations += self._events(self._words.events(frames), last=True)
+        found, api, until = self.found, self._api, kept_until(self._gateway, self._gateway.config.history.events_s)
+
+        def written() -> tuple[list[StoreOperation], list[AppendItems]]:
+            kept = attrs.evolve(api.stored(decoded, response, False), expires_at=until)
+            events = self._events(api.words.events(frames), last=True)
+            return [PutResponse(kept, if_version=found.version), *unmarks(self.id), *events], api.turn(
+                decoded, response
+            )
+
+        operations, turn = await self._worked(decoded.generation.size + kept_bytes(found) + len(frames), written)
         try:
-            await self._write([*operations, *self._api.turn(decoded, response)])
-        except NoConversation:  # deleted meanwhile
+            await self._write([*operations, *turn])
+        except (NoConversation, ItemExists):  # deleted meanwhile, or changed
             await self._write(operations)
 
     async def fail(self, error: SmgError) -> None:
         """It cannot be run: it ends with `error`, and its stream with that."""
         found = self.found
-        closing = self.log.close() if self.log.begun else []
-        now, items = self._gateway.clock.time(), self.log.items or None
-        kept, whole = restated(found, self._words, "failed", now, items=items, error=error)
-        events = list(closing)
-        if self.log.begun:
-            events.append(self.log.ending("failed", whole))
+        kept, events = await self._closed(self.log, "failed", error)
         until = kept_until(self._gateway, self._gateway.config.history.events_s)
         put = PutResponse(attrs.evolve(kept, expires_at=until), if_version=found.version)
         await self._write([put, *unmarks(self.id), *self._events(events, last=True)])
@@ -210,7 +222,7 @@ class PendingResponse(Generic[D]):
                     began = clock.monotonic()
                     self._lease = await self._history.renew(self.tenant, self._lease, settings.lease_s)
                     renewed = began
-                    await self._api.memory.hold(self.id, self.tenant)
+                await self._api.memory.hold(self.id, self.tenant)
             except LeaseLost:
                 self.lost = True
             except StoreFailed:

@@ -9,16 +9,22 @@ Everything is of one tenant: an id of another is not found. Above: server.infere
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from functools import partial
-from typing import TypeVar
 
 import attrs
 import msgspec
 from msgspec.structs import replace
 
-from smg_core.errors import Conflict, InvalidRequest, NotFound, SealBroken, SmgError, StoreFailed
-from smg_core.history.base import Lease
+from smg_core.errors import Conflict, InvalidRequest, NotFound, SmgError, StoreFailed
+from smg_core.history.base import (
+    AppendItems,
+    ItemExists,
+    LeaseLost,
+    NoConversation,
+    PutResponse,
+    StoreOperation,
+)
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
@@ -27,26 +33,18 @@ from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses import ResponsesRequest, continued
 from smg_core.protocols.responses_encode import ResponsesStreamEncoder, ResponsesWholeEncoder
 from smg_core.protocols.responses_items import item_type
-from smg_core.protocols.responses_summaries import Said, read_said
-from smg_core.request import Caller
-from smg_core.sealing.sealer import SealContext
-from smg_core.server.responses_records import PREFIX, operations_of
+from smg_core.server.conversation_locks import ConversationLocks
+from smg_core.server.long_work import worked
+from smg_core.server.responses_records import PREFIX, answer_bytes, stored_response, turn_of
 from smg_core.server.runtime import Runtime
+from smg_core.server.sealed_compactions import opened_compactions, sealed_compaction
 
 __all__ = ["Earlier", "ResponseMemory"]
 
 log = logging.getLogger("smg.server")
-T = TypeVar("T")
 
-_INLINE = 32 * 1024
-"""Bytes of items that are read on the event loop, in about a millisecond at most."""
 _PAGE = 1000  # items of a conversation that are loaded at once
 _PENDING = ("queued", "in_progress")
-
-
-def _compaction_context(caller: Caller) -> SealContext:
-    """The context that a compaction is sealed for: its tenant, and every model, because its summary is plain text."""
-    return SealContext("compaction", caller.tenant)
 
 
 @attrs.frozen
@@ -69,7 +67,7 @@ class ResponseMemory:
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway
         self._failures = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
-        self._locks: dict[str, Lease] = {}  # of conversations, by the request that has them
+        self._locks = ConversationLocks(lambda: gateway.history, gateway.call_later)
 
     # ------------------------------------------------------------------------------------------------------------ before
 
@@ -99,27 +97,24 @@ class ResponseMemory:
         elif reference.conversation_id is not None:
             await self._lock(decoded, reference.conversation_id)
             texts = [b"[" + b",".join(await self._conversation(tenant, reference.conversation_id)) + b"]"]
-        wanted = [str(item.get("id")) for item in decoded.items if item_type(item) == "item_reference"]
-        referred = await self._referred(tenant, wanted) if wanted else {}
+        wanted = {str(item.get("id")) for item in decoded.items if item_type(item) == "item_reference"}
+        referred = await self._referred(tenant, sorted(wanted)) if wanted else {}
 
         def whole() -> ResponsesRequest:
             self._check_bounds(texts, "conversation" if reference.previous_id is None else "previous_response_id")
             items: list[JsonObject] = [item for text in texts for item in msgspec.json.decode(text)]
-            summaries = self._summaries([*items, *decoded.items], decoded.generation.caller)
-            return continued(decoded, items, summaries, referred)
+            given = [*items, *decoded.items]
+            summaries = opened_compactions(self._gateway.sealer, given, decoded.generation.caller)
+            named = {id: item for item in items if (id := str(item.get("id"))) in wanted}
+            return continued(decoded, items, summaries, named | referred)
 
-        return await self._off_the_loop(whole, decoded.generation.size + sum(map(len, texts)), tenant)
+        return await worked(self._gateway, tenant, decoded.generation.size + sum(map(len, texts)), whole)
 
     def _check_bounds(self, texts: Sequence[bytes], param: str) -> None:
         """Hold what was loaded to the bounds of a body, before it is parsed: many small texts make a large one."""
         bounds = NestedJson(self._gateway.limits, "the items before this request", own=OWN_LEVELS)
         for text in texts:
             bounds.check(text, param)
-
-    async def _off_the_loop(self, work: Callable[[], T], size: int, tenant: str) -> T:
-        if size <= _INLINE:
-            return work()
-        return await self._gateway.executor.run(lambda _: work(), size=size, caller=tenant)
 
     async def _chain(self, tenant: str, previous: str) -> list[bytes]:
         known = previous.startswith(PREFIX)
@@ -161,27 +156,20 @@ class ResponseMemory:
             raise NotFound(f"Conversation with id '{id}' not found.", param="conversation")
         if not decoded.store:
             return
-        owner, seconds = decoded.generation.id, self._lock_seconds(decoded)
-        lease = await history.acquire(tenant, "conversation", id, owner, seconds)
-        if lease is None:
+        settings = self._gateway.config.responses
+        seconds = settings.lease_s if decoded.generation.background else settings.lock_s
+        if not await self._locks.take(decoded.generation.id, tenant, id, seconds):
             raise Conflict(
                 "Another response is being made in this conversation.",
                 param="conversation",
                 code="conversation_locked",
                 retry_after=1.0,
             )
-        self._locks[owner] = lease
-
-    def _lock_seconds(self, decoded: ResponsesRequest) -> float:
-        """How long a conversation is locked at once. A run in the background renews it, so that another can soon take over."""
-        settings = self._gateway.config.responses
-        return settings.lease_s if decoded.generation.background else settings.lock_s
 
     async def hold(self, id: str, tenant: str) -> None:
-        """Renew what `recall` has taken for the response `id` in the background. Raises LeaseLost and StoreFailed."""
-        lease = self._locks.get(id)
-        if lease is not None:
-            self._locks[id] = await self._gateway.history.renew(tenant, lease, self._gateway.config.responses.lease_s)
+        """Raise LeaseLost where the response `id` has lost the conversation that `recall` has locked for it."""
+        if self._locks.has_lost(id):
+            raise LeaseLost(id)
 
     async def _referred(self, tenant: str, ids: Sequence[str]) -> dict[str, JsonObject]:
         """The items of these ids, each from the newest response that has it."""
@@ -196,7 +184,7 @@ class ResponseMemory:
                 raise InvalidRequest(
                     f"The items referred to are in responses of more than {most:,} bytes.", param="input"
                 )
-            among = await self._off_the_loop(partial(self._among, texts, wanted), sum(map(len, texts)), tenant)
+            among = await worked(self._gateway, tenant, sum(map(len, texts)), partial(self._among, texts, wanted))
             if not among:
                 break
             found |= among
@@ -215,23 +203,9 @@ class ResponseMemory:
                 break
         return found
 
-    def _summaries(self, items: Sequence[JsonObject], caller: Caller) -> Mapping[str, tuple[Said, ...]]:
-        """What the sealed compactions among the items say. Those that do not open are left out."""
-        found: dict[str, tuple[Said, ...]] = {}
-        for item in items:
-            token = item.get("encrypted_content")
-            if item_type(item) == "compaction" and isinstance(token, str):
-                try:
-                    said = read_said(self._gateway.sealer.open(token.encode(), _compaction_context(caller)))
-                except SealBroken:
-                    continue
-                if said is not None:
-                    found[token] = said
-        return found
-
     def seal(self, decoded: ResponsesRequest, said: bytes) -> str:
         """The encrypted_content of a compaction."""
-        return self._gateway.sealer.seal(said, _compaction_context(decoded.generation.caller)).decode()
+        return sealed_compaction(self._gateway.sealer, said, decoded.generation.caller)
 
     # ------------------------------------------------------------------------------------------------------------- after
 
@@ -250,13 +224,21 @@ class ResponseMemory:
         await asyncio.shield(self._write(decoded, response))
 
     async def _write(self, decoded: ResponsesRequest, response: JsonObject) -> None:
-        caller = decoded.generation.caller
-        size = decoded.generation.size
-        operations = await self._off_the_loop(lambda: operations_of(decoded, response), size, caller.tenant)
+        gateway, caller, id = self._gateway, decoded.generation.caller, decoded.generation.id
+
+        def operations() -> tuple[StoreOperation, list[AppendItems]]:
+            return PutResponse(stored_response(decoded, response)), turn_of(decoded, response)
+
+        put, turn = await worked(gateway, caller.tenant, answer_bytes(decoded, response), operations)
+        write = partial(gateway.history.write, caller.tenant, principal=caller.principal)
         try:
-            await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
+            try:
+                await write([put, *turn], lease=self._locks.lease(id))
+            except (LeaseLost, NoConversation, ItemExists) as error:  # the conversation is another's now, or is gone
+                self._tell(id, error)
+                await write([put])
         except SmgError as error:
-            self._tell(decoded.generation.id, error)
+            self._tell(id, error)
 
     def _tell(self, id: str, error: SmgError) -> None:
         """Log that a response was not kept; the same failure is logged only now and then."""
@@ -264,13 +246,11 @@ class ResponseMemory:
         again = self._failures.note((type(error).__name__, why), self._gateway.clock.monotonic())
         if again is not None:
             more = f", {again} more like it since the last time" if again else ""
-            log.error("the response %s was answered and could not be kept: %s%s", id, why, more)
+            what = "kept" if isinstance(error, StoreFailed) else "kept in its conversation"
+            log.error("the response %s was answered and could not be %s: %s%s", id, what, why, more)
 
     async def forget(self, decoded: ResponsesRequest) -> None:
-        lease = self._locks.pop(decoded.generation.id, None)
-        if lease is None:
-            return
         try:
-            await self._gateway.history.release(decoded.generation.caller.tenant, lease)
+            await self._locks.release(decoded.generation.id)
         except StoreFailed as error:
             self._tell(decoded.generation.id, error)

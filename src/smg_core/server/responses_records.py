@@ -5,20 +5,23 @@ Pure. Above: `remembering`, the API's rows. Below: the history's records.
 
 from collections.abc import Sequence
 
-from smg_core.history.base import AppendItems, PutResponse, StoredItem, StoredResponse, StoreOperation
+from smg_core.history.base import AppendItems, StoredItem, StoredResponse
 from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.responses import ResponsesRequest
 
-__all__ = ["PREFIX", "operations_of", "stored_response", "turn_of"]
+__all__ = ["PREFIX", "answer_bytes", "stored_response", "turn_of"]
 
 PREFIX = "resp_"
 """What the ids of responses begin with. Other APIs keep their answers in the same store under other prefixes."""
+_TOKEN = 8  # bytes of JSON that a token of output is about
 
 
-def operations_of(decoded: ResponsesRequest, response: JsonObject) -> list[StoreOperation]:
-    """What a response is kept by."""
-    return [PutResponse(stored_response(decoded, response)), *turn_of(decoded, response)]
+def answer_bytes(decoded: ResponsesRequest, response: JsonObject) -> int:
+    """About how many bytes a response and its request have."""
+    usage = response["usage"]
+    tokens = usage.get("output_tokens") if isinstance(usage, dict) else None
+    return decoded.generation.size + (tokens * _TOKEN if isinstance(tokens, int) else 0)
 
 
 def stored_response(decoded: ResponsesRequest, response: JsonObject, *, pending: bool = False) -> StoredResponse:
@@ -45,7 +48,7 @@ def turn_of(decoded: ResponsesRequest, response: JsonObject) -> list[AppendItems
     conversation = decoded.history.conversation_id
     if conversation is None:
         return []
-    items = [*decoded.items, *_items(response["output"])]
+    items = [*(item for item in decoded.items if item.get("id") not in decoded.known), *_items(response["output"])]
     created = float(str(response["created_at"]))
     return [AppendItems(conversation, _stored_items(items, created, decoded.generation.id))]
 

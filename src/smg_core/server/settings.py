@@ -272,8 +272,9 @@ class ResponsesConfig:
     """The Responses API: its conversations and its responses in the background."""
 
     lock_s: float = option(
-        600.0,
-        "Seconds after which a conversation is free again if the process that made a response in it has died.",
+        30.0,
+        "Seconds after which a conversation is free again if the process that made a response in it has died; until then "
+        "the lock is renewed.",
         at_least=1,
         at_most=86400,
     )
@@ -316,6 +317,12 @@ class ResponsesConfig:
     queue: int = option(
         1000,
         "Responses in the background that may wait, over all processes; a further one gets 503.",
+        at_least=1,
+        at_most=100_000,
+    )
+    queue_tenant: int = option(
+        250,
+        "Responses in the background of one tenant that may wait, over all processes; a further one gets 429.",
         at_least=1,
         at_most=100_000,
     )

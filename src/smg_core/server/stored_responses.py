@@ -22,6 +22,7 @@ from smg_core.server.background_api import BackgroundApi
 from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_answers import StoredHandlers
+from smg_core.server.tokenizing import made_of
 
 __all__ = ["StoredResponses"]
 
@@ -59,15 +60,20 @@ class StoredResponses(StoredHandlers):
     async def cancel(self, exchange: Exchange) -> None:
         """POST /v1/responses/{id}/cancel"""
         found = await self._found(exchange)
-        if _whole(found).get("background") is not True:
+        if not await made_of(self._gateway, exchange.caller, len(found.body), lambda: _is_of_background(found)):
             raise InvalidRequest("Only a response that was created with 'background' can be cancelled.", param="id")
-        found = await self._background.cancel(self._api, (exchange.caller.tenant, found.id), found)
-        await self.answer(exchange, _whole(found))
+        now = await self._background.cancel(self._api, (exchange.caller.tenant, found.id), found)
+        await self.answer_long(exchange, len(now.body) + len(now.output), lambda: _whole(now))
 
     async def input_items(self, exchange: Exchange) -> None:
         """GET /v1/responses/{id}/input_items"""
         found, query = await self._found(exchange), read_items_query(exchange.query)
         await self.answer_long(exchange, len(found.input), lambda: _input_page(found, query))
+
+
+def _is_of_background(found: StoredResponse) -> bool:
+    body: JsonObject = msgspec.json.decode(found.body)
+    return body.get("background") is True
 
 
 def _whole(found: StoredResponse) -> JsonObject:

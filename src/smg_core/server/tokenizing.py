@@ -29,7 +29,8 @@ from smg_core.request import Caller, GenerationRequest
 from smg_core.server.apis import usual_status
 from smg_core.server.endpoint import Handler
 from smg_core.server.exchange import Exchange, Header
-from smg_core.server.inference import DECODED_INLINE, incoming_of, refusal_headers, take_back_cancellation
+from smg_core.server.inference import incoming_of, refusal_headers, take_back_cancellation
+from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
 from smg_core.tokenizer.base import Tokenizer
 
@@ -151,9 +152,7 @@ async def decoded_body(gateway: Runtime, incoming: Incoming, decode: Callable[[I
 
 async def made_of(gateway: Runtime, caller: Caller, size: int, make: Callable[[], T]) -> T:
     """What `make` makes of JSON texts of that many bytes, off the event loop where they are many."""
-    if size <= DECODED_INLINE:
-        return make()
-    return await gateway.executor.run(lambda _: make(), size=size, caller=caller.tenant)
+    return await worked(gateway, caller.tenant, size, make)
 
 
 def named(request: GenerationRequest, gateway: Runtime) -> GenerationRequest:

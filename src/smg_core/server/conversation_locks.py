@@ -1,0 +1,88 @@
+"""The locks of conversations in which this process makes responses (edge).
+
+A lock is a lease of the history: it ends by itself when the process dies, and is renewed while the response is made. It is lost
+where it could not be renewed in time and somebody else has taken the conversation since; what is then written under it is
+refused. Above: `remembering`. Below: the history.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import attrs
+
+from smg_core.clock import CallLater, Handle
+from smg_core.errors import StoreFailed
+from smg_core.history.base import Lease, LeaseLost, Store
+
+__all__ = ["ConversationLocks"]
+
+_RENEWED = 3
+"""A lock is renewed this often in the time that it lasts, so that one failure of the store does not lose it."""
+
+
+@attrs.define(eq=False)
+class _Held:
+    """A lock of one request. `due` is its next renewal, `renewing` the one under way."""
+
+    tenant: str
+    lease: Lease
+    seconds: float
+    due: Handle | None = None
+    renewing: "asyncio.Task[None] | None" = None
+    lost: bool = False
+
+
+class ConversationLocks:
+    """The locks by the request that holds each. `history` is asked for at each use, since a gateway opens it when it starts."""
+
+    def __init__(self, history: Callable[[], Store], call_later: CallLater) -> None:
+        self._history, self._call_later = history, call_later
+        self._held: dict[str, _Held] = {}
+
+    async def take(self, request: str, tenant: str, conversation: str, seconds: float) -> bool:
+        """Lock the conversation for this request; False while another has it."""
+        lease = await self._history().acquire(tenant, "conversation", conversation, request, seconds)
+        if lease is None:
+            return False
+        held = self._held[request] = _Held(tenant, lease, seconds)
+        self._schedule(request, held)
+        return True
+
+    def lease(self, request: str) -> Lease | None:
+        """What is written under the request's lock is written under; None without a lock."""
+        held = self._held.get(request)
+        return None if held is None else held.lease
+
+    def has_lost(self, request: str) -> bool:
+        """Whether the request had a lock that is somebody else's now, or may be."""
+        held = self._held.get(request)
+        return held is not None and held.lost
+
+    async def release(self, request: str) -> None:
+        """Give the lock back, if the request has one. Raises StoreFailed."""
+        held = self._held.pop(request, None)
+        if held is None:
+            return
+        if held.due is not None:
+            held.due.cancel()
+        if held.renewing is not None:
+            await asyncio.gather(held.renewing, return_exceptions=True)
+        await self._history().release(held.tenant, held.lease)
+
+    def _schedule(self, request: str, held: _Held) -> None:
+        held.due = self._call_later(held.seconds / _RENEWED, lambda: self._begin(request, held))
+
+    def _begin(self, request: str, held: _Held) -> None:
+        if self._held.get(request) is held:
+            held.renewing = asyncio.get_running_loop().create_task(self._renew(request, held))
+
+    async def _renew(self, request: str, held: _Held) -> None:
+        try:
+            held.lease = await self._history().renew(held.tenant, held.lease, held.seconds)
+        except LeaseLost:
+            held.lost = True
+            return
+        except StoreFailed:
+            pass  # until the lease ends there are further tries
+        if self._held.get(request) is held:
+            self._schedule(request, held)

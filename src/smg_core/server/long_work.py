@@ -1,0 +1,23 @@
+"""Work on JSON texts, off the event loop where they are long (edge).
+
+Above: the handlers that read bodies and stored objects. Below: the gateway's executor, in which tenants take turns.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from smg_core.server.runtime import Runtime
+
+__all__ = ["INLINE", "worked"]
+
+T = TypeVar("T")
+
+INLINE = 32 * 1024
+"""Bytes of JSON that are read or written on the event loop: that takes about a millisecond at most, whatever they hold."""
+
+
+async def worked(gateway: Runtime, tenant: str, size: int, work: Callable[[], T]) -> T:
+    """What `work` makes of texts of `size` bytes of this tenant."""
+    if size <= INLINE:
+        return work()
+    return await gateway.executor.run(lambda _: work(), size=size, caller=tenant)
