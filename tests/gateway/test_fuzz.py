@@ -27,6 +27,7 @@ from smg_core.protocols.chat_types import ChatBody
 from smg_core.protocols.completions_types import CompletionBody
 from smg_core.protocols.conversations import ConversationBody
 from smg_core.protocols.gemini_types import CountContentBody, GenerateBody
+from smg_core.protocols.interactions_types import InteractionBody
 from smg_core.protocols.messages_types import CountBody, MessagesBody
 from smg_core.protocols.tokenize import DetokenizeBody, TokenizeBody
 from smg_core.server.gateway import Gateway
@@ -195,6 +196,11 @@ def configured(asked: dict[str, Any]) -> None:
     asked["generationConfig"] = {**(config if isinstance(config, dict) else {}), "maxOutputTokens": 3}
 
 
+def interacting(asked: dict[str, Any]) -> None:
+    config = asked.get("generation_config")
+    asked["generation_config"] = {**(config if isinstance(config, dict) else {}), "max_output_tokens": 3}
+
+
 TURN = {"role": "user", "content": "Hi"}
 CALL = {"type": "function_call", "call_id": "get_time", "name": "get_time", "arguments": "{}"}
 OUTPUT = {"type": "function_call_output", "call_id": "get_time", "output": "x"}
@@ -206,6 +212,26 @@ RESULT = {
 ASKS = [{"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}]
 SAYS = [{"parts": [{"functionResponse": {"name": "f", "response": {}}}, {"text": "a"}]}]
 CONTENTS = ([{"parts": [{"text": "Hi"}]}], [*ASKS, *SAYS])
+STEP = {"type": "function_call", "id": "c", "name": "f", "arguments": {}}
+INPUTS = (
+    "Hi",
+    [TURN],
+    [{"type": "text", "text": "a"}, STEP, {"type": "function_result", "call_id": "c", "result": {}}],
+)
+INTERACTIONS_REFUSED = (
+    "agent",
+    "agent_config",
+    "background",
+    "cached_content",
+    "continuation_token",
+    "environment",
+    "generation_config",
+    "previous_interaction_id",
+    "response_format",
+    "response_mime_type",
+    "response_modalities",
+    "webhook_config",
+)
 GEMINI_REFUSED = ("cachedContent", "continuationToken", "model", "toolConfig")
 MESSAGES_REFUSED = ("thread", "container", "compaction", "mcp_servers", "context_management", "tool_choice", "thinking")
 APIS = (
@@ -249,6 +275,8 @@ APIS = (
     Fuzzed("/v1beta/models/sim:generateContent", GenerateBody, "contents", CONTENTS, configured, GEMINI_REFUSED),
     Fuzzed("/v1beta/models/sim:streamGenerateContent", GenerateBody, "contents", CONTENTS, configured, GEMINI_REFUSED),
     Fuzzed("/v1beta/models/sim:countTokens", CountContentBody, "contents", CONTENTS, refused=GEMINI_REFUSED),
+    Fuzzed("/v1/interactions", InteractionBody, "input", INPUTS, interacting, INTERACTIONS_REFUSED),
+    Fuzzed("/v1beta/interactions", InteractionBody, "input", INPUTS, interacting, INTERACTIONS_REFUSED),
     Fuzzed("/v1/conversations", ConversationBody, "items", ([TURN],)),
     Fuzzed("/tokenize", TokenizeBody, "prompt", ("Hi", ["a"]), refused=("messages",)),
     Fuzzed("/detokenize", DetokenizeBody, "tokens", ([1], [[1], [2]])),

@@ -88,6 +88,27 @@ def posted(path: str) -> Open:
     return post
 
 
+def interacting(path: str) -> Open:
+    """The same, without the mark that closes each stream of Interactions behind its last event."""
+
+    @asynccontextmanager
+    async def post(house: House, body: dict[str, Any]) -> AsyncIterator[Answer]:
+        async with house.http.stream("POST", path, json=body) as answer:
+
+            async def unmarked() -> Told:
+                marked = False
+                async for event in _events(answer):
+                    assert not marked
+                    marked = event == "[DONE]"
+                    if not marked:
+                        yield event
+                assert marked or answer.status_code != 200
+
+            yield Answer(answer.status_code, unmarked())
+
+    return post
+
+
 async def _events(answer: httpx.Response) -> Told:
     if answer.status_code != 200:
         yield (await answer.aread()).decode()
@@ -146,6 +167,14 @@ def _of_gemini(data: str) -> str | None:
     return "done" if any("finishReason" in each for each in told.get("candidates", ())) else None
 
 
+def _of_interactions(data: str) -> str | None:
+    told = json.loads(data)
+    kind = str(told["event_type"])
+    if kind in ("interaction.completed", "interaction.complete"):
+        return "failed" if told["interaction"]["status"] == "failed" else "done"
+    return kind if kind == "error" else None
+
+
 TURN = {"role": "user", "content": "Hi"}
 CHAT = {"model": "sim", "messages": [TURN], "stream": True}
 RESPONSES = {"model": "sim", "input": "Hi", "stream": True}
@@ -157,6 +186,8 @@ PATHS = {
     "messages": "/v1/messages",
     "generateContent": f"{GEMINI}?alt=sse",
     "generateContent, one array": GEMINI,
+    "interactions": "/v1/interactions",
+    "interactions, earlier revision": "/v1beta/interactions",
     **dict.fromkeys(("responses", "responses, not stored", "background"), "/v1/responses"),
 }
 APIS = (
@@ -174,6 +205,17 @@ APIS = (
     Api("messages", posted(PATHS["messages"]), {**CHAT, "max_tokens": 15_000}, _of_messages),
     Api("generateContent", posted(PATHS["generateContent"]), CONTENTS, _of_gemini),
     Api("generateContent, one array", posted(PATHS["generateContent, one array"]), CONTENTS, _of_gemini),
+    *(
+        Api(name, interacting(PATHS[name]), RESPONSES, _of_interactions)
+        for name in ("interactions", "interactions, earlier revision")
+    ),
+    Api(
+        "interactions in the background",
+        interacting(PATHS["interactions"]),
+        {**RESPONSES, "background": True},
+        _of_interactions,
+        outlives=True,
+    ),
 )
 every_api = pytest.mark.parametrize("api", APIS, ids=str)
 
@@ -306,8 +348,9 @@ async def test_a_client_that_leaves_at_any_event_leaves_nothing_behind(api: Api,
             assert len(house.engine.requests) == 12
             assert not house.engine.aborted
             for first in firsts:
-                id = json.loads(first)["response"]["id"]
-                assert (await house.http.post(f"/v1/responses/{id}/cancel")).status_code == 200
+                told = json.loads(first)
+                kind = "response" if "response" in told else "interaction"
+                assert (await house.http.post(f"/v1/{kind}s/{told[kind]['id']}/cancel")).status_code == 200
         await settled(house)
         asked = {each.id for each in house.engine.requests}
         await eventually(lambda: asked <= set(house.engine.aborted))
@@ -343,6 +386,7 @@ SHORT: dict[str, dict[str, Any]] = {
     **{name: {"max_tokens": 5} for name in ("chat", "completions", "messages")},
     **{name: {"max_output_tokens": 5} for name in ("responses", "socket")},
     "generateContent": {"generationConfig": {"maxOutputTokens": 5}},
+    "interactions": {"generation_config": {"max_output_tokens": 5}},
 }
 """What makes an answer short, by API."""
 

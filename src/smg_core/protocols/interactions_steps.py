@@ -146,14 +146,14 @@ def _content_list(content: str | list[JsonObject] | None, place: str) -> list[tu
 
 def _step(entry: JsonObject, place: str) -> PlacedStep:
     kind = entry.get("type")
-    if kind not in _STEPS and kind not in _HOSTED:
+    if not isinstance(kind, str) or (kind not in _STEPS and kind not in _HOSTED):
         known = ", ".join(map(repr, (*_CONTENTS, *_STEPS)))
         raise InvalidRequest(
             f"Invalid value at '{place}.type': {brief(repr(kind))} is none of {known}.", param=f"{place}.type"
         )
     content = entry.get("content")
     if isinstance(content, str) and kind in ("user_input", "model_output"):
-        return _joined(str(kind), [{"type": "text", "text": content}], [f"{place}.content"], place)
+        return _joined(kind, [{"type": "text", "text": content}], [f"{place}.content"], place)
     places = [f"{place}.content[{order}]" for order in range(len(content))] if isinstance(content, list) else []
     return PlacedStep(dict(entry), place, tuple(places))
 

@@ -46,7 +46,7 @@ def read_interaction_tools(
     places: list[str] = []
     for order, tool in enumerate(tools):
         at, kind = f"tools[{order}]", tool.get("type")
-        if kind in _HOSTED:
+        if isinstance(kind, str) and kind in _HOSTED:
             continue
         if kind != "function":
             known = ", ".join(map(repr, ("function", *sorted(_HOSTED))))
