@@ -18,6 +18,7 @@ from smg_core.pipeline.answer import Answer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import StreamKeepAlive
+from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
@@ -63,9 +64,9 @@ class Inference(Generic[D]):
         trace = Trace(gateway.clock.monotonic(), self._observer, exchange.client_id)
         try:
             decoded = await self._admit(exchange)
+            timeouts = self._timeouts.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
                 decoded = await memory.recall(decoded)
-            timeouts = self._timeouts.of(decoded.generation, exchange.headers)
         except SmgError as error:
             if not isinstance(error, ClientGone):
                 await self.refuse(exchange, error, request_id)
@@ -91,28 +92,45 @@ class Inference(Generic[D]):
         if self._detach is not None and decoded.generation.background:
             await self._detached(self._detach, exchange, decoded)
             return
-        exchange.watch(timeouts.write)
         gateway.admission.enter()
-        answer = answer_to(exchange, decoded, trace, gateway, self._api, self._keep_alive)
+        try:
+            await self._answer(exchange, decoded, trace, timeouts)
+        finally:
+            gateway.admission.leave()
+
+    async def _answer(self, exchange: Exchange, decoded: D, trace: Trace, timeouts: Timeouts) -> None:
+        """Answer an admitted request, and tell how it ended. What it holds is given back, whatever is raised on the way."""
+        answer: Answer | None = None
         ended: Answer | None = None  # stays so where something unforeseen is raised
         failure: SmgError | None = None
+        exchange.watch(timeouts.write)
         try:
+            answer = answer_to(exchange, decoded, trace, self._gateway, self._api, self._keep_alive)
             run = Run(answer, trace, timeouts, lambda: self._why_cancelled(exchange))
             failure = await self._drive(exchange, decoded, run)
             ended = answer
         finally:
             exchange.unwatch()
-            if (memory := self._api.memory) is not None:
-                if exchange.gone or isinstance(failure, Draining):
-                    await memory.keep(decoded, answer.encoder, cut=True)
-                await memory.forget(decoded)
-            gateway.admission.leave()
-            told = (
-                answer if answer.failure is not None else ended
-            )  # cancelled while the client was being told why it ends
-            self._report(exchange, decoded.generation.model, trace, told, failure)
-            answer.release()
-            _forget_frames(failure)
+            try:
+                await self._remember(exchange, decoded, answer, failure)
+            finally:
+                # The answer itself says so where it was cancelled while its client was being told why it ends.
+                told = answer if answer is not None and answer.failure is not None else ended
+                self._report(exchange, decoded.generation.model, trace, told, failure)
+                if answer is not None:
+                    answer.release()
+                _forget_frames(failure)
+
+    async def _remember(self, exchange: Exchange, decoded: D, answer: Answer | None, failure: SmgError | None) -> None:
+        """Keep what was said of an answer that was cut off, and let go of what `recall` has taken."""
+        memory = self._api.memory
+        if memory is None:
+            return
+        try:
+            if answer is not None and (exchange.gone or isinstance(failure, Draining)):
+                await memory.keep(decoded, answer.encoder, cut=True)
+        finally:
+            await memory.forget(decoded)
 
     async def _detached(self, detach: Callable[[Exchange, D], Awaitable[None]], exchange: Exchange, decoded: D) -> None:
         """Answer a request that is made elsewhere, with the object that it is now or the stream of what is kept of it."""
