@@ -6,6 +6,7 @@ under other ASGI servers a task listens to `receive`. Above: server.app and the 
 """
 
 import asyncio
+import re
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ __all__ = [
     "Scope",
     "Send",
     "WriteNow",
+    "hide_key",
     "write_now_of",
 ]
 
@@ -51,6 +53,10 @@ _INFLATED = 65536  # bytes that are inflated in one round of the event loop
 _WRITTEN = 1 << 18  # bytes of a whole response that are written at once
 _GZIP = 16 + zlib.MAX_WBITS
 
+_QUERY = "smg.query"
+"""Key of the scope under which a query is kept that has a key in it."""
+_KEY_IN_QUERY = re.compile(rb"((?:^|&)key=)[^&]*")
+
 _NO_VALUES: Mapping[str, str] = {}
 _NOBODY = Caller()
 
@@ -61,6 +67,15 @@ def _as_sent(path: str, root: str, raw_path: bytes) -> bytes:
         return b""
     raw_path = raw_path.removeprefix(quote(root).encode())
     return raw_path if unquote(raw_path.decode("latin-1")) == path else b""
+
+
+def hide_key(scope: Scope) -> None:
+    """Take the key of Google's clients out of the scope's query, for all who log that: servers and middlewares do. It stays
+    under a name that only this module reads."""
+    query: bytes = scope.get("query_string", b"")
+    if query and _QUERY not in scope and _KEY_IN_QUERY.search(query):
+        scope[_QUERY] = query
+        scope["query_string"] = _KEY_IN_QUERY.sub(rb"\1***", query)
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
@@ -189,6 +204,7 @@ class Exchange:
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        hide_key(scope)
         self.scope = scope
         self._receive = receive
         self._send = send
@@ -257,7 +273,7 @@ class Exchange:
     @property
     def query(self) -> Mapping[str, tuple[str, ...]]:
         """The values of each name in the query, in order; a name without a value has an empty one."""
-        text = self.scope.get("query_string", b"")
+        text = self.scope.get(_QUERY) or self.scope.get("query_string", b"")
         if not text:
             return {}
         found: dict[str, tuple[str, ...]] = {}

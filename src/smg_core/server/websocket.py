@@ -6,7 +6,7 @@ that, else closed. Speaks ASGI and nothing else. Above: server.app, and handlers
 
 from collections.abc import Sequence
 
-from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
+from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send, hide_key
 from smg_core.server.routes import WEBSOCKET
 
 __all__ = ["SWITCHED", "WebSocket"]
@@ -22,6 +22,7 @@ class WebSocket(Exchange):
     __slots__ = ()
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        hide_key(scope)  # in the server's own scope, not in the copy alone
         super().__init__({**scope, "method": WEBSOCKET}, receive, send)
 
     async def accept(self) -> None:
