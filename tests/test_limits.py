@@ -176,6 +176,7 @@ CONSTANTS: dict[str, str] = {
     "server.message_batches._MOST_LISTED": FORMAT,
     "server.spooling._AT_ONCE": PACE,
     "server.background._TRIES": PACE,
+    "server.background_store._FIELDS": COST,
     "server.background_store._PAGE": PACE,
     "server.following._PAGE": PACE,
     "server.conversation_locks._RENEWED": PACE,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,6 +13,7 @@ from tests.gateway.conftest import House, eventually, in_process, over_http
 from smg_core import Config
 from smg_core.history.settings import HistoryConfig
 from smg_core.protocols.responses_grammar import check_stream
+from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.identity import Head
@@ -261,3 +263,23 @@ async def test_a_gateway_that_stops_gives_up_its_responses_and_the_next_goes_on(
     assert [item.status for item in found.output] == ["incomplete", "completed"]
     assert found.output[1].content[0].text == "Yes."
     assert found.to_dict() == events[-1]["response"]
+
+
+async def test_what_was_taken_under_the_least_bounds_is_made_under_them() -> None:
+    least = LimitsConfig(body_bytes=1024, media_body_bytes=1024, json_values=100)
+    async with over_http(QUICK, config=Config(responses=BRISK, limits=least)) as house, client_of(house) as client:
+        made = await client.responses.create(model="sim", input="Hi " * 280, background=True)
+        assert (await polled(client, made.id)).output_text == "Yes."
+
+
+async def test_a_request_that_is_over_a_bound_since_the_gateway_came_back_fails_once(tmp_path: Path) -> None:
+    kept = HistoryConfig(url=f"sqlite:///{tmp_path}/history.db")
+    turns: Any = [{"role": "user", "content": f"Turn {number}."} for number in range(5)]
+    async with over_http(ENDLESS, config=Config(responses=BRISK, history=kept)) as house, client_of(house) as client:
+        made = await client.responses.create(model="sim", input=turns, background=True)
+        await eventually(lambda: house.engine.active)
+    narrow = Config(responses=BRISK, history=kept, limits=LimitsConfig(messages=2))
+    async with over_http(QUICK, config=narrow) as house, client_of(house) as client:
+        found = await polled(client, made.id)
+    assert found.status == "failed"
+    assert "2" in found.error.message

@@ -9,7 +9,10 @@ import attrs
 
 from smg_core.settings import MIB, option
 
-__all__ = ["LimitsConfig", "MessagesConfig"]
+__all__ = ["MOST_VALUES", "LimitsConfig", "MessagesConfig"]
+
+MOST_VALUES = 1 << 30
+"""The most that the bound of JSON values may be set to."""
 
 
 @attrs.frozen
@@ -39,7 +42,7 @@ class LimitsConfig:
         100_000,
         "Most JSON values in a request's body, and in the JSON texts inside its strings together; a member of an object is one.",
         at_least=100,
-        at_most=1 << 30,
+        at_most=MOST_VALUES,
     )
     json_depth: int = option(
         64, "Deepest nesting of a request's JSON, and of JSON texts inside its strings.", at_least=4, at_most=500

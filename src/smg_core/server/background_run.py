@@ -75,8 +75,8 @@ class BackgroundRun(Generic[D]):
         request = await pending.read()
         if request is None:
             return True
-        decoded = await pending.decoded(request)
         try:
+            decoded = await pending.decoded(request)
             decoded = await self._memory.recall(decoded)
         except (StoreFailed, Conflict) as error:
             if isinstance(error, StoreFailed) or self._may_wait():

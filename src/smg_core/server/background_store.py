@@ -29,6 +29,7 @@ from smg_core.history.base import (
 )
 from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Decoded, Incoming
+from smg_core.protocols.settings import MOST_VALUES
 from smg_core.request import Caller
 from smg_core.server.background_api import BackgroundApi, StoredLog, StoredWords
 from smg_core.server.background_states import REQUEST, RUNNING, KeptRequest, closed, kept_bytes, next_status, unmarks
@@ -42,6 +43,8 @@ D = TypeVar("D", bound=Decoded)
 T = TypeVar("T")
 
 _PAGE = 1000
+_FIELDS = 1000
+"""More values than a request has for the fields that its client left out."""
 
 
 async def read_log(gateway: Runtime, words: StoredWords, key: Key) -> tuple[StoredLog, int]:
@@ -107,14 +110,18 @@ class PendingResponse(Generic[D]):
         return self._found
 
     async def decoded(self, request: KeptRequest) -> D:
-        """The request, decoded as when it came."""
+        """The request, decoded as when it came. It is kept with the fields that its client left out, and may be longer for them than
+        a client's may."""
         gateway, decode = self._gateway, self._api.api.decode
+        body, taken = request.body.encode(), gateway.limits
+        values = min(taken.json_values + _FIELDS, MOST_VALUES)
+        limits = attrs.evolve(taken, body_bytes=max(taken.body_bytes, len(body)), json_values=values)
         incoming = Incoming(
-            request.body.encode(),
+            body,
             self.id,
             headers=request.headers,
             caller=Caller(self.tenant, request.principal),
-            limits=gateway.limits,
+            limits=limits,
             compat=gateway.compat,
         )
         return await self._worked(len(request.body), lambda: decode(incoming))
