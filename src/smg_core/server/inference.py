@@ -18,7 +18,6 @@ from smg_core.pipeline.answer import Answer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import StreamKeepAlive
-from smg_core.pipeline.timeouts import Timeouts
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded, Incoming, Locate
 from smg_core.protocols.errors import error_headers
@@ -27,7 +26,7 @@ from smg_core.server.apis import Api, Memory
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.runtime import Runtime
-from smg_core.server.timeouts import TimeoutRules
+from smg_core.server.timeouts import TimeoutRules, Timeouts
 
 __all__ = ["DECODED_INLINE", "Inference", "incoming_of", "internal_error", "refusal_headers", "take_back_cancellation"]
 
