@@ -110,8 +110,8 @@ class PendingResponse(Generic[D]):
         return self._found
 
     async def decoded(self, request: KeptRequest) -> D:
-        """The request, decoded as when it came. It is kept with the fields that its client left out, and may be longer for them than
-        a client's may."""
+        """The request, decoded as when it came. It is kept with the fields that its client left out, and may be longer for them
+        than a client's may be."""
         gateway, decode = self._gateway, self._api.api.decode
         body, taken = request.body.encode(), gateway.limits
         values = min(taken.json_values + _FIELDS, MOST_VALUES)
