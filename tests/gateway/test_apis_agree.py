@@ -16,6 +16,7 @@ from smg_core.pipeline.prepare import render
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.gemini import decode_generate
+from smg_core.protocols.interactions import interaction_decoder
 from smg_core.protocols.messages import decode_messages
 from smg_core.protocols.responses import decode_responses
 from smg_core.request import GenerationRequest, Image
@@ -171,6 +172,27 @@ def gemini_body(system: str | None, rounds: list[Round], last: str | None) -> Bo
     return body if system is None else {**body, "systemInstruction": {"parts": [{"text": system}]}}
 
 
+def interactions_body(system: str | None, rounds: list[Round], last: str | None) -> Body:
+    steps: list[Body] = []
+    for place, each in enumerate(rounds):
+        shown: list[Body] = []
+        if each.picture is not None:
+            shown = [{"type": "image", "mime_type": "image/png", "data": b64encode(each.picture).decode()}]
+        steps.append({"type": "user_input", "content": [{"type": "text", "text": each.question}, *shown]})
+        if each.thought is not None:
+            steps.append({"type": "thought", "summary": [{"type": "text", "text": each.thought}]})
+        calls = calls_of(place, each)
+        steps += [{"type": "function_call", "id": i, "name": "f", "arguments": {"city": city}} for i, city, _ in calls]
+        steps += [{"type": "function_result", "call_id": i, "result": {"result": result}} for i, _, result in calls]
+        if each.answer is not None:
+            steps.append({"type": "model_output", "content": [{"type": "text", "text": each.answer}]})
+    if last is not None:
+        steps.append({"type": "user_input", "content": [{"type": "text", "text": last}]})
+    tools = [{"type": "function", "name": "f", "description": "F.", "parameters": SCHEMA}]
+    body: Body = {"model": "sim", "input": steps, "tools": tools, "store": False}
+    return body if system is None else {**body, "system_instruction": system}
+
+
 @pytest.fixture(scope="module")
 async def house() -> AsyncIterator[House]:
     async with in_process() as made:
@@ -187,6 +209,7 @@ WAYS: dict[str, tuple[Any, Any]] = {
     "messages": (messages_body, decode_messages),
     "responses": (responses_body, decode_responses),
     "generateContent": (gemini_body, decode_generate),
+    "interactions": (interactions_body, interaction_decoder("steps")),
 }
 
 
@@ -248,6 +271,7 @@ FINISHES = {
     "messages": {"end_turn": "stop", "max_tokens": "length", "tool_use": "calls"},
     "responses": {"completed": "stop", "incomplete": "length"},
     "generateContent": {"STOP": "stop", "MAX_TOKENS": "length"},
+    "interactions": {"completed": "stop", "incomplete": "length", "requires_action": "calls"},
 }
 REPLIES: dict[str, tuple[Reply, int]] = {
     "text": (Reply("Grüße 🙂 aus Zürich."), 99),
@@ -274,6 +298,9 @@ def asked(name: str, most: int, stream: bool) -> tuple[str, Body]:
         }
     if name == "responses":
         return "/v1/responses", {**body, "max_output_tokens": most, "stream": stream}
+    if name == "interactions":
+        limited = {"max_output_tokens": most, "thinking_summaries": "auto"}
+        return "/v1/interactions", {**body, "generation_config": limited, "stream": stream}
     config = {"maxOutputTokens": most, "thinkingConfig": {"includeThoughts": True}}
     verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
     return f"/v1beta/models/sim:{verb}", {**body, "generationConfig": config}
@@ -372,11 +399,41 @@ def from_responses(chunks: list[Body], stream: bool) -> Said:
     return said
 
 
+def from_interactions(chunks: list[Body], stream: bool) -> Said:
+    said, names, pieces = Said(), list[str](), dict[int, str]()
+    told = chunks[-1]["interaction"] if stream else chunks[-1]
+    for chunk in chunks if stream else ():
+        if chunk["event_type"] == "step.start" and chunk["step"]["type"] == "function_call":
+            names.append(chunk["step"]["name"])
+        elif chunk["event_type"] == "step.delta":
+            delta = chunk["delta"]
+            if delta["type"] == "text":
+                said.text += delta["text"]
+            elif delta["type"] == "thought_summary":
+                said.reasoning += delta["content"]["text"]
+            elif delta["type"] == "arguments_delta":
+                pieces[chunk["index"]] = pieces.get(chunk["index"], "") + delta["arguments"]
+    said.calls = [(name, json.loads(text)) for name, text in zip(names, pieces.values(), strict=True)]
+    for step in () if stream else told["steps"]:
+        if step["type"] == "function_call":
+            said.calls.append((step["name"], step["arguments"]))
+        elif step["type"] == "thought":
+            said.reasoning += "".join(part["text"] for part in step.get("summary", ()))
+        else:
+            said.text += "".join(part["text"] for part in step["content"])
+    said.finish = told["status"]
+    usage = told["usage"]
+    thinking = usage["total_thought_tokens"]
+    said.usage = (usage["total_input_tokens"], usage["total_output_tokens"] + thinking, thinking)
+    return said
+
+
 READERS = {
     "chat": from_chat,
     "messages": from_messages,
     "responses": from_responses,
     "generateContent": from_gemini,
+    "interactions": from_interactions,
 }
 
 

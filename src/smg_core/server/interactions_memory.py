@@ -18,13 +18,15 @@ from smg_core.history.base import AppendEvents, PutResponse, StoredEvent, StoreO
 from smg_core.json_types import JsonObject
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.base import StreamEncoder, WholeEncoder
+from smg_core.protocols.decoding import OWN_LEVELS
 from smg_core.protocols.interactions import InteractionRequest, continued_interaction
 from smg_core.protocols.interactions_encode import InteractionStreamEncoder, InteractionWholeEncoder
 from smg_core.protocols.interactions_resume import interaction_events
 from smg_core.protocols.interactions_steps import PREVIOUS
-from smg_core.server.interactions_records import INTERACTION_PREFIX, stored_interaction
+from smg_core.protocols.json_bounds import NestedJson
+from smg_core.server.interactions_records import INTERACTION_PREFIX, interaction_bytes, stored_interaction
+from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
-from smg_core.server.tokenizing import made_of
 
 __all__ = ["InteractionMemory"]
 
@@ -54,9 +56,12 @@ class InteractionMemory:
         texts = await self._chain(caller.tenant, previous)
 
         def whole() -> InteractionRequest:
+            bounds = NestedJson(self._gateway.limits, "the steps before this request", own=OWN_LEVELS)
+            for text in texts:  # held to the bounds of a body, before they are parsed: many small ones make a large one
+                bounds.check(text, PREVIOUS)
             return continued_interaction(decoded, [step for text in texts for step in msgspec.json.decode(text)])
 
-        return await made_of(self._gateway, caller, generation.size + sum(map(len, texts)), whole)
+        return await worked(self._gateway, caller.tenant, generation.size + sum(map(len, texts)), whole)
 
     async def _chain(self, tenant: str, previous: str) -> list[bytes]:
         known = previous.startswith(INTERACTION_PREFIX)
@@ -85,8 +90,8 @@ class InteractionMemory:
         await asyncio.shield(self._write(decoded, found, frames))
 
     async def _write(self, decoded: InteractionRequest, found: JsonObject, frames: bytes) -> None:
-        caller, size = decoded.generation.caller, decoded.generation.size + len(frames)
-        operations = await made_of(self._gateway, caller, size, lambda: _operations(decoded, found, frames))
+        caller, size = decoded.generation.caller, interaction_bytes(decoded, found) + len(frames)
+        operations = await worked(self._gateway, caller.tenant, size, lambda: _operations(decoded, found, frames))
         try:
             await self._gateway.history.write(caller.tenant, operations, principal=caller.principal)
         except SmgError as error:

@@ -12,10 +12,20 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.interactions import InteractionRequest
 from smg_core.protocols.json_text import encode_body
 
-__all__ = ["INTERACTION_PREFIX", "interaction_of", "stored_interaction"]
+__all__ = ["INTERACTION_PREFIX", "interaction_bytes", "interaction_of", "stored_interaction"]
 
 INTERACTION_PREFIX = "v1_"
 """What the ids of interactions begin with."""
+_TOKEN = 8  # bytes of JSON that a token of output is about
+
+
+def interaction_bytes(decoded: InteractionRequest, found: JsonObject) -> int:
+    """About how many bytes an interaction and its request have."""
+    usage = found.get("usage")
+    counts = (
+        [usage.get(name) for name in ("total_output_tokens", "total_thought_tokens")] if isinstance(usage, dict) else []
+    )
+    return decoded.generation.size + _TOKEN * sum(each for each in counts if isinstance(each, int))
 
 
 def stored_interaction(decoded: InteractionRequest, found: JsonObject, pending: bool = False) -> StoredResponse:
