@@ -182,6 +182,7 @@ CONSTANTS: dict[str, str] = {
     "server.conversation_locks._RENEWED": PACE,
     "server.long_work.INLINE": PACE,
     "server.responses_records._TOKEN": COST,
+    "server.interactions_records._TOKEN": COST,
     "server.remembering._PAGE": PACE,
     "server.announcing.NAMED": SHOWN,
     "server.responses_socket._LEFT": FORMAT,
