@@ -15,6 +15,7 @@ from smg_core.conform.chat_stream import ChatGrammar
 from smg_core.conform.completions_stream import CompletionsGrammar
 from smg_core.conform.contents import READERS, AnswerContents, is_json_object
 from smg_core.conform.gemini_stream import GeminiGrammar, gemini_line_faults
+from smg_core.conform.interactions_stream import InteractionStreamGrammar
 from smg_core.conform.messages_stream import MessagesGrammar
 from smg_core.conform.probes import PERSON, Probe
 from smg_core.conform.responses_stream import ResponsesStreamGrammar
@@ -49,6 +50,7 @@ GRAMMARS: Mapping[str, Callable[[], _StreamGrammar]] = {
     "messages": MessagesGrammar,
     "completions": CompletionsGrammar,
     "generate_content": GeminiGrammar,
+    "interactions": InteractionStreamGrammar,
 }
 """Each API with what checks a stream of it."""
 

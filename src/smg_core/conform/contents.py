@@ -133,11 +133,33 @@ def gemini_usage_faults(usage: Mapping[str, Any]) -> Iterator[str]:
         yield "usageMetadata.promptTokenCount is 0"
 
 
+def _interaction(answer: dict[str, Any], faults: list[str]) -> AnswerContents:
+    usage = answer["usage"]
+    parts = ("total_input_tokens", "total_output_tokens", "total_thought_tokens", "total_tool_use_tokens")
+    if sum(usage.get(name) or 0 for name in parts) != usage["total_tokens"]:
+        faults.append("usage.total_tokens is not the sum of its parts")
+    if not usage["total_input_tokens"]:
+        faults.append("usage.total_input_tokens is 0")
+    texts, calls = list[str](), list[str]()
+    for step in answer["steps"]:
+        wrong = shape_faults(f"interactions {step['type']}", step)
+        faults += wrong
+        if step["type"] == "function_call" and not wrong:
+            calls.append(msgspec.json.encode(step["arguments"]).decode())
+        elif step["type"] == "model_output" and not wrong:
+            texts += [part.get("text") or "" for part in step["content"]]
+    status = answer["status"]
+    if (status == "requires_action") != bool(calls) and status != "incomplete":
+        faults.append(f"the status is {status} with {len(calls)} calls")
+    return AnswerContents("".join(texts), tuple(calls), 0, status == "incomplete")
+
+
 READERS: Mapping[str, tuple[str, Callable[[dict[str, Any], list[str]], AnswerContents]]] = {
     "chat": ("chat", _chat),
     "responses": ("ended response", _response),
     "messages": ("message", _message),
     "completions": ("completion", _completion),
     "generate_content": ("generated content", _generated),
+    "interactions": ("interaction", _interaction),
 }
 """Each API with the shape of its whole answers, and with what reads one of that shape and adds what is wrong to a list."""

@@ -134,6 +134,21 @@ def _generate_content(model: str) -> Iterator[tuple[str, Wants, JsonObject]]:
     yield "unknown model", "refusal", {"model": f"{model}-that-nobody-serves", "contents": hello}
 
 
+def _interactions(model: str) -> Iterator[tuple[str, Wants, JsonObject]]:
+    tools: Json = [{"type": "function", **_TOOL, "parameters": _CITY}]
+    asked: Json = {"type": "user_input", "content": [{"type": "text", "text": _ASKED}]}
+    call: Json = {"type": "function_call", "id": "call_1", "name": "get_weather", "arguments": {"city": "Paris"}}
+    turns: Json = [asked, call, {"type": "function_result", "call_id": "call_1", "result": "Sunny."}]
+    schema: Json = {"type": "text", "mime_type": "application/json", "schema": PERSON}
+    yield "text", "text", {"input": "Say hello."}
+    yield "tool call", "call", {"input": [asked], "tools": tools, "generation_config": {"tool_choice": "any"}}
+    yield "two turns", "text", {"input": turns, "tools": tools, "generation_config": {"tool_choice": "none"}}
+    yield "JSON schema", "schema", {"input": _WHO, "response_format": schema}
+    yield "unknown step", "refusal", {"input": [{"type": "wizard", "content": "x"}]}
+    yield "no input", "refusal", {}
+    yield "unknown model", "refusal", {"model": f"{model}-that-nobody-serves", "input": "Hello"}
+
+
 @attrs.frozen
 class _Api:
     """`made_by` makes the probes' fields; `bounded_by` is the field that bounds an answer's tokens, `always` and `streamed` are
@@ -163,6 +178,17 @@ class _GeminiApi(_Api):
         return f"{self.path}/{fields.get('model', model)}:{verb}", {**rest, "generationConfig": settings}
 
 
+class _InteractionsApi(_Api):
+    """Settings stand in an object of their own."""
+
+    def request(self, model: str, fields: JsonObject, *, streamed: bool) -> tuple[str, JsonObject]:
+        """The path and the body of one request."""
+        given: Any = fields.get("generation_config") or {}
+        settings: Json = {self.bounded_by: _TOKENS, "temperature": 0, **given}
+        body: JsonObject = {"model": model, **self.always, **fields, "generation_config": settings}
+        return self.path, {**body, "stream": True} if streamed else body
+
+
 _APIS: Mapping[str, _Api] = {
     "chat": _Api(
         "/v1/chat/completions", "max_completion_tokens", _chat, {}, {"stream_options": {"include_usage": True}}
@@ -171,6 +197,7 @@ _APIS: Mapping[str, _Api] = {
     "messages": _Api("/v1/messages", "max_tokens", _messages),
     "completions": _Api("/v1/completions", "max_tokens", _completions, {}, {"stream_options": {"include_usage": True}}),
     "generate_content": _GeminiApi("/v1beta/models", "maxOutputTokens", _generate_content),
+    "interactions": _InteractionsApi("/v1/interactions", "max_output_tokens", _interactions, {"store": False}),
 }
 APIS = tuple(_APIS)
 """The APIs that can be looked at."""

@@ -159,6 +159,9 @@ _GENERATED_FIELDS: dict[str, Json] = {
 }
 _GENERATED_CALL = _record({"functionCall": _record({"name": _NAME, "id": _NAME}, {"args": _OBJECT})})
 
+_GOOGLE_ERROR = _record({"error": _record({"code": _COUNT, "message": _NAME, "status": _NAME}, {"details": _LIST})})
+_INTERACTION_STATUSES: list[Json] = ["completed", "requires_action", "incomplete"]
+
 SHAPES: Mapping[str, JsonObject] = {
     "chat": _CHAT,
     "chat chunk": _CHAT_CHUNK,
@@ -220,9 +223,22 @@ SHAPES: Mapping[str, JsonObject] = {
     ),
     "generated chunk": _record(_GENERATED_FIELDS, {"candidates": _each(_CANDIDATE)}),
     "generated call": _GENERATED_CALL,
-    "generate_content error": _record(
-        {"error": _record({"code": _COUNT, "message": _NAME, "status": _NAME}, {"details": _LIST})}
+    "generate_content error": _GOOGLE_ERROR,
+    "interaction": _record(
+        {
+            "id": _NAME,
+            "object": _one_of("interaction"),
+            "status": {"enum": _INTERACTION_STATUSES},
+            "model": _NAME,
+            "created": _TEXT,
+            "updated": _NAME,
+            "steps": _each(_record({"type": _NAME})),
+            "usage": _record(dict.fromkeys(("total_input_tokens", "total_output_tokens", "total_tokens"), _COUNT)),
+        }
     ),
+    "interactions model_output": _record({"content": _each(_record({"type": _NAME}))}),
+    "interactions function_call": _record({"id": _NAME, "name": _NAME, "arguments": _OBJECT}),
+    "interactions error": _GOOGLE_ERROR,
 }
 """Each kind of object with its schema."""
 

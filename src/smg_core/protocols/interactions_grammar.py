@@ -58,9 +58,11 @@ _TERMINAL = frozenset({"completed", "requires_action", "incomplete", "failed", "
 
 
 class InteractionGrammar:
-    """Follows one stream. `steps` are those that are done, put together from their deltas; `revision` is the stream's."""
+    """Follows one stream. `steps` are those that are done, put together from their deltas; `revision` is the stream's. With
+    `own_ids` the ids of events are the interaction's id and a number, as this server writes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, own_ids: bool = True) -> None:
+        self._own_ids = own_ids
         self.state = START
         self.revision = "steps"
         self.steps: list[JsonObject] = []
@@ -85,11 +87,11 @@ class InteractionGrammar:
         following = NEXT_EVENT[kind].get(self.state)
         if following is None:
             return f"{name} came when {self.state}"
-        fault = self._id(event, kind) or self._contents(event, kind)
+        fault = (self._id(event) if self._own_ids else None) or self._contents(event, kind)
         self.state = following
         return fault
 
-    def _id(self, event: JsonObject, kind: str) -> str | None:
+    def _id(self, event: JsonObject) -> str | None:
         id, _, number = str(event.get("event_id")).rpartition(".")
         if not number.isdecimal():
             return f"the event_id {event.get('event_id')} has no number"
@@ -104,8 +106,12 @@ class InteractionGrammar:
     def _contents(self, event: JsonObject, kind: str) -> str | None:
         if kind in ("created", "completed"):
             interaction = event.get("interaction")
-            if not isinstance(interaction, dict) or interaction.get("id") != self.interaction_id:
-                return "the interaction has another id than its events"
+            if not isinstance(interaction, dict):
+                return f"an event that {kind} names has no interaction"
+            if self.interaction_id is None:
+                self.interaction_id = interaction.get("id")
+            if interaction.get("id") != self.interaction_id:
+                return "the interaction has another id than before"
             self.status = str(interaction.get("status"))
             if kind == "completed" and self.status not in _TERMINAL:
                 return f"the interaction is completed with the status {self.status}"
@@ -121,14 +127,14 @@ class InteractionGrammar:
         return self._delta(event.get("delta")) if kind == "delta" else self._stopped()
 
     def _started(self, shell: Json) -> str | None:
-        if not isinstance(shell, dict) or shell.get("type") not in _DELTAS:
+        if not isinstance(shell, dict) or str(shell.get("type")) not in _DELTAS:
             return "a step has no type that is known"
         self._shell, self._texts, self._signature, self._arguments = shell, [], None, {}
         return None
 
     def _delta(self, delta: Json) -> str | None:
         kind = self._shell.get("type")
-        if not isinstance(delta, dict) or delta.get("type") not in _DELTAS[str(kind)]:
+        if not isinstance(delta, dict) or str(delta.get("type")) not in _DELTAS.get(str(kind), ()):
             return f"a {kind} has a delta that is none of its own"
         match delta["type"]:
             case "text":
@@ -137,6 +143,8 @@ class InteractionGrammar:
                 content = delta.get("content")
                 self._texts.append(str(content.get("text")) if isinstance(content, dict) else "")
             case "thought_signature":
+                if self._signature is not None:
+                    return "a thought has two signatures"
                 self._signature = str(delta.get("signature"))
             case "arguments_delta":
                 self._texts.append(str(delta.get("arguments")))

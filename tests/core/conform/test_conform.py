@@ -46,6 +46,7 @@ HARMLESS = frozenset(
         "text",
         "reasoning",
         "arguments",
+        "thought_signature",
     }
 )
 
@@ -80,14 +81,19 @@ def has(api: str, *names: str) -> list[str]:
 
 
 def events_of(answer: HttpAnswer) -> list[Event]:
+    """The events; without the mark that may close a stream of Interactions."""
     frames = SseReader().feed(answer.body)
-    return [DONE if frame.data == "[DONE]" else json.loads(frame.data) for frame in frames]
+    found = [DONE if frame.data == "[DONE]" else json.loads(frame.data) for frame in frames]
+    return found[:-1] if "event_type" in found[0] else found
 
 
 def written(api: str, events: list[Event]) -> bytes:
     """Events as a server of this API writes them."""
     texts = ["[DONE]" if event == DONE else json.dumps(event) for event in events]
-    lines = ["" if api in WITHOUT_EVENT_LINES else f"event: {event.get('type')}\n" for event in events]
+    lines = [
+        "" if api in WITHOUT_EVENT_LINES else f"event: {event.get('type', event.get('event_type'))}\n"
+        for event in events
+    ]
     return "".join(f"{line}data: {text}\n\n" for line, text in zip(lines, texts, strict=True)).encode()
 
 
@@ -96,6 +102,9 @@ def kind(event: Event) -> str:
     delta = event.get("delta")
     if isinstance(delta, dict) and event.get("type") == "content_block_delta":
         return str(delta["type"])
+    if "event_type" in event:
+        what = delta["type"] if isinstance(delta, dict) else event["event_type"]
+        return "reasoning" if what == "thought_summary" else str(what)
     if "responseId" in event:
         (candidate,) = event["candidates"]
         if "finishReason" in candidate:
@@ -179,6 +188,8 @@ def ids_in(event: Event) -> Iterator[tuple[Any, ...]]:
         yield ("item", "id")
     if "response" in event:
         yield ("response", "id")
+    if "interaction" in event:
+        yield ("interaction", "id")
 
 
 def without_fields(events: list[Event]) -> Iterator[Mutant]:
@@ -196,6 +207,10 @@ def without_fields(events: list[Event]) -> Iterator[Mutant]:
             "message",
             "content_block",
             "responseId",
+            "event_type",
+            "interaction",
+            "index",
+            "step",
         ):
             if name in event:
                 changed = copy.deepcopy(events)
@@ -205,7 +220,7 @@ def without_fields(events: list[Event]) -> Iterator[Mutant]:
 
 def without_usage(events: list[Event]) -> Iterator[Mutant]:
     for place, event in enumerate(events):
-        for holder in (None, "response", "message"):
+        for holder in (None, "response", "message", "interaction"):
             inside = event.get(holder) if holder else event
             if isinstance(inside, dict) and inside.get("usage") is not None:
                 for usage in (None, {}, {"prompt_tokens": 1}):
@@ -271,6 +286,7 @@ def test_every_required_field_of_a_whole_answer_is_missed(recorded: Mapping[Prob
         "responses": ("id", "object", "created_at", "status", "model", "output", "tools", "tool_choice", "usage"),
         "messages": ("id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"),
         "completions": ("id", "object", "created", "model", "choices", "usage"),
+        "interactions": ("id", "object", "status", "model", "created", "updated", "steps", "usage"),
         "generate_content": ("candidates", "usageMetadata", "modelVersion", "responseId"),
     }
     probe, answer = of(recorded, api, "text", False)
