@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 QUICK = SimulatorConfig(rules=(Rule((), Reply("Yes.")),))
 ENDLESS = SimulatorConfig(rules=(Rule((), Reply("word " * 3000)),), timing=Timing(decode_rate=100))
-BRISK = BatchesConfig(poll_s=0.02, lease_s=1.0, gather_s=0.005, retry_s=0.02, absence_s=0.1)
+BRISK = BatchesConfig(poll_s=0.02, lease_s=60.0, gather_s=0.005, retry_s=0.02, absence_s=0.1)
 ENDED = ("completed", "failed", "expired", "cancelled")
 HELLO = [{"role": "user", "content": "Hello"}]
 

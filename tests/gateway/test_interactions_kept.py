@@ -31,7 +31,7 @@ LONG = "A rather long answer that takes its time, word by word, until all of it 
 PACED = SimulatorConfig(rules=(Rule((), Reply(LONG)),), timing=Timing(decode_rate=100))
 ENDLESS = SimulatorConfig(rules=(Rule((), Reply("word " * 3000)),), timing=Timing(decode_rate=100))
 QUICK = SimulatorConfig(rules=(Rule((), Reply("Yes.")),))
-BRISK = ResponsesConfig(poll_s=0.02, lease_s=1.0, batch_s=0.01)
+BRISK = ResponsesConfig(poll_s=0.02, lease_s=60.0, batch_s=0.01)
 ENDED = ("completed", "incomplete", "failed", "cancelled")
 STEPS, LEGACY = "/v1/interactions", "/v1beta/interactions"
 ASKED: dict[str, Any] = {"model": "sim", "input": "Hello"}
