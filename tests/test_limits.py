@@ -184,7 +184,7 @@ CONSTANTS: dict[str, str] = {
     "server.responses_records._TOKEN": COST,
     "server.interactions_records._TOKEN": COST,
     "server.remembering._PAGE": PACE,
-    "server.announcing.NAMED": SHOWN,
+    "workers.registry.NAMED": SHOWN,
     "server.responses_socket._LEFT": FORMAT,
     "server.responses_socket._TOO_LARGE": FORMAT,
     "server.websocket.SWITCHED": FORMAT,

@@ -3,7 +3,9 @@
 A name that two modules define needs a row in `REPEATED` with the reason why both mean the same. A new name that is taken already
 gets a longer one: what it is of (`HeaderBlock`, `FetchTarget`). Methods are not looked at: a role's methods are many by design.
 The public APIs are dialects of one vocabulary: modules of `smg_core.protocols` that are named after different APIs may use the
-same name, also that of the record in `smg_core.request` that they decode to.
+same name, also that of the record in `smg_core.request` that they decode to. The folders of `smg_core.engines` are dialects of
+one contract: modules of the same name in different folders write the same calls. `main` is the start of a program, in `cli` and
+in a `__main__`.
 """
 
 import ast
@@ -15,20 +17,6 @@ import pytest
 SRC = Path(__file__).parent.parent / "src"
 
 REPEATED: dict[str, tuple[str, frozenset[str]]] = {
-    "main": (
-        "the start of a program, as Python names it",
-        frozenset(
-            {"smg_core.cli", "smg_core.simulator.__main__", "smg_multimodal.worker_process", "smg_parsers.__main__"}
-        ),
-    ),
-    "abort": (
-        "a call that each dialect writes",
-        frozenset({"smg_core.engines.neutral.calls", "smg_core.engines.vllm.calls", "smg_core.engines.mlx.calls"}),
-    ),
-    "embed": (
-        "a call that each dialect writes",
-        frozenset({"smg_core.engines.neutral.calls", "smg_core.engines.vllm.calls"}),
-    ),
     "Text": (
         "text that a model wrote: a part of a message for the core, a piece of an output for the parsers, which are used alone",
         frozenset({"smg_core.request", "smg_parsers.base"}),
@@ -86,10 +74,19 @@ def api_of(module: str) -> str | None:
     return next((api for api in APIS if room == "smg_core.protocols" and name.split("_")[0] == api), None)
 
 
+def role_of(module: str) -> str | None:
+    """What a module is in each dialect's folder ("calls"), or "program" where a program starts."""
+    room, _, name = module.rpartition(".")
+    if room.startswith("smg_core.engines."):
+        return name
+    return "program" if name in ("cli", "__main__") else None
+
+
 def one_meaning(modules: set[str]) -> bool:
-    """Whether a name stands in one module, or in modules of different APIs and the vocabulary."""
-    apis = [api_of(module) for module in modules]
-    return len(modules) == 1 or (None not in apis and len(set(apis)) == len(apis))
+    """Whether a name stands in one module, in modules of different APIs and the vocabulary, or in modules of one role."""
+    apis, roles = [api_of(module) for module in modules], {role_of(module) for module in modules}
+    different = None not in apis and len(set(apis)) == len(apis)
+    return len(modules) == 1 or different or (len(roles) == 1 and None not in roles)
 
 
 def repeated(sources: Mapping[str, str]) -> dict[str, set[str]]:
@@ -137,3 +134,13 @@ def test_apis_share_names_with_one_another_and_with_the_vocabulary_and_with_nobo
     assert one_meaning({chat, responses, "smg_core.request"})
     assert not one_meaning({chat, "smg_core.protocols.chat_tools"})
     assert not one_meaning({chat, "smg_core.engines.base"})
+
+
+def test_dialects_write_the_same_calls_and_every_program_has_a_start() -> None:
+    calls, other = "smg_core.engines.vllm.calls", "smg_core.engines.mlx.calls"
+
+    assert one_meaning({calls, other})
+    assert not one_meaning({calls, "smg_core.engines.mlx.codec"})
+    assert not one_meaning({calls, "smg_core.pipeline.calls"})
+    assert one_meaning({"smg_core.cli", "smg_parsers.__main__"})
+    assert not one_meaning({"smg_core.cli", "smg_core.demo"})

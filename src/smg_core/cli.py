@@ -259,13 +259,16 @@ def _check_command(arguments: Sequence[str], commands: Sequence[str]) -> None:
 
 
 def _refuse(unknown: str, command: argparse.ArgumentParser) -> NoReturn:
+    if not unknown.startswith("-"):
+        raise ConfigError(f"{unknown}: `{command.prog}` takes no such argument (see `{command.prog} --help`)")
     flags = [flag for action in command._actions for flag in action.option_strings]
-    raise ConfigError(f"{unknown.partition('=')[0]}: no such flag of `{command.prog}`{_nearest_flag(unknown, flags)}")
+    near = _nearest_flag(unknown, flags, command.prog)
+    raise ConfigError(f"{unknown.partition('=')[0]}: no such flag of `{command.prog}`{near}")
 
 
-def _nearest_flag(unknown: str, flags: Sequence[str]) -> str:
-    """The end of an error message that suggests one of `flags`: the nearest setting of the same section, else the nearest of all.
-    Empty for a flag with a single dash."""
+def _nearest_flag(unknown: str, flags: Sequence[str], command: str) -> str:
+    """The end of an error message that suggests one of `flags`: the nearest setting of the same section, else the nearest of all,
+    else the help of `command`. Empty for a flag with a single dash."""
     name = unknown.partition("=")[0]
     if not name.startswith("--"):
         return ""
@@ -273,7 +276,10 @@ def _nearest_flag(unknown: str, flags: Sequence[str]) -> str:
     section = next((each.section for path, each in full.items() if name.startswith(f"--{each.section}-")), None)
     inside = {path: each.flag for path, each in full.items() if each.section == section and each.flag in flags}
     near = closest(name, tuple(inside))
-    return f"; did you mean {inside[near]}?" if near else nearest(name, flags)
+    if near:
+        return f"; did you mean {inside[near]}?"
+    likely = closest(name.removeprefix("--"), [flag.removeprefix("--") for flag in flags])
+    return f"; did you mean --{likely}?" if likely else f" (see `{command} --help`)"
 
 
 def _serve_flags(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ from smg_multimodal import clips, sounds
 from smg_multimodal.decode import ImageLimits, decode_image
 from smg_multimodal.errors import MediaError
 
-__all__ = ["FRAMES_AHEAD", "limits_from", "main", "words_of"]
+__all__ = ["FRAMES_AHEAD", "limits_from", "serve_parent", "words_of"]
 
 FRAMES_AHEAD = 2
 """Places for a clip's frames: as many are decoded before one is taken."""
@@ -55,7 +55,7 @@ class _Task:
     target: int
 
 
-def main() -> None:
+def serve_parent() -> None:
     """Serve the socket at descriptor 0 until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the whole group; the parent decides
     os.nice(5)

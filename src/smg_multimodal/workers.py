@@ -79,7 +79,7 @@ class _Worker:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        code = f"import sys; sys.path[:] = {sys.path!r}; from smg_multimodal.worker_process import main; main()"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from smg_multimodal.worker_process import serve_parent; serve_parent()"
         try:
             with theirs:
                 self.process = subprocess.Popen(  # noqa: S603 - this interpreter, and code that is written here

@@ -96,6 +96,11 @@ def test_sources_are_told_on_request(capsys: pytest.CaptureFixture[str]) -> None
         (["serve", "--hos", "a"], "--hos: no such flag of `smg-gateway serve`; did you mean --host?"),
         (["serve", "--server-port", "1"], "--server-port: no such flag of `smg-gateway serve`; did you mean --port?"),
         (["serve", "--server-drian-s", "1"], "no such flag of `smg-gateway serve`; did you mean --server-drain-s?"),
+        (
+            ["simulate", "--port", "1"],
+            "--port: no such flag of `smg-gateway simulate` (see `smg-gateway simulate --help`)",
+        ),
+        (["demo", "now"], "now: `smg-gateway demo` takes no such argument (see `smg-gateway demo --help`)"),
         (["serve", "-p", "1"], "-p: no such flag of `smg-gateway serve`\n"),
         (["serve", "--worker", "grpc://a:1", "--parser", "qwen4"], "model.parser: no parser family is called 'qwen4'"),
         (

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 from typing import Any
 
 import httpx
@@ -58,3 +60,26 @@ async def test_a_start_that_failed_is_tried_again() -> None:
         await gateway.stop()
 
     assert (refused.status_code, answered.status_code) == (500, 200)
+
+
+WITHOUT_STOP = """
+import asyncio
+import httpx
+from starlette.applications import Starlette
+from smg_core import Gateway
+
+async def ask():
+    application = Starlette()
+    application.mount("/llm", Gateway.simulated().asgi())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://localhost") as http:
+        print((await http.get("/llm/v1/models", timeout=60)).status_code)
+
+asyncio.run(ask())
+"""
+
+
+async def test_the_gateway_stops_without_a_word_when_the_event_loop_ends() -> None:
+    command = [sys.executable, "-W", "error", "-c", WITHOUT_STOP]
+    ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
+
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("200\n", "", 0)

@@ -76,3 +76,26 @@ def test_a_card_is_bounded() -> None:
 
     assert f"{10_000 - MOST_ROWS} more" in shown
     assert len(shown) < MOST_ROWS * 1000
+
+
+async def test_what_needs_a_started_gateway_says_how_to_start_it() -> None:
+    gateway = Gateway.simulated()
+    with pytest.raises(RuntimeError, match="await gateway"):
+        gateway.sync_http_client()
+    with pytest.raises(RuntimeError, match="await gateway"):
+        await gateway.explain(body())
+
+
+async def test_waiting_for_a_worker_that_does_not_come_says_which_is_missing_and_why() -> None:
+    gateway = Gateway(["unix:///nowhere/engine.sock"])
+    await gateway.start()
+    try:
+        with pytest.raises(TimeoutError, match=r"within 0 s: unix:///nowhere/engine\.sock \("):
+            await gateway.ready(0)
+    finally:
+        await gateway.stop()
+
+
+async def test_a_simulated_gateway_without_engines_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one engine"):
+        Gateway.simulated(engines=0)

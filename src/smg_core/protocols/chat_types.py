@@ -34,6 +34,7 @@ __all__ = [
     "JsonSchemaFormat",
     "LegacyCall",
     "MessageWire",
+    "OpenaiBody",
     "PartWire",
     "RefusalPart",
     "ResponseFormatWire",
@@ -377,61 +378,30 @@ class ThinkingSwitch(_Wire):
     budget_tokens: Count | None = None
 
 
-class ChatBody(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
-    """The whole body: OpenAI's parameters first, then the fields that engines add."""
+class OpenaiBody(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
+    """The fields that the bodies of Chat Completions and of Completions share, with the same types."""
 
     model: Annotated[str, Meta(min_length=1, max_length=512)]
-    messages: Annotated[list[MessageWire], Meta(min_length=1)]
-    audio: JsonObject | None = None
     frequency_penalty: Penalty | None = None
-    function_call: Literal["none", "auto"] | FunctionName | None = None
-    functions: list[FunctionDefinition] | None = None
     logit_bias: dict[TokenId, Bias] | None = None
-    logprobs: bool | None = None
-    max_completion_tokens: Positive | None = None
-    max_tokens: Positive | None = None
-    metadata: dict[str, str] | None = None
-    modalities: list[Literal["text", "audio"]] | None = None
-    moderation: JsonObject | None = None
     n: Positive | None = None
-    parallel_tool_calls: bool | None = None
-    prediction: JsonObject | None = None
     presence_penalty: Penalty | None = None
-    prompt_cache_key: Label | None = None
-    prompt_cache_options: CacheOptions | None = None
-    prompt_cache_retention: Literal["in_memory", "in-memory", "24h"] | None = None
-    reasoning_effort: Effort | None = None
     response_format: ResponseFormatWire | None = None
-    safety_identifier: Label | None = None
     seed: Seed | None = None
-    service_tier: Tier | None = None
     stop: str | list[str] | None = None
-    store: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    tool_choice: Literal["none", "auto", "required"] | FunctionChoice | CustomChoice | AllowedToolsChoice | None = None
-    tools: list[FunctionToolWire | CustomToolWire] | None = None
-    top_logprobs: Count | None = None
     top_p: Fraction | None = None
     user: Annotated[str, Meta(max_length=512)] | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
-    web_search_options: JsonObject | None = None
     # vLLM, SGLang and the model vendors' own servers
-    add_generation_prompt: bool | None = None
     cache_salt: Label | None = None
-    chat_template: str | None = None
-    chat_template_kwargs: JsonObject | None = None
-    continue_final_message: bool | None = None
-    documents: list[JsonObject] | None = None
     ebnf: str | None = None
-    enable_thinking: bool | None = None
     guided_choice: list[str] | None = None
     guided_grammar: str | None = None
     guided_json: JsonObject | str | None = None
     guided_regex: str | None = None
     ignore_eos: bool | None = None
-    include_reasoning: bool | None = None
     include_stop_str_in_output: bool | None = None
     min_p: Fraction | None = None
     min_tokens: Count | None = None
@@ -440,15 +410,52 @@ class ChatBody(Struct, forbid_unknown_fields=True, gc=False, kw_only=True):
     prompt_logprobs: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None = None
     regex: str | None = None
     repetition_penalty: Annotated[float, Meta(gt=0, le=2)] | None = None
-    separate_reasoning: bool | None = None
     skip_special_tokens: bool | None = None
     stop_token_ids: list[TokenId] | None = None
-    stream_reasoning: bool | None = None
     structured_outputs: StructuredOutputs | None = None
+    top_k: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None = None
+
+
+class ChatBody(OpenaiBody, kw_only=True):
+    """The whole body: OpenAI's parameters first, then the fields that engines add."""
+
+    messages: Annotated[list[MessageWire], Meta(min_length=1)]
+    audio: JsonObject | None = None
+    function_call: Literal["none", "auto"] | FunctionName | None = None
+    functions: list[FunctionDefinition] | None = None
+    logprobs: bool | None = None
+    max_completion_tokens: Positive | None = None
+    max_tokens: Positive | None = None
+    metadata: dict[str, str] | None = None
+    modalities: list[Literal["text", "audio"]] | None = None
+    moderation: JsonObject | None = None
+    parallel_tool_calls: bool | None = None
+    prediction: JsonObject | None = None
+    prompt_cache_key: Label | None = None
+    prompt_cache_options: CacheOptions | None = None
+    prompt_cache_retention: Literal["in_memory", "in-memory", "24h"] | None = None
+    reasoning_effort: Effort | None = None
+    safety_identifier: Label | None = None
+    service_tier: Tier | None = None
+    store: bool | None = None
+    tool_choice: Literal["none", "auto", "required"] | FunctionChoice | CustomChoice | AllowedToolsChoice | None = None
+    tools: list[FunctionToolWire | CustomToolWire] | None = None
+    top_logprobs: Count | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    web_search_options: JsonObject | None = None
+    # vLLM, SGLang and the model vendors' own servers
+    add_generation_prompt: bool | None = None
+    chat_template: str | None = None
+    chat_template_kwargs: JsonObject | None = None
+    continue_final_message: bool | None = None
+    documents: list[JsonObject] | None = None
+    enable_thinking: bool | None = None
+    include_reasoning: bool | None = None
+    separate_reasoning: bool | None = None
+    stream_reasoning: bool | None = None
     thinking: ThinkingSwitch | None = None
     thinking_budget: Count | None = None
     thinking_token_budget: Count | None = None
-    top_k: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None = None
 
 
 SUPPORTED_VALUES: dict[str, tuple[str, ...]] = {

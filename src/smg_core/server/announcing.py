@@ -6,17 +6,13 @@ Runs beside the server, as one task in one of the processes. Above: server.serve
 
 import json
 import logging
-from collections.abc import Iterable
 
 from smg_core.server.runtime import Runtime
 from smg_core.server.sealing_keys import DRAWN
-from smg_core.workers.worker import Worker
 
-__all__ = ["announce", "curl", "missing"]
+__all__ = ["announce", "curl"]
 
 log = logging.getLogger("smg.server")
-
-NAMED = 5  # workers that a reminder names
 
 
 async def announce(gateway: Runtime, base: str, pause: float) -> None:
@@ -26,7 +22,7 @@ async def announce(gateway: Runtime, base: str, pause: float) -> None:
         try:
             await gateway.ready(pause or None)
         except TimeoutError:
-            log.warning("still no worker after another %g s: %s", pause, missing(gateway.registry))
+            log.warning("still no worker after another %g s: %s", pause, gateway.registry.missing())
         else:
             break
     names = sorted(gateway.models)
@@ -41,11 +37,3 @@ def curl(base: str, model: str) -> str:
     asked = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
     body = json.dumps(asked).replace("'", r"'\''")
     return f"curl {base}/v1/chat/completions -H 'content-type: application/json' -d '{body}'"
-
-
-def missing(workers: Iterable[Worker]) -> str:
-    """The workers that are not ready, each with the reason."""
-    absent = [worker for worker in workers if worker.state != "ready"]
-    told = [f"{worker.name} ({worker.reason or worker.state})" for worker in absent[:NAMED]]
-    more = len(absent) - len(told)
-    return "; ".join([*told, *([f"{more} more"] if more else [])]) or "there are none"

@@ -2,7 +2,8 @@
 
 Plain ASGI, so that any server can serve it, any framework can mount it and any ASGI middleware can wrap it. Decides which
 handlers there are, and that every error leaves in the envelope of the API whose path it is. The gateway starts and stops with
-the lifespan; an app that is mounted where no lifespan reaches it starts the gateway with its first request.
+the lifespan; an app that is mounted where no lifespan reaches it starts the gateway with its first request, and stops it when
+the event loop ends.
 """
 
 import asyncio
@@ -48,6 +49,7 @@ class App:
         self._watched = not isinstance(gateway.observer, SilentObserver)
         self._faults = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
         self._beginning: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         server = gateway.config.server
         self._origins = server.cors_origins
         self._hosts = hosts_taken(server.host, server.allowed_hosts)
@@ -159,9 +161,18 @@ class App:
 
     async def _begin(self) -> None:
         await self._gateway.start()
+        if self._ending is None or self._ending.done():
+            self._ending = asyncio.create_task(self._end_with_loop())
         with contextlib.suppress(TimeoutError):
             server = self._gateway.config.server
             await self._gateway.ready(server.wait_for_workers_s or server.first_wait_s)
+
+    async def _end_with_loop(self) -> None:
+        """Stop the gateway when the event loop ends: `asyncio.run` cancels the tasks that are left, this one too."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._gateway.stop()
 
     def _log(self, exchange: Exchange, error: Exception) -> None:
         """Log the traceback of a fault; for each place that raises faults only once in a while."""

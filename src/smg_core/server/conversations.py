@@ -31,7 +31,7 @@ from smg_core.request import Caller
 from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 from smg_core.server.stored_answers import StoredHandlers
-from smg_core.server.tokenizing import answering, decoded_body, made_of
+from smg_core.server.tokenizing import decoded_body, json_handler, made_of
 
 __all__ = ["Conversations"]
 
@@ -41,9 +41,9 @@ class Conversations(StoredHandlers):
 
     def __init__(self, gateway: Runtime) -> None:
         super().__init__(gateway)
-        self.create = answering(gateway, "req-", openai_error, self._create)
-        self.update = answering(gateway, "req-", openai_error, self._update)
-        self.add = answering(gateway, "req-", openai_error, self._add)
+        self.create = json_handler(gateway, "req-", openai_error, self._create)
+        self.update = json_handler(gateway, "req-", openai_error, self._update)
+        self.add = json_handler(gateway, "req-", openai_error, self._add)
 
     async def _found(self, exchange: Exchange) -> StoredConversation:
         return await self._of(exchange.caller, exchange.path_values["id"])

@@ -10,7 +10,7 @@ from smg_core.protocols.messages import decode_count
 from smg_core.server.endpoint import Handler
 from smg_core.server.messages_api import MESSAGES
 from smg_core.server.runtime import Runtime
-from smg_core.server.tokenizing import answering, decoded_body, prompt_count
+from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
 
 __all__ = ["token_count"]
 
@@ -27,4 +27,4 @@ def token_count(gateway: Runtime) -> Handler:
             found["context_management"] = {"original_input_tokens": counted.tokens + counted.cleared}
         return encode_object(found)
 
-    return answering(gateway, "req_", anthropic_error, count, status=anthropic_status, id_header=MESSAGES.id_header)
+    return json_handler(gateway, "req_", anthropic_error, count, status=anthropic_status, id_header=MESSAGES.id_header)

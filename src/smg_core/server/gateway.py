@@ -71,8 +71,10 @@ class Gateway(Runtime):
         return async_client(self.asgi(), sdk, **arguments)
 
     def sync_http_client(self, sdk: ModuleType | None = None, **arguments: object) -> Any:
-        """A synchronous client likewise, to be used from threads other than the one the gateway was started on."""
-        return sync_client(self.asgi(), self._loop, sdk, **arguments)
+        """A synchronous client likewise, to be used from threads other than the one the gateway was started on. Raises
+        RuntimeError before the start."""
+        self._check_started()
+        return sync_client(self.asgi(), self.loop, sdk, **arguments)
 
     def __repr__(self) -> str:
         workers = list(self.registry)
@@ -88,7 +90,8 @@ class Gateway(Runtime):
 
     async def explain(self, body: Mapping[str, object] | bytes) -> Explanation:
         """What would be done with this Chat Completions request, without doing it: rendered prompt, ids, cache, worker,
-        timings."""
+        timings. Raises RuntimeError before the start."""
+        self._check_started()
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
 
         def decode() -> GenerationRequest:
@@ -96,3 +99,7 @@ class Gateway(Runtime):
             return CHAT.decode(incoming).generation
 
         return await rehearsal(self, decode)
+
+    def _check_started(self) -> None:
+        if not self.started:
+            raise RuntimeError("the gateway is not started: use `async with gateway:` or `await gateway` first")

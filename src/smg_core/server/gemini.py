@@ -20,7 +20,7 @@ from smg_core.server.exchange import Exchange, Header
 from smg_core.server.inference import Inference
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
-from smg_core.server.tokenizing import answering, decoded_body, prompt_count
+from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
 
 __all__ = ["GeminiModelRoutes", "gemini_routes"]
 
@@ -58,7 +58,7 @@ def _counting(gateway: Runtime) -> Handler:
         located.append(decoded.locate)
         return encode_object({"totalTokens": (await prompt_count(gateway, decoded.generation)).tokens})
 
-    return answering(gateway, "", gemini_error, count)
+    return json_handler(gateway, "", gemini_error, count)
 
 
 class GeminiModelRoutes:

@@ -17,7 +17,7 @@ from smg_core.server.exchange import Exchange
 from smg_core.server.kept_files import KeptFiles
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
-from smg_core.server.tokenizing import JSON_TYPE, answering
+from smg_core.server.tokenizing import JSON_TYPE, json_handler
 
 __all__ = ["openai_batch_routes"]
 
@@ -45,7 +45,7 @@ class _Batches:
 
     def __init__(self, gateway: Runtime, queue: BatchQueue, files: KeptFiles) -> None:
         self._gateway, self._queue, self._files = gateway, queue, files
-        self.create = answering(gateway, "req-", openai_error, self._create)
+        self.create = json_handler(gateway, "req-", openai_error, self._create)
 
     async def _create(self, incoming: Incoming, located: list[Locate]) -> bytes:
         """POST /v1/batches"""

@@ -13,7 +13,7 @@ from smg_core.server.endpoint import Handler
 from smg_core.server.remembering import ResponseMemory
 from smg_core.server.responses_flow import prompted_as
 from smg_core.server.runtime import Runtime
-from smg_core.server.tokenizing import answering, decoded_body, prompt_count
+from smg_core.server.tokenizing import decoded_body, json_handler, prompt_count
 
 __all__ = ["input_tokens"]
 
@@ -29,4 +29,4 @@ def input_tokens(gateway: Runtime, memory: ResponseMemory) -> Handler:
         counted = await prompt_count(gateway, prompted_as(decoded))
         return encode_body({"object": "response.input_tokens", "input_tokens": counted.tokens})
 
-    return answering(gateway, "resp_", responses_error, count)
+    return json_handler(gateway, "resp_", responses_error, count)

@@ -142,7 +142,7 @@ class Runtime:
             self._reaching.check(spec)
         self.policies.check()
         self.admission.draining = False
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()
         self.executor = executor_of(self.config)
         self._stack.callback(self.executor.close)
@@ -222,9 +222,13 @@ class Runtime:
         self.models.clear()
 
     async def ready(self, timeout: float | None = 60.0) -> None:
-        """Return once a worker is ready. Raises TimeoutError after `timeout` seconds; None waits for ever."""
-        async with asyncio.timeout(timeout):
-            await self.monitor.ready()
+        """Return once a worker is ready. Raises TimeoutError, which says which workers are missing and why, after `timeout`
+        seconds; None waits for ever."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self.monitor.ready()
+        except TimeoutError:
+            raise TimeoutError(f"no worker has joined within {timeout:g} s: {self.registry.missing()}") from None
 
     def __await__(self) -> Generator[object, None, Self]:
         """`gateway = await Gateway(...)`, for a notebook: started, with a worker ready; `await gateway.stop()` ends it."""
@@ -256,11 +260,11 @@ class Runtime:
             found = make()
             self._beside[kind] = found
             if self.started:
-                self._loop.call_soon_threadsafe(self._run, found)
+                self.loop.call_soon_threadsafe(self._run, found)
         return found
 
     def _run(self, beside: Beside) -> None:
-        self._stack.push_async_callback(_ended, self._loop.create_task(beside.run()))
+        self._stack.push_async_callback(_ended, self.loop.create_task(beside.run()))
 
     def served(self, name: str, tenant: str) -> ServedModel | None:
         """The model that is asked for as `name` in a request of `tenant`; None where there is none."""

@@ -27,7 +27,7 @@ from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.hooks import SilentObserver
 from smg_core.observability.logs import AccessLog, configure
-from smg_core.server.announcing import announce, missing
+from smg_core.server.announcing import announce
 from smg_core.server.app import App
 from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
@@ -173,7 +173,7 @@ async def _waited(gateway: Gateway, wanted: float, patience: float) -> bool:
             await gateway.ready(wanted or patience)
     except TimeoutError:
         if wanted:
-            log.critical("no worker has joined within %g s: %s", wanted, missing(gateway.registry))
+            log.critical("no worker has joined within %g s: %s", wanted, gateway.registry.missing())
             return False
     return True
 

@@ -19,11 +19,13 @@ __all__ = ["SimulatedGateway"]
 
 class SimulatedGateway(Gateway):
     """`simulators`: for each engine its configuration, or an engine that is not started yet. The other arguments are `Gateway`'s;
-    the workers in its configuration are ignored."""
+    the workers in its configuration are ignored. Raises ValueError without a simulator."""
 
     def __init__(
         self, simulators: list[SimulatorConfig | SimulatedEngine], **arguments: Unpack[RuntimeArguments]
     ) -> None:
+        if not simulators:
+            raise ValueError("a simulated gateway needs at least one engine")
         super().__init__(**arguments)
         self._simulators = simulators
         self._engines: list[SimulatedEngine] = []

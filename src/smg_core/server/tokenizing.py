@@ -34,7 +34,7 @@ from smg_core.server.long_work import worked
 from smg_core.server.runtime import Runtime
 from smg_core.tokenizer.base import Tokenizer
 
-__all__ = ["PromptCount", "Tokenizing", "answering", "only_model", "prompt_count", "prompt_ids"]
+__all__ = ["PromptCount", "Tokenizing", "json_handler", "only_model", "prompt_count", "prompt_ids"]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 _DECODED_INLINE = 4_000
@@ -43,7 +43,7 @@ _DECODED_INLINE = 4_000
 T = TypeVar("T")
 
 
-def answering(
+def json_handler(
     gateway: Runtime,
     prefix: str,
     error: ErrorEncoder,
@@ -175,8 +175,8 @@ class Tokenizing:
 
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway
-        self.tokenize = answering(gateway, "tok-", openai_error, self._tokenize)
-        self.detokenize = answering(gateway, "tok-", openai_error, self._detokenize)
+        self.tokenize = json_handler(gateway, "tok-", openai_error, self._tokenize)
+        self.detokenize = json_handler(gateway, "tok-", openai_error, self._detokenize)
 
     async def _tokenize(self, incoming: Incoming, located: list[Locate]) -> bytes:
         gateway = self._gateway

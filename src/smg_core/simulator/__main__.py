@@ -11,7 +11,7 @@ from smg_core.simulator.server import SimulatedEngine, run_simulator
 __all__: list[str] = []
 
 
-def main() -> None:
+def _main() -> None:
     parser = argparse.ArgumentParser(prog="python -m smg_core.simulator", description="An engine without a model.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=50051, help="0 takes any that is free")
@@ -43,4 +43,4 @@ def _announce(engine: SimulatedEngine) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

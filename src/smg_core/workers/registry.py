@@ -14,6 +14,8 @@ from smg_core.workers.worker import Board, LocalBoard, Signal, Worker, WorkerRol
 
 __all__ = ["Registry"]
 
+NAMED = 5  # workers that an error or a line in the log names
+
 
 class Registry:
     """Workers in the order in which they were added, at most `limit`. `retry_after` (seconds) goes into a NoWorker error."""
@@ -96,6 +98,13 @@ class Registry:
     @property
     def any_ready(self) -> bool:
         return bool(self._ready)
+
+    def missing(self) -> str:
+        """The workers that are not ready, each with the reason, for an operator to read; of many the first few."""
+        absent = [worker for worker in self._workers.values() if worker.state != "ready"]
+        told = [f"{worker.name} ({worker.reason or worker.state})" for worker in absent[:NAMED]]
+        more = len(absent) - len(told)
+        return "; ".join([*told, *([f"{more} more"] if more else [])]) or "there are none"
 
     def kinds(self, model: str, role: WorkerRole = "regular") -> frozenset[EngineFacts]:
         """The different facts of the engines of the ready workers for `model`."""
