@@ -258,8 +258,8 @@ def _check_turn(message: wire.MessageWire, number: int, *, last: bool) -> None:
 
 def _prefilled(messages: list[Message], body: wire.CountBody, settings: MessagesConfig) -> bool:
     """Whether the last turn is one of the assistant that the answer goes on with. An empty one is taken away."""
-    if not messages or messages[-1].role != "assistant":
-        return False
+    if not messages or messages[-1].role != "assistant" or body.messages[-1].role != "assistant":
+        return False  # a turn of the user that says nothing to a model leaves none, and ends that of the assistant all the same
     last = messages[-1]
     at = f"messages[{len(body.messages) - 1}]"
     if not any(part for part in last.parts if not isinstance(part, Text) or part.text):

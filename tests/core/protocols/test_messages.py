@@ -312,6 +312,14 @@ def test_an_empty_last_turn_of_the_assistant_is_taken_away_and_thinking_alone_am
     assert [each.role for each in read.messages] == ["user", "assistant", "user"]
 
 
+@pytest.mark.parametrize("before", [SAYS, THOUGHT, USE])
+def test_a_last_turn_of_the_user_that_says_nothing_to_a_model_is_no_prefill(before: Body) -> None:
+    unknown = {"type": "from_the_future", "x": 1}
+    result = [RESULT] if before is USE else []
+    read = decoded(asked([*HELLO, turn("assistant", before), turn("user", *result, unknown)])).generation
+    assert (read.continue_final_message, read.add_generation_prompt) == (False, True)
+
+
 @pytest.mark.parametrize("prefill", ["continue", "refuse"])
 def test_a_text_of_the_assistant_at_the_end_is_gone_on_with_or_refused(prefill: Any) -> None:
     body = asked([*HELLO, turn("assistant", SAYS)])
