@@ -126,6 +126,23 @@ async def _events(answer: httpx.Response) -> Told:
 
 
 @asynccontextmanager
+async def generating(house: House, body: dict[str, Any]) -> AsyncIterator[Answer]:
+    """A stream of SGLang's, which has a mark behind its terminal event."""
+    async with posted(PATHS["generate"])(house, body) as answer:
+
+        async def unmarked() -> Told:
+            marked = answer.status != 200
+            async for event in answer.events:
+                assert not marked or answer.status != 200
+                marked = marked or event == "[DONE]"
+                if event != "[DONE]":
+                    yield event
+            assert marked
+
+        yield Answer(answer.status, unmarked())
+
+
+@asynccontextmanager
 async def framed(house: House, body: dict[str, Any]) -> AsyncIterator[Answer]:
     """A request in a frame of a WebSocket."""
     async with connect(house.url.replace("http", "ws", 1) + "/v1/responses", proxy=None) as socket:
@@ -155,6 +172,11 @@ def _of_responses(data: str) -> str | None:
     return kind if kind in ends else None
 
 
+def _of_sglang(data: str) -> str | None:
+    told = json.loads(data)
+    return "error" if "error" in told else "done" if told["meta_info"]["finish_reason"] else None
+
+
 def _of_messages(data: str) -> str | None:
     kind = str(json.loads(data)["type"])
     return kind if kind in ("message_stop", "error") else None
@@ -180,7 +202,9 @@ CHAT = {"model": "sim", "messages": [TURN], "stream": True}
 RESPONSES = {"model": "sim", "input": "Hi", "stream": True}
 CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 GEMINI = "/v1beta/models/sim:streamGenerateContent"
+SGLANG = {"text": "Hi", "stream": True, "sampling_params": {"max_new_tokens": 15_000}}
 PATHS = {
+    "generate": "/generate",
     "chat": "/v1/chat/completions",
     "completions": "/v1/completions",
     "messages": "/v1/messages",
@@ -203,6 +227,7 @@ APIS = (
     Api("background", posted(PATHS["background"]), {**RESPONSES, "background": True}, _of_responses, outlives=True),
     Api("socket", framed, {"model": "sim", "input": "Hi"}, _of_responses),
     Api("messages", posted(PATHS["messages"]), {**CHAT, "max_tokens": 15_000}, _of_messages),
+    Api("generate", generating, SGLANG, _of_sglang),
     Api("generateContent", posted(PATHS["generateContent"]), CONTENTS, _of_gemini),
     Api("generateContent, one array", posted(PATHS["generateContent, one array"]), CONTENTS, _of_gemini),
     *(
@@ -386,6 +411,7 @@ SHORT: dict[str, dict[str, Any]] = {
     **{name: {"max_tokens": 5} for name in ("chat", "completions", "messages")},
     **{name: {"max_output_tokens": 5} for name in ("responses", "socket")},
     "generateContent": {"generationConfig": {"maxOutputTokens": 5}},
+    "generate": {"sampling_params": {"max_new_tokens": 5}},
     "interactions": {"generation_config": {"max_output_tokens": 5}},
 }
 """What makes an answer short, by API."""
