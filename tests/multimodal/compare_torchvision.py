@@ -280,24 +280,24 @@ INTRODUCTION = """# Compared with the torchvision backend
 
 transformers has two backends, PIL and torchvision, and they differ from one another. Ours equals the PIL backend bit for bit
 ("as PIL" counts the pictures), so it is exactly as far from torchvision as transformers' own PIL backend is: the two triples of
-columns agree. Nothing can equal both. One level is one step of an eight-bit pixel; "near" is the share within one level. Grids,
-shapes and counts are equal throughout. Times are means over the corpus, from encoded bytes to tensor, the two in turns: for
-comparing the two columns, since whatever else the machine does is in both.
+columns agree. No processor can equal both backends. One level is one step of an eight-bit pixel; "near" is the share within one level. Grids,
+shapes and counts are equal throughout. Times are means over the corpus, from encoded bytes to tensor, measured in
+turns: other work of the machine is in both columns, so only compare them with each other.
 """
 
 WHY = """
 ## Why they differ
 
-Decoding, colours, crops and normalising agree; the difference is made where bytes change size. Both backends go along rows and
-down columns separately, and round to bytes, cut to 0..255, in between. They differ in two things, shown here on every resize of
+Decoding, colours, crops and normalising agree; the difference comes from resizing. Both backends resize along rows and along columns
+separately, and round to bytes (0 to 255) in between. They differ in two things, shown here on every resize of
 the torchvision backend from and to at most {pixels} pixels, and the first {larger} larger ones of a family:
 
 - **The order of the passes.** torch goes along rows first, always. Pillow did so up to 12; Pillow 13 goes down the columns first
   where the height loses more than twice the pixels that the width loses ("columns first"). A bicubic filter overshoots at hard
-  edges, and what is cut at black and white after the first pass depends on which that was. All differences beyond two levels are
-  here; the corpus is full of hard edges, photographs are not.
+  edges, and which values are cut at black and white after the first pass depends on the order. All differences of more than two
+  levels come from this; the corpus has many hard edges, photographs have few.
 - **The weights' precision.** Pillow keeps 22 bits after the point, torch as many as fit into 16 bits in all. "Same order" is
-  Pillow's arithmetic with rows first, which is Pillow 12's: this is all that is left then, two levels at most.
+  Pillow's arithmetic with rows first, as in Pillow 12: then only this difference is left, two levels at most.
 - With both alike ("same order and bits", by [byte_resize.py](../../tests/multimodal/byte_resize.py)) torchvision's bytes come out
   exactly: "left" counts the values that do not.
 
