@@ -280,16 +280,16 @@ INTRODUCTION = """# Compared with the torchvision backend
 
 transformers has two backends, PIL and torchvision, and they differ from one another. Ours equals the PIL backend bit for bit
 ("as PIL" counts the pictures), so it is exactly as far from torchvision as transformers' own PIL backend is: the two triples of
-columns agree. No processor can equal both backends. One level is one step of an eight-bit pixel; "near" is the share within one level. Grids,
-shapes and counts are equal throughout. Times are means over the corpus, from encoded bytes to tensor, measured in
+columns agree. No processor can equal both backends. One level is one step of an eight-bit pixel; "near" is the share within one
+level. Grids, shapes and counts are equal throughout. Times are means over the corpus, from encoded bytes to tensor, measured in
 turns: other work of the machine is in both columns, so only compare them with each other.
 """
 
 WHY = """
 ## Why they differ
 
-Decoding, colours, crops and normalising agree; the difference comes from resizing. Both backends resize along rows and along columns
-separately, and round to bytes (0 to 255) in between. They differ in two things, shown here on every resize of
+Decoding, colours, crops and normalising agree; the difference comes from resizing. Both backends resize along rows and along
+columns separately, and round to bytes (0 to 255) in between. They differ in two things, shown here on every resize of
 the torchvision backend from and to at most {pixels} pixels, and the first {larger} larger ones of a family:
 
 - **The order of the passes.** torch goes along rows first, always. Pillow did so up to 12; Pillow 13 goes down the columns first

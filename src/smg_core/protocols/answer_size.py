@@ -1,6 +1,7 @@
 """How much memory an answer takes that is kept until it is whole.
 
-Measured once, and reckoned with wherever such an answer is bounded. Pure. Above: the decoder of Completions, pipeline.prepare.
+The figures were measured once; they are used wherever such an answer is bounded. Pure. Above: the decoder of Completions,
+pipeline.prepare.
 """
 
 __all__ = ["answer_size"]

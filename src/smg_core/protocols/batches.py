@@ -39,11 +39,11 @@ _PAGE = 20
 
 
 class OutputExpiresAfter(ExpiresAfter, frozen=True):
-    """When the files of a batch's results are forgotten."""
+    """When the files of a batch's results are deleted."""
 
 
 class BatchBody(Struct, forbid_unknown_fields=True, gc=False):
-    """What a batch is made of."""
+    """The body of a request that makes a batch."""
 
     input_file_id: str
     endpoint: _Endpoint
@@ -58,7 +58,7 @@ _BODY = WireDecoder(
 
 
 class BatchCounts(Struct, omit_defaults=True):
-    """How the requests of a batch ended, as many as have."""
+    """How many requests of a batch have ended so far, and how."""
 
     succeeded: int = 0
     errored: int = 0
@@ -112,7 +112,7 @@ def read_batch(body: bytes, limits: LimitsConfig) -> BatchBody:
 
 
 def read_limit(query: Mapping[str, tuple[str, ...]], usual: int = _PAGE, most: int = _LONGEST_PAGE) -> int:
-    """How many a page of a list has. Raises InvalidRequest."""
+    """The number of entries on a page of a list. Raises InvalidRequest."""
     text = query.get("limit", (str(usual),))[-1]
     if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= most):
         raise InvalidRequest(f"Invalid 'limit': a number from 1 to {most}.", param="limit")
@@ -204,7 +204,7 @@ class LineCheck:
 
     @property
     def over(self) -> bool:
-        """Whether there is no use in looking further."""
+        """Whether checking can stop: enough faults were found, or there are too many requests."""
         return len(self.faults) >= self._most_faults or self.count > self._most
 
     def add(self, lines: Sequence[bytes | None]) -> None:
@@ -255,7 +255,7 @@ class LineCheck:
 
 
 class Requested(Struct, gc=False):
-    """What of a request of a batch decides how it is sent."""
+    """The fields of a batch's request that decide how it is sent."""
 
     stream: object = None
     background: object = None
@@ -265,8 +265,8 @@ _REQUESTED = msgspec.json.Decoder(Requested)
 
 
 def refusal(body: bytes) -> str | None:
-    """The field for which a request cannot be one of a batch; None where it can, and where it is wrong in other ways, which its
-    API will say."""
+    """The field because of which a request cannot be part of a batch, else None. Other faults of the request are
+    found by its own API later."""
     try:
         asked = _REQUESTED.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -306,7 +306,7 @@ class Tokens(Struct, gc=False):
 
 
 class Answered(Struct, gc=False):
-    """An answer of any API here, as far as it tells of tokens."""
+    """The token counts in an answer of any API here."""
 
     usage: Tokens | None = None
 

@@ -8,8 +8,9 @@ field's path ("messages[2].content[0].type") as `param`. Rules for every API:
   on, so no second parser can decide differently.
 - Invalid UTF-8, unpaired surrogate escapes, NaN, Infinity and numbers that do not fit are refused.
 
-The number of values in a body, and how deep they are nested, are checked before it is parsed; so no body is parsed elsewhere:
-who needs it without a type takes `plain_body`. Above: chat, parse. Below: errors, json_bounds, compat. It knows no API's fields.
+The number of values in a body, and how deep they are nested, are checked before it is parsed; so no body may be parsed
+elsewhere: code that needs a body without a type calls `plain_body`. Above: chat, parse. Below: errors, json_bounds, compat. It
+knows no API's fields.
 """
 
 from collections.abc import Iterable, Mapping

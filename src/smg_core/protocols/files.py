@@ -32,7 +32,7 @@ _SHORTEST, _LONGEST = 3600, 2_592_000
 
 
 class ExpiresAfter(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a file is forgotten: so many seconds after it was made."""
+    """When a file is deleted: so many seconds after it was made."""
 
     anchor: Literal["created_at"]
     seconds: Annotated[int, Meta(ge=_SHORTEST, le=_LONGEST)]

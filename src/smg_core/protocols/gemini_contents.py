@@ -70,7 +70,7 @@ class _Turn:
         self.places.append(place)
 
     def say(self, text: str, place: str) -> None:
-        """A text; what a stream has brought in pieces is one."""
+        """Add a text. Texts that follow each other are pieces of one, as streams bring them."""
         if self.parts and isinstance(self.parts[-1], Text):
             self._more.append(text)
         else:
@@ -93,7 +93,7 @@ class _Call:
 
 @attrs.define
 class _Calls:
-    """The calls of the conversation, so kept that a result is matched without a walk over all of them."""
+    """The calls of the conversation, indexed so that a result is matched without a search through all of them."""
 
     count: int = 0
     _by_id: dict[str, _Call] = attrs.field(factory=dict)
@@ -108,8 +108,8 @@ class _Calls:
         self._in_order.append(call)
 
     def answered(self, id: str | None, name: str) -> str:
-        """The id of the call that a result answers: that of its id, else the first of its name without a result, else the first
-        without one; what answers no call has its own id."""
+        """The id of the call that a result answers: the call with the result's id, else the first call of its name without a
+        result, else the first call without one. A result that answers no call keeps its own id."""
         known = self._by_id.get(id) if id else None
         call = known or _first_open(self._by_name.get(name)) or _first_open(self._in_order)
         if call is None:
@@ -238,7 +238,7 @@ class _Reader:
         self._think(Reasoning("", seal=signature_bytes(signature, f"{at}.thoughtSignature"), visible=False), at)
 
     def _think(self, reasoning: Reasoning, at: str) -> None:
-        """Put the turn's first reasoning before all that it led to; further ones stand where they came."""
+        """Put the turn's first reasoning at the beginning of the turn; further reasoning stays where it came."""
         if any(isinstance(part, Reasoning) for part in self._turn.parts):
             self._turn.add(reasoning, at)
         else:

@@ -273,7 +273,7 @@ class _WholeCandidate:
             self.texts.append(text)
 
     def _close(self) -> None:
-        """The text that was open is complete."""
+        """Finish the open text."""
         if self.texts:
             self.parts[-1] = {**self.parts[-1], "text": "".join(self.texts)}
             self.texts = []

@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def result_text(response: JsonObject) -> tuple[str, bool]:
-    """A result as text, and whether it is an error. An object with nothing but its output says that output."""
+    """A result as text, and whether it is an error. For an object that has only an output, the text of the output."""
     if len(response) == 1:
         name, value = next(iter(response.items()))
         if name in ("output", "result", "error"):

@@ -132,7 +132,7 @@ class _Builder:
         return fields
 
     def begin(self, status: str = "in_progress") -> None:
-        """What opens the stream, once."""
+        """Add the event that opens the stream; a second call adds nothing."""
         if self._begun:
             return
         self._begun = True
@@ -366,7 +366,8 @@ class InteractionStreamEncoder:
         self._kept: list[bytes] = []
 
     def start(self) -> bytes:
-        """Nothing: the answer stays uncommitted until the first event. Of one that goes on, that it does."""
+        """Nothing, so that the answer stays uncommitted until the first event. For an interaction that is continued, the event
+        that says so."""
         return self._builder.take_frames()
 
     def queued(self) -> bytes:

@@ -121,8 +121,9 @@ def usage_object(usage: Usage) -> JsonObject:
 
 
 def error_object(error: SmgError, locate: Locate | None = None) -> JsonObject:
-    """Why a response failed. Clients go by the code: one that is told to come back in some seconds does so, and one that is
-    told that all is full does not try again, so a lack of room is the first wherever it is known when to come back."""
+    """Why a response failed. Clients decide by the code: after a rate limit with a number of seconds they try again, after an
+    overload they do not. So a lack of room is reported as a rate limit where it is known when to come back; a lack of workers
+    is not."""
     text, param = in_stream_text(error), error.param
     if param is not None and locate is not None:
         param = locate(param)

@@ -1,8 +1,9 @@
 """The stored events of a background response: made of a stream's frames, sent again as frames, and gone on from.
 
-A response whose process has died is run again. What clients may have been sent then stands: numbers go on behind the last stored
-event, the item that was open is closed as incomplete, and the items of the new run follow it. `CLOSING` is the table of what an
-open item still needs, by the state of `responses_grammar` that the log ends in. Pure. Above: the server. Below: the grammar.
+A response whose process has died is run again. Events that clients may have been sent stay valid: numbers go on after the last
+stored event, the item that was open is closed as incomplete, and the items of the new run follow it. `CLOSING` is the table of
+what an open item still needs, by the state of `responses_grammar` that the log ends in. Pure. Above: the server. Below: the
+grammar.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -31,12 +31,12 @@ _SAID = msgspec.json.Decoder(tuple[Said, ...])
 
 
 def summary_of(text: str) -> bytes:
-    """What is sealed of a summary alone."""
+    """The bytes to seal for a summary without other messages."""
     return msgspec.json.encode((Said("developer", without_surrogates(text)),))
 
 
 def said_by(messages: Sequence[Message]) -> bytes:
-    """What is sealed of `messages`: their texts."""
+    """The bytes to seal for `messages`: their texts."""
     said = [
         Said(message.role, without_surrogates("".join(part.text for part in message.parts if isinstance(part, Text))))
         for message in messages

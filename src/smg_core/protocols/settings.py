@@ -103,7 +103,7 @@ class LimitsConfig:
 
     @property
     def largest_body(self) -> int:
-        """Bytes of the largest body that is ever decoded. How much is taken now, who reads the body knows."""
+        """Bytes of the largest body that is ever decoded. The code that reads the body decides how much is taken now."""
         return max(self.body_bytes, self.media_body_bytes)
 
 

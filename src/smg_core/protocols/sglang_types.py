@@ -48,7 +48,7 @@ class SglangSampling(Struct, forbid_unknown_fields=True, gc=False, kw_only=True)
 
     @property
     def include_stop_str_in_output(self) -> bool | None:
-        """SGLang has `no_stop_trim` alone."""
+        """Always None: SGLang has only `no_stop_trim`."""
         return None
 
 
