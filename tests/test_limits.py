@@ -64,6 +64,8 @@ CONSTANTS: dict[str, str] = {
     "engines.h2.sender._DEFAULT_WINDOW": FORMAT,
     "engines.h2.transport._READ_BYTES": PACE,
     "engines.slices.SLICE": PACE,
+    "engines.slices._ALTERNATIVE": COST,
+    "engines.slices._SCORED": COST,
     "engines.decoding._CHUNK_TAG": FORMAT,
     "engines.decoding._MADE_AT_ONCE": PACE,
     "engines.mlx.calls.INPUT_IDS": FORMAT,

@@ -136,12 +136,13 @@ class TokenLogprob(Struct, frozen=True):
 class TextDelta(Struct, frozen=True):
     """More visible text. `logprobs` has the tokens of this text, in order; so has `ids`, where the request asks for token ids
     (`Sampling.token_ids`). Those of a choice joined are then all tokens that the engine made for it, also the last ones, which
-    may have no text."""
+    may have no text. `echo`: this is a part of the prompt, which Completions' `echo` puts before the text."""
 
     index: int
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
     ids: tuple[int, ...] = ()
+    echo: bool = False
 
 
 class TextEnd(Struct, frozen=True):

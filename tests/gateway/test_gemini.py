@@ -340,6 +340,16 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "contents[0].parts[0]",
         "image",
     ),
+    (
+        {"contents": [{"parts": [{"text": "x", "inlineData": {"mimeType": "image/png", "data": "AA=="}}]}]},
+        "contents[0].parts[0].inlineData",
+        "oneof field 'data' is already set",
+    ),
+    (
+        {"contents": [{"role": "model", "parts": [{"text": "x", "functionCall": {"name": "f"}}]}]},
+        "contents[0].parts[0].functionCall",
+        "oneof field 'data' is already set",
+    ),
     ({"continuationToken": "x"}, "continuationToken", "not supported"),
     ({"model": "models/other"}, "model", "path"),
 ]
@@ -540,3 +550,13 @@ async def test_the_key_is_nowhere_in_the_log_or_in_an_answer(caplog: pytest.LogC
     ours = [record.getMessage() for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
     assert key not in "".join(ours)
     assert key not in moments
+
+
+@pytest.mark.parametrize("field", ["responseSchema", "responseJsonSchema"])
+def test_a_schema_is_refused_under_the_name_that_it_was_sent_with(field: str) -> None:
+    config = {field: {"type": "object"}, "responseMimeType": "application/json"}
+    body = json.dumps({"contents": [{"parts": [{"text": "a"}]}], "generationConfig": config}).encode()
+    request = decode_generate(Incoming(body, "r", {"model": "m"}))
+
+    assert request.locate("response_format") == f"generationConfig.{field}"
+    assert request.locate("response_format.schema") == f"generationConfig.{field}"

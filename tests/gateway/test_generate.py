@@ -240,3 +240,29 @@ def test_a_stream_ends_with_the_whole_answer_however_it_is_cut(deltas: list[Text
     frames = b"".join(stream.encode(events[start:end]) for start, end in pairwise(edges))
 
     assert chunks_of(frames)[-1] == msgspec.json.decode(whole.body(), type=SglangAnswer)
+
+
+async def test_a_put_is_answered_as_a_post() -> None:
+    async with in_process(saying("Yes.", "Yes.")) as house:
+        put = await house.http.put("/generate", json={"text": "a"})
+        posted = await house.http.post("/generate", json={"text": "a"})
+        gone = await house.http.put("/v1/completions", json={"prompt": "a"})
+
+    assert put.status_code == 200
+    assert put.json()["text"] == posted.json()["text"] == "Yes."
+    assert gone.status_code == 405
+
+
+def test_the_prompts_logprobs_make_no_chunks_of_their_own() -> None:
+    body = b'{"text":"a","model":"m","return_logprob":true,"logprob_start_len":1,"stream":true}'
+    request = decode_sglang(Incoming(body, "r"), lambda name: name)
+    encoder = SglangStreamEncoder(request, 1)
+    rows = [TokenLogprob(f"{number}", b"", -float(number) - 1, id=number) for number in range(6)]
+    parts = [TextDelta(0, "p", tuple(rows[start : start + 2]), echo=True) for start in (0, 2, 4)]
+    brought = [encoder.encode([event]) for event in (Started(6, None, "m"), *parts)]
+    (chunk,) = SseReader().feed(encoder.encode([TextDelta(0, "t", (rows[0],), (9,))]))
+    meta = json.loads(chunk.data)["meta_info"]
+
+    assert brought == [b""] * 4
+    assert [token for _, token, _ in meta["input_token_logprobs"]] == [1, 2, 3, 4, 5]
+    assert [row[0] is None for row in meta["input_token_logprobs"]] == [True, False, False, False, False]

@@ -6,7 +6,7 @@ Pure. Above: the codecs. Knows our records and protobuf's framing, but no dialec
 import json
 from collections.abc import Callable, Sequence
 from operator import itemgetter, sub
-from typing import TypeVar
+from typing import TypeVar, overload
 
 from google.protobuf.message import DecodeError, Message
 
@@ -14,6 +14,7 @@ from smg_core.engines.base import EngineOutput
 from smg_core.errors import EngineGarbled
 
 __all__ = [
+    "Rows",
     "after_the_end",
     "all_short",
     "empty_response",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 M = TypeVar("M", bound=Message)
+R = TypeVar("R")
 
 _first_byte: Callable[[bytes], int] = itemgetter(0)
 _second_byte: Callable[[bytes], int] = itemgetter(1)
@@ -59,6 +61,28 @@ def join(outputs: list[EngineOutput], new: list[EngineOutput]) -> list[EngineOut
         last.prompt_tokens = output.prompt_tokens or last.prompt_tokens
         last.cached_tokens = output.cached_tokens or last.cached_tokens
     return outputs
+
+
+class Rows(Sequence[R]):
+    """`count` rows, row i of which `make(i)` makes each time it is read: one message may have the logprobs of thousands of
+    tokens."""
+
+    __slots__ = ("_make", "_numbers")
+
+    def __init__(self, count: int, make: Callable[[int], R]) -> None:
+        self._numbers = range(count)
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, at: int) -> R: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[R]: ...
+    def __getitem__(self, at: int | slice) -> R | list[R]:
+        numbers = self._numbers[at]
+        return self._make(numbers) if isinstance(numbers, int) else [self._make(each) for each in numbers]
 
 
 def parse(kind: type[M], message: bytes) -> M:

@@ -7,12 +7,12 @@ codecs, each of which gives a `Wording`. Knows protobuf's framing and the field 
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Protocol, overload
+from typing import Protocol
 
 import attrs
 from google.protobuf.message import DecodeError
 
-from smg_core.engines.answers import after_the_end, all_short, empty_response, garbled, join, unknown_choice
+from smg_core.engines.answers import Rows, after_the_end, all_short, empty_response, garbled, join, unknown_choice
 from smg_core.engines.base import EngineLogprob, EngineOutput, OutputDecoder
 from smg_core.errors import EngineGarbled
 from smg_core.events import FinishReason
@@ -191,7 +191,7 @@ class _PlainDecoder:
 class _Decoder:
     """Decodes calls with several choices or logprobs. `seen` are the choices that have brought ids, `done` the complete ones."""
 
-    __slots__ = ("_done", "_logprobs", "_n", "_prompted", "_seen", "_wording")
+    __slots__ = ("_done", "_logprobs", "_n", "_prompt_rows", "_prompted", "_seen", "_wording")
 
     def __init__(self, wording: Wording, n: int, logprobs: int | None) -> None:
         self._wording = wording
@@ -199,6 +199,7 @@ class _Decoder:
         self._logprobs = logprobs
         self._seen: set[int] = set()
         self._done: set[int] = set()
+        self._prompt_rows: Sequence[EngineLogprob | None] = ()
         self._prompted: set[int] = set()
 
     def feed(self, messages: Sequence[bytes]) -> list[EngineOutput]:
@@ -234,6 +235,8 @@ class _Decoder:
         output = self._wording.completed(complete, take_ids=take_ids)
         if take_ids:
             self._add_logprobs(output, complete)
+        elif self._prompt_rows and index not in self._prompted:
+            output.prompt_logprobs = self._prompt_rows
         return [output]
 
     def _open_choice(self, index: int) -> int:
@@ -248,52 +251,39 @@ class _Decoder:
             output.logprobs = _output_logprobs(message.output_logprobs, output.ids, self._logprobs)
         if not self._wording.scores_prompts or output.index in self._prompted:
             return
-        if message.HasField("input_logprobs"):
+        if not self._prompt_rows and message.HasField("input_logprobs"):
+            self._prompt_rows = _input_logprobs(message.input_logprobs)
+        if self._prompt_rows:  # of all choices, whichever the engine sent them with
             self._prompted.add(output.index)
-            output.prompt_logprobs = _input_logprobs(message.input_logprobs)
+            output.prompt_logprobs = self._prompt_rows
 
 
 def _output_logprobs(message: _Scores, ids: Sequence[int], most: int) -> Sequence[EngineLogprob]:
     """One row an id. The engine adds the sampled token to the alternatives where it is not among them."""
     if len(message.token_logprobs) != len(ids):
         raise EngineGarbled(f"The engine sent {len(message.token_logprobs)} logprobs for {len(ids)} tokens.")
-    rows = _Rows(message, ids, most)
+    kept, tops = (most if most >= 0 else None), (len(message.top_logprobs) if most else 0)
+
+    def row(number: int) -> EngineLogprob:
+        top = _top(message.top_logprobs[number])[:kept] if number < tops else ()
+        return EngineLogprob(ids[number], message.token_logprobs[number], top)
+
+    rows = Rows(len(ids), row)
     return rows if len(ids) > _MADE_AT_ONCE else rows[:]
 
 
-class _Rows(Sequence[EngineLogprob]):
-    """The rows of `_output_logprobs`, each made when it is read: an answer that is not streamed has all its tokens in one
-    message."""
-
-    def __init__(self, message: _Scores, ids: Sequence[int], most: int) -> None:
-        self._message, self._ids = message, ids
-        self._most = most if most >= 0 else None
-        self._tops = len(message.top_logprobs) if most else 0
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    @overload
-    def __getitem__(self, at: int) -> EngineLogprob: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[EngineLogprob]: ...
-    def __getitem__(self, at: int | slice) -> EngineLogprob | list[EngineLogprob]:
-        numbers = range(len(self._ids))[at]
-        return self._row(numbers) if isinstance(numbers, int) else [self._row(number) for number in numbers]
-
-    def _row(self, number: int) -> EngineLogprob:
-        top = _top(self._message.top_logprobs[number])[: self._most] if number < self._tops else ()
-        return EngineLogprob(self._ids[number], self._message.token_logprobs[number], top)
-
-
-def _input_logprobs(message: _PromptScores) -> list[EngineLogprob | None]:
+def _input_logprobs(message: _PromptScores) -> Sequence[EngineLogprob | None]:
     """One row a prompt token; None for the first, which nothing predicts."""
-    tops = [_top(row) for row in message.top_logprobs]
-    tops += [()] * (len(message.token_ids) - len(tops))
-    return [
-        EngineLogprob(token, value.value, top) if value.HasField("value") else None
-        for token, value, top in zip(message.token_ids, message.token_logprobs, tops, strict=False)
-    ]
+    tops = len(message.top_logprobs)
+
+    def row(number: int) -> EngineLogprob | None:
+        value = message.token_logprobs[number]
+        if not value.HasField("value"):
+            return None
+        top = _top(message.top_logprobs[number]) if number < tops else ()
+        return EngineLogprob(message.token_ids[number], value.value, top)
+
+    return Rows(min(len(message.token_ids), len(message.token_logprobs)), row)
 
 
 def _top(row: _Top) -> tuple[tuple[int, float], ...]:

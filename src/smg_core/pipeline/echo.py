@@ -1,9 +1,10 @@
 """Puts the prompt before each choice's text, for Completions' `echo`.
 
-The prompt's logprobs come from the engine with its first output; some engines send them with the first choice only. Outputs that
-come before them are held back. Pure. Above: pipeline.output. Below: the engines' records.
+The prompt's logprobs come from the engine before or with a choice's first token. Outputs that come before them are held back.
+Pure. Above: pipeline.output. Below: the engines' records.
 """
 
+import codecs
 from collections.abc import Sequence
 
 import attrs
@@ -27,41 +28,72 @@ class Echo:
 
 
 class EchoReader:
-    """The echo of one turn of `choices` choices."""
+    """The echo of one turn. The prompt's logprobs may come in several outputs, as `engines.slices` cuts them; their text is cut
+    accordingly. They are made readable once for all `choices`."""
 
     def __init__(self, echo: Echo, choices: int, tokenizer: Tokenizer) -> None:
         self.echo = echo
         self._tokenizer = tokenizer
-        self._logprobs: tuple[TokenLogprob, ...] | None = None if echo.scored else ()
-        self._held: list[list[EngineOutput]] = [[] for _ in range(choices)]
-        self._begun = [False] * choices
+        self._rows: list[TokenLogprob] = []
+        self._ends: list[int] = []  # how many characters of the text the rows up to each one have
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._choices = [_Echoed() for _ in range(choices)]
 
-    def take(self, index: int, output: EngineOutput) -> list[EngineOutput]:
-        """Take one output of choice `index`; returns the outputs that can be read now: none while the prompt's logprobs are
-        missing. If the choice ends without them, the engine sends none, and nothing is held back any more."""
-        if self._logprobs is None and output.prompt_logprobs:
-            self._logprobs = tuple(
-                self._row(token, row) for token, row in zip(self.echo.ids, output.prompt_logprobs, strict=False)
-            )
-        held = self._held[index]
-        held.append(output)
-        if self._logprobs is None and output.finish is None:
-            return []
-        self._held[index] = []
-        return held
+    def take(
+        self, index: int, output: EngineOutput
+    ) -> tuple[list[tuple[str, tuple[TokenLogprob, ...]]], list[EngineOutput]]:
+        """Take one output of choice `index`. Returns the next parts of its echo, as texts with their logprobs, and the outputs
+        that can be read now: none while the prompt's logprobs are missing. If the choice ends without them, the engine sends
+        none, and nothing is held back any more."""
+        choice = self._choices[index]
+        if choice.whole:
+            return [], [output]
+        parts: list[tuple[str, tuple[TokenLogprob, ...]]] = []
+        if output.prompt_logprobs:
+            parts.append(self._scored(choice, output.prompt_logprobs))
+        choice.held.append(output)
+        wanted = len(self.echo.ids) if self.echo.scored else 0
+        if choice.rows < wanted and output.finish is None and not (choice.rows and output.ids):
+            return parts, []
+        if rest := self.echo.text[choice.characters :]:
+            parts.append((rest, ()))
+        choice.whole = True
+        held, choice.held = choice.held, []
+        return parts, held
 
-    def begin(self, index: int) -> tuple[TokenLogprob, ...] | None:
-        """Mark choice `index` as begun. Returns the prompt's logprobs the first time, None later."""
-        if self._begun[index]:
-            return None
-        self._begun[index] = True
-        return self._logprobs or ()
+    def whole(self, index: int) -> bool:
+        """Whether choice `index` has got all of its echo."""
+        return self._choices[index].whole
+
+    def _scored(self, choice: "_Echoed", rows: Sequence[EngineLogprob | None]) -> tuple[str, tuple[TokenLogprob, ...]]:
+        """The next rows of a choice, and their text; the last ones have all the text that is left."""
+        start, ids = choice.rows, self.echo.ids
+        end = min(start + len(rows), len(ids))
+        for number in range(len(self._rows), end):
+            made = self._row(ids[number], rows[number - start])
+            self._rows.append(made)
+            self._ends.append((self._ends[-1] if self._ends else 0) + len(self._decoder.decode(made.raw)))
+        since = choice.characters
+        choice.rows = end
+        choice.characters = self._ends[end - 1] if end < len(ids) else len(self.echo.text)
+        return self.echo.text[since : choice.characters], tuple(self._rows[start:end])
 
     def _row(self, token: int, row: EngineLogprob | None) -> TokenLogprob:
         if row is not None:
             return readable(row, self._tokenizer)
         raw = self._tokenizer.token_bytes(token)
         return TokenLogprob(raw.decode("utf-8", "replace"), raw, None, id=token)
+
+
+class _Echoed:
+    """How much of the echo one choice has got: logprobs and characters. `held` are the outputs that wait for the rest."""
+
+    __slots__ = ("characters", "held", "rows", "whole")
+
+    def __init__(self) -> None:
+        self.rows = self.characters = 0
+        self.whole = False
+        self.held: list[EngineOutput] = []
 
 
 def readable(logprob: EngineLogprob, tokenizer: Tokenizer) -> TokenLogprob:

@@ -209,15 +209,18 @@ class _Choice:
         self.close(events)
         self.block = block
 
-    def repeat(self, echo: Echo, logprobs: tuple[TokenLogprob, ...], events: list[Event]) -> None:
-        """Put the prompt before the text; ends the choice if the echo is all of it."""
-        if echo.text or logprobs:
-            self._open(_TEXT, events)
-            events.append(TextDelta(self.index, echo.text, logprobs))
-        if echo.alone:
-            self.close(events)
-            self.finished = True
-            self.ending = Finished(self.index, "length")
+    def repeat(self, text: str, logprobs: tuple[TokenLogprob, ...], events: list[Event]) -> None:
+        """Put a part of the prompt before the text."""
+        if text or logprobs:
+            if self.block != _TEXT:
+                self._open(_TEXT, events)
+            events.append(TextDelta(self.index, text, logprobs, echo=True))
+
+    def end_after_echo(self, events: list[Event]) -> None:
+        """End the choice: the echo is all of it."""
+        self.close(events)
+        self.finished = True
+        self.ending = Finished(self.index, "length")
 
     def close(self, events: list[Event], *, valid: bool = False, repaired: bool = False) -> None:
         """End the block that is open, if one is. A call that is closed without `valid` was cut off."""
@@ -509,10 +512,12 @@ class OutputProcessor:
     def _echoed(
         self, echo: EchoReader, choice: _Choice, output: EngineOutput, events: list[Event]
     ) -> list[EngineOutput]:
-        """Put the echo before the choice if it has begun; returns the outputs that can be read now."""
-        ready = echo.take(choice.index, output)
-        if ready and (logprobs := echo.begin(choice.index)) is not None:
-            choice.repeat(echo.echo, logprobs, events)
+        """Put the echo before the choice; returns the outputs that can be read now."""
+        parts, ready = echo.take(choice.index, output)
+        for text, logprobs in parts:
+            choice.repeat(text, logprobs, events)
+        if echo.echo.alone and echo.whole(choice.index):
+            choice.end_after_echo(events)
         return ready
 
     def cut(self) -> list[Event]:

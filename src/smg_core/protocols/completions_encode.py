@@ -103,7 +103,7 @@ class CompletionPart:
         if tokens is None:
             tokens = self._tokens[event.index] = _Tokens(_first_offset(self._request, self._part))
         tokens.add(event.logprobs)
-        logprobs = encode_object(tokens.take())
+        logprobs = tokens.take()
         frames += (prefix, encode_text(event.text), b',"logprobs":', logprobs, b',"finish_reason":null}', self._close)
 
     def _finished(self, event: Finished, frames: list[bytes]) -> None:
@@ -193,11 +193,10 @@ class CompletionChoices:
                     self._error = ClientGone("The request was cancelled.")
 
     def _text(self, event: TextDelta, choice: _Choice) -> None:
-        echoed = self._request.generation.sampling.echo and not choice.text
         choice.text.append(event.text)
         if self._request.logprobs is not None:
             choice.tokens.add(event.logprobs)
-        if not echoed:
+        if not event.echo:
             choice.total += sum([each.logprob or 0.0 for each in event.logprobs])
             choice.count += len(event.logprobs)
 
@@ -221,7 +220,7 @@ class CompletionChoices:
         return {
             "index": index,
             "text": "".join(choice.text),
-            "logprobs": None if self._request.logprobs is None else choice.tokens.take(),
+            "logprobs": None if self._request.logprobs is None else msgspec.Raw(choice.tokens.take()),
             **(_ending(choice.finished) if choice.finished is not None else {"finish_reason": None}),
         }
 
@@ -258,6 +257,9 @@ def _first_offset(request: CompletionRequest, part: int) -> int:
     return len(prompt) if isinstance(prompt, str) and not request.generation.sampling.echo else 0
 
 
+_LISTS = (b"tokens", b"token_logprobs", b"top_logprobs", b"text_offset")
+
+
 class _Tokens:
     """The logprobs of a text in the API's four lists. A token may be part of a character, so offsets are counted in bytes that
     have become characters."""
@@ -267,18 +269,20 @@ class _Tokens:
     def __init__(self, offset: int) -> None:
         self._offset = offset
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._lists: tuple[list[str], list[float | None], list[JsonObject | None], list[int]] = ([], [], [], [])
+        self._lists = tuple(bytearray() for _ in _LISTS)  # as JSON, which grows: a prompt may have thousands of tokens
 
     def fork(self) -> "_Tokens":
         other = _Tokens(self._offset)
         other._decoder.setstate(self._decoder.getstate())
-        lists = self._lists
-        other._lists = (lists[0].copy(), lists[1].copy(), lists[2].copy(), lists[3].copy())
+        other._lists = tuple(each[:] for each in self._lists)
         return other
 
     def add(self, logprobs: Sequence[TokenLogprob]) -> None:
         """Append tokens."""
-        tokens, values, tops, offsets = self._lists
+        tokens: list[str] = []
+        values: list[float | None] = []
+        tops: list[JsonObject | None] = []
+        offsets: list[int] = []
         for each in logprobs:
             name = _name(each.token, each.raw)
             tokens.append(name)
@@ -291,12 +295,16 @@ class _Tokens:
             values.append(finite(each.logprob))
             likeliest: JsonObject = {_name(top.token, top.raw): finite(top.logprob) for top in each.top}
             tops.append({**likeliest, name: finite(each.logprob)})
+        for grown, new in zip(self._lists, (tokens, values, tops, offsets), strict=True):
+            if new:
+                grown += (b"," if grown else b"") + encode_object(new)[1:-1]
 
-    def take(self) -> JsonObject:
-        """The object of the tokens since the last call."""
-        tokens, values, tops, offsets = self._lists
-        self._lists = ([], [], [], [])
-        return {"tokens": tokens, "token_logprobs": values, "top_logprobs": tops, "text_offset": offsets}
+    def take(self) -> bytes:
+        """The object of the tokens since the last call, as JSON."""
+        lists, self._lists = self._lists, tuple(bytearray() for _ in _LISTS)
+        return b"{%b}" % b",".join(
+            [b'"%b":[%b]' % (name, bytes(each)) for name, each in zip(_LISTS, lists, strict=True)]
+        )
 
 
 def _name(token: str, raw: bytes) -> str:

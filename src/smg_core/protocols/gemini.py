@@ -13,7 +13,13 @@ from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.decoding import too_many
 from smg_core.protocols.gemini_contents import GeminiConversation, read_contents
-from smg_core.protocols.gemini_tools import ReadTools, read_function_choice, read_functions, read_mime_format
+from smg_core.protocols.gemini_tools import (
+    ReadTools,
+    read_function_choice,
+    read_functions,
+    read_mime_format,
+    schema_field,
+)
 from smg_core.protocols.gemini_types import CountContentBody, GenerateBody, GenerationConfig, ThinkingConfig
 from smg_core.protocols.proto_json import ProtoJsonDecoder
 from smg_core.protocols.sampling import most_choices, read_stop
@@ -33,12 +39,13 @@ _UNSUPPORTED = ("speech_config", "image_config", "audio_transcription_config", "
 
 class GeminiRequest(Struct, frozen=True):
     """One decoded request. `array`: a stream is one JSON array and no server-sent events. `places` has the field of the body for
-    each part of each message, `tool_places` for each tool."""
+    each part of each message, `tool_places` for each tool, `schema_place` that of the answer's schema."""
 
     generation: GenerationRequest
     array: bool = False
     places: tuple[tuple[str, ...], ...] = ()
     tool_places: tuple[str, ...] = ()
+    schema_place: str = "generationConfig.responseSchema"
 
     @property
     def shows_thoughts(self) -> bool:
@@ -51,8 +58,9 @@ class GeminiRequest(Struct, frozen=True):
         if known is not None:
             return known
         root, _, rest = path.partition(".")
-        if root == "response_format" and isinstance(self.generation.response_format, JsonFormat):
-            return "generationConfig.responseMimeType"
+        if root == "response_format":
+            names_none = isinstance(self.generation.response_format, JsonFormat)
+            return "generationConfig.responseMimeType" if names_none else self.schema_place
         if root == "sampling":
             return f"generationConfig.{rest}"
         if root.startswith("messages["):
@@ -88,7 +96,6 @@ _ROOTS: Mapping[str, str] = {
     "prompt": "contents",
     "tools": "tools",
     "tool_choice": "toolConfig.functionCallingConfig",
-    "response_format": "generationConfig.responseSchema",
     "reasoning": "generationConfig.thinkingConfig",
 }
 
@@ -147,7 +154,8 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
         caller=incoming.caller,
         size=size,
     )
-    return GeminiRequest(generation, stream and alt != "sse", conversation.places, offered.places)
+    array = stream and alt != "sse"
+    return GeminiRequest(generation, array, conversation.places, offered.places, schema_field(config))
 
 
 def _contents(wire: GenerateBody, limits: LimitsConfig) -> GeminiConversation:

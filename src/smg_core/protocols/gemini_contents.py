@@ -155,7 +155,8 @@ class _Reader:
         turn = _Turn()
         for order, part in enumerate(content.parts or ()):
             place = f"systemInstruction.parts[{order}]"
-            if part.text is None or _data_fields(part) > 1:
+            _check_data(part, place)
+            if part.text is None:
                 raise InvalidRequest(f"Invalid value at '{place}': a system instruction is text.", param=place)
             turn.add(Text(part.text), place)
         self._put(Message("system", tuple(turn.parts), content_is_text=len(turn.parts) == 1), turn.places)
@@ -207,6 +208,7 @@ class _Reader:
     # --------------------------------------------------------------------------------------------------- model's turns
 
     def _model_part(self, part: GeminiPart, at: str) -> None:
+        _check_data(part, at)
         if part.thought and part.text is not None:
             if part.thought_signature is not None:
                 self._sealed(part.thought_signature, at)
@@ -255,6 +257,7 @@ class _Reader:
     # ---------------------------------------------------------------------------------------------------- user's turns
 
     def _user_part(self, part: GeminiPart, at: str) -> None:
+        _check_data(part, at)
         if part.function_response is not None:
             self._result(part.function_response, at)
         elif part.text is not None:
@@ -273,7 +276,9 @@ class _Reader:
         content: list[Part] = [Text(text)]
         for order, media in enumerate(result.parts or ()):
             place = f"{at}.functionResponse.parts[{order}]"
-            read = self._media(GeminiPart(inline_data=media.inline_data, file_data=media.file_data), place)
+            held = GeminiPart(inline_data=media.inline_data, file_data=media.file_data)
+            _check_data(held, place)
+            read = self._media(held, place)
             if read is None:
                 raise _empty(place)
             content.append(read)
@@ -309,11 +314,28 @@ class _Reader:
         return None
 
 
-def _data_fields(part: GeminiPart) -> int:
-    return sum(
-        each is not None
-        for each in (part.text, part.inline_data, part.file_data, part.function_call, part.function_response)
-    )
+_DATA = {
+    "text": "text",
+    "inline_data": "inlineData",
+    "file_data": "fileData",
+    "function_call": "functionCall",
+    "function_response": "functionResponse",
+    "executable_code": "executableCode",
+    "code_execution_result": "codeExecutionResult",
+    "tool_call": "toolCall",
+    "tool_response": "toolResponse",
+}
+"""The fields of a part that hold data, with their names on the wire."""
+
+
+def _check_data(part: GeminiPart, at: str) -> None:
+    """Refuse a part with data in two fields: one of them would be lost."""
+    found = [wire for name, wire in _DATA.items() if getattr(part, name) is not None]
+    if len(found) > 1:
+        raise InvalidRequest(
+            f"Invalid value at '{at}' (oneof), oneof field 'data' is already set. Cannot set '{found[1]}'",
+            param=f"{at}.{found[1]}",
+        )
 
 
 def _inline(media: InlineData, detail: PartDetail) -> Part:

@@ -74,13 +74,13 @@ class _Candidate:
         self.seal: bytes | None = None
         self.malformed = False
         self.finished: Finished | None = None
-        self.logprobs: list[TokenLogprob] = []
+        self.logprobs = _Logprobs()
 
     def part(self, event: Event, shows_thoughts: bool) -> JsonObject | None:
         """The part that an event makes, or None."""
         match event:
             case TextDelta():
-                self.logprobs += event.logprobs
+                self.logprobs.add(event.logprobs)
                 return {"text": event.text} if event.text else None
             case RefusalDelta():
                 return {"text": event.text} if event.text else None
@@ -122,7 +122,7 @@ class _Candidate:
     def fork(self) -> "_Candidate":
         """An independent copy."""
         other = copy.copy(self)
-        other.arguments, other.logprobs = self.arguments.copy(), self.logprobs.copy()
+        other.arguments, other.logprobs = self.arguments.copy(), self.logprobs.fork()
         return other
 
 
@@ -206,12 +206,12 @@ class GeminiStreamEncoder:
         if candidate is None:
             candidate = self._candidates[index] = _Candidate()
         part = candidate.part(event, self._shows_thoughts)
-        if part is None and not candidate.logprobs:
+        if part is None and not candidate.logprobs.count:
             return
         wire: JsonObject = {"index": index, "content": _content([part or {"text": ""}])}
-        if candidate.logprobs:
-            wire |= _logprobs(candidate.logprobs)
-            candidate.logprobs = []
+        if candidate.logprobs.count:
+            wire |= candidate.logprobs.wire()
+            candidate.logprobs = _Logprobs()
         frames.append(self._frame(b'{"candidates":[%b]%b' % (encode_object(wire), self._tail)))
 
     def _finish(self, usage: Usage, frames: list[bytes]) -> None:
@@ -293,7 +293,7 @@ class _WholeCandidate:
                 parts = [*parts, {"text": ""}]
             parts = [*parts[:-1], self.state.signed(parts[-1])]
         found: JsonObject = {"index": index, "content": _content(parts), **self.state.ending()}
-        return found | _logprobs(self.state.logprobs) if self.state.logprobs else found
+        return found | self.state.logprobs.wire() if self.state.logprobs.count else found
 
 
 class GeminiWholeEncoder:
@@ -364,11 +364,36 @@ def usage_metadata(usage: Usage) -> JsonObject:
     return found
 
 
-def _logprobs(logprobs: Sequence[TokenLogprob]) -> JsonObject:
-    chosen = [_candidate(each) for each in logprobs]
-    tops: list[JsonObject] = [{"candidates": [_candidate(top) for top in each.top]} for each in logprobs]
-    mean = sum([finite(each.logprob) for each in logprobs]) / len(logprobs)
-    return {"avgLogprobs": mean, "logprobsResult": {"chosenCandidates": chosen, "topCandidates": tops}}
+class _Logprobs:
+    """The logprobs of `count` tokens, as JSON that grows: a whole answer may have thousands, which are not encoded at its end."""
+
+    __slots__ = ("_chosen", "_tops", "_total", "count")
+
+    def __init__(self) -> None:
+        self._chosen, self._tops = bytearray(), bytearray()
+        self._total, self.count = 0.0, 0
+
+    def fork(self) -> "_Logprobs":
+        """An independent copy."""
+        other = copy.copy(self)
+        other._chosen, other._tops = self._chosen[:], self._tops[:]
+        return other
+
+    def add(self, logprobs: Sequence[TokenLogprob]) -> None:
+        """Append tokens."""
+        if not logprobs:
+            return
+        comma = b"," if self.count else b""
+        self._chosen += comma + encode_object([_candidate(each) for each in logprobs])[1:-1]
+        tops: list[JsonObject] = [{"candidates": [_candidate(top) for top in each.top]} for each in logprobs]
+        self._tops += comma + encode_object(tops)[1:-1]
+        self._total += sum([finite(each.logprob) for each in logprobs])
+        self.count += len(logprobs)
+
+    def wire(self) -> JsonObject:
+        """The fields of a candidate; called when there are any."""
+        lists = b'{"chosenCandidates":[%b],"topCandidates":[%b]}' % (bytes(self._chosen), bytes(self._tops))
+        return {"avgLogprobs": self._total / self.count, "logprobsResult": msgspec.Raw(lists)}
 
 
 def _candidate(token: TokenLogprob | TopLogprob) -> JsonObject:

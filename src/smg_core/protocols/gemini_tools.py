@@ -135,6 +135,12 @@ def read_function_choice(config: ToolConfig | None, read: ReadTools) -> ToolChoi
     return ToolChoice("required" if mode == "ANY" else "auto", tuple(keys[name] for name in dict.fromkeys(names)))
 
 
+def schema_field(config: GenerationConfig) -> str:
+    """The field that the answer's schema is read from."""
+    json_schema_given = config.response_schema is None and config.response_json_schema is not None
+    return "generationConfig.responseJsonSchema" if json_schema_given else "generationConfig.responseSchema"
+
+
 def read_mime_format(config: GenerationConfig, limits: LimitsConfig, size: int) -> ResponseFormat:
     """The format that the answer is held to; `size` is the body's, in bytes."""
     kind = config.response_mime_type or ""
@@ -143,11 +149,7 @@ def read_mime_format(config: GenerationConfig, limits: LimitsConfig, size: int) 
             "Invalid value at 'generationConfig.responseJsonSchema': only one of it and responseSchema may be set.",
             param="generationConfig.responseJsonSchema",
         )
-    at = (
-        "generationConfig.responseSchema"
-        if config.response_schema is not None
-        else "generationConfig.responseJsonSchema"
-    )
+    at = schema_field(config)
     given = config.response_schema if config.response_schema is not None else config.response_json_schema
     check_depth([given], limits.json_depth, at)
     if given is not None and size > limits.schema_bytes:

@@ -56,6 +56,7 @@ class _Choice:
 
     __slots__ = (
         "_count",
+        "_echoed",
         "_finished",
         "_ids",
         "_input",
@@ -69,6 +70,7 @@ class _Choice:
     def __init__(self, request: SglangRequest, part: int, number: int) -> None:
         self._request, self._part, self._number = request, part, number
         self._text, self._ids, self._count = bytearray(), bytearray(), 0
+        self._echoed = 0  # tokens of the prompt that have come
         self._input, self._output = _Rows(texts=request.texts), _Rows(texts=request.texts)
         self._finished: Finished | None = None
 
@@ -80,8 +82,8 @@ class _Choice:
         return other
 
     def add(self, event: TextDelta) -> None:
-        """Take in a text. The echo of the prompt, which has no new ids, comes first and has only logprobs for the answer."""
-        if not event.ids and not self._count and self._request.generations[self._part].sampling.echo:
+        """Take in a text. The echo of the prompt has only logprobs for the answer."""
+        if event.echo:
             self._score_prompt(event.logprobs)
             return
         self._text += encode_text(event.text)[1:-1]
@@ -93,8 +95,9 @@ class _Choice:
 
     def _score_prompt(self, logprobs: Sequence[TokenLogprob]) -> None:
         start = self._request.scored_from[self._part] or 0
-        for place, each in enumerate(logprobs[start:]):
-            self._input.add(each, scored=place > 0)
+        for each in logprobs[max(0, start - self._echoed) :]:
+            self._input.add(each, scored=self._input.count > 0)
+        self._echoed += len(logprobs)
 
     def finish(self, event: Finished) -> None:
         """The answer is complete."""
@@ -145,11 +148,12 @@ class _Choices:
         self._prompt_tokens = self._cached_tokens = 0
 
     def _take(self, event: Event) -> int | None:
-        """Take in an event; returns the place of the choice that it changed."""
+        """Take in an event; returns the place of the choice that it changed. The prompt's logprobs change none: they come in
+        parts, and a chunk for each part would have all parts before it again."""
         match event:
             case TextDelta():
                 self._choices[event.index].add(event)
-                return event.index
+                return None if event.echo else event.index
             case Finished():
                 self._choices[event.index].finish(event)
                 return event.index

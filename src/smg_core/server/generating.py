@@ -52,6 +52,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         Route("POST", "/v1/chat/completions", chat),
         Route("POST", "/v1/completions", completions),
         Route("POST", "/generate", generate),
+        Route("PUT", "/generate", _again(generate, "put")),
         *kept,
         Route("POST", "/v1/messages", messages),
         Route("POST", "/v1/messages/count_tokens", count),
@@ -60,7 +61,9 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     )
 
 
-def _again(endpoint: Endpoint) -> Endpoint:
-    """The same endpoint for its second path; the name of its description gets the ending "_v1"."""
+def _again(endpoint: Endpoint, ending: str = "v1") -> Endpoint:
+    """The same endpoint for its second path or method; the name of its description gets the ending."""
     about = endpoint.about
-    return endpoint if about is None else attrs.evolve(endpoint, about=attrs.evolve(about, name=f"{about.name}_v1"))
+    return (
+        endpoint if about is None else attrs.evolve(endpoint, about=attrs.evolve(about, name=f"{about.name}_{ending}"))
+    )

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.answers import (
+    Rows,
     after_the_end,
     all_short,
     empty_response,
@@ -156,12 +157,14 @@ def _constrain(out: pb.Constraint, constraint: Constraint) -> None:
 class _Decoder:
     """Reads the events of one call. With `plain` (one choice, no logprobs) several token events are parsed in one go."""
 
-    __slots__ = ("_done", "_n", "_plain")
+    __slots__ = ("_done", "_n", "_plain", "_prompt_rows", "_prompted")
 
     def __init__(self, n: int, *, plain: bool) -> None:
         self._n = n
         self._plain = plain
         self._done: set[int] = set()
+        self._prompt_rows: Sequence[EngineLogprob | None] = ()
+        self._prompted: set[int] = set()
 
     def feed(self, messages: Sequence[bytes]) -> list[EngineOutput]:
         """Raises the error that a `Failure` carries; tokens that came in the same read are lost with it."""
@@ -191,30 +194,36 @@ class _Decoder:
         ids = tokens.ids[:]
         output = EngineOutput(index, ids, None, None, tokens.prompt_tokens, None, tokens.cached_tokens)
         if not self._plain:
-            output.logprobs = [_logprob(row) for row in tokens.logprobs]
+            output.logprobs = Rows(len(tokens.logprobs), lambda number: _logprob(tokens.logprobs[number]))
             if output.logprobs and len(output.logprobs) != len(ids):
                 raise EngineGarbled(f"The engine sent {len(output.logprobs)} logprobs for {len(ids)} tokens.")
-            output.prompt_logprobs = [
-                _logprob(row) if row.HasField("logprob") else None for row in tokens.prompt_logprobs
-            ]
+            self._add_prompt(output, tokens.prompt_logprobs)
         return [output] if ids or output.prompt_logprobs else []
 
     def _finished(self, finished: pb.Finished) -> list[EngineOutput]:
         index = self._open_choice(finished.index)
         self._done.add(index)
         kind = finished.WhichOneof("matched")
-        return [
-            EngineOutput(
-                index=index,
-                finish=_FINISH.get(finished.reason, "error"),
-                matched=getattr(finished, kind) if kind else None,
-                prompt_tokens=finished.prompt_tokens,
-                completion_tokens=finished.completion_tokens,
-                cached_tokens=finished.cached_tokens,
-                reasoning_tokens=finished.reasoning_tokens,
-                kv_transfer=finished.kv_transfer_json if finished.HasField("kv_transfer_json") else None,
-            )
-        ]
+        output = EngineOutput(
+            index=index,
+            finish=_FINISH.get(finished.reason, "error"),
+            matched=getattr(finished, kind) if kind else None,
+            prompt_tokens=finished.prompt_tokens,
+            completion_tokens=finished.completion_tokens,
+            cached_tokens=finished.cached_tokens,
+            reasoning_tokens=finished.reasoning_tokens,
+            kv_transfer=finished.kv_transfer_json if finished.HasField("kv_transfer_json") else None,
+        )
+        self._add_prompt(output, ())
+        return [output]
+
+    def _add_prompt(self, output: EngineOutput, rows: Sequence[pb.TokenLogprob]) -> None:
+        """The prompt's logprobs, once for each choice, whichever the engine sent them with."""
+        if rows and not self._prompt_rows:
+            self._prompt_rows = Rows(len(rows), lambda number: _prompt_logprob(rows[number]))
+        if self._prompt_rows and output.index not in self._prompted:
+            self._prompted.add(output.index)
+            output.prompt_logprobs = self._prompt_rows
 
     def _open_choice(self, index: int) -> int:
         if index >= self._n:
@@ -239,6 +248,10 @@ def _failure(failure: pb.Failure) -> SmgError:
     if failure.HasField("retry_after_seconds"):
         error.retry_after = failure.retry_after_seconds
     return error
+
+
+def _prompt_logprob(row: pb.TokenLogprob) -> EngineLogprob | None:
+    return _logprob(row) if row.HasField("logprob") else None
 
 
 def _logprob(row: pb.TokenLogprob) -> EngineLogprob:
