@@ -14,7 +14,7 @@ from smg_core.engines.base import EngineOutput
 from smg_core.errors import EngineGarbled
 
 __all__ = [
-    "Rows",
+    "LazyRows",
     "after_the_end",
     "all_short",
     "empty_response",
@@ -63,7 +63,7 @@ def join(outputs: list[EngineOutput], new: list[EngineOutput]) -> list[EngineOut
     return outputs
 
 
-class Rows(Sequence[R]):
+class LazyRows(Sequence[R]):
     """`count` rows, row i of which `make(i)` makes each time it is read: one message may have the logprobs of thousands of
     tokens."""
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import attrs
 from google.protobuf.message import DecodeError
 
-from smg_core.engines.answers import Rows, after_the_end, all_short, empty_response, garbled, join, unknown_choice
+from smg_core.engines.answers import LazyRows, after_the_end, all_short, empty_response, garbled, join, unknown_choice
 from smg_core.engines.base import EngineLogprob, EngineOutput, OutputDecoder
 from smg_core.errors import EngineGarbled
 from smg_core.events import FinishReason
@@ -268,7 +268,7 @@ def _output_logprobs(message: _Scores, ids: Sequence[int], most: int) -> Sequenc
         top = _top(message.top_logprobs[number])[:kept] if number < tops else ()
         return EngineLogprob(ids[number], message.token_logprobs[number], top)
 
-    rows = Rows(len(ids), row)
+    rows = LazyRows(len(ids), row)
     return rows if len(ids) > _MADE_AT_ONCE else rows[:]
 
 
@@ -283,7 +283,7 @@ def _input_logprobs(message: _PromptScores) -> Sequence[EngineLogprob | None]:
         top = _top(message.top_logprobs[number]) if number < tops else ()
         return EngineLogprob(message.token_ids[number], value.value, top)
 
-    return Rows(min(len(message.token_ids), len(message.token_logprobs)), row)
+    return LazyRows(min(len(message.token_ids), len(message.token_logprobs)), row)
 
 
 def _top(row: _Top) -> tuple[tuple[int, float], ...]:

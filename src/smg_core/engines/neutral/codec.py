@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.answers import (
-    Rows,
+    LazyRows,
     after_the_end,
     all_short,
     empty_response,
@@ -194,7 +194,7 @@ class _Decoder:
         ids = tokens.ids[:]
         output = EngineOutput(index, ids, None, None, tokens.prompt_tokens, None, tokens.cached_tokens)
         if not self._plain:
-            output.logprobs = Rows(len(tokens.logprobs), lambda number: _logprob(tokens.logprobs[number]))
+            output.logprobs = LazyRows(len(tokens.logprobs), lambda number: _logprob(tokens.logprobs[number]))
             if output.logprobs and len(output.logprobs) != len(ids):
                 raise EngineGarbled(f"The engine sent {len(output.logprobs)} logprobs for {len(ids)} tokens.")
             self._add_prompt(output, tokens.prompt_logprobs)
@@ -220,7 +220,7 @@ class _Decoder:
     def _add_prompt(self, output: EngineOutput, rows: Sequence[pb.TokenLogprob]) -> None:
         """The prompt's logprobs, once for each choice, whichever the engine sent them with."""
         if rows and not self._prompt_rows:
-            self._prompt_rows = Rows(len(rows), lambda number: _prompt_logprob(rows[number]))
+            self._prompt_rows = LazyRows(len(rows), lambda number: _prompt_logprob(rows[number]))
         if self._prompt_rows and output.index not in self._prompted:
             self._prompted.add(output.index)
             output.prompt_logprobs = self._prompt_rows
