@@ -531,6 +531,26 @@ async def read(store, tenant: str) -> list[bytes]:
     ]
 
 
+async def test_what_is_written_while_others_look_for_abandoned_work_is_found_afterwards(store, clock) -> None:
+    written = asyncio.Event()
+
+    async def look() -> None:
+        while not written.is_set():
+            await store.abandoned("batch")
+            await store.sweep()
+
+    looking = [asyncio.create_task(look()) for _ in range(2)]
+    for number in range(60):
+        until = clock.time() + 60
+        await store.write("acme", [record(clock, id=f"b_{number:02}", kind="batch", pending=True, expires_at=until)])
+    written.set()
+    await asyncio.gather(*looking)
+
+    assert len(await store.abandoned("batch")) == 60
+    clock.advance(61)
+    assert await store.sweep() == 60
+
+
 async def test_tenants_of_any_name_see_their_own_things_under_the_same_ids(store, clock) -> None:
     for number, tenant in enumerate(ODD):
         await fill(store, clock, tenant, f"of {number}")

@@ -2,8 +2,9 @@
 
 A write reads the fields that it depends on and then runs one script. The script does all of the write if these fields are still
 the same, and nothing otherwise; then the write starts again.
-A chain is one script. What is pending and what expires is listed in two sets of all tenants, written before the thing itself: an
-entry of theirs is a hint that is checked. Above: `opening`. Below: `redis_plan`, which decides.
+A chain is one script. What is pending and what expires is listed in sets of all tenants. An entry is written by the script that
+writes its thing, and stays when the thing goes: whoever reads the list checks it, and removes what is outdated by a script that
+checks again, so that an entry which was written meanwhile stays. Above: `opening`. Below: `redis_plan`, which decides.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -39,7 +40,7 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
-from smg_core.history.redis_plan import Due, Fields, Keys, RedisPlan, alive, hints, item_of_hash, needed, stored_number
+from smg_core.history.redis_plan import Fields, Keys, RedisPlan, alive, item_of_hash, needed, stored_number
 
 __all__ = ["RedisStore"]
 
@@ -97,6 +98,19 @@ end
 return found
 """
 
+_NOT_PENDING = """
+local found = redis.call('HMGET', KEYS[2], 'pending', 'expires_at')
+local live = found[1] and (found[2] == '' or tonumber(found[2]) > tonumber(ARGV[2]))
+if live and found[1] ~= '' then return 0 end
+return redis.call('ZREM', KEYS[1], ARGV[1])
+"""
+
+_NOT_DUE = """
+local at = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if at and tonumber(at) > tonumber(ARGV[2]) then return 0 end
+return redis.call('ZREM', KEYS[1], ARGV[1])
+"""
+
 _LEASE = """
 local held = redis.call('HMGET', KEYS[1], 'owner', 'token', 'expires_at')
 local live = held[1] and tonumber(held[3]) > tonumber(ARGV[1])
@@ -134,6 +148,7 @@ class RedisStore:
         self._most_page_bytes = most_page_bytes
         self._chain, self._lease = redis.register_script(_CHAIN), redis.register_script(_LEASE)
         self._fields, self._hashes = redis.register_script(_FIELDS), redis.register_script(_HASHES)
+        self._not_pending, self._not_due = redis.register_script(_NOT_PENDING), redis.register_script(_NOT_DUE)
         # A script that names its language is refused as a whole when memory is short; one that only deletes may run then.
         self._adding, self._deleting = redis.register_script(f"#!lua\n{_RUN}"), redis.register_script(_RUN)
 
@@ -181,7 +196,6 @@ class RedisStore:
         keys = Keys(self._prefix, tenant)
         wanted = needed(keys, operations, lease)
         with _failures():
-            await self._hint(hints(tenant, operations))
             for _ in range(_TRIES):
                 plan = RedisPlan(keys, await self._read(wanted), self._now())
                 plan.run(operations, lease)
@@ -199,13 +213,6 @@ class RedisStore:
             key: dict(zip(fields, values, strict=True))
             for (key, fields), values in zip(wanted.items(), found, strict=True)
         }
-
-    async def _hint(self, dues: Sequence[Due]) -> None:
-        if dues:
-            async with self._redis.pipeline(transaction=False) as pipe:
-                for due in dues:
-                    pipe.zadd(f"{self._prefix}{due.list}", {due.name: due.at})
-                await pipe.execute()
 
     async def _leased(self, tenant: str, lease: Lease, until: float, token: str) -> int:
         now = self._now()
@@ -462,7 +469,7 @@ class RedisStore:
                 names = await self._redis.zrange(list_, start, start + _PAGE - 1)
             if not names:
                 break
-            done = []
+            removed = 0
             for name in names:
                 tenant, id = (unquote(part) for part in name.decode().split("/"))
                 keys = Keys(self._prefix, tenant)
@@ -470,11 +477,11 @@ class RedisStore:
                 with _failures():
                     version, expires_at, pending = await self._redis.hmget(key, ["version", "expires_at", "pending"])
                 if not pending or not alive({"version": version, "expires_at": expires_at}, self._now()):
-                    done.append(name)
+                    with _failures():
+                        removed += await self._not_pending(keys=[list_, key], args=[name, repr(self._now())])
                 elif not await self._taken(keys.lease(kind, id)):
                     free.append(Owned(tenant, id))
-            with _failures():
-                start += len(names) - (await self._redis.zrem(list_, *done) if done else 0)
+            start += len(names) - removed
         return tuple(free[:limit])
 
     async def _taken(self, key: str) -> bool:
@@ -490,7 +497,7 @@ class RedisStore:
             tenant, what, kind, id = (unquote(part) for part in name.decode().split("/"))
             gone += await self._expire(tenant, what, kind, id, now)
             with _failures():
-                await self._redis.zrem(due, name)
+                await self._not_due(keys=[due], args=[name, repr(now)])
         return gone
 
     async def _expire(self, tenant: str, what: str, kind: str, id: str, now: float) -> int:

@@ -1,11 +1,12 @@
 """What a write of the history is in Redis or Valkey: which fields decide it, and which commands do it.
 
 A write is done in two steps. The fields that it depends on are read (`needed`), a `RedisPlan` is made of them, and a script runs
-its commands if the versions of what was read are still the same; else it begins anew. All keys of a tenant have its name in
-braces, which keeps them on one node of a cluster. Pure. Above: `redis`. Below: `base`.
+its commands if the versions of what was read are still the same; else it begins anew. What expires or is pending is put into the
+lists of all tenants by the same commands, so that both are there or neither. Pure. Above: `redis`. Below: `base`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 from urllib.parse import quote
 
 import attrs
@@ -34,7 +35,7 @@ from smg_core.history.base import (
     StoreOperation,
 )
 
-__all__ = ["Due", "Fields", "Keys", "RedisPlan", "alive", "hints", "item_of_hash", "needed", "stored_number"]
+__all__ = ["Fields", "Keys", "RedisPlan", "alive", "item_of_hash", "needed", "stored_number"]
 
 Fields = dict[str, bytes | None]
 """Fields of a hash that were asked for; None for one that is not there."""
@@ -102,8 +103,7 @@ def item_of_hash(id: str, packed: bytes) -> StoredItem:
     return StoredItem(id=id, body=body, created_at=created_at, response_id=response_id)
 
 
-@attrs.frozen
-class Due:
+class _Due(NamedTuple):
     """An entry of a list of all tenants: of what expires, by its time, or of what is pending of a kind, by its creation."""
 
     list: str
@@ -111,28 +111,26 @@ class Due:
     at: float
 
 
-def hints(tenant: str, operations: Sequence[StoreOperation]) -> list[Due]:
-    """The entries that the lists need before these operations are done."""
-    found: list[Due] = []
-    for operation in operations:
-        match operation:
-            case PutResponse(thing):
-                found += _hints(tenant, "response", "response", thing)
-            case PutRecord(thing):
-                found += _hints(tenant, "record", thing.kind, thing)
-            case PutConversation(thing) if thing.expires_at is not None:
-                found.append(Due("due", _name(tenant, "conversation", "", thing.id), thing.expires_at))
-            case AppendEvents(id, _, float(expires_at)):
-                found.append(Due("due", _name(tenant, "log", "", id), expires_at))
-    return found
+def _dues(tenant: str, operation: StoreOperation) -> list[_Due]:
+    """The entries that the lists have for what an operation writes."""
+    match operation:
+        case PutResponse(thing):
+            return _of_thing(tenant, "response", "response", thing)
+        case PutRecord(thing):
+            return _of_thing(tenant, "record", thing.kind, thing)
+        case PutConversation(thing) if thing.expires_at is not None:
+            return [_Due("due", _name(tenant, "conversation", "", thing.id), thing.expires_at)]
+        case AppendEvents(id, _, float(expires_at)):
+            return [_Due("due", _name(tenant, "log", "", id), expires_at)]
+    return []
 
 
-def _hints(tenant: str, what: str, kind: str, thing: StoredResponse | StoredRecord) -> list[Due]:
+def _of_thing(tenant: str, what: str, kind: str, thing: StoredResponse | StoredRecord) -> list[_Due]:
     found = []
     if thing.expires_at is not None:
-        found.append(Due("due", _name(tenant, what, kind, thing.id), thing.expires_at))
+        found.append(_Due("due", _name(tenant, what, kind, thing.id), thing.expires_at))
     if thing.pending:
-        found.append(Due(f"pending:{quote(kind, safe='')}", _name(tenant, thing.id), thing.created_at))
+        found.append(_Due(f"pending:{quote(kind, safe='')}", _name(tenant, thing.id), thing.created_at))
     return found
 
 
@@ -201,6 +199,8 @@ class RedisPlan:
                 raise LeaseLost(lease.id)
         for operation in operations:
             self._plan(operation)
+            for due in _dues(self._keys.tenant, operation):
+                self.commands.append(("ZADD", f"{self._keys.prefix}{due.list}", repr(due.at), due.name))
 
     def _plan(self, operation: StoreOperation) -> None:
         match operation:
