@@ -3,13 +3,12 @@
 Pure. Above: the handlers and the queue of batches. Below: decoding.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols.decoding import WireDecoder
 from smg_core.protocols.fields import read_metadata
@@ -27,15 +26,12 @@ __all__ = [
     "batch_object",
     "error_line",
     "read_batch",
-    "read_limit",
     "read_tokens",
     "refusal",
     "result_line",
 ]
 
 _Endpoint = Literal["/v1/chat/completions", "/v1/completions", "/v1/responses"]
-_LONGEST_PAGE = 100
-_PAGE = 20
 
 
 class OutputExpiresAfter(ExpiresAfter, frozen=True):
@@ -109,14 +105,6 @@ def read_batch(body: bytes, limits: LimitsConfig) -> BatchBody:
     if wire.metadata is not None:
         wire.metadata = dict(read_metadata(wire.metadata, limits))
     return wire
-
-
-def read_limit(query: Mapping[str, tuple[str, ...]], usual: int = _PAGE, most: int = _LONGEST_PAGE) -> int:
-    """The number of entries on a page of a list. Raises InvalidRequest."""
-    text = query.get("limit", (str(usual),))[-1]
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= most):
-        raise InvalidRequest(f"Invalid 'limit': a number from 1 to {most}.", param="limit")
-    return int(text)
 
 
 # ---------------------------------------------------------------------------------------------------------------- objects

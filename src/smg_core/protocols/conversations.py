@@ -10,7 +10,7 @@ from msgspec import Struct
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols.decoding import WireDecoder, too_many
-from smg_core.protocols.fields import read_metadata
+from smg_core.protocols.fields import read_limit, read_metadata
 from smg_core.protocols.responses_items import read_items, with_ids
 from smg_core.protocols.responses_names import ToolNames
 from smg_core.protocols.settings import LimitsConfig
@@ -88,13 +88,11 @@ def _checked(items: Sequence[JsonObject], limits: LimitsConfig, suffix: str) -> 
 
 def read_items_query(query: Mapping[str, tuple[str, ...]]) -> ItemsQuery:
     """The page that is asked for. Raises `InvalidRequest` naming the parameter."""
-    text = query.get("limit", (str(_LISTED),))[-1]
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _MOST_LISTED:
-        raise InvalidRequest(f"Invalid 'limit': a number from 1 to {_MOST_LISTED}.", param="limit")
+    limit = read_limit(query, usual=_LISTED, most=_MOST_LISTED)
     order = query.get("order", ("desc",))[-1]
     if order not in ("asc", "desc"):
         raise InvalidRequest("Invalid value for 'order'. Supported values are: 'asc', 'desc'.", param="order")
-    return ItemsQuery(query.get("after", (None,))[-1], int(text), order == "desc")
+    return ItemsQuery(query.get("after", (None,))[-1], limit, order == "desc")
 
 
 def conversation_object(id: str, created_at: float, metadata: object) -> JsonObject:

@@ -11,8 +11,9 @@ from smg_core.json_types import Json
 from smg_core.protocols.decoding import brief, check_depth, too_many
 from smg_core.protocols.settings import LimitsConfig
 
-__all__ = ["read_metadata", "read_template_arguments"]
+__all__ = ["read_limit", "read_metadata", "read_template_arguments"]
 
+_LONGEST_NUMBER = 16  # digits
 _NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
 _RESERVED_ARGUMENTS = frozenset(
     {
@@ -32,6 +33,15 @@ _RESERVED_ARGUMENTS = frozenset(
         "tokenizer_kwargs",
     }
 )
+
+
+def read_limit(query: Mapping[str, tuple[str, ...]], *, usual: int, most: int) -> int:
+    """How many things a page of a list has, by the query's `limit`. Raises InvalidRequest."""
+    text = query.get("limit", (str(usual),))[-1]
+    known = text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
+    if not (known and 1 <= int(text) <= most):
+        raise InvalidRequest(f"Invalid 'limit': a number from 1 to {most}.", param="limit")
+    return int(text)
 
 
 def read_template_arguments(

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
+from smg_core.protocols.fields import read_limit
 
 __all__ = [
     "ExpiresAfter",
@@ -106,13 +107,11 @@ def _read_expiry(fields: Mapping[str, str]) -> ExpiresAfter | None:
 
 def read_file_query(query: Mapping[str, tuple[str, ...]]) -> FileQuery:
     """The page that is asked for. Raises InvalidRequest naming the parameter."""
-    text = query.get("limit", (str(_MOST_LISTED),))[-1]
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= _MOST_LISTED):
-        raise InvalidRequest(f"Invalid 'limit': a number from 1 to {_MOST_LISTED}.", param="limit")
+    limit = read_limit(query, usual=_MOST_LISTED, most=_MOST_LISTED)
     order = query.get("order", ("desc",))[-1]
     if order not in ("asc", "desc"):
         raise InvalidRequest("Invalid value for 'order'. Supported values are: 'asc', 'desc'.", param="order")
-    return FileQuery(query.get("after", (None,))[-1], int(text), order == "desc", query.get("purpose", (None,))[-1])
+    return FileQuery(query.get("after", (None,))[-1], limit, order == "desc", query.get("purpose", (None,))[-1])
 
 
 def file_object(file: KeptFile) -> JsonObject:

@@ -59,20 +59,39 @@ def objects_of(read: Callable[[int], bytes], field: str, *, window: int, most: i
     text = _Window(read, window, most)
     text.expect("{")
     if not text.accept("}"):
-        name = text.value('"')
-        if name != json.dumps(field):
-            told = name.strip('"')[:80]
-            raise InvalidRequest(f"Unknown parameter: '{told}'.", param=told, code="unknown_parameter")
-        text.expect(":")
-        text.expect("[")
-        if not text.accept("]"):
-            yield text.value("{")
-            while not text.accept("]"):
-                text.expect(",")
-                yield text.value("{")
-        text.expect("}")
+        _expect_field(text, field)
+        yield from _elements(text, field)
+        if not text.accept("}"):
+            text.expect(",")
+            _expect_field(text, None)
     if text.next():
         raise InvalidJson("The request body goes on behind the end of its JSON.")
+
+
+def _expect_field(text: "_Window", field: str | None) -> None:
+    """The name of a field; any other than `field` is refused."""
+    name = text.value('"')
+    if field is None or name != json.dumps(field):
+        told = name.strip('"')[:80]
+        raise InvalidRequest(f"Unknown parameter: '{told}'.", param=told, code="unknown_parameter")
+    text.expect(":")
+
+
+def _elements(text: "_Window", field: str) -> Iterator[str]:
+    """The objects of the array that stands here."""
+    if text.next() not in ("[", ""):
+        raise InvalidRequest(f"Invalid '{field}': expected an array.", param=field)
+    text.expect("[")
+    number = 0
+    more = not text.accept("]")
+    while more:
+        if text.next() not in ("{", ""):
+            raise InvalidRequest(f"Invalid '{field}[{number}]': expected an object.", param=f"{field}[{number}]")
+        yield text.value("{")
+        number += 1
+        more = not text.accept("]")
+        if more:
+            text.expect(",")
 
 
 class _Window:

@@ -10,7 +10,8 @@ import msgspec
 
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.json_types import JsonObject
-from smg_core.protocols.batches import KeptBatch, read_limit
+from smg_core.protocols.batches import KeptBatch
+from smg_core.protocols.fields import read_limit
 from smg_core.protocols.json_text import encode_body
 from smg_core.protocols.messages_batches import message_batch_list, message_batch_object, write_lines
 from smg_core.server.batch_descriptions import BATCH_ROUTES
@@ -106,7 +107,7 @@ class _MessageBatches:
     async def list_page(self, exchange: Exchange) -> None:
         """GET /v1/messages/batches"""
         tenant, query = exchange.caller.tenant, exchange.query
-        limit = read_limit(query, _LISTED, _MOST_LISTED)
+        limit = read_limit(query, usual=_LISTED, most=_MOST_LISTED)
         after, before = query.get("after_id", (None,))[-1], query.get("before_id", (None,))[-1]
         if after is not None and before is not None:
             raise InvalidRequest("Only one of 'after_id' and 'before_id' can be given.", param="before_id")

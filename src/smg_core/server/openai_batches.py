@@ -6,8 +6,9 @@ Above: `batch_routes`. Below: the queue of batches, the kept files.
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming, Locate
-from smg_core.protocols.batches import KeptBatch, batch_list, batch_object, read_batch, read_limit
+from smg_core.protocols.batches import KeptBatch, batch_list, batch_object, read_batch
 from smg_core.protocols.errors import openai_error
+from smg_core.protocols.fields import read_limit
 from smg_core.protocols.json_text import encode_body
 from smg_core.server.batch_descriptions import BATCH_ROUTES
 from smg_core.server.batch_queue import BatchQueue
@@ -23,6 +24,7 @@ __all__ = ["openai_batch_routes"]
 
 _BATCH = "/v1/batches/{id}"
 _OWN_HEADERS = "x-smg-"
+_LISTED, _MOST_LISTED = 20, 100
 
 
 def openai_batch_routes(gateway: Runtime, queue: BatchQueue, files: KeptFiles) -> tuple[Route[Endpoint], ...]:
@@ -79,7 +81,7 @@ class _Batches:
 
     async def list_page(self, exchange: Exchange) -> None:
         """GET /v1/batches"""
-        tenant, limit = exchange.caller.tenant, read_limit(exchange.query)
+        tenant, limit = exchange.caller.tenant, read_limit(exchange.query, usual=_LISTED, most=_MOST_LISTED)
         after = exchange.query.get("after", (None,))[-1]
         page = await self._queue.page(tenant, BATCH, after=after, limit=limit)
         found = [await self._queue.progress(tenant, each) for each in page.data]

@@ -69,6 +69,25 @@ def test_a_body_that_is_cut_or_bent_is_refused_or_read_as_json_reads_it(
         assert json.loads(bytes(body)).get("requests", []) == found
 
 
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b'{"z":1,"requests":[]}', "z"),
+        (b'{"requests":[{}],"z":1}', "z"),
+        (b'{"requests":[],"requests":[]}', "requests"),
+        (b'{"requests":null}', "requests"),
+        (b'{"requests":{}}', "requests"),
+        (b'{"requests":[{},7]}', "requests[1]"),
+    ],
+)
+@pytest.mark.parametrize("window", [1, 1000])
+def test_what_is_wrong_in_valid_json_is_named(body: bytes, param: str, window: int) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        list(objects_of(io.BytesIO(body).read, "requests", window=window, most=100))
+
+    assert refused.value.param == param
+
+
 def test_an_object_over_the_bound_is_refused_before_all_of_it_is_read() -> None:
     class Endless(io.RawIOBase):
         def read(self, size: int = -1) -> bytes:
