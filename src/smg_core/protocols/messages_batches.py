@@ -4,7 +4,7 @@ A batch is kept as `batches.Batch`, like OpenAI's. Pure. Above: the handlers and
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -14,6 +14,7 @@ from smg_core.errors import InvalidJson, InvalidRequest
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols.batches import KeptBatch
 from smg_core.protocols.decoding import too_many
+from smg_core.protocols.fields import read_limit
 from smg_core.protocols.json_lines import objects_of
 
 __all__ = [
@@ -23,10 +24,12 @@ __all__ = [
     "message_batch_object",
     "message_result",
     "message_result_without_answer",
+    "read_page",
     "write_lines",
 ]
 
 _READ = 1 << 16  # bytes of a body that are read at once
+_LISTED, _MOST_LISTED = 20, 1000
 _CUSTOM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _STATES = {
     "validating": "in_progress",
@@ -141,6 +144,23 @@ def message_batch_object(batch: KeptBatch) -> JsonObject:
         "archived_at": None,
         "results_url": f"/v1/messages/batches/{batch.id}/results" if over else None,
     }
+
+
+class BatchPage(Struct, frozen=True):
+    """Which batches of a list are wanted: `limit` of those behind `behind`, counted from the newest or from the oldest."""
+
+    behind: str | None
+    limit: int
+    newest_first: bool
+
+
+def read_page(query: Mapping[str, tuple[str, ...]]) -> BatchPage:
+    """The page that is asked for. Raises InvalidRequest naming the parameter."""
+    after, before = query.get("after_id", (None,))[-1], query.get("before_id", (None,))[-1]
+    if after is not None and before is not None:
+        raise InvalidRequest("Only one of 'after_id' and 'before_id' can be given.", param="before_id")
+    limit = read_limit(query, usual=_LISTED, most=_MOST_LISTED)
+    return BatchPage(before or after, limit, before is None)
 
 
 def message_batch_list(batches: Sequence[KeptBatch], has_more: bool) -> JsonObject:

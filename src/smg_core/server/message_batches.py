@@ -11,9 +11,8 @@ import msgspec
 from smg_core.errors import InvalidRequest, NotFound
 from smg_core.json_types import JsonObject
 from smg_core.protocols.batches import KeptBatch
-from smg_core.protocols.fields import read_limit
 from smg_core.protocols.json_text import encode_body
-from smg_core.protocols.messages_batches import message_batch_list, message_batch_object, write_lines
+from smg_core.protocols.messages_batches import message_batch_list, message_batch_object, read_page, write_lines
 from smg_core.server.batch_descriptions import BATCH_ROUTES
 from smg_core.server.batch_queue import BatchQueue
 from smg_core.server.batch_states import MESSAGE_BATCH, BatchJob
@@ -33,7 +32,6 @@ _BATCH = f"{_BATCHES}/{{id}}"
 _ENDPOINT = "/v1/messages"
 _HEADERS = ("anthropic-version", "anthropic-beta")
 _OWN_HEADERS = "x-smg-"
-_LISTED, _MOST_LISTED = 20, 1000
 
 
 def message_batch_routes(
@@ -106,15 +104,15 @@ class _MessageBatches:
 
     async def list_page(self, exchange: Exchange) -> None:
         """GET /v1/messages/batches"""
-        tenant, query = exchange.caller.tenant, exchange.query
-        limit = read_limit(query, usual=_LISTED, most=_MOST_LISTED)
-        after, before = query.get("after_id", (None,))[-1], query.get("before_id", (None,))[-1]
-        if after is not None and before is not None:
-            raise InvalidRequest("Only one of 'after_id' and 'before_id' can be given.", param="before_id")
+        asked = read_page(exchange.query)
         page = await self._queue.page(
-            tenant, MESSAGE_BATCH, after=before or after, limit=limit, newest_first=before is None
+            exchange.caller.tenant,
+            MESSAGE_BATCH,
+            after=asked.behind,
+            limit=asked.limit,
+            newest_first=asked.newest_first,
         )
-        found = page.data if before is None else page.data[::-1]
+        found = page.data if asked.newest_first else page.data[::-1]
         await self._answer(exchange, message_batch_list(found, page.has_more))
 
     async def _found(self, exchange: Exchange) -> KeptBatch:

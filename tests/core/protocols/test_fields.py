@@ -6,9 +6,11 @@ from smg_core.errors import InvalidRequest
 from smg_core.protocols.conversations import read_items_query
 from smg_core.protocols.fields import read_limit
 from smg_core.protocols.files import read_file_query
+from smg_core.protocols.messages_batches import read_page
 
 READERS = {
     "batches": lambda query: read_limit(query, usual=20, most=100),
+    "batches of Messages": lambda query: read_page(query).limit,
     "files": lambda query: read_file_query(query).limit,
     "items": lambda query: read_items_query(query).limit,
 }
