@@ -23,6 +23,7 @@ OWN_THREAD = (
     "A synchronous client was used on the thread that runs the gateway, which would wait for itself. Here (in a notebook, say) "
     "use an async client: `http_client=gateway.http_client()` and `await`; or call this one by `await asyncio.to_thread(...)`."
 )
+NO_LOOP = "The event loop on which the gateway was started does not run any more, so nothing can answer this request."
 BUFFERED = 64  # messages the app may be ahead of its reader before `send` waits
 
 
@@ -116,11 +117,17 @@ def _sync_transport(module: ModuleType, app: AsgiApp, loop: asyncio.AbstractEven
             self._call = call
 
         def __iter__(self) -> Iterator[bytes]:
+            if _runs_here(loop):
+                raise RuntimeError(OWN_THREAD)
             while (piece := asyncio.run_coroutine_threadsafe(self._call.read(), loop).result()) is not None:
                 yield piece
 
         def close(self) -> None:
-            asyncio.run_coroutine_threadsafe(self._call.close(), loop).result()
+            # The garbage collector closes a stream that was not read to its end, on any thread and at any time.
+            if _runs_here(loop):
+                self._call.leave()
+            elif loop.is_running():
+                asyncio.run_coroutine_threadsafe(self._call.close(), loop).result()
 
     async def begin(request: _Request, body: bytes) -> tuple["_Call", int, list[tuple[bytes, bytes]]]:
         call = _Call(app, _scope(request), body)
@@ -129,7 +136,9 @@ def _sync_transport(module: ModuleType, app: AsgiApp, loop: asyncio.AbstractEven
     class InProcessTransport(module.BaseTransport):  # type: ignore[name-defined, misc]
         def handle_request(self, request: _SyncRequest) -> object:
             if _runs_here(loop):
-                return _misused(module, request)
+                return _misused(module, request, OWN_THREAD)
+            if not loop.is_running():
+                return _misused(module, request, NO_LOOP)
             call, status, headers = asyncio.run_coroutine_threadsafe(begin(request, request.read()), loop).result()
             return module.Response(status, headers=headers, stream=Body(call), request=request)
 
@@ -144,12 +153,12 @@ def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
         return False
 
 
-def _misused(module: ModuleType, request: _Request) -> object:
-    """The answer to a synchronous request from the gateway's own thread. It is an answer, not an exception, so that an SDK
-    raises it at once with these words instead of trying again."""
+def _misused(module: ModuleType, request: _Request, why: str) -> object:
+    """The answer to a synchronous request that would wait for ever: from the gateway's own thread, or after its event loop has
+    ended. It is an answer, not an exception, so that an SDK raises it at once with these words instead of trying again."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     envelope = envelope_of(request.url.path, headers, request.url.params)
-    answer = envelope(InvalidRequest(OWN_THREAD), "")
+    answer = envelope(InvalidRequest(why), "")
     return module.Response(400, headers={"content-type": "application/json"}, content=answer, request=request)
 
 
@@ -204,14 +213,19 @@ class _Call:
         return piece
 
     async def close(self) -> None:
-        """Stop listening; the app is told as if a socket had closed."""
+        """Stop listening, and wait until the app has noticed."""
+        if not self._over.is_set():
+            self.leave()
+            await asyncio.wait([self._task])
+
+    def leave(self) -> None:
+        """Stop listening; the app is told as if a socket had closed. Called on the loop's thread."""
         if self._over.is_set():
             return
         self._over.set()
         while not self._pieces.empty():
             self._pieces.get_nowait()
         self._scope[DISCONNECT].happened()
-        await asyncio.wait([self._task])
 
     async def _receive(self) -> AsgiMessage:
         if self._body is not None:

@@ -128,3 +128,44 @@ async def test_an_app_that_listens_hears_it_too() -> None:
         await asyncio.wait([asked])
 
     assert heard == ["http.request", "http.disconnect"]
+
+
+async def endless(scope: Any, receive: Any, send: Any) -> None:
+    """An app that streams until its caller leaves."""
+    left = asyncio.Event()
+    scope[DISCONNECT].tell(left.set)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    while not left.is_set():
+        await send({"type": "http.response.body", "body": b"more", "more_body": True})
+        await asyncio.sleep(0)
+
+
+def begun(http: Any) -> Any:
+    """A streamed answer of which one piece was read."""
+    answer = http.send(http.build_request("GET", URL), stream=True)
+    next(answer.iter_raw())
+    return answer
+
+
+async def test_a_stream_that_is_closed_on_the_gateways_own_thread_does_not_wait_for_itself() -> None:
+    http = sync_client(endless, asyncio.get_running_loop(), httpx)
+    answer = await anyio.to_thread.run_sync(begun, http)
+    before = asyncio.all_tasks()
+
+    answer.close()
+
+    while any("endless" in repr(task) for task in before & asyncio.all_tasks()):
+        await asyncio.sleep(0)
+
+
+def test_a_client_whose_loop_has_ended_closes_and_says_so() -> None:
+    async def ask() -> tuple[Any, Any]:
+        http = sync_client(endless, asyncio.get_running_loop(), httpx)
+        return http, await anyio.to_thread.run_sync(begun, http)
+
+    http, answer = asyncio.run(ask())
+    answer.close()
+
+    late = http.get(URL)
+    assert late.status_code == 400
+    assert "does not run any more" in late.text
