@@ -34,7 +34,12 @@ PYTHON_STRING = r"'([^'\\\n]|\\[^\n])*'"
 
 
 class ConstraintError(ValueError):
-    """The tools, the tool_choice or the response_format are malformed, or name a tool that is not there."""
+    """The tools, the tool_choice or the response_format are malformed, or name a tool that is not there. `tool`: the name of the
+    tool at fault, None where it is not one tool's."""
+
+    def __init__(self, message: str, tool: str | None = None) -> None:
+        super().__init__(message)
+        self.tool = tool
 
 
 class ConstraintUnsupported(ConstraintError):
@@ -183,7 +188,7 @@ def _read_tool(tool: object) -> _Tool | None:
         raise ConstraintError(f"a tool's {kind} must be an object, not {reprlib.repr(body)}")
     name = body.get("name")
     if not isinstance(name, str) or not name or any(char in '"\\<>{}[]()' or char.isspace() for char in name):
-        raise ConstraintError(f"a tool's name must be a word, not {name!r}")
+        raise ConstraintError(f"a tool's name must be a word, not {name!r}", tool=str(name))
     if kind == "custom":
         pattern = _pattern(body.get("format"))
         return _Tool(name, parameters(), strict=pattern is not None, pattern=pattern)

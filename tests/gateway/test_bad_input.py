@@ -398,3 +398,36 @@ async def test_no_json_at_all_makes_the_gateway_fail(
 
     assert answer.status_code in (200, 400, 404), (sent, answer.text)
     assert house.gateway.in_flight == 0
+
+
+_GOOGLE = [{"role": "user", "parts": [{"text": "a"}]}]
+NAMELESS: list[tuple[str, dict[str, Any], str]] = [
+    (
+        CHAT,
+        {"messages": [USER], "tools": [{"type": "function", "function": {"name": "a b"}}]},
+        "tools[0].function.name",
+    ),
+    ("/v1/responses", {"input": "a", "tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
+    (
+        "/v1/messages",
+        {"max_tokens": 5, "messages": [USER], "tools": [{"name": "a b", "input_schema": {"type": "object"}}]},
+        "tools.0.name",
+    ),
+    (
+        "/v1beta/models/sim:generateContent",
+        {"contents": _GOOGLE, "tools": [{"functionDeclarations": [{"name": "a b"}]}]},
+        "tools[0].functionDeclarations[0].name",
+    ),
+    ("/v1beta/interactions", {"input": "a", "tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
+]
+
+
+@pytest.mark.parametrize(("path", "sent", "field"), NAMELESS, ids=[path for path, _, _ in NAMELESS])
+async def test_a_tool_whose_name_is_no_word_is_blamed_and_not_the_choice_of_tools(
+    house: House, path: str, sent: dict[str, Any], field: str
+) -> None:
+    answer = await house.http.post(path, json=sent if ":" in path else {"model": "sim", **sent})
+
+    assert answer.status_code == 400
+    assert f'"{field}"' in answer.text or f"{field}:" in answer.text
+    assert "tool_choice" not in answer.text

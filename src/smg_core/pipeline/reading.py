@@ -114,7 +114,9 @@ def _constraint(
     except ConstraintUnsupported as error:
         raise UnsupportedParameter(f"{error}.", param="tool_choice") from error
     except ConstraintError as error:
-        raise InvalidRequest(f"{error}.", param="tool_choice") from error
+        named = enumerate(request.tools)
+        faulty = [place for place, tool in named if not isinstance(tool, HostedTool) and tool.name == error.tool]
+        raise InvalidRequest(f"{error}.", param=f"tools[{faulty[0]}].name" if faulty else "tool_choice") from error
     if found is None:
         return None, family
     for place, tool in enumerate(request.tools):
