@@ -32,7 +32,7 @@ SCENARIOS = {
 }
 STARTED_IN = 1200.0
 """Seconds until a gateway under valgrind answers: some minutes where the machine is busy with other work."""
-APIS = ("chat", "generate_content", "messages", "responses", "stored")
+APIS = ("chat", "generate_content", "interactions", "messages", "responses", "stored")
 """APIs by name; "stored" is Responses that are kept in SQLite, "responses" those that are not."""
 PROSE = "Most of what a port does is waiting for water. "
 COMMAND = (
@@ -50,6 +50,8 @@ def request_of(api: str, scenario: str) -> tuple[str, bytes]:
         verb = "streamGenerateContent?alt=sse" if stream else "generateContent"
         body = stand.generate_content(tokens, text=PROSE * 8, pause_us=pause_us)
         return f"/v1beta/models/mock:{verb}", body
+    if api == "interactions":
+        return "/v1/interactions", stand.interactions(tokens, stream=stream, text=PROSE * 8, pause_us=pause_us)
     if api == "messages":
         return "/v1/messages", stand.messages(tokens, stream=stream, text=PROSE * 8, pause_us=pause_us)
     if api != "chat":

@@ -199,6 +199,13 @@ def generate_content(tokens: int, *, text: str, pause_us: int = 0) -> bytes:
     return json.dumps(asked).encode()
 
 
+def interactions(tokens: int, *, stream: bool, text: str, pause_us: int = 0) -> bytes:
+    """The body of the same request to Interactions, whose answer is not kept."""
+    asked = {"model": "mock", "stream": stream, "store": False, "system_instruction": "You are a helpful assistant."}
+    settings = {"max_output_tokens": tokens, "seed": pause_us}
+    return json.dumps({**asked, "input": text, "generation_config": settings}).encode()
+
+
 def responses(tokens: int, *, stream: bool, text: str, pause_us: int = 0, store: bool = False) -> bytes:
     """The body of the same request to Responses, whose answer is kept where `store` says so."""
     asked = {"model": "mock", "stream": stream, "store": store, "max_output_tokens": tokens, "seed": pause_us}
