@@ -14,6 +14,7 @@ import pytest
 from tests.gateway.conftest import House, eventually, in_process, over_http
 
 from smg_core import Config
+from smg_core.config import LimitsConfig
 from smg_core.errors import StoreFailed
 from smg_core.history.base import Lease, LeaseLost, PutResponse
 from smg_core.history.memory import MemoryStore
@@ -335,6 +336,16 @@ async def test_a_conversation_outlives_the_gateway(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input
+
+
+async def test_a_writer_that_is_kept_out_is_told_the_setting_s_seconds() -> None:
+    config = Config(limits=LimitsConfig(retry_after_s=7))
+    async with in_process(SIMULATOR, config=config) as house, client_of(house) as client:
+        made = await client.conversations.create()
+        assert await house.gateway.history.acquire("", "conversation", made.id, "another", 60) is not None
+        with pytest.raises(openai.ConflictError) as raised:
+            await client.responses.create(model="sim", input="Hello", conversation=made.id)
+    assert raised.value.response.headers["retry-after"] == "7"
 
 
 async def test_a_chain_that_leads_back_to_itself_is_refused(client: openai.AsyncOpenAI, house: House) -> None:

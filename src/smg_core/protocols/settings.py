@@ -86,7 +86,10 @@ class LimitsConfig:
         10_000, "Requests a process works on at once; more get 503 with Retry-After.", at_least=1, at_most=1_000_000
     )
     retry_after_s: float = option(
-        1.0, "Seconds after which a request that got 503 is told to come again.", at_least=0, at_most=86400
+        1.0,
+        "Seconds after which a request that got 503, or a 409 that passes, is told to come again.",
+        at_least=0,
+        at_most=86400,
     )
     answer_bytes: int = option(
         64 * MIB,

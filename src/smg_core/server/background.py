@@ -162,7 +162,9 @@ class Background:
                 if again is None:
                     return found  # deleted meanwhile
                 found = again
-        raise Conflict(f"The {api.words.noun} is being written; try again.", retry_after=1.0)
+        raise Conflict(
+            f"The {api.words.noun} is being written; try again.", retry_after=self._gateway.admission.retry_after
+        )
 
     async def _cancelled(self, api: BackgroundApi[D], key: Key, found: StoredResponse) -> StoredResponse:
         (tenant, id), gateway, now = key, self._gateway, self._gateway.clock.time()

@@ -186,7 +186,7 @@ class BatchQueue:
                 self._cancelled.add((tenant, id))
             self._wanted.set()
             return changed
-        raise Conflict("The batch is being written; try again.", retry_after=1.0)
+        raise Conflict("The batch is being written; try again.", retry_after=self._gateway.admission.retry_after)
 
 
 def _key(owned: Owned) -> Key:

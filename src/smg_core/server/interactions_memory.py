@@ -70,7 +70,8 @@ class InteractionMemory:
             missing = (chain.missing if chain else previous) or ""
             raise NotFound(f"Interaction not found: {missing[:100]}", param=PREVIOUS)
         if chain.links[-1].status in _PENDING:
-            raise Conflict(f"The interaction {previous} is not complete yet.", param=PREVIOUS, retry_after=1.0)
+            after = self._gateway.admission.retry_after
+            raise Conflict(f"The interaction {previous} is not complete yet.", param=PREVIOUS, retry_after=after)
         return [text for link in chain.links for text in (link.input, link.output)]
 
     async def keep(

@@ -163,7 +163,7 @@ class ResponseMemory:
                 "Another response is being made in this conversation.",
                 param="conversation",
                 code="conversation_locked",
-                retry_after=1.0,
+                retry_after=self._gateway.admission.retry_after,
             )
 
     async def hold(self, id: str, tenant: str) -> None:
