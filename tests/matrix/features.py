@@ -21,6 +21,7 @@ WORDS = "one two three four five six seven eight nine ten"
 
 
 COUNTS = Reply(WORDS)
+TEXT_FILE = {"type": "file", "file": {"filename": "notes.txt", "file_data": "data:text/plain;base64,YSBiIGM="}}
 
 
 @attrs.define
@@ -259,6 +260,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("regex", matching(r"[0-9]{3}-[a-z]{2}"), _structured(regex=r"[0-9]{3}-[a-z]{2}"), None),
     Feature("grammar", matching(r"(yes|no)"), _structured(grammar='root ::= "yes" | "no"'), None),
     Feature("choice", matching(r"red|green"), _structured(choice=["red", "green"]), None),
+    Feature("files of text", said(WORDS), messages=({"role": "user", "content": [TEXT_FILE]},)),
     Feature("pictures", shaped("pixel_values"), model="picture"),
     Feature("clips", shaped("video"), model="clip"),
     Feature("recordings", shaped("features"), model="recording"),

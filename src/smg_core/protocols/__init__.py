@@ -9,6 +9,7 @@ Every module is pure and knows no engine, worker or socket.
 - `parse`: `/parse/reasoning` and `/parse/function_call`
 - `models`: the models API
 - `decoding`, `json_bounds`, `compat`: how every API reads a body, its bounds, and fields of other servers
+- `documents`: files of text in a request, as text for a model
 - `json_text`: how every API writes JSON
 - `errors`, `error_texts`: error envelopes, headers and messages of each API
 - `explain`: the answer to `x-smg-explain`

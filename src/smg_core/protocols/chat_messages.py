@@ -1,12 +1,12 @@
 """The messages of a Chat Completions request as `Message` records.
 
 Decides which content parts each role may hold and how legacy function calls become tool calls. Inline media stays a `data:` URL:
-the pipeline decodes it, off the event loop. What would break an engine or a template is refused (a user's message that is null,
-an image in a system prompt). What other servers accept is accepted: an assistant's message may be empty, and a tool result may
-answer a call that is not in the history. JSON texts in strings (arguments of calls, opaque blocks) are bounded here, before
-anything parses them.
+the pipeline decodes it, off the event loop; an inline file of text becomes a text here. What would break an engine or a template
+is refused (a user's message that is null, an image in a system prompt). What other servers accept is accepted: an assistant's
+message may be empty, and a tool result may answer a call that is not in the history. JSON texts in strings (arguments of calls,
+opaque blocks) are bounded here, before anything parses them.
 
-Pure. Above: chat. Below: the wire types, json_bounds, request.
+Pure. Above: chat. Below: the wire types, documents, json_bounds, request.
 """
 
 import base64
@@ -18,6 +18,7 @@ import msgspec
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.protocols import chat_types as wire
+from smg_core.protocols.documents import document_text, inline_text, untyped_url
 from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
@@ -38,6 +39,9 @@ from smg_core.request import (
 )
 
 __all__ = ["read_messages"]
+
+_Place = tuple[int, int]
+"""Where a part stands: the index of its message, and its own in that message's content."""
 
 _MEDIA: tuple[type, ...] = (
     wire.TextPart,
@@ -175,7 +179,7 @@ def _parts(content: list[wire.PartWire], role: Role, position: int) -> tuple[Par
                 code="invalid_value",
             )
         try:
-            parts.append(_PART_READERS[type(part)](part))
+            parts.append(_PART_READERS[type(part)](part, (position, order)))
         except ValueError as problem:
             at = f"messages[{position}].content[{order}]"
             raise InvalidRequest(f"Invalid '{at}': {problem}.", param=at, code="invalid_value") from None
@@ -187,28 +191,30 @@ def _cache(part: wire.TextPart | wire.ImagePart | wire.InputAudioPart | wire.Fil
     return None if mark is None else {k: v for k, v in msgspec.structs.asdict(mark).items() if v is not None}
 
 
-def _image(part: wire.ImagePart) -> Part:
+def _image(part: wire.ImagePart, _: _Place) -> Part:
     picture = part.image_url
     if isinstance(picture, str):
         return Image(MediaSource(url=picture), cache=_cache(part))
     return Image(MediaSource(url=picture.url), picture.detail or "auto", cache=_cache(part))
 
 
-def _sound(part: wire.InputAudioPart) -> Part:
+def _sound(part: wire.InputAudioPart, _: _Place) -> Part:
     sound = part.input_audio
     url = f"data:audio/{sound.format};base64,{sound.data}"
     return Audio(MediaSource(url=url), sound.format, cache=_cache(part))
 
 
-def _file(part: wire.FilePart) -> Part:
+def _file(part: wire.FilePart, place: _Place) -> Part:
     file = part.file
     if (file.file_data is None) == (file.file_id is None):
         raise ValueError("a file has exactly one of 'file_data' and 'file_id'")
     cache = _cache(part)
     if file.file_id is not None:
         return File(MediaSource(file_id=file.file_id), file.filename, cache=cache)
-    data = file.file_data or ""
-    url = data if data.startswith("data:") else f"data:application/octet-stream;base64,{data}"
+    url = untyped_url(file.file_data or "")
+    text = inline_text(url, f"messages[{place[0]}].content[{place[1]}].file.file_data")
+    if text is not None:
+        return Text(document_text(text, file.filename), cache)
     return File(MediaSource(url=url), file.filename, cache=cache)
 
 
@@ -222,13 +228,13 @@ _READERS: dict[type, Callable[[Any, int, NestedJson], Message]] = {
     wire.ToolMessage: _tool,
     wire.FunctionMessage: _function,
 }
-_PART_READERS: dict[type, Callable[[Any], Part]] = {
-    wire.TextPart: lambda part: Text(part.text, _cache(part)),
+_PART_READERS: dict[type, Callable[[Any, _Place], Part]] = {
+    wire.TextPart: lambda part, _: Text(part.text, _cache(part)),
     wire.ImagePart: _image,
-    wire.VideoUrlPart: lambda part: Video(MediaSource(url=part.video_url.url)),
-    wire.AudioUrlPart: lambda part: Audio(MediaSource(url=part.audio_url.url)),
+    wire.VideoUrlPart: lambda part, _: Video(MediaSource(url=part.video_url.url)),
+    wire.AudioUrlPart: lambda part, _: Audio(MediaSource(url=part.audio_url.url)),
     wire.InputAudioPart: _sound,
     wire.FilePart: _file,
-    wire.RefusalPart: lambda part: Refusal(part.refusal),
-    wire.ThinkingPart: lambda part: Reasoning(part.thinking),
+    wire.RefusalPart: lambda part, _: Refusal(part.refusal),
+    wire.ThinkingPart: lambda part, _: Reasoning(part.thinking),
 }

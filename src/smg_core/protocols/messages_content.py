@@ -5,7 +5,7 @@ whatever stood before them. Documents and search results are text to a model, wi
 provider's own tools wrote, and blocks of unknown types, become a short text or nothing; they are never an error. For each part,
 its place in the body is kept, so that an error behind the decoder can name it.
 
-Pure. Above: messages. Below: the wire types, request.
+Pure. Above: messages. Below: the wire types, documents, request.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols import messages_types as wire
 from smg_core.protocols.decoding import brief, check_depth
+from smg_core.protocols.documents import document_text, inline_text
 from smg_core.protocols.messages_compaction import summary_text
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
@@ -247,13 +248,12 @@ def _document(block: wire.DocumentBlock, at: str) -> Part:
             content = "\n\n".join(_text_of(each) for each in content)
         text = content
     else:
-        return File(_source(source), cache=block.cache_control, title=block.title, context=block.context)
-    lines = ["<document>"]
-    if block.title:
-        lines.append(f"<title>{block.title}</title>")
-    if block.context:
-        lines.append(f"<context>{block.context}</context>")
-    return Text("\n".join([*lines, text, "</document>"]), block.cache_control)
+        found = _source(source)
+        read = inline_text(found.url, f"{at}.source.data") if found.url is not None else None
+        if read is None:
+            return File(found, cache=block.cache_control, title=block.title, context=block.context)
+        text = read
+    return Text(document_text(text, block.title, block.context), block.cache_control)
 
 
 def _search_result(block: wire.SearchResultBlock) -> str:

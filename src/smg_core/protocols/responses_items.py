@@ -7,7 +7,7 @@ prompt, or stand in it as text. What is refused: a part or role that an item can
 call that a later turn of the user leaves without its output.
 
 A history that was loaded is read together with the request's own items, so that an output finds its call in it. Pure. Above:
-responses. Below: the wire types, json_bounds, request.
+responses. Below: the wire types, documents, json_bounds, request.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -20,6 +20,7 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols import responses_types as wire
 from smg_core.protocols.decoding import explained
+from smg_core.protocols.documents import document_text, inline_text, untyped_url
 from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.responses_names import ToolNames
 from smg_core.protocols.responses_summaries import Said
@@ -442,10 +443,12 @@ def _file(part: JsonObject, at: str) -> Part:
         raise _no_files(f"{at}.file_id")
     if (read.file_data is None) == (read.file_url is None):
         raise _missing(f"{at}.file_data")
-    url = read.file_url or read.file_data or ""
-    if read.file_data is not None and not url.startswith("data:"):
-        url = f"data:application/octet-stream;base64,{url}"
-    return File(MediaSource(url=url), read.filename, cache=_mark(read.prompt_cache_breakpoint))
+    url = read.file_url or untyped_url(read.file_data or "")
+    cache = _mark(read.prompt_cache_breakpoint)
+    text = inline_text(url, f"{at}.{'file_data' if read.file_url is None else 'file_url'}")
+    if text is not None:
+        return Text(document_text(text, read.filename), cache)
+    return File(MediaSource(url=url), read.filename, cache=cache)
 
 
 def _audio(part: JsonObject, at: str) -> Part:

@@ -1,0 +1,76 @@
+"""Documents that stand in a request, as text for a model: one law for Chat Completions, Responses and Messages.
+
+A file whose type is one of text is read as UTF-8. Where its type is not told, the bytes decide. Any other file (PDF, say) is not
+read here and stays a file, which a model may take or not.
+
+Pure. Above: the readers of messages and items. Below: errors.
+"""
+
+import base64
+import binascii
+from urllib.parse import unquote_to_bytes
+
+from smg_core.errors import InvalidRequest
+
+__all__ = ["document_text", "inline_text", "untyped_url"]
+
+_TEXTS = frozenset({"json", "jsonl", "x-ndjson", "xml", "yaml", "x-yaml", "toml", "javascript", "x-javascript", "sql"})
+"""Subtypes of application/ that are text; so is what ends with +json or +xml."""
+
+_UNKNOWN = "application/octet-stream"
+_ONE_ALPHABET = str.maketrans("-_", "+/", "= \r\n\t")
+
+
+def document_text(text: str, title: str | None, context: str | None = None) -> str:
+    """What a model gets of a document: its text, with what the client says about it before."""
+    lines = ["<document>"]
+    if title:
+        lines.append(f"<title>{title}</title>")
+    if context:
+        lines.append(f"<context>{context}</context>")
+    return "\n".join([*lines, text, "</document>"])
+
+
+def untyped_url(data: str) -> str:
+    """The `data:` URL of a file that was sent as one or as base64 alone, whose type is not told then."""
+    return data if data.startswith("data:") else f"data:{_UNKNOWN};base64,{data}"
+
+
+def inline_text(url: str, at: str) -> str | None:
+    """The text of a file in a `data:` URL; None for an address and for a file that is no text. Raises InvalidRequest, with `at`
+    as its parameter, for data that cannot be decoded, and for a type of text where it is not UTF-8."""
+    if not url.startswith("data:"):
+        return None
+    head, comma, data = url.removeprefix("data:").partition(",")
+    kind = head.partition(";")[0].strip().lower()
+    declared = _is_text(kind)
+    if not declared and kind not in ("", _UNKNOWN):
+        return None
+    if not comma:
+        raise _invalid(at, "it is no data URL")
+    content = _bytes(data, at) if head.lower().endswith(";base64") else unquote_to_bytes(data)
+    if not declared and (b"\0" in content or content.startswith(b"%PDF-")):
+        return None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        if declared:
+            raise _invalid(at, f"a file of type {kind[:80]} must be text in UTF-8") from None
+        return None
+
+
+def _is_text(kind: str) -> bool:
+    family, _, rest = kind.partition("/")
+    return family == "text" or (family == "application" and (rest in _TEXTS or rest.endswith(("+json", "+xml"))))
+
+
+def _bytes(data: str, at: str) -> bytes:
+    plain = data.translate(_ONE_ALPHABET)
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise _invalid(at, "it is not base64") from None
+
+
+def _invalid(at: str, fault: str) -> InvalidRequest:
+    return InvalidRequest(f"Invalid '{at}': {fault}.", param=at, code="invalid_value")
