@@ -54,6 +54,10 @@ async def test_a_name_is_answered_by_the_model_it_stands_for_and_a_tenants_own_b
                 body = fields if "{model}" in path else {"model": name, **fields}
                 answer = await http.post(path.format(model=name), json=body, headers=given)
                 assert answer.status_code == status, (path, name, tenant, answer.text)
+                for version in ({}, {"anthropic-version": "2023-06-01"}, {"x-goog-api-key": "k"}):
+                    told = await http.get(f"/v1/models/{name}", headers={**given, **version})
+                    assert told.status_code == status, (name, tenant, told.text)
+                    assert status != 200 or name in told.text
 
 
 async def test_the_time_outs_of_a_model_hold_under_a_name_that_stands_for_it() -> None:

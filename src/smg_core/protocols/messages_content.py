@@ -292,8 +292,10 @@ def check_calls(messages: Sequence[wire.MessageWire]) -> None:
         elif role == "user" and open_calls:
             raise _unanswered(open_calls)
         if message.role == "assistant":
-            for block in blocks:
+            for order, block in enumerate(blocks):
                 if isinstance(block, wire.ToolUseBlock):
+                    if block.id in open_calls:
+                        raise _invalid(f"messages[{number}].content[{order}].id", "`tool_use` ids must be unique")
                     open_calls[block.id] = number
         role = message.role
     if open_calls:

@@ -143,7 +143,7 @@ class BatchQueue:
         """A batch and its version. Raises NotFound."""
         record = await self._gateway.history.record(tenant, kind, id)
         if record is None:
-            raise NotFound(f"No batch found with id '{id[:100]}'.", param="batch_id")
+            raise NotFound(f"No batch found with id '{id[:100]}'.", param=f"{kind}_id")
         return msgspec.json.decode(record.body, type=KeptBatch), record.version
 
     async def progress(self, tenant: str, batch: KeptBatch) -> KeptBatch:
@@ -171,7 +171,7 @@ class BatchQueue:
         tenant, now = caller.tenant, self._gateway.clock.time
         for _ in range(_TRIES):
             found, version = await self.find(tenant, kind, id)
-            if not cancellable(found):
+            if not cancellable(found, kind):
                 return found
             changed = replace(found, status="cancelling", times={**found.times, "cancelling": now()})
             try:

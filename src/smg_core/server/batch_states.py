@@ -105,13 +105,13 @@ def following_status(status: str, what: str) -> str | None:
     return NEXT.get(status, {}).get(what)
 
 
-def cancellable(batch: KeptBatch) -> bool:
+def cancellable(batch: KeptBatch, kind: str = BATCH) -> bool:
     """Whether a cancellation changes the batch; False where it is being cancelled or was. Raises InvalidRequest where it has
     ended."""
     if batch.status in ("cancelling", "cancelled"):
         return False
     if following_status(batch.status, "cancelled") is None:
-        raise InvalidRequest(f"Cannot cancel a batch with status '{batch.status}'.", param="batch_id")
+        raise InvalidRequest(f"Cannot cancel a batch with status '{batch.status}'.", param=f"{kind}_id")
     return True
 
 

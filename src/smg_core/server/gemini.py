@@ -76,10 +76,12 @@ class GeminiModelRoutes:
 
     async def one(self, exchange: Exchange) -> None:
         """One model. Raises ModelNotFound."""
-        await self._respond(exchange, gemini_model_body(self._card(exchange.path_values["model"])))
+        await self._respond(
+            exchange, gemini_model_body(self._card(exchange.path_values["model"], exchange.caller.tenant))
+        )
 
-    def _card(self, name: str) -> ModelCard:
-        model = self._gateway.models.get(name)
+    def _card(self, name: str, tenant: str = "") -> ModelCard:
+        model = self._gateway.served(name, tenant)
         if model is None:
             raise ModelNotFound(name)
         return ModelCard(id=name, created=model.created, max_model_len=model.context_length or None)

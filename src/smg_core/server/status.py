@@ -78,13 +78,13 @@ class _Status:
         if _is_googles(exchange):
             await self._google.one(exchange)
             return
-        card = self._card(exchange.path_values["model"])
+        card = self._card(exchange.path_values["model"], exchange.caller.tenant)
         body = anthropic_model_body(card) if ANTHROPIC in exchange.headers else model_body(card)
         await self._json(exchange, body)
 
-    def _card(self, name: str) -> ModelCard:
-        """The card of one model. Raises ModelNotFound."""
-        model = self._gateway.models.get(name)
+    def _card(self, name: str, tenant: str = "") -> ModelCard:
+        """The card of one model, by its name or an alias that this tenant may use. Raises ModelNotFound."""
+        model = self._gateway.served(name, tenant)
         if model is None:
             raise ModelNotFound(name)
         return ModelCard(

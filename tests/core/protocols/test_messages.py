@@ -280,6 +280,7 @@ def turn(role: str, *blocks: Body) -> Body:
 @pytest.mark.parametrize(
     ("messages", "param", "words"),
     [
+        ([*HELLO, turn("assistant", USE, USE), turn("user", RESULT)], "messages[1].content[1].id", "must be unique"),
         ([turn("user", RESULT)], "messages[0].content[0]", "unexpected `tool_use_id` found in `tool_result` blocks: x"),
         ([*HELLO, turn("assistant", USE)], "messages[1]", "without `tool_result` blocks immediately after: x"),
         ([*HELLO, turn("assistant", USE), turn("assistant", SAYS), *HELLO], "messages[1]", "immediately after: x"),
