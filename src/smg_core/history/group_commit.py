@@ -1,6 +1,6 @@
-"""Many writers, one transaction (edge).
+"""Puts the writes of many callers into one transaction (edge).
 
-Who writes hands in a `StoreWrite` or a job and waits; one task takes all that wait, up to `group`, does them in one transaction
+A caller hands in a `StoreWrite` or a job and waits; one task takes all that wait, up to `group`, does them in one transaction
 and answers each after its commit. So a disk that needs milliseconds for a commit still takes thousands of writes a second, and
 SQLite, which has one writer at a time, has one. Above: `sql`. Below: `sql_writing`.
 """

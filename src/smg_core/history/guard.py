@@ -1,7 +1,7 @@
 """The store that the gateway uses (edge): a backend of any kind, behind the rules that hold for all of them.
 
-Every call passes here: hooks are asked, names are checked, tenants of which nothing is kept are refused, times are filled in, and
-texts are encrypted and decrypted; large ones in a thread. Above: `opening`, `server`. Below: `rules`, `hooks`, and a store.
+Every call passes here: hooks are asked, names are checked, tenants for which nothing is kept are refused, times are filled in,
+and texts are encrypted and decrypted; large ones in a thread. Above: `opening`, `server`. Below: `rules`, `hooks`, and a store.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class GuardedStore:
         return await self._after(call, await do(tenant, **call.arguments))
 
     async def _opened(self, size: int, do: Callable[[], T]) -> T:
-        """What `do` makes of texts of that many bytes."""
+        """The result of `do` for texts of that many bytes: in a thread if they are encrypted and large."""
         return await asyncio.to_thread(do) if self._sealed and size > _LARGE else do()
 
     # ------------------------------------------------------------------------------------------------------------ writing

@@ -1,7 +1,8 @@
 """The history of all tenants in dictionaries, bounded by bytes.
 
-Decides what every operation does; `memory` is the store around it. All methods take `now`, in seconds since the Unix epoch. When
-the bound is passed, what was written longest ago goes first; what is pending stays. Above: `memory`. Below: `base`.
+Decides what every operation does; `memory` is the store around it. All methods take `now`, in seconds since the Unix epoch.
+When the bound is passed, the objects that were written longest ago are dropped first; pending ones stay. Above: `memory`.
+Below: `base`.
 """
 
 import bisect

@@ -1,7 +1,7 @@
 """The rules that hold for every store, whatever it is kept in.
 
-Decides what may be a name, of whom nothing is kept, until when things are kept that bring no time of their own, and which texts
-are encrypted and for which place. Pure. Above: `guard`. Below: `base`.
+Decides which names are allowed, for which tenants nothing is kept, how long things without a time of their own are kept, and
+which texts are encrypted and for which place. Pure. Above: `guard`. Below: `base`.
 """
 
 from collections.abc import Sequence

@@ -48,7 +48,7 @@ _FIELDS = 1000
 
 
 async def read_log(gateway: Runtime, words: StoredWords, key: Key) -> tuple[StoredLog, int]:
-    """What is kept of an answer's stream, and how many bytes that is."""
+    """The stored part of an answer's stream, and its size in bytes."""
     tenant, id = key
     found: list[bytes] = []
     after = -1
@@ -132,7 +132,7 @@ class PendingResponse(Generic[D]):
     async def _closed(
         self, log: StoredLog, what: str, error: SmgError | None = None
     ) -> tuple[StoredResponse, list[bytes]]:
-        """The answer after `what`, and what closes its stream `log`."""
+        """The answer after `what`, and the events that close its stream `log`."""
         found, words, now = self.found, self._words, self._gateway.clock.time()
         if next_status(found.status, what) is None:
             raise LeaseLost(self.id)
@@ -142,7 +142,7 @@ class PendingResponse(Generic[D]):
     # ----------------------------------------------------------------------------------------------------------- writing
 
     async def take(self) -> None:
-        """It is run from now on: what an earlier run has left open is closed."""
+        """Mark the response as running, and close what an earlier run has left open."""
         await self._restate("taken", self.log)
 
     async def put_off(self) -> None:
@@ -169,7 +169,7 @@ class PendingResponse(Generic[D]):
             )
 
     async def end(self, decoded: D, response: JsonObject, frames: bytes) -> None:
-        """It has ended: the last of its stream, the response, and its turn of the conversation."""
+        """Keep the end of the response: the last events of its stream, the response itself, and its turn of the conversation."""
         found, api, until = self.found, self._api, kept_until(self._gateway, self._gateway.config.history.events_s)
 
         def written() -> tuple[list[StoreOperation], list[AppendItems]]:
@@ -186,7 +186,7 @@ class PendingResponse(Generic[D]):
             await self._write(operations)
 
     async def fail(self, error: SmgError) -> None:
-        """It cannot be run: it ends with `error`, and its stream with that."""
+        """End a response that cannot be run, and its stream, with `error`."""
         found = self.found
         kept, events = await self._closed(self.log, "failed", error)
         until = kept_until(self._gateway, self._gateway.config.history.events_s)

@@ -100,7 +100,7 @@ class BatchRun:
             await pending.release()
 
     async def _settle(self) -> None:
-        """What is being written may be, for a while: those requests need not be sent again."""
+        """Let results that are being written be written, for a limited time: their requests need not be sent again."""
         if self._writes:
             await asyncio.wait(self._writes, timeout=self._settings.poll_s)
         for task in self._writes:
@@ -108,7 +108,7 @@ class BatchRun:
         await asyncio.gather(*self._writes, return_exceptions=True)
 
     async def _dismissed(self) -> None:
-        """Once it is to stop, those that wait for a turn go on without one."""
+        """Once the run is to stop, wake the requests that wait for a turn: they go on without one."""
         await self._stopping.wait()
         self._turns.dismiss(self)
 
@@ -269,7 +269,7 @@ class BatchRun:
     # --------------------------------------------------------------------------------------------------------------- the end
 
     async def _finish(self) -> None:
-        """Every request has ended, or the batch was cancelled, or its time is up: it ends."""
+        """End the batch: every request has ended, or it was cancelled, or its time is up."""
         pending = self._pending
         await pending.become("fed")
         while True:
@@ -283,7 +283,7 @@ class BatchRun:
                 return
 
     async def _without_answer(self, *, expired: bool) -> None:
-        """Keep, as results, that the other requests were never begun."""
+        """Keep a result for each request that was never begun, which says so."""
         outcomes: list[BatchOutcome] = []
         size = 0
         async for place, line in self._requests():
@@ -319,7 +319,7 @@ def _read_line(line: bytes, messages: bool) -> tuple[str, bytes]:
 
 
 async def _some_ended(tasks: "set[asyncio.Task[None]]") -> "set[asyncio.Task[None]]":
-    """Those that go on, once one has ended. Raises what it raised."""
+    """Wait until one of the tasks has ended; returns those that still run. Raises the error of one that failed."""
     ended, going = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in ended:
         task.result()

@@ -115,7 +115,8 @@ class PendingBatch:
     # ----------------------------------------------------------------------------------------------------------- writing
 
     async def become(self, what: str, operations: Sequence[StoreOperation] = (), **changes: object) -> bool:
-        """`what` happens to the batch, and `operations` with it. False where its status has changed so that it does not."""
+        """Change the batch's status by `what`, together with `operations`. False where its status has changed meanwhile so that
+        this is not possible."""
         for _ in range(_TRIES):
             status = following_status(self.batch.status, what)
             if status is None:
@@ -161,7 +162,7 @@ class PendingBatch:
         self._job = changed
 
     async def end(self, what: str, **changes: object) -> bool:
-        """The batch ends: with its counts, and its results as files or as they are. False where its status has changed so that it
+        """End the batch, with its counts, and its results as files or as they are. False where its status has changed so that it
         does not end in this way."""
         job = self.job
         operations: list[StoreOperation] = [DeleteRecord(JOB, self.id)]

@@ -233,7 +233,7 @@ def refusal_headers(gateway: Runtime, error: SmgError) -> list[Header]:
 
 
 def incoming_of(gateway: Runtime, exchange: Exchange, body: bytes) -> Incoming:
-    """What a decoder gets of a request whose body was read."""
+    """The `Incoming` for a request whose body was read, which its decoder is given."""
     return Incoming(
         body,
         path_values=exchange.path_values,

@@ -116,8 +116,8 @@ class Onboarding:
     def _refuse_taken(self, worker: Worker, names: tuple[str, ...], info: ModelInfo, facts: EngineFacts) -> None:
         """Raise WorkerGone where other workers serve another model under one of `names`. Engines that speak chat say the name
         that they serve, not what lies behind it, so theirs is not compared; nor is it where the operator has named the model of
-        one of the two workers: then their tokenizers are (`_made`). What an engine served that cannot be reached holds no name:
-        a fleet that goes and comes back with another model would keep itself out for ever."""
+        one of the two workers: then their tokenizers are (`_made`). An engine that cannot be reached holds no name: otherwise a
+        fleet that goes and comes back with another model would keep itself out for ever."""
         for name in names:
             for each in self._reachable_others(name, worker):
                 another = each.models[0] != names[0]
@@ -140,7 +140,7 @@ class Onboarding:
     def _enter(
         self, worker: Worker, names: tuple[str, ...], info: ModelInfo, facts: EngineFacts, made: "_Made | None"
     ) -> None:
-        """The worker serves its model from now on: as `made`, or as it is served already."""
+        """Let the worker serve its model from now on: as `made`, or as it is served already."""
         before = worker.models
         dropped = frozenset(before) - frozenset(names)
         if made is not None:

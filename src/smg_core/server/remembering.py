@@ -72,8 +72,8 @@ class ResponseMemory:
     # ------------------------------------------------------------------------------------------------------------ before
 
     async def recall(self, decoded: ResponsesRequest, earlier: Earlier | None = None) -> ResponsesRequest:
-        """The request with the items that it continues, `earlier` where they are known already. A tenant of which nothing is
-        kept is answered as if it had asked for nothing to be stored."""
+        """The request with the items that it continues, `earlier` where they are known already. A request of a tenant for which
+        nothing is kept is answered as if it had asked for nothing to be stored."""
         generation = decoded.generation
         caller = generation.caller
         if decoded.store and not self._gateway.history.keeps(caller.tenant, caller.principal):

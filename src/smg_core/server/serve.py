@@ -3,8 +3,8 @@
 Decides how a gateway leaves: on SIGTERM it takes nothing new (503 with Retry-After, readiness included), lets what is in
 flight finish for at most `drain_s` seconds, and goes; a second signal ends it at once. With several processes a supervisor
 holds the listening socket, so a process that dies loses no connection that waits to be accepted, and starts another in its
-place; a supervisor that dies takes them along, once their streams have finished. Requests in flight are counted in shared
-memory, a column a process, so every process routes on the whole picture.
+place; when the supervisor dies, the processes exit once their streams have finished. Requests in flight are counted in shared
+memory, a column a process, so every process routes by the requests of all.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ def _run(config: Config, listener: socket.socket, board: Board, *, patience: flo
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's, where it is installed; it is not to be had on every system."""
+    """uvloop's, where it is installed; it is not available on every system."""
     try:
         import uvloop
     except ImportError:
