@@ -169,6 +169,8 @@ def _decoded(
     offered = read_tools(body.tools, talk.referred, limits, len(incoming.body))
     messages = talk.messages()
     prefilled = _prefilled(messages, body, settings)
+    if not messages:  # an empty turn of the assistant alone, or blocks of which no model is told: engines fail on it
+        raise InvalidRequest("at least one message with content is required", param="messages")
     return MessagesRequest(
         replace(
             _generation(body, incoming, sampling, messages, offered, prefilled, stream, user, service_tier),

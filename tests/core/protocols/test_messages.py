@@ -297,6 +297,8 @@ def turn(role: str, *blocks: Body) -> Body:
         ([turn("user")], "messages[0]", "must have non-empty content"),
         ([{"role": "robot", "content": "x"}], "messages[0].role", ""),
         ([], "messages", "at least one message"),
+        ([{"role": "assistant", "content": ""}], "messages", "at least one message with content"),
+        ([turn("assistant", {"type": "container_upload", "file_id": "x"})], "messages", "at least one message with"),
     ],
 )
 def test_turns_out_of_order_are_refused_in_the_apis_words(messages: list[Body], param: str, words: str) -> None:
