@@ -7,6 +7,8 @@ import openai
 import pytest
 from tests.gateway.conftest import House, in_process
 
+from smg_core.clock import SystemClock
+from smg_core.history.memory import MemoryStore
 from smg_core.protocols.responses_grammar import check_stream
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply, Rule
@@ -38,10 +40,14 @@ async def house() -> AsyncIterator[House]:
         yield house
 
 
+def sdk(house: House) -> openai.AsyncOpenAI:
+    http = house.gateway.http_client(openai)
+    return openai.AsyncOpenAI(api_key="x", base_url="http://g/v1", http_client=http, max_retries=0)
+
+
 @pytest.fixture
 async def client(house: House) -> AsyncIterator[openai.AsyncOpenAI]:
-    http = house.gateway.http_client(openai)
-    async with openai.AsyncOpenAI(api_key="x", base_url="http://g/v1", http_client=http, max_retries=0) as client:
+    async with sdk(house) as client:
         yield client
 
 
@@ -170,3 +176,36 @@ async def test_a_management_that_is_none_is_refused_by_name(client: openai.Async
     with pytest.raises(openai.BadRequestError) as raised:
         await client.responses.create(model="sim", input="Hi", context_management=[entry])
     assert raised.value.param == param
+
+
+@pytest.mark.parametrize("way", ["previous_response_id", "conversation"])
+async def test_a_response_that_only_compacted_is_continued_from_its_summary(
+    client: openai.AsyncOpenAI, way: str
+) -> None:
+    kept: Any = {"conversation": (await client.conversations.create()).id} if way == "conversation" else {}
+    asked: Any = [*TURNS[1:], {"type": "compaction_trigger"}]
+    compacted = await client.responses.create(model="sim", input=asked, **kept)
+    assert [item.type for item in compacted.output] == ["compaction"]
+    before: Any = kept or {"previous_response_id": compacted.id}
+    answer = await client.responses.create(model="sim", input="Be brief. What next?", **before)
+    assert answer.output_text == TOLD
+
+
+@pytest.mark.parametrize("way", ["previous_response_id", "conversation"])
+async def test_what_is_kept_goes_on_without_the_key_of_its_compaction(way: str) -> None:
+    store = MemoryStore(SystemClock(), most_bytes=10**8, most_links=100, most_link_bytes=10**8, most_page_bytes=10**8)
+    kept: Any = {}
+    async with in_process(SIMULATOR, history=store) as house, sdk(house) as client:
+        if way == "conversation":
+            kept = {"conversation": (await client.conversations.create()).id}
+        first = await client.responses.create(model="sim", input=TURNS, context_management=MANAGED, **kept)
+        assert [item.type for item in first.output] == ["compaction", "message"]
+    before: Any = kept or {"previous_response_id": first.id}
+    async with in_process(SIMULATOR, history=store) as house, sdk(house) as client:  # a new process draws another key
+        answer = await client.responses.create(model="sim", input="And then?", **before)
+        assert answer.usage is not None
+        assert answer.usage.input_tokens > MANAGED[0]["compact_threshold"]  # all that the summary stood for
+        own: Any = [first.output[0].to_dict(), {"role": "user", "content": "And then?"}]
+        with pytest.raises(openai.BadRequestError) as raised:
+            await client.responses.create(model="sim", input=own, store=False)
+        assert (raised.value.code, raised.value.param) == ("invalid_encrypted_content", "input[0].encrypted_content")

@@ -199,6 +199,30 @@ async def test_a_conversation_is_made_changed_and_deleted(client: openai.AsyncOp
         await client.conversations.retrieve(made.id)
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "wizardry"},
+        {"type": "item_reference", "id": "msg_1"},
+        {"type": "compaction_trigger"},
+        {"type": "compaction"},
+        {"type": "function_call", "call_id": "c"},
+        {"type": "function_call_output", "call_id": "c"},
+        {"type": "reasoning", "summary": "x"},
+    ],
+    ids=lambda item: item["type"],
+)
+async def test_what_no_turn_can_read_is_not_put_into_a_conversation(client: openai.AsyncOpenAI, item: Any) -> None:
+    made = await client.conversations.create()
+    for put in (
+        lambda: client.conversations.items.create(made.id, items=[item]),
+        lambda: client.conversations.create(items=[item]),
+    ):
+        with pytest.raises(openai.BadRequestError) as raised:
+            await put()
+        assert str(raised.value.param).startswith("items[0].")
+
+
 async def test_the_turns_of_a_conversation_are_kept_in_it_in_order(client: openai.AsyncOpenAI) -> None:
     made = await client.conversations.create()
     for number in range(3):

@@ -11,8 +11,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols.decoding import WireDecoder, too_many
 from smg_core.protocols.fields import read_limit, read_metadata
-from smg_core.protocols.responses_items import read_items, with_ids
-from smg_core.protocols.responses_names import ToolNames
+from smg_core.protocols.responses_items import check_item, with_ids
 from smg_core.protocols.settings import LimitsConfig
 
 __all__ = [
@@ -77,8 +76,7 @@ def _checked(items: Sequence[JsonObject], limits: LimitsConfig, suffix: str) -> 
             at = f"items[{order}].id"
             raise InvalidRequest(f"Missing required parameter: '{at}'.", param=at, code="missing_required_parameter")
         try:
-            if item["type"] == "message":
-                read_items([item], limits=limits, names=ToolNames())
+            check_item(item, limits)
         except InvalidRequest as error:
             at = (error.param or "").replace("input[0]", f"items[{order}]")
             message = error.message.replace("input[0]", f"items[{order}]")

@@ -193,7 +193,13 @@ def continued(
     listed = [(f"tools[{order}]", tool) for order, tool in enumerate(wire.tools or ())]
     first = read_tools(listed, limits, request.generation.size)
     read = read_items(
-        items, limits=limits, names=first.names, loaded=len(history), summaries=summaries, text_input=text_input
+        items,
+        limits=limits,
+        names=first.names,
+        loaded=len(history),
+        loaded_at="previous_response_id" if request.history.conversation_id is None else "conversation",
+        summaries=summaries,
+        text_input=text_input,
     )
     tools = first if not read.tools else read_tools([*listed, *read.tools], limits, request.generation.size)
     messages, places = _with_instructions(wire, read)

@@ -10,7 +10,7 @@ A history that was loaded is read together with the request's own items, so that
 responses. Below: the wire types, documents, json_bounds, request.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -82,6 +82,8 @@ _AS_TEXT: Mapping[str, Role] = {
     "computer_call_output": "user",
 }
 """Calls of built-in tools that no local model has a form for: the prompt has them as text, on this side."""
+_OF_A_REQUEST = frozenset({"item_reference", "compaction_trigger"})
+"""Items that say something of the request they are in, and nothing in a conversation."""
 _NOT_SAID = frozenset({"id", "status", "type"})
 
 
@@ -132,16 +134,29 @@ def read_items(
     limits: LimitsConfig,
     names: ToolNames,
     loaded: int = 0,
+    loaded_at: str = "previous_response_id",
     summaries: Mapping[str, tuple[Said, ...]] = {},
     text_input: bool = False,
 ) -> ReadInput:
-    """`items` in order; the first `loaded` of them come from the store. `names` are the tools' names before the model,
-    `summaries` what sealed compactions say, by their encrypted_content. `text_input`: the request's input was one string. Raises
-    `InvalidRequest` naming the field at fault."""
-    reader = _Reader(limits, names, loaded, summaries, text_input)
+    """`items` in order; the first `loaded` of them come from the store, by the parameter `loaded_at`. `names` are the tools'
+    names before the model, `summaries` what sealed compactions say, by their encrypted_content. `text_input`: the request's
+    input was one string. Raises `InvalidRequest` naming the field at fault."""
+    reader = _Reader(limits, names, loaded, summaries, text_input, loaded_at)
     for order, item in enumerate(items):
         reader.read(order, item)
     return reader.done()
+
+
+def check_item(item: JsonObject, limits: LimitsConfig) -> None:
+    """Raise `InvalidRequest`, naming a field of "input[0]", where no request could have this item in its history. Called for
+    items that are put into a conversation; whether a call has its output is seen when the conversation is continued."""
+    kind = item_type(item)
+    if kind in _OF_A_REQUEST:
+        message = f"Invalid value for 'input[0].type': {kind!r} is an item of requests for a response only."
+        raise InvalidRequest(message, param="input[0].type", code="invalid_value")
+    token = item.get("encrypted_content")
+    summaries: dict[str, tuple[Said, ...]] = {token: ()} if isinstance(token, str) else {}
+    _Reader(limits, ToolNames(), 0, summaries, False, calls=(str(item.get("call_id")), "input[0]")).read(0, item)
 
 
 class _Turn:
@@ -195,9 +210,12 @@ class _Reader:
         loaded: int,
         summaries: Mapping[str, tuple[Said, ...]],
         text_input: bool,
+        loaded_at: str = "previous_response_id",
+        calls: Iterable[str] = (),
     ) -> None:
         self._names = names
         self._loaded = loaded
+        self._loaded_at = loaded_at
         self._summaries = summaries
         self._text_input = text_input
         self._nested = NestedJson(limits)
@@ -205,14 +223,16 @@ class _Reader:
         self._tools: list[tuple[str, JsonObject]] = []
         self._update: wire.ConfigurationUpdate | None = None
         self._compact = False
-        self._calls: set[str] = set()
+        self._calls: set[str] = set(calls)
         self._open: dict[str, _OpenCall] = {}
 
     def read(self, order: int, item: JsonObject) -> None:
         at = self._place(order)
+        kind = item_type(item)
+        if kind == "compaction_trigger" and order < self._loaded:
+            return  # it was obeyed when it was sent
         if self._compact:
             raise InvalidRequest(f"Invalid '{at}': a compaction_trigger is the last item.", param=at)
-        kind = item_type(item)
         if kind in _LEFT_OUT:
             return
         if kind in _AS_TEXT:
@@ -239,7 +259,7 @@ class _Reader:
 
     def _place(self, order: int) -> str:
         if order < self._loaded:
-            return "previous_response_id"
+            return self._loaded_at
         return "input" if self._text_input else f"input[{order - self._loaded}]"
 
     def _turn(self, role: Role, at: str) -> _Turn:
@@ -273,7 +293,7 @@ class _Reader:
             turn.text = not turn.parts
             turn.add(Text(read.content), f"{at}.content")
             return
-        if not read.content and read.role != "assistant" and at != "previous_response_id":
+        if not read.content and read.role != "assistant" and at != self._loaded_at:
             raise InvalidRequest(f"Invalid '{at}.content': empty array.", param=f"{at}.content", code="empty_array")
         one_text = len(read.content) == 1 and str(read.content[0].get("type")) in _TEXTS
         turn.text = one_text and not turn.parts and not read.content[0].get("prompt_cache_breakpoint")
@@ -358,6 +378,8 @@ class _Reader:
     def _compaction(self, item: JsonObject, at: str) -> None:
         read = explained(item, wire.Compaction, at)
         said = self._summaries.get(read.encrypted_content)
+        if said is None and at == self._loaded_at and self._turns:
+            return  # sealed with a key that is gone; what it stood for is kept before it
         if said is None:
             raise InvalidRequest(
                 "The encrypted content could not be verified.",
