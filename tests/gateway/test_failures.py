@@ -64,15 +64,12 @@ def error_of(answer: httpx.Response, status: int) -> dict[str, Any]:
 
 
 def tasks() -> set[Any]:
-    """All tasks but those that live as long as the gateway (the watch over workers, responses in the background) and the
+    """All tasks but those that live as long as the gateway (the watch over workers, what runs beside the requests) and the
     embedded engines' own, which come and go."""
-    names = {task: getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()}
-    kinds = {task: type(task.get_coro()).__module__ for task in names}
-    return {
-        task
-        for task, name in names.items()
-        if not name.startswith(("Monitor.", "Background.")) and "cython" not in kinds[task]
-    }
+    kinds = {task: task.get_coro() for task in asyncio.all_tasks()}
+    lasting = {each for each, coro in kinds.items() if getattr(coro, "__qualname__", "").startswith("Monitor.")}
+    lasting |= {each for each, coro in kinds.items() if "cython" in type(coro).__module__}
+    return {each for each in kinds.keys() - lasting if not each.get_name().startswith("beside ")}
 
 
 @asynccontextmanager

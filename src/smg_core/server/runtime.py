@@ -264,7 +264,9 @@ class Runtime:
         return found
 
     def _run(self, beside: Beside) -> None:
-        self._stack.push_async_callback(_ended, self.loop.create_task(beside.run()))
+        self._stack.push_async_callback(
+            _ended, self.loop.create_task(beside.run(), name=f"beside {type(beside).__name__}")
+        )
 
     def served(self, name: str, tenant: str) -> ServedModel | None:
         """The model that is asked for as `name` in a request of `tenant`; None where there is none."""
