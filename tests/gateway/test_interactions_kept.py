@@ -13,6 +13,7 @@ from smg_core import Config
 from smg_core.errors import StoreFailed
 from smg_core.history.memory import MemoryStore
 from smg_core.history.settings import HistoryConfig
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.protocols.interactions_grammar import END, InteractionGrammar
 from smg_core.request import Caller
 from smg_core.server.app import App
@@ -160,6 +161,19 @@ async def test_a_client_that_leaves_leaves_what_was_said_as_incomplete_and_its_e
     assert events[: len(seen)] == seen
     assert kept["status"] == grammar.status == "incomplete"
     assert kept["steps"] == grammar.steps
+
+
+async def test_a_client_that_leaves_before_any_output_finds_the_interaction_that_it_was_told_of() -> None:
+    silent = SimulatorConfig(timing=Timing(overhead=3600.0))
+    async with over_http(silent, config=Config(responses=BRISK, timeouts=TimeoutsConfig(commit_s=0.05))) as house:
+        (seen,) = await some_events(house, ASKED, "interaction.created")
+        await eventually(lambda: not house.gateway.in_flight)
+        kept = await polled(house, seen["interaction"]["id"])
+        events = await read_again(house, kept["id"])
+
+    assert (kept["status"], kept["steps"]) == ("incomplete", [])
+    assert events[0] == seen
+    assert followed(events).status == "incomplete"
 
 
 async def test_an_interaction_over_the_bound_of_its_events_fails_and_its_stream_is_whole() -> None:

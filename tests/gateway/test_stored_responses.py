@@ -19,6 +19,7 @@ from smg_core.errors import StoreFailed
 from smg_core.history.base import Lease, LeaseLost, PutResponse
 from smg_core.history.memory import MemoryStore
 from smg_core.history.settings import HistoryConfig
+from smg_core.pipeline.settings import TimeoutsConfig
 from smg_core.request import Caller
 from smg_core.server.app import App
 from smg_core.server.identity import Head
@@ -345,6 +346,26 @@ async def test_a_client_that_leaves_leaves_what_was_said_as_incomplete() -> None
     assert kept.status == "incomplete"
     assert kept.output[0].status == "incomplete"  # type: ignore[union-attr]
     assert kept.output_text
+
+
+async def test_a_client_that_leaves_before_any_output_finds_the_response_that_it_was_told_of() -> None:
+    silent = attrs.evolve(SIMULATOR, timing=attrs.evolve(SIMULATOR.timing, overhead=3600.0))
+    async with (
+        over_http(silent, config=Config(timeouts=TimeoutsConfig(commit_s=0.05))) as house,
+        openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client,
+    ):
+        talk = await client.conversations.create()
+        stream = await client.responses.create(model="sim", input="Hello", stream=True, conversation=talk.id)
+        async for event in stream:
+            assert event.type == "response.created"
+            id = event.response.id
+            break
+        await stream.close()
+        await eventually(lambda: house.gateway.in_flight == 0)
+        kept = await client.responses.retrieve(id)
+        said = [item async for item in client.conversations.items.list(talk.id)]
+    assert (kept.status, kept.output) == ("incomplete", [])
+    assert [item.role for item in said] == ["user"]  # type: ignore[union-attr]
 
 
 async def test_a_conversation_outlives_the_gateway(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ class _Builder:
         self._id = encode_text(request.generation.id)[1:-1]
         self._frames: list[bytes] = []
         self._number = 0
-        self._begun = False
+        self.begun = False
         self.ended = False
         self.steps: list[JsonObject] = []
         self.error: SmgError | None = None
@@ -133,9 +133,9 @@ class _Builder:
 
     def begin(self, status: str = "in_progress") -> None:
         """Add the event that opens the stream; a second call adds nothing."""
-        if self._begun:
+        if self.begun:
             return
-        self._begun = True
+        self.begun = True
         self.fields["status"] = status
         self._event("created", interaction=self._told())
 
@@ -144,14 +144,14 @@ class _Builder:
 
     def go_on(self, number: int, steps: Sequence[JsonObject]) -> None:
         """Go on with a stream whose opening was sent: `number` is that of its next event, `steps` are done."""
-        self._begun, self._number, self.steps = True, number, list(steps)
+        self.begun, self._number, self.steps = True, number, list(steps)
         self._tell_status()
 
     def keep_alive(self) -> bytes:
         """What keeps a silent stream alive: what opens it, a status between two steps, and a comment within one."""
         if self.ended:
             return b""
-        if not self._begun:
+        if not self.begun:
             self.begin()
         elif self._kind:
             return COMMENT
@@ -414,6 +414,11 @@ class InteractionStreamEncoder:
     def frames(self) -> bytes:
         """The frames that are kept; none where they were too many, or none were to be kept."""
         return b"".join(self._kept)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the event that tells the id was made."""
+        return self._builder.begun
 
     @property
     def ended(self) -> bool:

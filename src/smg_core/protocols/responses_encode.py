@@ -86,7 +86,7 @@ class _Builder:
         self._silent = not request.generation.generate or request.compacts
         self._frames: list[bytes] = []
         self._number = 0
-        self._begun = False
+        self.begun = False
         self.ended = False
         self.items: list[JsonObject] = []
         self.error: SmgError | None = None
@@ -127,9 +127,9 @@ class _Builder:
 
     def begin(self) -> None:
         """What opens the stream, once."""
-        if self._begun:
+        if self.begun:
             return
-        self._begun = True
+        self.begun = True
         if not self._streams:
             return
         response = encode_object(self.fields)
@@ -138,7 +138,7 @@ class _Builder:
 
     def queue(self) -> None:
         """Open the stream of a response that waits for its turn."""
-        self._begun = True
+        self.begun = True
         self.fields["status"] = "queued"
         response = encode_object(self.fields)
         self._frame("response.created", b',"response":' + response)
@@ -146,13 +146,13 @@ class _Builder:
 
     def go_on(self, number: int, items: Sequence[JsonObject]) -> None:
         """Go on with a stream whose opening was sent: `number` is that of its next event, `items` are done."""
-        self._begun, self._number, self.items = True, number, list(items)
+        self.begun, self._number, self.items = True, number, list(items)
         self._lifecycle("response.in_progress")
 
     def keep_alive(self) -> bytes:
         """What keeps a silent stream alive: of all frames, every client's timer is reset by this one alone. Before the first
         event it is what opens the stream."""
-        if not self._begun:
+        if not self.begun:
             self.begin()
         elif not self.ended:
             self._lifecycle("response.in_progress")
@@ -458,7 +458,7 @@ class _Builder:
         for event in events:
             if self.ended:
                 return
-            if not self._begun and type(event) is not Started:
+            if not self.begun and type(event) is not Started:
                 self.begin()
             if self._silent and type(event) in _CONTENT:
                 if type(event) is TextDelta:
@@ -528,6 +528,11 @@ class ResponsesStreamEncoder:
     def keep_alive(self) -> bytes:
         """A frame for a stream on which nothing happens."""
         return self._builder.keep_alive()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the event that tells the id was made."""
+        return self._builder.begun
 
     @property
     def ended(self) -> bool:

@@ -77,15 +77,17 @@ class InteractionMemory:
     async def keep(
         self, decoded: InteractionRequest, encoder: StreamEncoder | WholeEncoder, *, cut: bool = False
     ) -> None:
-        """Keep the interaction that `encoder` has made; with `cut` as it is where its client has left."""
+        """Keep the interaction that `encoder` has made; with `cut` as it is where its client has left. One that said nothing
+        is kept where its client was told its id."""
         if not decoded.store or not isinstance(encoder, InteractionStreamEncoder | InteractionWholeEncoder):
             return
         if cut and encoder.ended:
             return  # it was kept when it ended
+        told = isinstance(encoder, InteractionStreamEncoder) and encoder.begun
         if cut:
             encoder.interrupt()
         found = encoder.response()
-        if cut and not found["steps"]:
+        if cut and not told and not found["steps"]:
             return
         frames = encoder.frames() if isinstance(encoder, InteractionStreamEncoder) else b""
         await asyncio.shield(self._write(decoded, found, frames))

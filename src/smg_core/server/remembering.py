@@ -212,6 +212,8 @@ class ResponseMemory:
     async def keep(
         self, decoded: ResponsesRequest, encoder: StreamEncoder | WholeEncoder, *, cut: bool = False
     ) -> None:
+        """Keep the response that `encoder` has made; with `cut` as it is where its client has left. One that said nothing is
+        kept where its client was told its id."""
         if not decoded.store or not isinstance(encoder, ResponsesStreamEncoder | ResponsesWholeEncoder):
             return
         if cut and encoder.ended:
@@ -219,7 +221,8 @@ class ResponseMemory:
         if cut:
             encoder.interrupt()
         response = encoder.response()
-        if cut and not response["output"]:
+        told = isinstance(encoder, ResponsesStreamEncoder) and encoder.begun
+        if cut and not told and not response["output"]:
             return
         await asyncio.shield(self._write(decoded, response))
 
