@@ -393,6 +393,38 @@ async def test_a_writer_that_is_kept_out_is_told_the_setting_s_seconds() -> None
     assert raised.value.response.headers["retry-after"] == "7"
 
 
+async def test_a_page_behind_what_its_list_does_not_have_is_refused_by_every_list(
+    client: openai.AsyncOpenAI, house: House
+) -> None:
+    first: Any = [{"type": "message", "role": "user", "content": text} for text in ("One.", "Two.")]
+    talk = await client.conversations.create(items=first)
+    one, two = [item.id async for item in client.conversations.items.list(talk.id, order="asc")]
+    answer = await client.responses.create(model="sim", input="x", max_output_tokens=1)
+    file = await client.files.create(file=("a", b"x"), purpose="user_data")
+    items, files = f"/v1/conversations/{talk.id}/items", "/v1/files"
+    for path, last in ((f"{items}?order=asc", two), (f"{files}?order=asc", file.id)):
+        page = await house.http.get(f"{path}&after={last}")
+        assert (page.status_code, page.json()["data"]) == (200, [])
+    await client.conversations.items.delete(str(one), conversation_id=talk.id)
+    await client.files.delete(file.id)
+    refused = [
+        (items, "after", one),
+        (items, "after", "msg_none"),
+        (f"/v1/responses/{answer.id}/input_items", "after", "msg_none"),
+        (files, "after", file.id),
+        (files, "after", "file-none"),
+        ("/v1/batches", "after", "batch_none"),
+        ("/v1/messages/batches", "after_id", "msgbatch_none"),
+        ("/v1/messages/batches", "before_id", "msgbatch_none"),
+    ]
+    for path, param, id in refused:
+        page = await house.http.get(f"{path}?{param}={id}")
+        told = page.json()["error"]
+        assert (page.status_code, told["type"]) == (400, "invalid_request_error"), path
+        assert f"Nothing with id '{id}' is in this list." in told["message"]
+        assert told.get("param", param) == param
+
+
 async def test_a_chain_that_leads_back_to_itself_is_refused(client: openai.AsyncOpenAI, house: House) -> None:
     first = await client.responses.create(model="sim", input="x", max_output_tokens=1)
     second = await client.responses.create(model="sim", input="x", previous_response_id=first.id, max_output_tokens=1)

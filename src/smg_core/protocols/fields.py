@@ -11,7 +11,7 @@ from smg_core.json_types import Json
 from smg_core.protocols.decoding import brief, check_depth, too_many
 from smg_core.protocols.settings import LimitsConfig
 
-__all__ = ["read_limit", "read_metadata", "read_template_arguments"]
+__all__ = ["not_in_list", "read_limit", "read_metadata", "read_template_arguments"]
 
 _LONGEST_NUMBER = 16  # digits
 _NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
@@ -42,6 +42,11 @@ def read_limit(query: Mapping[str, tuple[str, ...]], *, usual: int, most: int) -
     if not (known and 1 <= int(text) <= most):
         raise InvalidRequest(f"Invalid 'limit': a number from 1 to {most}.", param="limit")
     return int(text)
+
+
+def not_in_list(id: str, param: str = "after") -> InvalidRequest:
+    """The error for a page that is to begin behind something that the list does not have, or no longer."""
+    return InvalidRequest(f"Nothing with id '{id[:100]}' is in this list.", param=param)
 
 
 def read_template_arguments(

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, StoreFailed
 from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, Page, StaleVersion, StoreOperation
 from smg_core.protocols.batches import KeptBatch
+from smg_core.protocols.fields import not_in_list
 from smg_core.request import Caller
 from smg_core.server.batch_calls import BatchEndpoint
 from smg_core.server.batch_run import BatchRun
@@ -154,10 +155,14 @@ class BatchQueue:
         return with_progress(batch, None if record is None else msgspec.json.decode(record.body, type=BatchJob))
 
     async def page(
-        self, tenant: str, kind: str, *, after: str | None, limit: int, newest_first: bool = True
+        self, tenant: str, kind: str, *, after: str | None, limit: int, newest_first: bool = True, param: str = "after"
     ) -> Page[KeptBatch]:
-        """Batches of a kind behind the one `after`, by time of creation."""
-        found = await self._gateway.history.records(tenant, kind, after=after, limit=limit, newest_first=newest_first)
+        """Batches of a kind behind the one `after`, which the query has as `param`, by time of creation. Raises
+        InvalidRequest."""
+        history = self._gateway.history
+        found = await history.records(tenant, kind, after=after, limit=limit, newest_first=newest_first)
+        if not found.data and after is not None and await history.record(tenant, kind, after) is None:
+            raise not_in_list(after, param)
         return Page(tuple(msgspec.json.decode(each.body, type=KeptBatch) for each in found.data), found.has_more)
 
     async def forget(self, caller: Caller, kind: str, id: str) -> None:

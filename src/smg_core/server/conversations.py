@@ -26,6 +26,7 @@ from smg_core.protocols.conversations import (
     read_new_items,
 )
 from smg_core.protocols.errors import openai_error
+from smg_core.protocols.fields import not_in_list
 from smg_core.protocols.json_text import encode_body
 from smg_core.request import Caller
 from smg_core.server.exchange import Exchange
@@ -101,13 +102,10 @@ class Conversations(StoredHandlers):
     async def items(self, exchange: Exchange) -> None:
         """GET /v1/conversations/{id}/items"""
         found, query = await self._found(exchange), read_items_query(exchange.query)
-        page = await self._gateway.history.items(
-            exchange.caller.tenant,
-            found.id,
-            after=query.after,
-            limit=query.limit,
-            newest_first=query.newest_first,
-        )
+        history, tenant, after = self._gateway.history, exchange.caller.tenant, query.after
+        page = await history.items(tenant, found.id, after=after, limit=query.limit, newest_first=query.newest_first)
+        if not page.data and after is not None and await history.item(tenant, found.id, after) is None:
+            raise not_in_list(after)
         size = sum(len(item.body) for item in page.data)
         await self.answer_long(
             exchange, size, lambda: item_list([msgspec.json.decode(item.body) for item in page.data], page.has_more)

@@ -21,6 +21,7 @@ from smg_core.history.base import (
     StoredRecord,
     StoreOperation,
 )
+from smg_core.protocols.fields import not_in_list
 from smg_core.protocols.files import FileQuery, KeptFile, read_kept_file
 from smg_core.protocols.json_lines import LineSplitter
 from smg_core.request import Caller
@@ -70,20 +71,25 @@ class KeptFiles:
         return read_kept_file(found.body)
 
     async def page(self, tenant: str, query: FileQuery) -> Page[KeptFile]:
-        """The files that `query` asks for."""
+        """The files that `query` asks for. Raises InvalidRequest."""
+        history = self._gateway.history
         found: list[KeptFile] = []
         after, more = query.after, True
         while more:
             size = min(_LISTED, query.limit + 1 - len(found)) if query.purpose is None else _LISTED
-            page = await self._gateway.history.records(
-                tenant, FILE, after=after, limit=size, newest_first=query.newest_first
-            )
+            page = await history.records(tenant, FILE, after=after, limit=size, newest_first=query.newest_first)
+            if not page.data and query.after is not None and after == query.after:
+                await self._check_listed(tenant, query.after)
             files = [read_kept_file(each.body) for each in page.data]
             found += [each for each in files if query.purpose in (None, each.purpose)]
             if len(found) > query.limit:
                 break
             more, after = page.has_more and bool(files), files[-1].id if files else None
         return Page(tuple(found[: query.limit]), len(found) > query.limit)
+
+    async def _check_listed(self, tenant: str, id: str) -> None:
+        if await self._gateway.history.record(tenant, FILE, id) is None:
+            raise not_in_list(id)
 
     async def count(self, tenant: str, most: int) -> int:
         """How many files a tenant has; `most` stands for that many or more."""

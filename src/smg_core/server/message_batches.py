@@ -111,6 +111,7 @@ class _MessageBatches:
             after=asked.behind,
             limit=asked.limit,
             newest_first=asked.newest_first,
+            param="after_id" if asked.newest_first else "before_id",
         )
         found = page.data if asked.newest_first else page.data[::-1]
         await self._answer(exchange, message_batch_list(found, page.has_more))

@@ -16,6 +16,7 @@ from smg_core.protocols.conversations import (
     item_list,
     read_items_query,
 )
+from smg_core.protocols.fields import not_in_list
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.server.background import Background
 from smg_core.server.background_api import BackgroundApi
@@ -90,7 +91,7 @@ def _input_page(found: StoredResponse, query: ItemsQuery) -> JsonObject:
     ids = [item.get("id") for item in items]
     if query.after is not None:
         if query.after not in ids:
-            raise InvalidRequest(f"No item with id '{query.after[:100]}' is in this list.", param="after")
+            raise not_in_list(query.after)
         items = items[ids.index(query.after) + 1 :]
     return item_list(items[: query.limit], len(items) > query.limit)
 
