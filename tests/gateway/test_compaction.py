@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import attrs
 import openai
 import pytest
 from tests.gateway.conftest import House, in_process
@@ -104,6 +105,25 @@ async def test_a_model_that_writes_no_summary_fails_the_request() -> None:
         answer = await house.http.post("/v1/responses/compact", json={"model": "sim", "input": "Hi"})
     assert answer.status_code == 500
     assert answer.json()["error"]["message"] == "The model wrote no summary."
+
+
+async def test_a_summary_that_was_cut_off_replaces_nothing() -> None:
+    """By every way to a compaction: a trigger under a bound, the route, and a turn over the threshold in a full context."""
+    asked: Any = [*TURNS[1:], {"type": "compaction_trigger"}]
+    long = attrs.evolve(SIMULATOR, rules=(Rule(RULES[0].words, Reply("word " * 3000)), *RULES[1:]), context_length=2000)
+    async with in_process(long) as house, sdk(house) as client:
+        bounded = await client.responses.create(model="sim", input=asked, max_output_tokens=5)
+        with pytest.raises(openai.InternalServerError) as raised:
+            await client.responses.compact(model="sim", input=TURNS)
+        managed = await client.responses.create(model="sim", input=TURNS, context_management=MANAGED)
+        kept = await client.responses.create(model="sim", input="And?", previous_response_id=bounded.id)
+    assert (bounded.status, bounded.output) == ("incomplete", [])
+    assert bounded.incomplete_details is not None
+    assert bounded.incomplete_details.reason == "max_output_tokens"
+    assert "The model's summary was cut off." in raised.value.message
+    assert [item.type for item in managed.output] == ["message"]
+    assert managed.output_text == "Of all."
+    assert kept.output_text == "Of all."
 
 
 async def test_a_prompt_over_the_threshold_is_compacted_before_its_turn(client: openai.AsyncOpenAI) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from smg_core.errors import InvalidRequest
+from smg_core.errors import EngineFailed, InvalidRequest
 from smg_core.json_types import Json
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.json_text import encode_body
@@ -58,9 +58,11 @@ class CompactionEncoder(ResponsesWholeEncoder):
         self._of_the_user = request.of_the_user
 
     def body(self) -> bytes:
-        """The finished object. Raises the error of a `Failed` event, and of a summary that is none."""
+        """The finished object. Raises the error of a `Failed` event, and of a summary that is none or was cut off."""
         made = self.response()
         self.raise_failure()
+        if made["status"] != "completed":
+            raise EngineFailed("The model's summary was cut off.")
         output: list[Json] = [*self._of_the_user, *self.output]
         return encode_body(
             {

@@ -387,9 +387,7 @@ class _Builder:
 
     def done(self, event: Done) -> None:
         reason = self._finished.reason if self._finished is not None else "stop"
-        if self._silent:
-            if self._request.compacts:
-                self._summarized("".join(self._summary))
+        if self._silent and not self._request.compacts:
             self._end("completed", None)
         elif reason in INCOMPLETE:
             self._end("incomplete", {"reason": INCOMPLETE[reason]})
@@ -398,6 +396,8 @@ class _Builder:
         elif reason == "abort":
             self._end("incomplete", None)
         else:
+            if self._request.compacts:
+                self._summarized("".join(self._summary))
             self._end("completed", None)
 
     def _summarized(self, summary: str) -> None:

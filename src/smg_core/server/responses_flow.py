@@ -22,7 +22,7 @@ from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_summaries import COMPACTION, said_by
 from smg_core.request import GenerationRequest, Message, Text, TextFormat, ToolCall, ToolChoice
 
-__all__ = ["prompt_size", "prompted_as", "respond_to", "shortened", "summarizing"]
+__all__ = ["prompt_size", "prompted_as", "respond_to", "shortened", "summarizing", "was_cut"]
 
 _SUMMARIZE = (
     "Write a summary of this conversation from which another model can go on with the work: what the user wants, what was "
@@ -53,7 +53,8 @@ def _plain(request: GenerationRequest) -> GenerationRequest:
 
 
 def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationRequest]:
-    """The request on a summary of what came before, where its prompt is over the client's threshold."""
+    """The request on a summary of what came before, where its prompt is over the client's threshold. A summary that was cut
+    off replaces nothing: the turn is made on the whole prompt."""
     generation = request.generation
     over = generation.compact.over_tokens if generation.compact is not None else None
     size = yield from prompt_size(_plain(generation))
@@ -63,6 +64,8 @@ def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationReques
     asked = summarizing(generation)
     asked = replace(asked, sampling=replace(asked.sampling, max_tokens=None, min_tokens=None))
     turn = yield from _within_context(asked, terms, shown=False)
+    if was_cut(turn):
+        return generation
     summary = turn.output.text
     if not summary.strip():
         raise EngineFailed("The model wrote no summary.")
@@ -70,6 +73,11 @@ def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationReques
     said = said_by(messages[1:] if request.body.instructions else messages)  # instructions are of one request alone
     yield from ask(Tell((OpaqueBlock(0, COMPACTION, said),)))
     return replace(generation, messages=messages)
+
+
+def was_cut(turn: Turn) -> bool:
+    """Whether the model did not end the turn itself."""
+    return any(finish.reason != "stop" for finish in turn.finishes)
 
 
 def prompt_size(request: GenerationRequest) -> Flow[int]:

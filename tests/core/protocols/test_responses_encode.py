@@ -273,6 +273,19 @@ def test_a_compaction_is_the_one_item_of_its_response() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "told"),
+    [("length", "max_output_tokens"), ("context", "max_output_tokens"), ("content_filter", "content_filter")],
+)
+def test_a_summary_that_was_cut_off_compacts_nothing(reason: typing.Any, told: str) -> None:
+    items = [{"role": "user", "content": "x"}, {"type": "compaction_trigger"}]
+    frames = wire(asked(input=items), [STARTED, TextDelta(0, "They"), TextEnd(0), Finished(0, reason), USAGE, Done()])
+    check_stream(frames)
+    assert names(frames) == ["created", "in_progress", "incomplete"]
+    response = frames[-1]["response"]
+    assert (response["output"], response["incomplete_details"]) == ([], {"reason": told})
+
+
+@pytest.mark.parametrize(
     ("change", "fault"),
     [
         (lambda frames: frames.pop(0), "came when nothing has come"),
