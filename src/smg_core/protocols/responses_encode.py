@@ -130,11 +130,10 @@ class _Builder:
         if self.begun:
             return
         self.begun = True
-        if not self._streams:
-            return
-        response = encode_object(self.fields)
-        self._frame("response.created", b',"response":' + response)
-        self._frame("response.in_progress", b',"response":' + response)
+        if self._streams:
+            response = encode_object(self.fields)
+            self._frame("response.created", b',"response":' + response)
+            self._frame("response.in_progress", b',"response":' + response)
 
     def queue(self) -> None:
         """Open the stream of a response that waits for its turn."""
@@ -404,8 +403,8 @@ class _Builder:
         """The one item of a response that compacts: what was said before, sealed."""
         if not summary.strip():
             self.fail(EngineFailed("The model wrote no summary."))
-            return
-        self._compaction(summary_of(summary))
+        else:
+            self._compaction(summary_of(summary))
 
     def _compaction(self, said: bytes) -> None:
         item = self._add("compaction", "cmp_", encrypted_content="")
@@ -541,8 +540,7 @@ class ResponsesStreamEncoder:
 
     def interrupt(self) -> bytes:
         """End the response as incomplete, and the frames of that."""
-        if not self._builder.ended:
-            self._builder.interrupt()
+        self._builder.interrupt()
         return self._builder.take_frames()
 
     def response(self) -> JsonObject:
@@ -588,8 +586,7 @@ class ResponsesWholeEncoder:
 
     def interrupt(self) -> bytes:
         """End the response as incomplete."""
-        if not self._builder.ended:
-            self._builder.interrupt()
+        self._builder.interrupt()
         return b""
 
     def fork(self) -> "ResponsesWholeEncoder":
