@@ -425,6 +425,24 @@ async def test_a_page_behind_what_its_list_does_not_have_is_refused_by_every_lis
         assert told.get("param", param) == param
 
 
+async def test_a_query_takes_of_include_and_stream_what_creating_takes(
+    client: openai.AsyncOpenAI, house: House
+) -> None:
+    talk = await client.conversations.create(items=[{"type": "message", "role": "user", "content": "One."}])
+    (item,) = [each async for each in client.conversations.items.list(talk.id)]
+    id = (await client.responses.create(model="sim", input="x", max_output_tokens=1)).id
+    known: Any = ["message.output_text.logprobs", "reasoning.encrypted_content"]
+    assert (await client.responses.retrieve(id, include=known, stream=False)).id == id
+    assert (await client.responses.input_items.list(id, include=known)).data
+    items = f"/v1/conversations/{talk.id}/items"
+    refused = [(f"/v1/responses/{id}?stream={wrong}", "stream") for wrong in ("x", "True", "")]
+    for path in (f"/v1/responses/{id}", f"/v1/responses/{id}/input_items", items, f"{items}/{item.id}"):
+        refused += [(f"{path}?{name}=wizardry", "include[0]") for name in ("include", "include[]")]
+    for path, param in refused:
+        answer = await house.http.get(path)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, param), path
+
+
 async def test_a_chain_that_leads_back_to_itself_is_refused(client: openai.AsyncOpenAI, house: House) -> None:
     first = await client.responses.create(model="sim", input="x", max_output_tokens=1)
     second = await client.responses.create(model="sim", input="x", previous_response_id=first.id, max_output_tokens=1)

@@ -37,7 +37,16 @@ from smg_core.request import (
     Text,
 )
 
-__all__ = ["INCLUDE", "SEALED", "ResponsesRequest", "continued", "decode_responses", "of_body", "read_body"]
+__all__ = [
+    "INCLUDE",
+    "SEALED",
+    "ResponsesRequest",
+    "check_include",
+    "continued",
+    "decode_responses",
+    "of_body",
+    "read_body",
+]
 
 SEALED = "reasoning.encrypted_content"
 INCLUDE = frozenset(
@@ -288,8 +297,14 @@ def _compact(wire: ResponsesBody) -> CompactRequest | None:
 
 def _include(wire: ResponsesBody) -> frozenset[str]:
     """What the answer is to have. What is not kept here the client has to send back, so its reasoning is sealed."""
-    asked = wire.include
-    for order, name in enumerate(asked or ()):
+    asked = wire.include or ()
+    check_include(asked)
+    return frozenset(asked) | ({SEALED} if wire.store is False else frozenset())
+
+
+def check_include(names: Sequence[str]) -> None:
+    """Raise InvalidRequest for a name that `include` does not have, in a body or a query."""
+    for order, name in enumerate(names):
         if name not in INCLUDE:
             known = ", ".join(map(repr, sorted(INCLUDE)))
             raise InvalidRequest(
@@ -297,7 +312,6 @@ def _include(wire: ResponsesBody) -> frozenset[str]:
                 param=f"include[{order}]",
                 code="invalid_value",
             )
-    return frozenset(asked or ()) | ({SEALED} if wire.store is False else frozenset())
 
 
 # ------------------------------------------------------------------------------------------------------------- settings

@@ -101,6 +101,7 @@ class Conversations(StoredHandlers):
 
     async def items(self, exchange: Exchange) -> None:
         """GET /v1/conversations/{id}/items"""
+        self.check_include(exchange)
         found, query = await self._found(exchange), read_items_query(exchange.query)
         history, tenant, after = self._gateway.history, exchange.caller.tenant, query.after
         page = await history.items(tenant, found.id, after=after, limit=query.limit, newest_first=query.newest_first)
@@ -133,6 +134,7 @@ class Conversations(StoredHandlers):
 
     async def item(self, exchange: Exchange) -> None:
         """GET /v1/conversations/{id}/items/{item_id}"""
+        self.check_include(exchange)
         await self.respond(exchange, (await self._one(exchange)).body)
 
     async def delete_item(self, exchange: Exchange) -> None:

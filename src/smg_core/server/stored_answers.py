@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_body
+from smg_core.protocols.responses import check_include
 from smg_core.server.exchange import Exchange
 from smg_core.server.runtime import Runtime
 from smg_core.server.tokenizing import JSON_TYPE, made_of
@@ -19,6 +20,10 @@ class StoredHandlers:
 
     def __init__(self, gateway: Runtime) -> None:
         self._gateway = gateway
+
+    def check_include(self, exchange: Exchange) -> None:
+        """Refuse an `include` of the query as creating refuses it. SDKs write the name with brackets."""
+        check_include([name for key in ("include", "include[]") for name in exchange.query.get(key, ())])
 
     async def answer(self, exchange: Exchange, found: JsonObject) -> None:
         await self.respond(exchange, encode_body(found))

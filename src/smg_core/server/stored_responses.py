@@ -44,8 +44,12 @@ class StoredResponses(StoredHandlers):
 
     async def retrieve(self, exchange: Exchange) -> None:
         """GET /v1/responses/{id}"""
+        self.check_include(exchange)
+        streams = exchange.query.get("stream", ("false",))[-1]
+        if streams not in ("true", "false"):
+            raise InvalidRequest("Invalid value for 'stream'. Supported values are: 'true', 'false'.", param="stream")
         found = await self._found(exchange)
-        if exchange.query.get("stream", ("false",))[-1] == "true":
+        if streams == "true":
             await self._background.resume(
                 self._api, exchange, found.id, _starting_after(exchange.query.get("starting_after", ()))
             )
@@ -68,6 +72,7 @@ class StoredResponses(StoredHandlers):
 
     async def input_items(self, exchange: Exchange) -> None:
         """GET /v1/responses/{id}/input_items"""
+        self.check_include(exchange)
         found, query = await self._found(exchange), read_items_query(exchange.query)
         await self.answer_long(exchange, len(found.input), lambda: _input_page(found, query))
 
