@@ -9,6 +9,8 @@ from tests.gateway.conftest import House, eventually, in_process, over_http
 
 from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
+from smg_core.simulator.server import MODEL_FOLDER
+from smg_core.tokenizer.settings import TokenizerConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -94,6 +96,22 @@ async def test_engines_that_encode_themselves_are_not_asked() -> None:
         for path, body in (("/tokenize", {"prompt": "a"}), ("/detokenize", {"tokens": [1]})):
             answer = await http.post(path, json={"model": "sim", **body})
             assert (answer.status_code, answer.json()["error"]["param"]) in [(400, "model"), (400, "prompt")]
+        for path, body in COUNTING.items():
+            answer = await http.post(path, json=body)
+            assert answer.status_code == 400, answer.text
+            assert "tokenizer.path, --tokenizer" in answer.json()["error"]["message"]
+
+
+async def test_the_tokenizer_that_a_refused_count_names_lets_such_engines_prompts_be_counted() -> None:
+    config = Config(tokenizer=TokenizerConfig(path=str(MODEL_FOLDER)))
+    async with (
+        over_http() as far,
+        Gateway([far.url], config=config) as gateway,
+        gateway.http_client(base_url="http://gateway") as http,
+    ):
+        for path, body in COUNTING.items():
+            answer = await http.post(path, json=body)
+            assert answer.status_code == 200, answer.text
 
 
 WORDS = [{"role": "user", "content": "How many?"}]

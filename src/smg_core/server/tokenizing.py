@@ -140,7 +140,9 @@ def tokenizer_of(model: ServedModel) -> Tokenizer:
     """The model's tokenizer. Raises UnsupportedParameter where its engines encode prompts themselves."""
     if model.tokenizer is None:
         raise UnsupportedParameter(
-            f"The engines of the model '{model.name}' encode prompts themselves, and do not say how.", param="model"
+            f"The engines of the model '{model.name}' encode prompts themselves, and do not say how. Where the gateway has the "
+            "folder of the model's tokenizer (tokenizer.path, --tokenizer), it encodes and counts prompts itself.",
+            param="model",
         )
     return model.tokenizer
 
