@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 75
+AT_LANDING = 74
 
 PROMISED: dict[str, str] = {
     "responses": """
@@ -28,7 +28,7 @@ PROMISED: dict[str, str] = {
         Origin.betas
     """,
     "generateContent": """
-        MediaSource.media_type MediaSource.start_s MediaSource.end_s MediaSource.fps
+        MediaSource.start_s MediaSource.end_s MediaSource.fps
     """,
     "completions": """
         GenerationRequest.priority

@@ -32,6 +32,10 @@ _KINDS: Mapping[type, str] = {Image: "image", Audio: "audio", Video: "video", Fi
 _HOLDERS = frozenset({*_KINDS, ToolResult})
 _NAMES = {"image": "images", "audio": "audio", "video": "videos", "file": "files"}
 
+_PDF = "application/pdf"
+_PDF_BEGINS = ("JVBERi", "%PDF-", "%25PDF-")
+"""The first bytes of a PDF as data: URLs have them: in base64, as they are, and percent-encoded."""
+
 _FILES = frozenset({"preprocessor_config.json", "processor_config.json", "video_preprocessor_config.json"})
 _SECTIONS = ("vision", "visual", "audio")
 
@@ -146,11 +150,28 @@ def refuse_unless_taken(items: Sequence[MediaItem], model: str, kinds: frozenset
     """Raise UnsupportedParameter for the first item whose kind is not among `kinds`, or that is an uploaded file."""
     for item in items:
         if item.kind not in kinds:
-            raise UnsupportedParameter(f"The model '{model}' does not take {_NAMES[item.kind]}.", param=item.param)
+            pdf = item.kind == "file" and _is_pdf(item.source)
+            hint = ": PDF is not read here, so send the document's text" if pdf else ""
+            raise UnsupportedParameter(
+                f"The model '{model}' does not take {_NAMES[item.kind]}{hint}.", param=item.param
+            )
         if item.source.file_id is not None:
             raise UnsupportedParameter(
                 "Uploaded files cannot be referred to here; send a URL or the data.", param=item.param
             )
+
+
+def _is_pdf(source: MediaSource) -> bool:
+    """Whether a file says that it is PDF: by its type, by its first bytes, or by the end of its address."""
+    if source.media_type is not None and source.media_type.lower().startswith(_PDF):
+        return True
+    if source.data is not None:
+        return source.data.startswith(b"%PDF-")
+    url = source.url or ""
+    if url[:5].lower() != "data:":
+        return url.partition("#")[0].partition("?")[0][-4:].lower() == ".pdf"
+    comma = url.find(",")
+    return url[5 : 5 + len(_PDF)].lower() == _PDF or url.startswith(_PDF_BEGINS, comma + 1)
 
 
 def refuse_mixture(items: Sequence[MediaItem], together: frozenset[str]) -> None:

@@ -86,6 +86,31 @@ def test_the_first_item_that_is_not_taken_is_named(kind: str, name: str) -> None
     assert refusal.value.param == "b"
 
 
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [
+        (MediaSource(url="data:application/pdf;base64,AAAA"), True),
+        (MediaSource(url="DATA:Application/PDF,%25PDF-"), True),
+        (MediaSource(url="data:application/octet-stream;base64,JVBERi0xLjc="), True),
+        (MediaSource(url="data:,%PDF-1.7"), True),
+        (MediaSource(url="data:,%25PDF-1.7"), True),
+        (MediaSource(url="https://a.example/b.PDF?c=d#e"), True),
+        (MediaSource(data=b"%PDF-1.7"), True),
+        (MediaSource(data=b"x", media_type="application/pdf"), True),
+        (MediaSource(url="data:application/zip;base64,UEsDBA=="), False),
+        (MediaSource(url="data:"), False),
+        (MediaSource(url="https://a.example/b.zip?c.pdf"), False),
+        (MediaSource(data=b"PK"), False),
+        (MediaSource(file_id="file-1"), False),
+        (MediaSource(text="x"), False),
+    ],
+)
+def test_a_pdf_is_refused_as_one_with_what_can_be_sent_instead(file: MediaSource, named: bool) -> None:
+    with pytest.raises(UnsupportedParameter, match="'m' does not take files") as refusal:
+        refuse_unless_taken([MediaItem("file", file, "a")], "m", BOTH)
+    assert ("PDF is not read here, so send the document's text" in refusal.value.message) is named
+
+
 def test_uploaded_files_cannot_be_referred_to() -> None:
     with pytest.raises(UnsupportedParameter) as refusal:
         refuse_unless_taken([MediaItem("image", MediaSource(file_id="file-1"), "a")], "m", BOTH)

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.errors import InvalidRequest
+from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.pipeline.media import media_of, refuse_unless_taken
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.documents import document_text, inline_text
 from smg_core.protocols.messages import decode_messages
 from smg_core.protocols.responses import decode_responses
-from smg_core.request import File, Part, Text
+from smg_core.request import File, Message, Part, Text
 
 
 @attrs.frozen
@@ -86,6 +87,14 @@ def test_a_file_of_no_type_that_is_no_text_stays_a_file(api: Api, content: bytes
 @EACH
 def test_a_file_of_another_type_stays_a_file_whatever_is_in_it(api: Api) -> None:
     assert isinstance(api.read("application/pdf", encoded(b"plain")), File)
+
+
+@EACH
+@pytest.mark.parametrize("kind", ["application/pdf", "application/octet-stream"])
+def test_a_pdf_is_refused_by_its_name_in_every_api(api: Api, kind: str) -> None:
+    read = api.read(kind, encoded(b"%PDF-1.7"))
+    with pytest.raises(UnsupportedParameter, match="PDF is not read here"):
+        refuse_unless_taken(media_of([Message("user", (read,))]), "m", frozenset({"image"}))
 
 
 @EACH
