@@ -352,6 +352,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"continuationToken": "x"}, "continuationToken", "not supported"),
     ({"model": "models/other"}, "model", "path"),
+    ({"generationConfig": {"topK": 0.5}}, "generationConfig.topK", "whole number"),
+    ({"generationConfig": {"topK": 40.4}}, "generationConfig.topK", "whole number"),
 ]
 
 
@@ -375,7 +377,7 @@ async def test_a_refusal_is_in_googles_words_and_names_the_field(
     ("method", "target", "status", "name"),
     [
         ("POST", "/v1beta/models/nobody:generateContent", 404, "NOT_FOUND"),
-        ("POST", "/v1beta/models/a:b:c", 405, "UNIMPLEMENTED"),
+        ("POST", "/v1beta/models/a:b:c", 404, "NOT_FOUND"),
         ("POST", "/v1beta/models/a:b:generateContent", 404, "NOT_FOUND"),
         ("POST", "/v1beta/models/..%2fsim:generateContent", 404, "NOT_FOUND"),
         ("GET", "/v1beta/models/sim:generateContent", 404, "NOT_FOUND"),
@@ -383,6 +385,9 @@ async def test_a_refusal_is_in_googles_words_and_names_the_field(
         ("POST", "/v1alpha/models", 405, "UNIMPLEMENTED"),
         ("GET", "/v1beta/models/nobody", 404, "NOT_FOUND"),
         ("GET", "/v1beta/models?pageSize=x", 400, "INVALID_ARGUMENT"),
+        ("GET", "/v1beta/models?pageSize=-1", 400, "INVALID_ARGUMENT"),
+        ("GET", "/v1beta/models?pageToken=nobody", 400, "INVALID_ARGUMENT"),
+        ("PUT", "/v1beta/models/sim", 405, "UNIMPLEMENTED"),
         ("POST", "/v1/models/nobody:countTokens", 404, "NOT_FOUND"),
     ],
 )
@@ -396,6 +401,18 @@ async def test_every_error_below_the_apis_paths_has_googles_envelope(
         status,
         name,
     )
+
+
+@pytest.mark.parametrize("version", ["v1beta", "v1alpha"])
+@pytest.mark.parametrize(("name", "verb"), [("sim", "embedContent"), ("a:b", "c")])
+async def test_an_unknown_method_of_a_model_is_not_found_and_named(
+    version: str, name: str, verb: str, house: House
+) -> None:
+    answer = await house.http.post(f"/{version}/models/{name}:{verb}", json=HELLO)
+    error = answer.json()["error"]
+
+    assert (answer.status_code, error["status"], "allow" in answer.headers) == (404, "NOT_FOUND", False)
+    assert f"'{verb}'" in error["message"]
 
 
 async def test_cached_content_is_not_found(house: House) -> None:

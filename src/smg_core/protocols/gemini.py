@@ -201,7 +201,9 @@ def _sampling(config: GenerationConfig, limits: LimitsConfig) -> Sampling:
         raise InvalidRequest(
             f"Invalid value at '{at}.logprobs': at most {limits.logprobs} are given.", param=f"{at}.logprobs"
         )
-    top_k = None if config.top_k is None else round(config.top_k)
+    top_k = None if config.top_k is None else int(config.top_k)
+    if top_k != config.top_k:
+        raise InvalidRequest(f"Invalid value at '{at}.topK': it must be a whole number.", param=f"{at}.topK")
     return Sampling(
         max_tokens=config.max_output_tokens,
         temperature=config.temperature,

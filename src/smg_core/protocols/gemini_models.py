@@ -20,9 +20,14 @@ def gemini_model_body(card: ModelCard) -> bytes:
 
 def gemini_models_body(cards: Sequence[ModelCard], size: str, token: str) -> bytes:
     """A page of the models. `size` and `token` are as the query has them, "" where it has none; the token is the name of the
-    first model of the page. Raises InvalidRequest for a size that is no number."""
+    first model of the page. Raises InvalidRequest for a size that is no
+    whole number within the bounds, and for a token of no page."""
     if size and not (size.isascii() and size.isdecimal() and len(size) < len(str(_LARGEST_PAGE)) + 1):
-        raise InvalidRequest(f"Invalid value at 'page_size': it is at most {_LARGEST_PAGE}.", param="pageSize")
+        raise InvalidRequest(
+            f"Invalid value at 'page_size': it must be a whole number from 0 to {_LARGEST_PAGE}.", param="pageSize"
+        )
+    if token and all(card.id != token for card in cards):
+        raise InvalidRequest("Invalid value at 'page_token': no page begins there.", param="pageToken")
     count = min(int(size or 0) or _USUAL_PAGE, _LARGEST_PAGE)
     left = [card for card in cards if card.id >= token]
     body: JsonObject = {"models": [_model(card) for card in left[:count]]}

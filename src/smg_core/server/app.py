@@ -18,7 +18,7 @@ from smg_core.protocols.errors import anthropic_error, anthropic_status, error_h
 from smg_core.server.browsers import check_json_type, check_origin, hosts_taken
 from smg_core.server.describing import describing_routes
 from smg_core.server.endpoint import Endpoint
-from smg_core.server.envelopes import envelope_of
+from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.generating import generating_routes
 from smg_core.server.identity import Identify, anonymous
@@ -190,6 +190,9 @@ class App:
         if match is not None:
             exchange.path_values = match.values
             return match.target
+        unknown = unknown_google_method(method, path)
+        if unknown:
+            raise NotFound(f"There is no method '{unknown[:SHOWN]}' of models here.")
         allowed = ", ".join(self._routes.allowed(path, raw_path))
         if not allowed:
             raise NotFound(f"There is no {path[:SHOWN]} here.")

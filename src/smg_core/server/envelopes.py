@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping
 from smg_core.protocols.base import ErrorEncoder
 from smg_core.protocols.errors import anthropic_error, gemini_error, openai_error
 
-__all__ = ["envelope_of"]
+__all__ = ["envelope_of", "unknown_google_method"]
 
 _PREFIXES: Mapping[str, ErrorEncoder] = {
     "/v1/messages": anthropic_error,
@@ -29,6 +29,7 @@ _PREFIXES: Mapping[str, ErrorEncoder] = {
 }
 """The paths, and all below them, that belong to one API."""
 _VERBS = (":generateContent", ":streamGenerateContent", ":countTokens", ":embedContent", ":batchEmbedContents")
+_MODELS = ("/v1beta/models/", "/v1alpha/models/")
 
 
 def envelope_of(path: str, headers: Mapping[str, str], query: Container[str] = ()) -> ErrorEncoder:
@@ -44,3 +45,11 @@ def envelope_of(path: str, headers: Mapping[str, str], query: Container[str] = (
     if "x-goog-api-key" in headers or "key" in query:
         return gemini_error
     return openai_error
+
+
+def unknown_google_method(method: str, path: str) -> str:
+    """The method of Google's API that a POST at `path` names behind the last colon (`/v1beta/models/m:embedContent`); ""
+    where it names none. Called for a request that no route takes."""
+    below, _, verb = path.rpartition(":")
+    named = method == "POST" and below.startswith(_MODELS) and "/" not in verb
+    return verb if named else ""
