@@ -545,7 +545,9 @@ async def test_after_kill_9_nothing_is_lost_and_nothing_is_run_twice_that_had_en
     content = b"".join(line(f"r{number}", max_completion_tokens=8) for number in range(count))
     simulator = SimulatorConfig(rules=(Rule((), Reply("word " * 3000)),), timing=Timing(decode_rate=100))
     async with SimulatedEngine(simulator) as engine:
-        async with process(engine, history, "--batches-in-flight", str(at_once)) as (running, url):
+        bounds = ("--batches-in-flight", str(at_once), "--batches-in-flight-tenant", str(at_once))
+        bounds += ("--batches-lease-s", "5")  # a busy machine renews a shorter one too late, and the run begins again
+        async with process(engine, history, *bounds) as (running, url):
             async with openai.AsyncOpenAI(api_key="x", base_url=f"{url}/v1", max_retries=0) as client:
                 made = await batch_of(client, content)
                 while not (before := (await client.batches.retrieve(made.id)).request_counts.completed):

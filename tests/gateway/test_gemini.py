@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google import genai
 from google.genai import errors, types
-from tests.gateway.conftest import House, in_process, over_http, settled
+from tests.gateway.conftest import House, eventually, in_process, over_http, settled
 
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.gemini import decode_generate
@@ -425,6 +425,7 @@ async def test_counting_takes_a_whole_request_and_asks_no_engine(house: House) -
     tools = [{"functionDeclarations": [WEATHER]}]
     asked = {**HELLO, "systemInstruction": {"parts": [{"text": "Be brief."}]}, "tools": tools}
     answered = await house.http.post(path(), json=asked)
+    await eventually(lambda: not house.engine.active)
     before = dict(house.engine.counters)
     counted = await house.http.post(
         path("countTokens"), json={"generateContentRequest": {"model": "models/sim", **asked}}

@@ -131,7 +131,7 @@ async def test_references_load_no_more_than_a_chain_may() -> None:
             for _ in range(5)
         ]
         references: Any = [{"type": "item_reference", "id": answer.output[0].id} for answer in answers]
-        await client.responses.create(model="sim", input=references[:3], max_output_tokens=3)
+        await client.responses.create(model="sim", input=references[:3], max_output_tokens=3, store=False)
         with pytest.raises(openai.BadRequestError, match="1,048,576 bytes") as refused:
             await client.responses.create(model="sim", input=references, max_output_tokens=3)
     assert refused.value.param == "input"
