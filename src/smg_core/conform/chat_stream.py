@@ -8,12 +8,8 @@ reference, and what its SDKs do with what differs. Pure.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
-from smg_core.conform.contents import AnswerContents, chat_usage_faults, is_json_object
-from smg_core.conform.shapes import shape_faults
-from smg_core.json_types import JsonObject
-from smg_core.sse import ServerSentEvent
+from smg_core.conform.chunk_stream import ChunkGrammar
+from smg_core.conform.contents import AnswerContents, is_json_object
 
 __all__ = ["ChatGrammar"]
 
@@ -96,61 +92,23 @@ def _events_of(part: dict[str, Any]) -> list[str]:
     return found or ["an empty delta"]
 
 
-class ChatGrammar:
+class ChatGrammar(ChunkGrammar[_Choice]):
     """Follows one stream of a request with `stream_options.include_usage`."""
 
-    def __init__(self) -> None:
-        self.choices: dict[int, _Choice] = {}
-        self._identity: tuple[object, object] | None = None
-        self._usage = False
-        self._done = False
+    chunk_shape = "chat chunk"
+    error_shape = "chat error"
 
-    def take(self, event: ServerSentEvent) -> list[str]:
-        """Take the next event; what is wrong with it, a sentence each."""
-        if self._done:
-            return ["an event came behind [DONE]"]
-        if event.data == "[DONE]":
-            self._done = True
-            return []
-        try:
-            chunk = msgspec.json.decode(event.data)
-        except msgspec.DecodeError:
-            return ["an event's data is no JSON"]
-        if isinstance(chunk, dict) and "error" in chunk:
-            return [*shape_faults("chat error", chunk), "the stream ended with an error"]
-        return shape_faults("chat chunk", chunk) or list(self._chunk(chunk))
+    def _part(self, part: Any) -> Iterator[str]:
+        yield from self.choices.setdefault(part["index"], _Choice()).take(part)
 
-    def _chunk(self, chunk: JsonObject) -> Iterator[str]:
-        parts: Any = chunk["choices"]
-        identity = (chunk["id"], chunk["model"])
-        if self._identity not in (None, identity):
-            yield "a chunk has another id or model than those before it"
-        self._identity = identity
-        if self._usage:
-            yield "a chunk came behind the usage"
-        usage: Any = chunk.get("usage")
-        if not parts:
-            if usage is None:
-                yield "a chunk has neither choices nor usage"
-            else:
-                self._usage = True
-                yield from chat_usage_faults(usage)
-        for part in parts:
-            yield from self.choices.setdefault(part["index"], _Choice()).take(part)
-
-    def end(self) -> list[str]:
-        """The stream has ended; what is missing."""
-        unfinished = [index for index, choice in self.choices.items() if choice.state != FINISHED]
-        found = [f"the stream ended when choice {index} was not finished" for index in unfinished]
+    def _unfinished(self) -> Iterator[str]:
+        for index, choice in self.choices.items():
+            if choice.state != FINISHED:
+                yield f"the stream ended when choice {index} was not finished"
         if not self.choices:
-            found.append("the stream ended without a choice")
+            yield "the stream ended without a choice"
         if sorted(self.choices) != list(range(len(self.choices))):
-            found.append(f"the choices are {sorted(self.choices)}")
-        if not self._usage:
-            found.append("the stream ended without the usage that was asked for")
-        if not self._done:
-            found.append("the stream ended without [DONE]")
-        return found
+            yield f"the choices are {sorted(self.choices)}"
 
     def contents(self, faults: list[str]) -> AnswerContents:
         """The contents of the first choice."""
