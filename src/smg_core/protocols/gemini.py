@@ -21,6 +21,7 @@ from smg_core.protocols.gemini_tools import (
     schema_field,
 )
 from smg_core.protocols.gemini_types import CountContentBody, GenerateBody, GenerationConfig, ThinkingConfig
+from smg_core.protocols.google_places import part_place, tool_place
 from smg_core.protocols.proto_json import ProtoJsonDecoder
 from smg_core.protocols.sampling import most_choices, read_stop
 from smg_core.protocols.settings import LimitsConfig
@@ -64,17 +65,9 @@ class GeminiRequest(Struct, frozen=True):
         if root == "sampling":
             return f"generationConfig.{rest}"
         if root.startswith("messages["):
-            return self._in_message(path)
-        if root.startswith("tools[") and root[6:-1].isdecimal():
-            at = self.tool_places[int(root[6:-1])]
-            return f"{at}.{rest}" if rest else at
-        return _ROOTS.get(root, rest if root == "headers" else path)
-
-    def _in_message(self, path: str) -> str:
-        place, _, rest = path.removeprefix("messages[").partition("]")
-        parts = self.places[int(place)]
-        order = rest.removeprefix(".parts[").partition("]")[0] if rest.startswith(".parts[") else "0"
-        return parts[int(order)] if int(order) < len(parts) else "contents"
+            return part_place(path, self.places, "contents")
+        tool = tool_place(path, self.tool_places)
+        return tool or _ROOTS.get(root, rest if root == "headers" else path)
 
 
 _FIELDS: Mapping[str, str] = {

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from smg_core.errors import InvalidRequest, NotFound, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Incoming
+from smg_core.protocols.google_places import part_place, tool_place
 from smg_core.protocols.interactions_formats import read_interaction_format
 from smg_core.protocols.interactions_steps import PREVIOUS, PlacedStep, placed_steps, read_steps
 from smg_core.protocols.interactions_tools import read_interaction_choice, read_interaction_tools
@@ -97,17 +98,9 @@ class InteractionRequest(Struct, frozen=True):
         if root == "sampling":
             return f"generation_config.{rest}"
         if root.startswith("messages["):
-            return self._in_message(path)
-        if root.startswith("tools[") and root[6:-1].isdecimal():
-            at = self.tool_places[int(root[6:-1])]
-            return f"{at}.{rest}" if rest else at
-        return _ROOTS.get(root, rest if root == "headers" else path)
-
-    def _in_message(self, path: str) -> str:
-        place, _, rest = path.removeprefix("messages[").partition("]")
-        parts = self.places[int(place)]
-        order = rest.removeprefix(".parts[").partition("]")[0] if rest.startswith(".parts[") else "0"
-        return parts[int(order)] if int(order) < len(parts) else "input"
+            return part_place(path, self.places, "input")
+        tool = tool_place(path, self.tool_places)
+        return tool or _ROOTS.get(root, rest if root == "headers" else path)
 
 
 _FIELDS: Mapping[str, str] = {
