@@ -146,6 +146,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.sharing": frozenset(),
     "server.model_media": frozenset(),
     "smg_multimodal.decoders": frozenset({"server.media", "server.model_media"}),
+    "smg_multimodal.guarded": frozenset({"auth.issuer"}),
     "smg_multimodal.fetch": frozenset({"server.media", "server.model_media"}),
     "smg_multimodal.places": frozenset(),
     "smg_multimodal.shm": frozenset({"server.sharing"}),

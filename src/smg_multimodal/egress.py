@@ -90,7 +90,8 @@ class EgressRules:
 
     `schemes` of the network; `hosts`, where given, are the only ones, each a name or `.suffix` for all below it;
     `ports` the only ports; `private` lets addresses of private, loopback, link-local and other special networks through
-    for the hosts named. `files` is the only folder file URLs may read below; None refuses them all.
+    for the hosts named. `files` is the only folder file URLs may read below; None refuses them all. `what` is how refusals
+    call what is fetched.
     """
 
     schemes: frozenset[str] = frozenset({"https"})
@@ -100,6 +101,7 @@ class EgressRules:
     files: Path | None = None
     max_redirects: int = 3
     max_url: int = field(default=8192)
+    what: str = "media"
 
     def target(self, url: str) -> FetchTarget:
         """The request for `url`. Raises `MediaForbidden` when the rules do not allow it."""
@@ -113,9 +115,9 @@ class EgressRules:
         except (UnicodeError, ValueError) as error:
             raise MediaForbidden("the address has no valid host or port") from error
         if self.hosts is not None and not _matches(host, self.hosts):
-            raise MediaForbidden(f"media may not be fetched from {host}")
+            raise MediaForbidden(f"{self.what} may not be fetched from {host}")
         if port not in self.ports:
-            raise MediaForbidden(f"media may not be fetched from port {port}")
+            raise MediaForbidden(f"{self.what} may not be fetched from port {port}")
         path = parts.path or "/"
         return FetchTarget(parts.scheme, host, port, f"{path}?{parts.query}" if parts.query else path)
 
@@ -129,7 +131,7 @@ class EgressRules:
         except ValueError as error:
             raise MediaForbidden("the address cannot be read") from error
         if parts.scheme not in self.schemes or parts.scheme not in {"http", "https"}:
-            raise MediaForbidden(f"media may not be fetched by {parts.scheme or 'an address without a scheme'}")
+            raise MediaForbidden(f"{self.what} may not be fetched by {parts.scheme or 'an address without a scheme'}")
         return parts
 
     def redirected(self, target: FetchTarget, location: str) -> FetchTarget:

@@ -1,18 +1,14 @@
 """Bringing media here: the package's one way out to the network and the file system, and its threads.
 
-An edge: it waits, resolves names and opens sockets. Above: applications. Below: `egress` judges every address, `budget` says
-whose turn it is, `prepare` processes what arrives. A name is resolved once, all its addresses are judged, and the connection goes
-to the address that was judged; redirects begin again from the judgement. Every request has a connection of its own and leaves
-nothing behind: no cookies, no open connections, no TLS sessions. Sizes, times and numbers are bounded, and items are processed
-in threads so that the event loop goes on.
+An edge: it waits, resolves names and opens sockets. Above: applications. Below: `egress` judges every address, `guarded` asks
+one, `budget` says whose turn it is, `prepare` processes what arrives. Redirects begin again from the judgement. Sizes, times and
+numbers are bounded, and items are processed in threads so that the event loop goes on.
 """
 
 import asyncio
 import contextlib
-import socket
 import ssl
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -29,15 +25,14 @@ from smg_multimodal.decoders import Decoders
 from smg_multimodal.egress import EgressRules, FetchTarget, base64_bytes, data_url, is_bare_base64, site_of
 from smg_multimodal.errors import MediaBusy, MediaForbidden, MediaTooLarge, MediaUnavailable
 from smg_multimodal.expand import ReadyItem
+from smg_multimodal.guarded import GuardedConnection, Resolver, answer_body, guarded_answer, resolve_host
 from smg_multimodal.places import Places
 from smg_multimodal.prepare import Detail, Media, Prepared, Preparer
 from smg_multimodal.types import Modality
 
-__all__ = ["ByteCount", "FetchLimits", "Fetcher", "MediaLoader", "Source", "resolve_host", "together"]
+__all__ = ["ByteCount", "FetchLimits", "Fetcher", "MediaLoader", "Source", "together"]
 
 Result = TypeVar("Result")
-Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-
 
 _DECODED_HERE = 1024 * 1024
 """Data URLs up to this length are decoded on the event loop: a fraction of a millisecond."""
@@ -45,32 +40,7 @@ _DECODED_HERE = 1024 * 1024
 _WALKED_HERE = 64 * 1024
 """Files up to this length have their headers read on the event loop."""
 
-_HEADERS = {"accept": "image/*,video/*,audio/*;q=0.9,*/*;q=0.1", "accept-encoding": "identity"}
-
-
-async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """The addresses of `host` as the system's resolver gives them; none where it has none.
-
-    The resolver blocks and cannot be stopped, so it runs in a thread of its own, which does not keep the process from ending.
-    `Fetcher` bounds how many there are.
-    """
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[Sequence[str]] = loop.create_future()
-
-    def answer(addresses: Sequence[str]) -> None:
-        if not found.done():
-            found.set_result(addresses)
-
-    def look_up() -> None:
-        try:
-            addresses = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-        except (OSError, UnicodeError):
-            addresses = []
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(answer, addresses)
-
-    threading.Thread(target=look_up, name="media-resolver", daemon=True).start()
-    return await found
+_HEADERS = {"accept": "image/*,video/*,audio/*;q=0.9,*/*;q=0.1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +93,8 @@ class Fetcher:
         self._rules = rules or EgressRules()
         self.limits = limits or FetchLimits()
         self._resolver = resolver
-        self._tls = tls or ssl.create_default_context()
+        tls = tls or ssl.create_default_context()
+        self._connection = GuardedConnection(tls, self.limits.connect_seconds, self.limits.total_seconds)
         self._slots = _shared_places(self.limits.concurrent)
         self._lookups = _shared_places(self.limits.lookups)
 
@@ -199,7 +170,7 @@ class Fetcher:
                     continue
                 if answer.status_code != 200:
                     raise MediaUnavailable(f"{target.host} answered {answer.status_code}")
-                return await self._body(answer, journey.count)
+                return await answer_body(answer, self.limits.max_bytes, "the media", journey.count.add)
         raise MediaUnavailable(f"more than {self._rules.max_redirects} redirects")
 
     async def _addresses(self, target: FetchTarget, journey: "_Journey") -> Sequence[str]:
@@ -222,46 +193,9 @@ class Fetcher:
 
     @contextlib.asynccontextmanager
     async def _answer(self, target: FetchTarget, journey: "_Journey") -> AsyncIterator[httpx.Response]:
-        address = self._rules.address(target.host, await self._addresses(target, journey))
-        place = f"[{address}]" if ":" in address else address
-        seconds = self.limits.total_seconds
-        timeouts = {**dict.fromkeys(("pool", "read", "write"), seconds), "connect": self.limits.connect_seconds}
-        # A transport, not a client: it keeps no cookies, follows nothing, and reads no proxies or .netrc from the environment.
-        transport = httpx.AsyncHTTPTransport(
-            verify=self._tls, trust_env=False, limits=httpx.Limits(max_connections=1, max_keepalive_connections=0)
-        )
-        async with transport:
-            try:
-                request = httpx.Request(
-                    "GET",
-                    f"{target.scheme}://{place}:{target.port}{target.path}",
-                    headers={**_HEADERS, "host": target.authority},
-                    extensions={"sni_hostname": target.host, "timeout": timeouts},
-                )
-                answer = await transport.handle_async_request(request)
-            except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError, OSError) as error:
-                raise MediaUnavailable(f"{target.host} could not be reached") from error
-            try:
-                yield answer
-            finally:
-                await answer.aclose()
-
-    async def _body(self, answer: httpx.Response, count: ByteCount) -> bytes:
-        most = self.limits.max_bytes
-        stated = answer.headers.get("content-length", "")
-        if stated.isdecimal() and (len(stated) > 20 or int(stated) > most):
-            raise MediaTooLarge(f"the media has more than {most} bytes")
-        body = bytearray()
-        try:
-            # Raw: a compressed body would grow past the budget before it could be counted.
-            async for chunk in answer.aiter_raw():
-                body += chunk
-                count.add(len(chunk))
-                if len(body) > most:
-                    raise MediaTooLarge(f"the media has more than {most} bytes")
-        except (httpx.HTTPError, ssl.SSLError, OSError) as error:
-            raise MediaUnavailable("the media could not be read to its end") from error
-        return bytes(body)
+        addresses = await self._addresses(target, journey)
+        async with guarded_answer(self._rules, target, addresses, self._connection, _HEADERS) as answer:
+            yield answer
 
 
 @dataclass(slots=True)
