@@ -332,8 +332,10 @@ async def test_a_worker_that_restarts_under_load_loses_no_whole_request_and_ends
         async def ask(number: int) -> httpx.Response:
             return await house.chat(f"{number}", stream=number % 4 >= 2)
 
+        first.inject(*[Fault("stall", after=2)] * 80)  # so that it has calls to lose, however slow the machine is
         asked = [asyncio.create_task(ask(number)) for number in range(80)]
-        await eventually(lambda: first.active >= 40 and first.counters["tokens"] >= 80)
+        await eventually(lambda: first.counters["stalled"] >= 8)
+        first.faults.replace((), {}, clear=True)
         await first.restart(away=0.1)
         asked += [asyncio.create_task(ask(number)) for number in range(80, 120)]
         answers = await asyncio.gather(*asked)
