@@ -22,6 +22,7 @@ SRC = Path(__file__).parent.parent / "src"
 LEVELS: dict[str, int] = {
     # 0: the vocabulary every room shares, and the libraries below the core
     **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens", "cards", "json_types"), 0),
+    "grants": 0,
     "settings": 0,  # what a setting is, so that every room has its own
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal"), 0),
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "history", "auth", "limits", "observability"), 1),
@@ -34,7 +35,7 @@ LEVELS: dict[str, int] = {
     "server": 5,
     **dict.fromkeys(("cli", "__main__", "demo", "testing", "pytest_plugin", "smg_core"), 6),
 }
-VOCABULARY = frozenset({"errors", "request", "events", "clock", "hooks", "sse", "tokens", "json_types"})
+VOCABULARY = frozenset({"errors", "grants", "request", "events", "clock", "hooks", "sse", "tokens", "json_types"})
 
 # Rooms on one level that may know each other: (who, whom).
 NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(

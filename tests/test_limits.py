@@ -44,6 +44,9 @@ ROOMS = {
 }
 
 CONSTANTS: dict[str, str] = {
+    "auth.attempts._HOST_BYTES": FORMAT,
+    "auth.attempts._SHOWN": SIGN,
+    "auth.keys.LEAST_CHARACTERS": "how short a key could be guessed; a longer one costs nothing",
     "cards.MOST_ROWS": SHOWN,
     "cards.LONGEST_VALUE": SHOWN,
     "cli.WRONG_USAGE": TOLD,
@@ -199,6 +202,7 @@ CONSTANTS: dict[str, str] = {
     "server.exchange._WRITTEN": PACE,
     "server.front_page.NAMED": SHOWN,
     "server.http_protocol.LONGEST_PATH": SHOWN,
+    "server.identity._SHOWN": SHOWN,
     "server.http_protocol.PROBES": PACE,
     "server.tokenizing._DECODED_INLINE": PACE,
     "server.http_protocol.PROBE_PAUSE": PACE,

@@ -60,7 +60,7 @@ connected but the eye."""
 
 UNUSED: dict[str, str] = {
     "responses": "protocols.responses_grammar.check_stream sse.write_event",
-    "auth": "errors.AuthenticationFailed errors.QuotaExceeded",
+    "quotas": "errors.QuotaExceeded",
     "embeddings": "request.PoolRequest",
     "migrations": "history.migrations.versions.v0001_first.upgrade",
     "users": """

@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 
+from smg_core.auth.settings import AuthConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
 from smg_core.observability.settings import ObservabilityConfig
@@ -42,6 +43,7 @@ from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.workers.settings import WorkersConfig
 
 __all__ = [
+    "AuthConfig",
     "BatchesConfig",
     "Config",
     "ConfigError",
@@ -79,6 +81,7 @@ class Config:
     """All sections. Building one by hand checks the same bounds as loading one."""
 
     server: ServerConfig = attrs.field(factory=ServerConfig)
+    auth: AuthConfig = attrs.field(factory=AuthConfig)
     workers: WorkersConfig = attrs.field(factory=WorkersConfig)
     engines: EnginesConfig = attrs.field(factory=EnginesConfig)
     timeouts: TimeoutsConfig = attrs.field(factory=TimeoutsConfig)

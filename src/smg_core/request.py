@@ -23,6 +23,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from smg_core.grants import Grants
 from smg_core.json_types import Json
 
 __all__ = [
@@ -484,10 +485,12 @@ class Origin(Struct, frozen=True):
 
 class Caller(Struct, frozen=True):
     """Who asks: `tenant` owns what is stored, sealed and cached; `principal` is the user or key within it. Both are "" where
-    the gateway does not tell callers apart. Made by the server from the credentials, never from the body."""
+    the gateway does not tell callers apart. `grants` is what the caller may do. Made by the server from the credentials, never
+    from the body."""
 
     tenant: str = ""
     principal: str = ""
+    grants: Grants = Grants()
 
 
 class GenerationRequest(Struct, frozen=True, eq=False):

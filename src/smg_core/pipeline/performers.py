@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from smg_core.clock import CallLater, Clock
-from smg_core.pipeline.driver import Driver, Performer, finish, tell, wait
+from smg_core.pipeline.driver import Driver, Performer, finish, loop_call_later, tell, wait
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.parted import PerformTogether
 from smg_core.pipeline.preparing import Preparing
@@ -20,7 +20,7 @@ from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Policies
 from smg_core.workers.registry import Registry
 
-__all__ = ["Performers", "Rows", "performers"]
+__all__ = ["Performers", "Rows", "loop_call_later", "performers"]
 
 Rows = Mapping[type[Step[Any]], Performer]
 """Kind of step to performer."""

@@ -21,7 +21,7 @@ from smg_core.server.endpoint import Endpoint
 from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.generating import generating_routes
-from smg_core.server.identity import Identify, anonymous
+from smg_core.server.identity import Identify, permitted
 from smg_core.server.inference import internal_error
 from smg_core.server.routes import WEBSOCKET, Routes
 from smg_core.server.runtime import Runtime
@@ -41,9 +41,10 @@ SHOWN = 200  # characters of a path that an answer or a log repeats
 
 
 class App:
-    """`await app(scope, receive, send)`. `identify` is called before the handler and returns the caller of the request."""
+    """`await app(scope, receive, send)`. `identify` is called before the handler and returns the caller of the request; without
+    it, the gateway's own identity is asked."""
 
-    def __init__(self, gateway: Runtime, identify: Identify = anonymous) -> None:
+    def __init__(self, gateway: Runtime, identify: Identify | None = None) -> None:
         self._gateway = gateway
         self._identify = identify
         self._watched = not isinstance(gateway.observer, SilentObserver)
@@ -130,7 +131,7 @@ class App:
             if endpoint.reads_json and not self._any_type:
                 check_json_type(exchange.headers.get("content-type", ""))
             if not endpoint.public:
-                exchange.caller = await self._identify(exchange)
+                exchange.caller = await permitted(self._identify or self._gateway.identify, exchange, endpoint.needs)
             await endpoint.answer(exchange)
         except SmgError as error:
             await self._error(exchange, error)
@@ -197,7 +198,7 @@ class App:
         if not allowed:
             raise NotFound(f"There is no {path[:SHOWN]} here.")
         if method == "OPTIONS" and self._origins:
-            return Endpoint(self._preflight, public=True)  # browsers send no credentials with it
+            return Endpoint.for_all(self._preflight)  # browsers send no credentials with it
         exchange.always.append((b"allow", allowed.encode()))
         if method == "GET" and self._routes.find(WEBSOCKET, path, raw_path) is not None:
             exchange.always.append((b"upgrade", b"websocket"))

@@ -31,8 +31,8 @@ def describing_routes(gateway: Runtime, described: Iterable[Route[Endpoint]]) ->
     """The two routes; the document describes them and those of `described`."""
     describing = _Describing(gateway)
     own = (
-        Route("GET", "/openapi.json", Endpoint(describing.openapi, about=descriptions.OPENAPI)),
-        Route("GET", "/docs", Endpoint(describing.docs, about=descriptions.DOCS)),
+        Route("GET", "/openapi.json", Endpoint(describing.openapi, "models", about=descriptions.OPENAPI)),
+        Route("GET", "/docs", Endpoint(describing.docs, "models", about=descriptions.DOCS)),
     )
     describing.routes = [
         Described(route.method, route.pattern, route.target.about)

@@ -4,9 +4,11 @@
 """
 
 from collections.abc import Awaitable, Callable
+from typing import Any, Self
 
 import attrs
 
+from smg_core.auth.roles import PERMISSIONS, PUBLIC
 from smg_core.protocols.operation import Operation
 from smg_core.server.exchange import Exchange
 
@@ -15,12 +17,28 @@ __all__ = ["Endpoint", "Handler"]
 Handler = Callable[[Exchange], Awaitable[None]]
 
 
+def _is_permission(endpoint: object, attribute: "attrs.Attribute[Any]", value: str) -> None:
+    if value != PUBLIC and value not in PERMISSIONS:
+        raise ValueError(f"there is no permission {value!r}; auth.roles has the table")
+
+
 @attrs.frozen
 class Endpoint:
-    """A handler. `public`: it is called without identifying the caller; `reads_json`: requests with other content types are
+    """A handler. `needs` is the permission that its callers need (`auth.roles`), or PUBLIC: it is called without identifying
+    the caller. It has no default, so that a route without it cannot be made. `reads_json`: requests with other content types are
     refused. `about` describes it in `/openapi.json`."""
 
     answer: Handler
-    public: bool = False
+    needs: str = attrs.field(validator=_is_permission)
     reads_json: bool = False
     about: Operation | None = None
+
+    @classmethod
+    def for_all(cls, answer: Handler) -> Self:
+        """An endpoint that needs no permission."""
+        return cls(answer, PUBLIC)
+
+    @property
+    def public(self) -> bool:
+        """Whether everybody may call it."""
+        return self.needs == PUBLIC

@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping
 from smg_core.protocols.base import ErrorEncoder
 from smg_core.protocols.errors import anthropic_error, gemini_error, openai_error
 
-__all__ = ["envelope_of", "unknown_google_method"]
+__all__ = ["envelope_of", "takes_key_in_query", "unknown_google_method"]
 
 _PREFIXES: Mapping[str, ErrorEncoder] = {
     "/v1/messages": anthropic_error,
@@ -30,6 +30,8 @@ _PREFIXES: Mapping[str, ErrorEncoder] = {
 """The paths, and all below them, that belong to one API."""
 _VERBS = (":generateContent", ":streamGenerateContent", ":countTokens", ":embedContent", ":batchEmbedContents")
 _MODELS = ("/v1beta/models/", "/v1alpha/models/")
+_MODELS_OF_ALL = "/v1/models"
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 def envelope_of(path: str, headers: Mapping[str, str], query: Container[str] = ()) -> ErrorEncoder:
@@ -45,6 +47,12 @@ def envelope_of(path: str, headers: Mapping[str, str], query: Container[str] = (
     if "x-goog-api-key" in headers or "key" in query:
         return gemini_error
     return openai_error
+
+
+def takes_key_in_query(path: str) -> bool:
+    """Whether clients of Google's API may send their key as `?key=` to this path: those of that API, and the models, which it
+    shares with others."""
+    return path.startswith(_MODELS_OF_ALL) or envelope_of(path, _NO_HEADERS) is gemini_error
 
 
 def unknown_google_method(method: str, path: str) -> str:

@@ -11,12 +11,14 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any, final
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
+from smg_core.auth.credentials import Credential, presented
 from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, UnsupportedMedia
 from smg_core.hooks import RequestFinished
 from smg_core.request import Caller
 from smg_core.server.bodies import Held
+from smg_core.server.envelopes import takes_key_in_query
 from smg_core.server.framing import framing_fault, ignores_upgrade
 
 __all__ = [
@@ -55,7 +57,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 _QUERY = "smg.query"
 """Key of the scope under which a query is kept that has a key in it."""
-_KEY_IN_QUERY = re.compile(rb"((?:^|&)key=)[^&]*")
+_KEY_IN_QUERY = re.compile(rb"((?:^|&)(?:k|%6b)(?:e|%65)(?:y|%79)=)([^&]*)", re.IGNORECASE)
 
 _NO_VALUES: Mapping[str, str] = {}
 _NOBODY = Caller()
@@ -234,6 +236,22 @@ class Exchange:
     def name(self) -> str:
         """The request's id in the answer: the client's if it gave one, else the gateway's."""
         return self.client_id or self.request_id
+
+    @property
+    def credential(self) -> Credential | None:
+        """The one credential of the request. `?key=` is one on the paths of Google's API, spelt as its clients spell it. Raises
+        AuthenticationFailed."""
+        queried: bytes | None = self.scope.get(_QUERY)
+        if queried is None or not takes_key_in_query(self.path):
+            return presented(self.scope["headers"])
+        values = [unquote_plus(found[2].decode("latin-1")) for found in _KEY_IN_QUERY.finditer(queried)]
+        return presented(self.scope["headers"], values)
+
+    @property
+    def address(self) -> str:
+        """The address of the client without its port, "" if it is not known."""
+        client = self.scope.get("client")
+        return client[0] if client else ""
 
     @property
     def peer(self) -> str:

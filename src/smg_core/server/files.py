@@ -36,7 +36,7 @@ def file_routes(gateway: Runtime, kept: KeptFiles, spools: Spools) -> tuple[Rout
         ("GET", "/v1/files/{id}/content", files.content),
     )
     return tuple(
-        Route(method, pattern, Endpoint(handler, about=BATCH_ROUTES[method, pattern]))
+        Route(method, pattern, Endpoint(handler, "files", about=BATCH_ROUTES[method, pattern]))
         for method, pattern, handler in rows
     )
 

@@ -43,12 +43,14 @@ def gemini_routes(gateway: Runtime) -> list[Route[Endpoint]]:
         for verb, handler, about in verbs:
             own = attrs.evolve(about, name=f"{about.name}_{version}")
             pattern = f"/{version}/models/{{model:path}}:{verb}"
-            found.append(Route("POST", pattern, Endpoint(handler, reads_json=True, about=own)))
+            found.append(Route("POST", pattern, Endpoint(handler, "generate_content", reads_json=True, about=own)))
         if version != "v1":
             listed = attrs.evolve(descriptions.GEMINI_MODELS, name=f"{descriptions.GEMINI_MODELS.name}_{version}")
             single = attrs.evolve(descriptions.GEMINI_MODEL, name=f"{descriptions.GEMINI_MODEL.name}_{version}")
-            found.append(Route("GET", f"/{version}/models", Endpoint(models.all, about=listed)))
-            found.append(Route("GET", f"/{version}/models/{{model:path}}", Endpoint(models.one, about=single)))
+            found.append(Route("GET", f"/{version}/models", Endpoint(models.all, "models", about=listed)))
+            found.append(
+                Route("GET", f"/{version}/models/{{model:path}}", Endpoint(models.one, "models", about=single))
+            )
     return found
 
 

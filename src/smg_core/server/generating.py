@@ -24,25 +24,28 @@ __all__ = ["generating_routes"]
 
 def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`."""
-    chat = Endpoint(Inference(gateway, CHAT), reads_json=True, about=descriptions.CHAT)
-    completions = Endpoint(Inference(gateway, COMPLETIONS), reads_json=True, about=descriptions.COMPLETIONS)
+    chat = Endpoint(Inference(gateway, CHAT), "chat", reads_json=True, about=descriptions.CHAT)
+    completions = Endpoint(
+        Inference(gateway, COMPLETIONS), "completions", reads_json=True, about=descriptions.COMPLETIONS
+    )
     generate = Endpoint(
         Inference(gateway, sglang_api(lambda name: only_model(gateway, name))),
+        "generate",
         reads_json=True,
         about=descriptions.SGLANG,
     )
     kept, responses = remembering_routes(gateway)
-    messages = Endpoint(Inference(gateway, MESSAGES), reads_json=True, about=descriptions.MESSAGES)
+    messages = Endpoint(Inference(gateway, MESSAGES), "messages", reads_json=True, about=descriptions.MESSAGES)
     batched: dict[str, Handler] = {
         "/v1/chat/completions": chat.answer,
         "/v1/completions": completions.answer,
         "/v1/responses": responses,
         "/v1/messages": messages.answer,
     }
-    count = Endpoint(token_count(gateway), reads_json=True, about=descriptions.COUNT_TOKENS)
+    count = Endpoint(token_count(gateway), "messages", reads_json=True, about=descriptions.COUNT_TOKENS)
     tokenizing = Tokenizing(gateway)
-    tokenize = Endpoint(tokenizing.tokenize, reads_json=True, about=descriptions.TOKENIZE)
-    detokenize = Endpoint(tokenizing.detokenize, reads_json=True, about=descriptions.DETOKENIZE)
+    tokenize = Endpoint(tokenizing.tokenize, "tokenize", reads_json=True, about=descriptions.TOKENIZE)
+    detokenize = Endpoint(tokenizing.detokenize, "tokenize", reads_json=True, about=descriptions.DETOKENIZE)
     return (
         *gemini_routes(gateway),
         Route("POST", "/tokenize", tokenize),

@@ -1,42 +1,148 @@
-"""Identifies the caller of a request (edge).
+"""Finds the caller of a request (edge).
 
-Called once per request, before its handler: makes the `Caller` from the head of the request. It may wait, since keys can be
-held elsewhere. The default gives all requests the same anonymous caller. Above: server.app.
+Called once for every request, before its handler and before its body is read. Without any identity in the settings all requests
+have the same anonymous caller, who may do everything; with one, a request without a good credential is refused. What the settings
+name is made at the start, and what cannot be made stops the start. Above: server.app asks; server.runtime opens. Below: the
+room `auth`.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
+from smg_core.auth.attempts import Attempts, network_of
+from smg_core.auth.base import Authenticator, Head, KnowsCallers
+from smg_core.auth.credentials import Credential
+from smg_core.auth.keys import ApiKey, StaticKeys, keys_in_file, keys_in_lines
+from smg_core.auth.roles import Roles, check_permission
+from smg_core.auth.settings import AuthConfig
+from smg_core.clock import Clock
+from smg_core.config import Config, ConfigError
+from smg_core.errors import AuthenticationFailed, SmgError
+from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
 
-__all__ = ["Head", "Identify", "anonymous"]
+__all__ = ["Authenticator", "Head", "Identify", "Identity", "anonymous", "is_open", "open_identity", "permitted"]
+
+log = logging.getLogger("smg.auth")
 
 _ANONYMOUS = Caller()
-
-
-class Head(Protocol):
-    """What is known of a request before its body is read. Header names are lower-cased; a name in the query has its values
-    in order."""
-
-    @property
-    def method(self) -> str: ...
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    @property
-    def query(self) -> Mapping[str, tuple[str, ...]]: ...
+_SHOWN = 200  # characters of an address that a line of the log repeats
 
 
 class Identify(Protocol):
-    """Returns the caller of a request, by its head. Raises AuthenticationFailed for wrong credentials."""
+    """Returns the caller of a request, by its head. Raises AuthenticationFailed for missing and wrong credentials."""
 
     async def __call__(self, head: Head) -> Caller: ...
 
 
 async def anonymous(head: Head) -> Caller:
-    """The default `Identify`: the same caller without a name for every request."""
+    """The `Identify` of a gateway without identity: the same caller, who may do everything, for every request."""
     return _ANONYMOUS
+
+
+async def permitted(identify: Identify, head: Head, needed: str) -> Caller:
+    """The caller of a request to a route that needs the permission `needed`. Raises AuthenticationFailed and PermissionDenied."""
+    caller = await identify(head)
+    if caller.grants.permissions is not None:
+        check_permission(caller.grants, needed, head.headers)
+    return caller
+
+
+def is_open(auth: AuthConfig) -> bool:
+    """Whether these settings let everybody in."""
+    return not (auth.keys or auth.keys_file is not None)
+
+
+def open_identity(config: Config, clock: Clock, given: Authenticator | None = None) -> Identify:
+    """The `Identify` of these settings, or of the authenticator that was `given` in their place. Called when a gateway starts.
+    Raises ConfigError for what cannot be made, and where both are given."""
+    auth = config.auth
+    if is_open(auth) and given is None:
+        return anonymous
+    if given is not None and not is_open(auth):
+        raise ConfigError("auth: the gateway was given an identity of its own; leave out the settings of this section")
+    roles = Roles(auth.roles)
+    knowing: list[KnowsCallers] = []
+    asked: list[Authenticator] = [given] if given is not None else []
+    if keys := _static_keys(auth):
+        knowing.append(StaticKeys(keys, roles, clock.time))
+    return Identity(config, clock, knowing=knowing, asked=asked)
+
+
+def _static_keys(auth: AuthConfig) -> list[ApiKey]:
+    found = keys_in_lines(auth.keys, "auth.keys")
+    if auth.keys_file is not None:
+        try:
+            text = Path(auth.keys_file).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"auth.keys_file: {auth.keys_file} cannot be read: {error}") from None
+        found += keys_in_file(text, auth.keys_file)
+    return found
+
+
+class Identity:
+    """The `Identify` of a gateway that asks who sends a request. `knowing` are asked first, and never limited; then `asked`, one
+    after the other, until one says whose the credential is."""
+
+    def __init__(
+        self, config: Config, clock: Clock, *, knowing: Sequence[KnowsCallers], asked: Sequence[Authenticator]
+    ) -> None:
+        auth, told = config.auth, config.observability
+        self._knowing, self._asked = tuple(knowing), tuple(asked)
+        self._clock = clock
+        self._most = auth.credential_characters
+        self._attempts = Attempts(
+            auth.failures, auth.failures_address, window=auth.failures_window_s, most=auth.failures_remembered
+        )
+        self._repeats = Repeats(told.repeat_s, told.repeats)
+
+    async def __call__(self, head: Head) -> Caller:
+        credential: Credential | None = None
+        try:
+            credential = head.credential
+            if credential is not None and (caller := self._known(credential)) is not None:
+                return caller
+            return await self._ask(head, credential)
+        except AuthenticationFailed as error:
+            if credential is not None or error.code != _MISSING:
+                self._failed(head, credential, error)
+            raise
+
+    def _known(self, credential: Credential) -> Caller | None:
+        """The caller, by who knows it at once."""
+        if len(credential.text) > self._most:
+            raise AuthenticationFailed(f"The credential is longer than {self._most} characters.")
+        for each in self._knowing:
+            caller = each.known(credential)
+            if caller is not None:
+                return caller
+        return None
+
+    async def _ask(self, head: Head, credential: Credential | None) -> Caller:
+        """The caller, by who may have to wait for it."""
+        if credential is not None:
+            self._attempts.check(head.address, credential.text, self._clock.monotonic())
+        for each in self._asked:
+            caller = await each(head)
+            if caller is not None:
+                return caller
+        if credential is None:
+            raise AuthenticationFailed(
+                "You did not send an API key. Send it as 'Authorization: Bearer KEY', x-api-key or x-goog-api-key.",
+                code=_MISSING,
+            )
+        raise AuthenticationFailed("Incorrect API key.")
+
+    def _failed(self, head: Head, credential: Credential | None, error: SmgError) -> None:
+        """Count a failure, and log it: once in a while for one address and one reason, and no part of the credential."""
+        now, address = self._clock.monotonic(), head.address
+        self._attempts.failed(address, credential.text if credential is not None else "", now)
+        again = self._repeats.note((network_of(address), error.message), now)
+        if again is not None:
+            told = f", {again} more like it since the last time" if again else ""
+            log.warning("refused a credential from %s: %s%s", address[:_SHOWN] or "a peer", error.message, told)
+
+
+_MISSING = "missing_api_key"

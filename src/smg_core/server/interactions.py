@@ -51,7 +51,11 @@ def interaction_routes(
             about = INTERACTIONS[method, pattern]
             own = attrs.evolve(about, name=f"{about.name}_{version}")
             reads_json = pattern == "/interactions"
-            found.append(Route(method, f"/{version}{pattern}", Endpoint(handler, reads_json=reads_json, about=own)))
+            found.append(
+                Route(
+                    method, f"/{version}{pattern}", Endpoint(handler, "interactions", reads_json=reads_json, about=own)
+                )
+            )
     return found
 
 

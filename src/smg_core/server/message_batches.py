@@ -48,7 +48,7 @@ def message_batch_routes(
         ("GET", f"{_BATCH}/results", batches.results, False),
     )
     return tuple(
-        Route(method, pattern, Endpoint(handler, reads_json=reads, about=BATCH_ROUTES[method, pattern]))
+        Route(method, pattern, Endpoint(handler, "batches", reads_json=reads, about=BATCH_ROUTES[method, pattern]))
         for method, pattern, handler, reads in rows
     )
 

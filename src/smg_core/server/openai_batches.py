@@ -37,7 +37,7 @@ def openai_batch_routes(gateway: Runtime, queue: BatchQueue, files: KeptFiles) -
         ("POST", f"{_BATCH}/cancel", batches.cancel, False),
     )
     return tuple(
-        Route(method, pattern, Endpoint(handler, reads_json=reads, about=BATCH_ROUTES[method, pattern]))
+        Route(method, pattern, Endpoint(handler, "batches", reads_json=reads, about=BATCH_ROUTES[method, pattern]))
         for method, pattern, handler, reads in rows
     )
 

@@ -29,8 +29,8 @@ Parse = Callable[[bytes, LimitsConfig, FamilyOf, GivenUp], bytes]
 
 def parse_routes(gateway: Runtime) -> list[Route[Endpoint]]:
     """The two routes."""
-    calls = Endpoint(_handler(gateway, parse_function_call), reads_json=True, about=PARSE_CALLS)
-    reasoning = Endpoint(_handler(gateway, parse_reasoning), reads_json=True, about=PARSE_REASONING)
+    calls = Endpoint(_handler(gateway, parse_function_call), "parse", reads_json=True, about=PARSE_CALLS)
+    reasoning = Endpoint(_handler(gateway, parse_reasoning), "parse", reads_json=True, about=PARSE_REASONING)
     return [Route("POST", "/parse/function_call", calls), Route("POST", "/parse/reasoning", reasoning)]
 
 

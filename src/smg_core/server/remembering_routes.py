@@ -33,12 +33,12 @@ def remembering_routes(gateway: Runtime) -> tuple[tuple[Route[Endpoint], ...], H
     interactions = background_interactions(interacting, recalled, now)
     background = gateway.beside(Background, lambda: Background(gateway, [kept, interactions]))
     detach = partial(background.create, kept)
-    responses = Endpoint(Inference(gateway, made, detach), reads_json=True, about=descriptions.RESPONSES)
+    responses = Endpoint(Inference(gateway, made, detach), "responses", reads_json=True, about=descriptions.RESPONSES)
     alone = compaction_api(now, memory, memory.seal)
-    compact = Endpoint(Inference(gateway, alone), reads_json=True, about=descriptions.COMPACT)
-    tokens = Endpoint(input_tokens(gateway, memory), reads_json=True, about=descriptions.INPUT_TOKENS)
+    compact = Endpoint(Inference(gateway, alone), "responses", reads_json=True, about=descriptions.COMPACT)
+    tokens = Endpoint(input_tokens(gateway, memory), "responses", reads_json=True, about=descriptions.INPUT_TOKENS)
     at_once = Inference(gateway, made)
-    socket = Endpoint(ResponsesSocket(gateway, at_once, memory))
+    socket = Endpoint(ResponsesSocket(gateway, at_once, memory), "responses")
     routes = (
         Route("POST", "/v1/responses", responses),
         Route("POST", "/v1/responses/compact", compact),

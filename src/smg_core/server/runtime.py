@@ -16,12 +16,12 @@ from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
-from smg_core.pipeline.driver import loop_call_later
-from smg_core.pipeline.performers import Rows, performers
+from smg_core.pipeline.performers import Rows, loop_call_later, performers
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission, compat_of
+from smg_core.server.identity import Authenticator, Identify, anonymous, open_identity
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
 from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding, loading_place
@@ -54,6 +54,7 @@ class RuntimeArguments(TypedDict, total=False):
     observer: Observer | None
     history: Backend | None
     history_hooks: Sequence[Hook]
+    identity: Authenticator | None
     clock: Clock | None
     ids: IdSource | None
     rng: random.Random | None
@@ -66,7 +67,8 @@ class Runtime:
 
     `policy` is a name, a factory that is called for each model and role, or an object that serves them all; `tokenizer` a folder,
     without which the engine is asked for its own. `history` is a store that is yours to close, in place of the one that the
-    settings name; `history_hooks` are called around every use of it. `board` counts requests in flight over several processes;
+    settings name; `history_hooks` are called around every use of it. `identity` says whose each request is, in place of the
+    settings of the section auth. `board` counts requests in flight over several processes;
     `clock`, `ids`, `rng` and `call_later` (the event loop's, unless a test brings its own) are what the rooms are given of the
     world.
     """
@@ -81,6 +83,7 @@ class Runtime:
         observer: Observer | None = None,
         history: Backend | None = None,
         history_hooks: Sequence[Hook] = (),
+        identity: Authenticator | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
         rng: random.Random | None = None,
@@ -115,6 +118,8 @@ class Runtime:
         self._further: Rows = {}
         self._beside: dict[type[Beside], Beside] = {}
         self._history, self._history_hooks = history, history_hooks
+        self._identity = identity
+        self.identify: Identify = anonymous
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
 
@@ -148,6 +153,7 @@ class Runtime:
         self._stack.callback(self.executor.close)
         opened = keeping(self.config.history, self.clock, self._history, self._history_hooks)
         self.history: GuardedStore = await self._stack.enter_async_context(opened)
+        self.identify = open_identity(self.config, self.clock, self._identity)
         pool, scratch = await loading_place(self.config, self._stack)
         loader = ModelLoader(
             self.config,

@@ -32,6 +32,7 @@ from smg_core.server.app import App
 from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
+from smg_core.server.identity import is_open
 from smg_core.server.keeping import with_state_file
 from smg_core.server.memory import settle_objects, use_one_arena
 from smg_core.server.routes import WEBSOCKET
@@ -84,7 +85,7 @@ def serve(config: Config) -> int:
         return 1
     processes = config.server.processes or os.cpu_count() or 1
     host, port = listener.getsockname()[:2]
-    if not is_loopback(config.server.host):
+    if not is_loopback(config.server.host) and is_open(config.auth):
         log.warning(
             "listening on %s without asking who sends a request: whoever reaches it may use it", config.server.host
         )

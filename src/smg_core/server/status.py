@@ -3,6 +3,7 @@
 Above: server.app puts the routes into its table. Below: the records of models, the page's text.
 """
 
+from smg_core.auth.roles import PUBLIC
 from smg_core.errors import ModelNotFound, Overloaded
 from smg_core.protocols.models import (
     ModelCard,
@@ -35,16 +36,16 @@ def status_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`. Health is public; the other routes need the caller's identity."""
     status = _Status(gateway)
     return (
-        Route("GET", "/", Endpoint(status.front_page, about=descriptions.FRONT_PAGE)),
-        Route("GET", "/v1/models", Endpoint(status.models, about=descriptions.MODELS)),
-        Route("GET", "/v1/models/{model:path}", Endpoint(status.model, about=descriptions.MODEL)),
+        Route("GET", "/", Endpoint(status.front_page, "models", about=descriptions.FRONT_PAGE)),
+        Route("GET", "/v1/models", Endpoint(status.models, "models", about=descriptions.MODELS)),
+        Route("GET", "/v1/models/{model:path}", Endpoint(status.model, "models", about=descriptions.MODEL)),
         Route(
             "GET",
             "/health",
-            Endpoint(status.readiness, public=True, about=descriptions.HEALTH),
+            Endpoint(status.readiness, PUBLIC, about=descriptions.HEALTH),
         ),
-        Route("GET", "/readiness", Endpoint(status.readiness, public=True, about=descriptions.READINESS)),
-        Route("GET", "/liveness", Endpoint(status.liveness, public=True, about=descriptions.LIVENESS)),
+        Route("GET", "/readiness", Endpoint(status.readiness, PUBLIC, about=descriptions.READINESS)),
+        Route("GET", "/liveness", Endpoint(status.liveness, PUBLIC, about=descriptions.LIVENESS)),
     )
 
 

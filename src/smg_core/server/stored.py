@@ -45,7 +45,12 @@ def stored_routes(
         Route(
             method,
             pattern,
-            Endpoint(handler, reads_json=(method, pattern) in _READ, about=STORED[method, pattern]),
+            Endpoint(
+                handler,
+                "conversations" if pattern.startswith("/v1/conversations") else "responses",
+                reads_json=(method, pattern) in _READ,
+                about=STORED[method, pattern],
+            ),
         )
         for method, pattern, handler in rows
     )

@@ -1,0 +1,11 @@
+"""Who sends a request, and what that caller may do.
+
+- `settings`: the record of settings, `auth` in the configuration
+- `roles`: the table of permissions, and the roles that name some of them
+- `base`: what an authenticator is
+- `credentials`: the one credential that a request carries
+- `keys`: API keys from settings and files
+- `attempts`: limits how often one address may fail
+
+All of it is pure. `server.identity` makes authenticators from the settings and asks them for every request.
+"""

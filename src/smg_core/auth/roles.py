@@ -1,0 +1,134 @@
+"""What can be permitted, and the roles that permit it.
+
+`PERMISSIONS` is the table of all permissions. Each route names the one that its callers need (`server.endpoint`); some headers
+and fields of a request need one of their own. A role is a name for some permissions, and for the models that they hold for.
+Pure. Above: `keys` and other authenticators make `Grants` of a caller's roles. Below: `request`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from smg_core.errors import PermissionDenied
+from smg_core.grants import Grants
+from smg_core.settings import ConfigError, nearest
+
+__all__ = ["HEADERS", "PERMISSIONS", "PUBLIC", "USER", "AccessRole", "Roles", "check_permission"]
+
+PUBLIC = ""
+"""In place of a permission: nobody is asked who they are."""
+
+PERMISSIONS: Mapping[str, str] = {
+    "chat": "Chat Completions",
+    "completions": "Completions",
+    "responses": "Responses: all routes, the WebSocket too",
+    "conversations": "Conversations",
+    "messages": "Messages, and the count of their tokens",
+    "generate_content": "generateContent, streamGenerateContent and countTokens",
+    "interactions": "Interactions",
+    "generate": "SGLang's /generate",
+    "batches": "Batches of OpenAI's API and of Messages; their requests need the permission of their own API",
+    "files": "Files",
+    "tokenize": "/tokenize and /detokenize",
+    "parse": "/parse/function_call and /parse/reasoning",
+    "models": "The lists of models, the front page, /docs and /openapi.json",
+    "explain": "The header x-smg-explain",
+    "parser": "The header x-smg-parser",
+    "priority": "A priority other than 0",
+    "admin.health": "The health of this gateway and its processes",
+    "admin.keys": "Virtual keys: create, rotate, revoke and list",
+}
+"""Every permission, and what it permits."""
+
+HEADERS: Mapping[str, str] = {"x-smg-explain": "explain", "x-smg-parser": "parser"}
+"""Headers of requests that need a permission, and which."""
+
+USER = "user"
+"""The role of callers that name none."""
+_TRUSTED = frozenset({"explain", "parser", "priority"})
+_ADMIN = "admin."
+_MODEL = "model:"
+_ALL = "*"
+
+
+@attrs.frozen
+class AccessRole:
+    """The permissions of a role, and the models that it holds for: names, or beginnings that end with "*"; None for all."""
+
+    name: str
+    permissions: frozenset[str]
+    models: tuple[str, ...] | None = None
+
+
+_BUILT_IN = (
+    AccessRole(USER, frozenset(name for name in PERMISSIONS if not name.startswith(_ADMIN)) - _TRUSTED),
+    AccessRole("admin", frozenset(PERMISSIONS)),
+)
+
+
+class Roles:
+    """The roles of a gateway: `user`, `admin` and those of the settings, which may replace these two."""
+
+    def __init__(self, entries: Iterable[str] = ()) -> None:
+        """Raises ConfigError for an entry that is no role, and for a name that two have."""
+        own: dict[str, AccessRole] = {}
+        for entry in entries:
+            role = _role(entry)
+            if role.name in own:
+                raise ConfigError(f"auth.roles: {role.name} is given twice")
+            own[role.name] = role
+        self._roles = {role.name: role for role in _BUILT_IN} | own
+
+    def grants(self, names: Sequence[str], models: Sequence[str] = ()) -> Grants:
+        """What a caller with these roles may do; `models` are the only ones for this caller, if it has any of its own. Raises
+        ConfigError for an unknown role."""
+        for name in names:
+            if name not in self._roles:
+                raise ConfigError(f"there is no role {name}{nearest(name, tuple(self._roles))}")
+        roles = [self._roles[name] for name in names]
+        permissions = frozenset[str]().union(*(role.permissions for role in roles))
+        lists: list[tuple[str, ...]] = []
+        if roles and all(role.models is not None for role in roles):
+            lists.append(tuple(model for role in roles for model in role.models or ()))
+        if models:
+            lists.append(tuple(models))
+        return Grants(permissions, tuple(lists))
+
+
+def check_permission(granted: Grants, needed: str, headers: Iterable[str] = ()) -> None:
+    """Refuse a caller that may not do what it asks for: the permission of its route, and that of each header. Raises
+    PermissionDenied."""
+    permissions = granted.permissions
+    if permissions is None:
+        return
+    if needed != PUBLIC and needed not in permissions:
+        raise PermissionDenied(f"This key has no permission '{needed}', which this request needs.")
+    for name in HEADERS.keys() & headers:
+        if HEADERS[name] not in permissions:
+            raise PermissionDenied(f"This key has no permission '{HEADERS[name]}', which the header {name} needs.")
+
+
+def _role(entry: str) -> AccessRole:
+    name, equals, rest = entry.partition("=")
+    name, words = name.strip(), rest.split()
+    if not (name and equals and words) or len(name.split()) > 1:
+        raise ConfigError(f'auth.roles: {entry}: expected "NAME=PERMISSION PERMISSION model:NAME"')
+    models = tuple(word.removeprefix(_MODEL) for word in words if word.startswith(_MODEL))
+    if not all(models):
+        raise ConfigError(f"auth.roles: {name}: {_MODEL} names no model")
+    permissions: set[str] = set()
+    for word in words:
+        if not word.startswith(_MODEL):
+            permissions |= _permissions(word, name)
+    return AccessRole(name, frozenset(permissions), models or None)
+
+
+def _permissions(word: str, role: str) -> frozenset[str]:
+    """The permissions that one word means: itself, or all with its beginning ("admin.*", "*")."""
+    if word.endswith(_ALL):
+        found = frozenset(each for each in PERMISSIONS if each.startswith(word[: -len(_ALL)]))
+    else:
+        found = frozenset({word}) & PERMISSIONS.keys()
+    if not found:
+        raise ConfigError(f"auth.roles: {role}: there is no permission {word}{nearest(word, tuple(PERMISSIONS))}")
+    return found

@@ -1,0 +1,29 @@
+"""What a caller may do: permissions by name, and models.
+
+Made by authenticators of a caller's roles; part of `request.Caller`. Read by whoever does something that needs a permission, and
+by whoever finds a model by its name. Pure. Above: everything. Below: nothing.
+"""
+
+from msgspec import Struct
+
+__all__ = ["Grants"]
+
+
+class Grants(Struct, frozen=True, omit_defaults=True):
+    """What a caller may do. `permissions` are names of `auth.roles`, None for all of them. `models` are lists of names, or of
+    beginnings that end with "*"; a model must be in each of the lists."""
+
+    permissions: frozenset[str] | None = None
+    models: tuple[tuple[str, ...], ...] = ()
+
+    def may(self, permission: str) -> bool:
+        """Whether the caller has this permission."""
+        return self.permissions is None or permission in self.permissions
+
+    def may_use(self, *names: str) -> bool:
+        """Whether the caller may use a model that has these names: the one it asked for, and the one that this stands for."""
+        return all(any(_fits(name, each) for each in listed for name in names) for listed in self.models)
+
+
+def _fits(name: str, listed: str) -> bool:
+    return name == listed or (listed.endswith("*") and name.startswith(listed[:-1]))

@@ -1,0 +1,108 @@
+"""Roles and permissions."""
+
+import pytest
+
+from smg_core.auth.roles import HEADERS, PERMISSIONS, Roles, check_permission
+from smg_core.errors import PermissionDenied
+from smg_core.grants import Grants
+from smg_core.settings import ConfigError
+
+
+def test_a_user_may_use_every_api_and_nothing_else() -> None:
+    granted = Roles().grants(["user"])
+
+    assert {name for name in PERMISSIONS if not granted.may(name)} == {
+        "explain",
+        "parser",
+        "priority",
+        *(name for name in PERMISSIONS if name.startswith("admin.")),
+    }
+    assert granted.may_use("any")
+
+
+def test_an_admin_may_do_everything() -> None:
+    granted = Roles().grants(["admin"])
+
+    assert all(granted.may(name) for name in PERMISSIONS)
+
+
+def test_a_role_of_the_settings_has_its_permissions_and_its_models() -> None:
+    granted = Roles(["tester=chat explain model:qwen* model:llama"]).grants(["tester"])
+
+    assert {name for name in PERMISSIONS if granted.may(name)} == {"chat", "explain"}
+    assert granted.may_use("qwen3")
+    assert granted.may_use("llama")
+    assert not granted.may_use("llama-3")
+
+
+def test_all_permissions_with_a_beginning_are_meant_by_a_star() -> None:
+    granted = Roles(["operator=admin.* models"]).grants(["operator"])
+
+    assert {name for name in PERMISSIONS if granted.may(name)} == {
+        "models",
+        *(name for name in PERMISSIONS if name.startswith("admin.")),
+    }
+
+
+def test_two_roles_permit_what_either_does() -> None:
+    roles = Roles(["a=chat model:x", "b=messages model:y"])
+    granted = roles.grants(["a", "b"])
+
+    assert {name for name in PERMISSIONS if granted.may(name)} == {"chat", "messages"}
+    assert granted.may_use("x")
+    assert granted.may_use("y")
+    assert not granted.may_use("z")
+
+
+def test_a_keys_own_models_narrow_those_of_its_roles() -> None:
+    granted = Roles(["a=chat model:qwen*"]).grants(["a"], ["qwen3", "llama"])
+
+    assert granted.may_use("qwen3")
+    assert not granted.may_use("qwen2")
+    assert not granted.may_use("llama")
+
+
+def test_a_caller_without_a_role_may_do_nothing() -> None:
+    granted = Roles().grants([])
+
+    assert not any(granted.may(name) for name in PERMISSIONS)
+
+
+def test_a_caller_without_grants_of_its_own_may_do_everything() -> None:
+    assert all(Grants().may(name) for name in PERMISSIONS)
+    assert Grants().may_use("any")
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_header_needs_its_permission(header: str) -> None:
+    with pytest.raises(PermissionDenied, match=header):
+        check_permission(Roles().grants(["user"]), "chat", [header])
+    check_permission(Roles().grants(["admin"]), "chat", [header])
+    check_permission(Grants(), "chat", [header])
+
+
+def test_what_is_not_permitted_is_refused_by_name() -> None:
+    with pytest.raises(PermissionDenied, match=r"'admin\.keys'"):
+        check_permission(Roles().grants(["user"]), "admin.keys")
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        ("tester", "expected"),
+        ("tester=", "expected"),
+        ("=chat", "expected"),
+        ("a b=chat", "expected"),
+        ("tester=chatt", "there is no permission chatt; did you mean chat"),
+        ("tester=nothing.*", "there is no permission"),
+        ("tester=chat model:", "names no model"),
+    ],
+)
+def test_an_entry_that_is_no_role_is_refused(entry: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        Roles([entry])
+
+
+def test_a_role_twice_is_refused() -> None:
+    with pytest.raises(ConfigError, match="given twice"):
+        Roles(["a=chat", "a=messages"])
