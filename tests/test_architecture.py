@@ -53,6 +53,7 @@ EDGES: dict[str, frozenset[str]] = {
     "engines.h2.transport": frozenset(),
     "engines.grpc_transport": frozenset(),
     "engines.client": frozenset(),
+    "engines.credentials": frozenset(),
     "engines.openai.engine": frozenset(),
     "tokenizer.loader": frozenset(),
     "tokenizer.prover": frozenset(),

@@ -66,6 +66,7 @@ CONSTANTS: dict[str, str] = {
     "engines.h2.sender._PUMP_BYTES": PACE,
     "engines.h2.sender._DEFAULT_WINDOW": FORMAT,
     "engines.h2.transport._READ_BYTES": PACE,
+    "engines.secrets.SHORTEST": SHOWN,
     "engines.slices.SLICE": PACE,
     "engines.slices._ALTERNATIVE": COST,
     "engines.slices._SCORED": COST,

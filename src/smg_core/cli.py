@@ -26,7 +26,14 @@ __all__ = ["main"]
 WRONG_USAGE = 2
 PACKAGE_EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server"}
 """Packages that are not installed by default, with the extra of the distribution that installs each."""
-FILES = ("sealing.keys_file", "tokenizer.chat_template", "workers.tls_ca", "workers.tls_cert", "workers.tls_key")
+FILES = (
+    "sealing.keys_file",
+    "tokenizer.chat_template",
+    "workers.tls_ca",
+    "workers.tls_cert",
+    "workers.tls_key",
+    "workers.file",
+)
 FOLDERS = ("tokenizer.path",)
 
 
@@ -61,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     config = _resolve(args).config
-    if not config.workers.urls:
+    if not config.workers.urls and not config.workers.file:
         raise ConfigError(
             "no engine to send requests to: give --worker grpc://host:port, or start a simulated one with "
             "`smg-gateway simulate`"

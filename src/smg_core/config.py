@@ -67,6 +67,7 @@ __all__ = [
     "WorkersConfig",
     "describe",
     "load_config",
+    "parse_file",
     "resolve",
     "to_yaml",
 ]
@@ -216,7 +217,7 @@ def _is_service_link(name: str, text: str) -> bool:
 
 def _read_file(text: str, name: str, problems: list[str]) -> dict[str, _Found]:
     try:
-        parsed = _parse(text, PurePath(name).suffix.lower())
+        parsed = parse_file(text, PurePath(name).suffix.lower())
     except ValueError as error:
         problems.append(f"{name}: {error}")
         return {}
@@ -248,8 +249,9 @@ def _read_section(
             found[setting.path] = _Found(from_file(setting, value), f"{name}: {setting.path}")
 
 
-def _parse(text: str, suffix: str) -> object:
-    """JSON, TOML or (any other suffix) YAML. Raises ValueError with the place; a key given twice is an error."""
+def parse_file(text: str, suffix: str, *, secret: bool = False) -> object:
+    """JSON, TOML or (any other suffix) YAML. Raises ValueError with the place, and with the words there unless the file may hold
+    secrets (`secret`). A key given twice is an error."""
     if suffix == ".json":
         return json.loads(text, object_pairs_hook=_without_duplicates)
     if suffix == ".toml":
@@ -264,8 +266,14 @@ def _parse(text: str, suffix: str) -> object:
             sections = [value for _, value in root.value if isinstance(value, yaml.MappingNode)]
             for node in [root, *sections]:
                 _refuse_duplicates(node)
+        elif isinstance(root, yaml.SequenceNode):
+            for node in [node for node in root.value if isinstance(node, yaml.MappingNode)]:
+                _refuse_duplicates(node)
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
+        if secret:
+            mark = getattr(error, "problem_mark", None)
+            raise ValueError("this is no YAML" if mark is None else f"line {mark.line + 1} is no YAML") from None
         raise ValueError(" ".join(str(error).split())) from None
 
 

@@ -18,6 +18,9 @@ __all__ = ["AccessLog", "configure"]
 
 log = logging.getLogger("smg.access")
 
+WIRE_LIBRARIES = ("grpc", "hpack", "httpcore", "httpx")
+"""Libraries that write whole headers of engines to their debug logs: an engine may repeat a credential in one."""
+
 LONGEST_WORD = 256  # characters of one text from a client
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
@@ -65,6 +68,8 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
     root.handlers[:] = [stream]
     root.setLevel(level.upper())
     for name in ("uvicorn", "uvicorn.error", "alembic"):  # their ordinary news is not the operator's
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
+    for name in WIRE_LIBRARIES:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
 
 

@@ -7,22 +7,25 @@ monitor. Below: engines.
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smg_core.config import Config
+from smg_core.config import Config, ConfigError, parse_file
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
+from smg_core.engines.credentials import WithHeaders
 from smg_core.engines.dialects import AUTO, dialect, dialect_names
-from smg_core.engines.h2.transport import H2Transport
+from smg_core.engines.h2.transport import H2Transport, tls_context
 from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.server.config_check import check_url
 from smg_core.workers.worker import Worker, WorkerSpec
+from smg_core.workers.worker_file import check_headers, workers_of
 
 if TYPE_CHECKING:
     from smg_core.engines.openai.engine import OpenAiEngine
 
-__all__ = ["Reaching"]
+__all__ = ["Reaching", "workers_in"]
 
 
 def _chat_engine() -> "type[OpenAiEngine]":
@@ -31,6 +34,22 @@ def _chat_engine() -> "type[OpenAiEngine]":
     from smg_core.engines.openai.engine import OpenAiEngine
 
     return OpenAiEngine
+
+
+async def workers_in(config: Config) -> list[WorkerSpec]:
+    """The workers of the file that `workers.file` names, [] without one. Raises ConfigError, which says what is wrong."""
+    path = config.workers.file
+    if path is None:
+        return []
+    return await asyncio.to_thread(_workers_in, Path(path).expanduser(), config.engines.metadata_bytes)
+
+
+def _workers_in(path: Path, header_bytes: int) -> list[WorkerSpec]:
+    try:
+        content = parse_file(path.read_text("utf-8"), path.suffix.lower(), secret=True)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"workers.file: {error}") from None
+    return workers_of(content, lambda name: Path(name).expanduser().read_text("utf-8"), header_bytes)
 
 
 class Reaching:
@@ -44,6 +63,11 @@ class Reaching:
     def check(self, spec: WorkerSpec) -> None:
         """Raise ValueError for an invalid URL, and UnknownDialect for an unknown dialect."""
         check_url(spec.url)
+        check_headers(spec.headers, self._limits.metadata_bytes)
+        if door(spec.url) == "ids":
+            Target.parse(spec.url, tls=self._tls(spec))
+        elif self._tls(spec) is not None and not spec.url.startswith("https:"):
+            raise ValueError(f"worker {spec.label!r} is spoken to without TLS, yet has TLS settings; use https://")
         if door(spec.url) == "ids" and (wanted := self._dialect(spec)) != AUTO:
             dialect(wanted)
 
@@ -53,8 +77,7 @@ class Reaching:
     async def connect(self, worker: Worker) -> Engine:
         """A client for the worker's engine, which has answered in its dialect. Raises SmgError if it does not answer."""
         if door(worker.spec.url) == "chat":
-            chat_engine = await asyncio.to_thread(_chat_engine)
-            return chat_engine(worker.spec.url, limits=self._limits, connect_timeout=self._connect_timeout)
+            return await self._chat(worker.spec)
         transport = self._transport(worker.spec)
         wanted = self._dialect(worker.spec)
         try:
@@ -62,6 +85,21 @@ class Reaching:
         except BaseException:
             await transport.close()
             raise
+
+    async def _chat(self, spec: WorkerSpec) -> Engine:
+        chat_engine = await asyncio.to_thread(_chat_engine)
+        tls = self._tls(spec)
+        try:
+            context = None if tls is None else await asyncio.to_thread(tls_context, tls, "http/1.1")
+        except OSError as error:  # the certificates are no files, or no certificates (ssl.SSLError)
+            raise WorkerGone("The engine is not reachable.", detail=f"{spec.label}: {error}") from None
+        return chat_engine(
+            spec.url,
+            headers=spec.headers,
+            ssl_context=context,
+            limits=self._limits,
+            connect_timeout=self._connect_timeout,
+        )
 
     async def _speaking(self, transport: Transport, wanted: Sequence[str]) -> EngineClient:
         """A client in the first of the dialects `wanted` that the engine answers in; a single one is used without asking."""
@@ -80,12 +118,23 @@ class Reaching:
                 return client
         raise WorkerGone("The engine speaks no dialect that is known here.", detail=str(failure))
 
-    def _transport(self, spec: WorkerSpec) -> Transport:
+    def _tls(self, spec: WorkerSpec) -> Tls | None:
+        """The worker's own certificates, else those of the settings; None where neither names any."""
         settings = self._settings
+        if spec.tls is not None:
+            return spec.tls
+        if spec.url.startswith(("http:", "http+unix:")):
+            return None  # the settings speak of engines that are spoken to with TLS
         tls = Tls(ca=settings.tls_ca, cert=settings.tls_cert, key=settings.tls_key)
-        target = Target.parse(spec.url, tls=tls if tls != Tls() else None)
-        if settings.transport == "grpcio":
+        return tls if tls != Tls() else None
+
+    def _transport(self, spec: WorkerSpec) -> Transport:
+        target = Target.parse(spec.url, tls=self._tls(spec))
+        transport: Transport
+        if self._settings.transport == "grpcio":
             from smg_core.engines.grpc_transport import GrpcioTransport
 
-            return GrpcioTransport(target, limits=self._limits, connect_timeout=self._connect_timeout)
-        return H2Transport(target, limits=self._limits, connect_timeout=self._connect_timeout)
+            transport = GrpcioTransport(target, limits=self._limits, connect_timeout=self._connect_timeout)
+        else:
+            transport = H2Transport(target, limits=self._limits, connect_timeout=self._connect_timeout)
+        return WithHeaders(transport, spec.headers) if spec.headers else transport

@@ -25,7 +25,7 @@ from smg_core.server.identity import Authenticator, Identify, anonymous, open_id
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
 from smg_core.server.loading import ModelLoader, executor_of
 from smg_core.server.onboarding import Onboarding, loading_place
-from smg_core.server.reaching import Reaching
+from smg_core.server.reaching import Reaching, workers_in
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -114,6 +114,7 @@ class Runtime:
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
+        self._from_file: list[WorkerSpec] = []
         self._reaching = Reaching(self.config)
         self._further: Rows = {}
         self._beside: dict[type[Beside], Beside] = {}
@@ -143,7 +144,8 @@ class Runtime:
             self.started = True
 
     async def _start(self) -> None:
-        for spec in self._specs:
+        self._from_file = await workers_in(self.config)
+        for spec in (*self._specs, *self._from_file):
             self._reaching.check(spec)
         self.policies.check()
         self.admission.draining = False
@@ -197,7 +199,7 @@ class Runtime:
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
         """The workers to begin with. A subclass may start some of its own, which `stack` ends; `scratch` is a folder for their
         sockets."""
-        return self._specs
+        return [*self._specs, *self._from_file]
 
     def _on_lost(self, worker: Worker) -> None:
         """Called when a worker no longer answers: its waiting requests are tried on other workers, if there are any."""

@@ -516,6 +516,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships n
 
     def __init__(self, engine: SimulatedEngine) -> None:
         self._handlers: dict[str, grpc.RpcMethodHandler] = {}
+        self._bearer = f"Bearer {engine.config.api_key}" if engine.config.api_key else ""
         for codec in engine.codecs:
             for operation, name in codec.methods.items():
                 method, streams = _METHODS[operation]
@@ -527,10 +528,18 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships n
 
     def _add(self, path: str, handler: _Handler, *, streams: bool = False) -> None:
         async def answer(message: bytes, context: grpc.aio.ServicerContext) -> bytes | None:
+            if self._bearer:
+                await self._check_bearer(context)
             return await handler(message, context)  # grpcio looks for a coroutine function, which a partial is not
 
         wrap = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler
         self._handlers[path] = wrap(answer)
+
+    async def _check_bearer(self, context: grpc.aio.ServicerContext) -> None:
+        """End a call that does not bring the key. The message repeats what it brought, as some engines' do."""
+        brought = dict(context.invocation_metadata() or ()).get("authorization", "")
+        if brought != self._bearer:
+            await _end(context, "UNAUTHENTICATED", f"the credential {brought!r} is not valid")
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         return self._handlers.get(details.method)

@@ -22,6 +22,12 @@ class WorkersConfig:
         "http(s)://host:port; may be repeated.",
         flag="--worker",
     )
+    file: str | None = option(
+        None,
+        "File (YAML or JSON) of further engines, a list in which each may have its own name, role, dialect, model, API key, "
+        "headers and certificates.",
+        flag="--workers-file",
+    )
     most: int = option(4096, "Most workers at once.", at_least=1, at_most=1 << 20)
     transport: Literal["h2", "grpcio"] = option(
         "h2", "How gRPC is carried: the built-in HTTP/2 connection, or the grpcio library."
@@ -30,7 +36,9 @@ class WorkersConfig:
         "auto",
         "Contract the engines speak: vllm, neutral, mlx, or one that an installed package adds; auto asks each one that joins.",
     )
-    tls_ca: str | None = option(None, "File of certificates (PEM) that engines are checked against.")
+    tls_ca: str | None = option(
+        None, "File of certificates (PEM) that engines are checked against that bring none of their own."
+    )
     tls_cert: str | None = option(None, "File of the certificate (PEM) shown to engines.")
     tls_key: str | None = option(None, "File of that certificate's private key (PEM).")
     probe_timeout_s: float = option(

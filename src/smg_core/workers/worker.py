@@ -11,6 +11,7 @@ import attrs
 
 from smg_core.cards import card
 from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo
+from smg_core.engines.target import Tls
 from smg_core.errors import WorkerGone
 
 __all__ = ["TRANSITIONS", "Board", "LocalBoard", "Signal", "State", "Worker", "WorkerRole", "WorkerSpec"]
@@ -37,17 +38,28 @@ TRANSITIONS: dict[tuple[State, Signal], State] = {
 """(state, signal) to the next state; any other pair changes nothing."""
 
 
+def _names_of(headers: tuple[tuple[str, str], ...]) -> str:
+    """The headers for a log: their names alone."""
+    return repr([name for name, _ in headers])
+
+
 @attrs.frozen
 class WorkerSpec:
     """A worker as configured. `url` is an engine target ("grpc://gpu-0:50051"); `name` what logs and metrics call it;
-    `dialect` the engine protocol or "auto"; `model` overrides the name the engine gives its model; `role` is what it computes."""
+    `dialect` the engine protocol or "auto"; `model` overrides the name the engine gives its model; `role` is what it computes
+    (None: everything).
+
+    `headers` are sent with every call of this worker's engine and of no other; names are lower-case, values may be secrets.
+    `tls` has the certificates for this worker, in place of those of the settings."""
 
     url: str
     name: str = ""
     dialect: str = "auto"
     model: str | None = None
     weight: float = attrs.field(default=1.0, validator=attrs.validators.gt(0.0))
-    role: WorkerRole = "regular"
+    role: WorkerRole | None = None
+    headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=_names_of)
+    tls: Tls | None = None
 
     @property
     def label(self) -> str:
@@ -127,7 +139,7 @@ class Worker:
 
     @property
     def role(self) -> WorkerRole:
-        return self.spec.role
+        return self.spec.role or "regular"
 
     @property
     def weight(self) -> float:

@@ -35,7 +35,8 @@ _METADATA_KEY = re.compile(r"[0-9a-z_.-]{1,256}\Z")
 _METADATA_VALUE = re.compile(r"[ -~]*\Z")
 _RESERVED = frozenset({"te", "content-type", "user-agent", "host", "connection", "transfer-encoding", "content-length"})
 _MAX_BLOCKS = 256
-_SENSITIVE = frozenset({"authorization", "cookie", "x-api-key"})
+_KNOWN = frozenset({"grpc-timeout", "traceparent", "tracestate"})
+"""Fields that hold no secret."""
 
 # Indices of RFC 7541's static table, ready for the wire: whole fields (0x80 | index), and names that a literal
 # follows (index in the low four bits; 0x0f and the remainder when it does not fit).
@@ -73,10 +74,10 @@ def request_block(scheme: str, authority: str, path: str, user_agent: str) -> by
 
 
 def metadata_block(metadata: Iterable[tuple[str, str]]) -> bytes:
-    """More fields to append to a request block. Credentials are marked never to be indexed by anyone on the way."""
+    """More fields to append to a request block. They are marked never to be indexed by anyone on the way: any may be a secret,
+    whatever its name."""
     return b"".join(
-        (b"\x10" if key in _SENSITIVE else b"\x00") + _text(key.encode()) + _text(value.encode())
-        for key, value in metadata
+        (b"\x00" if key in _KNOWN else b"\x10") + _text(key.encode()) + _text(value.encode()) for key, value in metadata
     )
 
 

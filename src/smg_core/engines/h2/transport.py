@@ -22,7 +22,7 @@ from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.target import Target, Tls
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError, WorkerGone
 
-__all__ = ["H2Transport"]
+__all__ = ["H2Transport", "tls_context"]
 
 _USER_AGENT = "smg-core"
 _DEFAULTS = EnginesConfig()
@@ -341,7 +341,7 @@ class H2Transport:
             await loop.create_connection(lambda: link, target.host, target.port)
         else:
             # Reads certificate files, so it runs in a thread; done for every connection, since certificates are renewed.
-            context = await loop.run_in_executor(None, _tls_context, target.tls)
+            context = await loop.run_in_executor(None, tls_context, target.tls)
             name = target.tls.server_name or target.host
             await loop.create_connection(lambda: link, target.host, target.port, ssl=context, server_hostname=name)
 
@@ -410,11 +410,11 @@ def _unreachable(target: Target, reason: str) -> WorkerGone:
     return WorkerGone("The engine is not reachable.", detail=f"{target}: {reason}")
 
 
-def _tls_context(tls: Tls) -> ssl.SSLContext:
-    """A client context that speaks h2 and trusts what `tls` says. Blocking: reads files."""
+def tls_context(tls: Tls, protocol: str = "h2") -> ssl.SSLContext:
+    """A client context that speaks `protocol` (an ALPN name) and trusts what `tls` says. Blocking: reads files."""
     context = ssl.create_default_context() if tls.ca is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols([protocol])
     if isinstance(tls.ca, bytes):
         context.load_verify_locations(cadata=tls.ca.decode("ascii", "replace"))
     elif tls.ca is not None:

@@ -19,6 +19,7 @@ from smg_core.engines.openai.address import HTTP2_PREFACE, ChatAddress, is_http2
 from smg_core.engines.openai.answers import error_from_http_status, model_served, retry_after
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
+from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
 from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
 from smg_core.events import Event
@@ -36,9 +37,10 @@ class OpenAiEngine:
     """Speaks Chat Completions to the server at `url` (`address` says how it is written).
 
     `model` is the server's name of the model; "" asks the server, which must then have one only. `api_key` is sent as a bearer
-    token. `extras` False: the server takes OpenAI's own parameters and none of those that engines add. `ssl_context` is for
-    https, where the system's certificates do not do. Times are seconds: to connect, and between two reads of an answer (None:
-    any). `limits.http_connections` bounds the calls in flight: one more waits for `connect_timeout` and is then WorkerBusy.
+    token, and `headers` are sent as they are, with every request. `extras` False: the server takes OpenAI's own parameters and
+    none of those that engines add. `ssl_context` is for https, where the system's certificates do not do. Times are seconds: to
+    connect, and between two reads of an answer (None: any). `limits.http_connections` bounds the calls in flight: one more waits
+    for `connect_timeout` and is then WorkerBusy.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class OpenAiEngine:
         *,
         model: str = "",
         api_key: str | None = None,
+        headers: Sequence[tuple[str, str]] = (),
         extras: bool = True,
         ssl_context: ssl.SSLContext | None = None,
         connect_timeout: float = 5.0,
@@ -61,9 +64,9 @@ class OpenAiEngine:
         self._limits = limits
         self._calls: set[_ChatCall] = set()
         self._closed = False
-        headers = {"accept-encoding": "identity", "user-agent": "smg-gateway"}
-        if api_key:
-            headers["authorization"] = f"Bearer {api_key}"
+        own = (("authorization", f"Bearer {api_key}"),) if api_key else ()
+        self._headers = SecretHeaders((*headers, *own))
+        sent = {"accept-encoding": "identity", "user-agent": "smg-gateway", **dict(self._headers.fields)}
         if ssl_context is None:
             ssl_context = (
                 ssl.create_default_context() if self.address.secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -75,7 +78,7 @@ class OpenAiEngine:
         )
         self._client = httpx.AsyncClient(
             base_url=self.address.origin,
-            headers=headers,
+            headers=sent,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             follow_redirects=False,
             trust_env=False,
@@ -111,7 +114,7 @@ class OpenAiEngine:
             "POST", f"{self.address.api}/chat/completions", content=body, headers=headers, timeout=waits
         )
         decoder = ChatDecoder(request.id, request.sampling.n, self._limits)
-        call = _ChatCall(self._client, post, decoder, sink, timeout, str(self.address), self._limits)
+        call = _ChatCall(self._client, post, decoder, sink, timeout, str(self.address), self._limits, self._headers)
         self._calls.add(call)
         call.task.add_done_callback(lambda _: self._calls.discard(call))
         return call
@@ -134,7 +137,7 @@ class OpenAiEngine:
                 ) from None
             raise
         if status != 200:
-            raise error_from_http_status(status, body, wait)
+            raise self._headers.hide(error_from_http_status(status, body, wait))
         found = model_served(body, self._model)
         self._model = found.id
         context = found.max_model_len or 0
@@ -228,8 +231,10 @@ class _ChatCall:
         timeout: float | None,
         address: str,
         limits: EnginesConfig,
+        secrets: SecretHeaders,
     ) -> None:
         self._limits = limits
+        self._headers = secrets
         self._client = client
         self._request = request
         self._decoder = decoder
@@ -259,6 +264,8 @@ class _ChatCall:
         """Tell the sink how the call ended, unless it was told already or asked not to be."""
         if self._over:
             return
+        if error is not None:
+            self._headers.hide(error)
         if error is not None and self._decoder.error is None:
             self._push(self._decoder.fail(error))
         if not self._over:

@@ -53,9 +53,10 @@ def test_string_lengths_of_every_size_are_encoded(size: int) -> None:
     assert len(decoded(metadata_block([("k", "v" * size)]))[0][1]) == size
 
 
-def test_credentials_are_never_indexed() -> None:
+def test_what_may_be_a_credential_is_never_indexed_whatever_its_name() -> None:
     assert metadata_block([("authorization", "Bearer x")])[0] == 0x10
-    assert metadata_block([("x-id", "x")])[0] == 0x00
+    assert metadata_block([("x-id", "x")])[0] == 0x10
+    assert metadata_block([("traceparent", "x")])[0] == 0x00
 
 
 @pytest.mark.parametrize(

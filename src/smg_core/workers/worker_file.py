@@ -1,0 +1,113 @@
+"""Reads the file of workers that each have settings of their own: role, model, credentials, certificates.
+
+Decides what an entry means and what is wrong with one; pure: the caller reads the files. Above: server.reaching, which reads
+the file that `workers.file` names. Below: worker. The file is YAML or JSON, a list of entries:
+
+    - url: grpcs://gpu-0:50051
+      name: gpu-0
+      role: prefill
+      api_key_file: /run/secrets/gpu-0
+      headers: {x-team: search}
+      tls_ca: /etc/smg/gpu-0-ca.pem
+      tls_cert: /etc/smg/client.pem
+      tls_key: /etc/smg/client.key
+
+Messages name the entry and the field, never a value, since it may be a secret.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from smg_core.engines.h2.headers import check_metadata
+from smg_core.engines.target import Tls
+from smg_core.errors import InternalError
+from smg_core.settings import ConfigError
+from smg_core.workers.worker import WorkerRole, WorkerSpec
+
+__all__ = ["check_headers", "workers_of"]
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One entry as it is written. `api_key_file` names a file that holds the key alone."""
+
+    url: str
+    name: str = ""
+    role: WorkerRole | None = None
+    dialect: str = "auto"
+    model: str | None = None
+    weight: float = 1.0
+    api_key: str | None = None
+    api_key_file: str | None = None
+    headers: dict[str, str] = {}
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_server_name: str | None = None
+
+
+def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -> list[WorkerSpec]:
+    """The workers that the file's parsed `content` describes. `read` returns the text of a file that an entry names (raises
+    OSError or ValueError); `header_bytes` bounds a worker's headers. Raises ConfigError with every problem."""
+    entries = [] if content is None else content
+    if not isinstance(entries, list):
+        raise ConfigError("workers.file: expected a list of workers")
+    found, problems = [], []
+    for at, each in enumerate(entries):
+        try:
+            found.append(_spec(msgspec.convert(each, _Entry), read, header_bytes))
+        except (ValueError, OSError) as error:  # msgspec's own errors are ValueErrors that name the field and no value
+            problems.append(f"workers.file: worker {at + 1}: {error}")
+    labels = [each.label for each in found]
+    problems += [f"workers.file: {each} is there twice" for each in sorted({e for e in labels if labels.count(e) > 1})]
+    if problems:
+        raise ConfigError(*problems)
+    return found
+
+
+def _spec(entry: _Entry, read: Callable[[str], str], header_bytes: int) -> WorkerSpec:
+    if entry.api_key is not None and entry.api_key_file is not None:
+        raise ValueError("api_key and api_key_file are two ways to say one thing")
+    key = entry.api_key if entry.api_key_file is None else read(entry.api_key_file).strip()
+    headers = tuple((name.lower(), value) for name, value in entry.headers.items())
+    if key is not None:
+        if any(name == "authorization" for name, _ in headers):
+            raise ValueError("the API key is sent as the header authorization, which is among the headers too")
+        headers = (("authorization", f"Bearer {key}"), *headers)
+    check_headers(headers, header_bytes)
+    if entry.weight <= 0:
+        raise ValueError("weight must be above 0")
+    return WorkerSpec(
+        entry.url,
+        name=entry.name,
+        dialect=entry.dialect,
+        model=entry.model,
+        weight=entry.weight,
+        role=entry.role,
+        headers=headers,
+        tls=_tls(entry),
+    )
+
+
+def _tls(entry: _Entry) -> Tls | None:
+    tls = Tls(
+        ca=_path(entry.tls_ca),
+        cert=_path(entry.tls_cert),
+        key=_path(entry.tls_key),
+        server_name=entry.tls_server_name,
+    )
+    return tls if tls != Tls() else None
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text).expanduser()
+
+
+def check_headers(headers: tuple[tuple[str, str], ...], most: int) -> None:
+    """Raise ValueError for a header that no call can carry, and for more than `most` bytes of them, as gRPC counts them. The
+    message names the header, not its value."""
+    try:
+        check_metadata(headers, most)
+    except InternalError as error:
+        raise ValueError(error.detail) from None

@@ -1,0 +1,134 @@
+"""The file of workers: what an entry means, and what is said of one that is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from smg_core.config import parse_file
+from smg_core.engines.target import Tls
+from smg_core.settings import ConfigError
+from smg_core.workers.worker import WorkerSpec
+from smg_core.workers.worker_file import workers_of
+
+MOST = 8192
+SECRET = "s3cr3t-of-gpu-0"
+
+
+def read(name: str) -> str:
+    if name != "/run/key":
+        raise FileNotFoundError(2, "No such file or directory", name)
+    return f"{SECRET}\n"
+
+
+def one(**entry: Any) -> WorkerSpec:
+    return workers_of([{"url": "grpc://gpu-0:1", **entry}], read, MOST)[0]
+
+
+def test_an_entry_has_all_that_a_worker_may_have_of_its_own() -> None:
+    text = """
+    - url: grpcs://gpu-0:50051
+      name: gpu-0
+      role: prefill
+      dialect: vllm
+      model: qwen
+      weight: 2
+      api_key_file: /run/key
+      headers: {X-Team: search}
+      tls_ca: /etc/ca.pem
+      tls_cert: /etc/client.pem
+      tls_key: /etc/client.key
+      tls_server_name: gpu-0.internal
+    - url: unix:///run/engine.sock
+    """
+    first, second = workers_of(parse_file(text, ".yaml", secret=True), read, MOST)
+
+    assert first == WorkerSpec(
+        "grpcs://gpu-0:50051",
+        "gpu-0",
+        "vllm",
+        "qwen",
+        2.0,
+        "prefill",
+        (("authorization", f"Bearer {SECRET}"), ("x-team", "search")),
+        Tls(Path("/etc/ca.pem"), Path("/etc/client.pem"), Path("/etc/client.key"), "gpu-0.internal"),
+    )
+    assert second == WorkerSpec("unix:///run/engine.sock")
+
+
+def test_a_file_may_be_json_and_empty() -> None:
+    assert workers_of(parse_file('[{"url": "grpc://a:1"}]', ".json"), read, MOST) == [WorkerSpec("grpc://a:1")]
+    assert workers_of(parse_file("", ".yaml"), read, MOST) == []
+
+
+def test_a_worker_shows_the_names_of_its_headers_and_no_value() -> None:
+    shown = repr(one(api_key=SECRET, headers={"x-key": SECRET}))
+
+    assert SECRET not in shown
+    assert "['authorization', 'x-key']" in shown
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"urll": "grpc://a:1"}, "unknown field `urll`"),
+        ({"role": "prefil"}, "Invalid enum value 'prefil' - at `$.role`"),
+        ({"weight": 0}, "weight must be above 0"),
+        ({"api_key": SECRET, "api_key_file": "/run/key"}, "api_key and api_key_file are two ways to say one thing"),
+        ({"api_key_file": "/run/other"}, "No such file or directory: '/run/other'"),
+        ({"api_key": SECRET, "headers": {"Authorization": SECRET}}, "which is among the headers too"),
+        ({"headers": {"x key": SECRET}}, "metadata key 'x key' is not allowed"),
+        ({"headers": {"host": SECRET}}, "metadata key 'host' is not allowed"),
+        ({"headers": {"x-key": f"{SECRET}\n"}}, "metadata 'x-key' is not printable ASCII text"),
+        ({"headers": {"x-key": SECRET * 1000}}, "over 8192"),
+        ({"headers": [SECRET]}, "Expected `object`, got `array` - at `$.headers`"),
+        ({"tls_cert": "/etc/client.pem"}, "a client certificate needs both `cert` and `key`"),
+    ],
+)
+def test_what_is_wrong_with_an_entry_is_named_without_its_value(entry: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        workers_of([{"url": "grpc://a:1"}, {"url": "grpc://b:1", **entry}], read, MOST)
+
+    assert f"workers.file: worker 2: {problem}" in str(caught.value) or problem in str(caught.value)
+    assert str(caught.value).startswith("workers.file: worker 2: ")
+    assert SECRET not in str(caught.value)
+
+
+def test_two_workers_of_one_name_and_a_file_that_is_no_list_are_refused() -> None:
+    with pytest.raises(ConfigError, match="grpc://a:1 is there twice"):
+        workers_of([{"url": "grpc://a:1"}, {"url": "grpc://a:1"}], read, MOST)
+    with pytest.raises(ConfigError, match="expected a list of workers"):
+        workers_of({"url": "grpc://a:1"}, read, MOST)
+
+
+@pytest.mark.parametrize("text", [f"- api_key: {SECRET}\n  url: [", f"- api_key: '{SECRET}", f"- a: {SECRET}\n\t- b"])
+def test_a_file_that_cannot_be_read_is_said_to_be_so_without_its_words(text: str) -> None:
+    with pytest.raises(ValueError, match=r"line [0-9]+ is no YAML") as caught:
+        parse_file(text, ".yaml", secret=True)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_key_given_twice_in_an_entry_is_refused() -> None:
+    with pytest.raises(ValueError, match="line 2: url is given twice"):
+        parse_file("- url: grpc://a:1\n  url: grpc://b:1\n", ".yaml", secret=True)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = st.sampled_from([each for each in WorkerSpec.__slots__ if not each.startswith("_")] + ["api_key", "tls_ca"])
+
+
+@given(st.one_of(VALUES, st.lists(st.dictionaries(FIELDS, VALUES, max_size=6), max_size=3)))
+@settings(deadline=None, max_examples=200)
+def test_any_content_is_read_or_refused_with_the_setting_named(content: object) -> None:
+    try:
+        said = [repr(each) for each in workers_of(json.loads(json.dumps(content)), read, MOST)]
+    except ConfigError as refusal:
+        said = list(refusal.problems)
+    assert all(each.startswith(("workers.file: ", "WorkerSpec(")) for each in said)
