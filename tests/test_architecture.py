@@ -24,7 +24,7 @@ LEVELS: dict[str, int] = {
     **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens", "cards", "json_types"), 0),
     "grants": 0,
     "settings": 0,  # what a setting is, so that every room has its own
-    **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal"), 0),
+    **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal", "smg_egress"), 0),
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "history", "auth", "limits", "observability"), 1),
     "sealing": 1,
     "client_setup": 1,
@@ -41,6 +41,8 @@ VOCABULARY = frozenset({"errors", "grants", "request", "events", "clock", "hooks
 NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
     {
         ("workers", "engines"),  # a worker is an engine that is watched
+        ("smg_multimodal", "smg_egress"),  # one law for every URL that others choose
+        ("smg_mcp", "smg_egress"),
         ("__main__", "cli"),
         ("cli", "demo"),
         ("testing", "smg_core"),
@@ -147,6 +149,7 @@ EDGES: dict[str, frozenset[str]] = {
     "__main__": frozenset(),
     "server.sharing": frozenset(),
     "server.model_media": frozenset(),
+    "smg_egress.resolving": frozenset({"smg_multimodal.guarded", "smg_mcp.wire"}),
     "smg_multimodal.decoders": frozenset({"server.media", "server.model_media"}),
     "smg_multimodal.guarded": frozenset({"auth.issuer"}),
     "smg_multimodal.fetch": frozenset({"server.media", "server.model_media"}),
@@ -182,7 +185,12 @@ ALLOWED_IMPURE: dict[str, frozenset[str]] = {
 }
 
 # The packages that are useful alone, and what they may import beside themselves and the standard library (None: anything).
-ALONE: dict[str, frozenset[str] | None] = {"smg_parsers": frozenset(), "smg_mcp": None, "smg_multimodal": None}
+ALONE: dict[str, frozenset[str] | None] = {
+    "smg_parsers": frozenset(),
+    "smg_mcp": None,
+    "smg_multimodal": None,
+    "smg_egress": frozenset(),
+}
 LOADED_BY_PYTEST = frozenset({"smg_parsers.pytest_plugin"})
 
 EMPTY_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "handler", "misc"})
@@ -417,6 +425,8 @@ def dependents_of_the_core(house: House) -> list[str]:
         for each in module.imports:
             top = each.target.split(".")[0]
             if top == module.package or top in sys.stdlib_module_names:
+                continue
+            if (module.package, top) in NEIGHBOURS:
                 continue
             if top.startswith("smg_") or (allowed is not None and top not in allowed):
                 found.append(f"{module.name}:{each.line} imports {top}; {module.package} is useful without it")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 SRC = Path(__file__).parent.parent / "src"
 CORE = "smg_core."
-LIBRARIES = ("smg_parsers", "smg_multimodal", "smg_mcp")
+LIBRARIES = ("smg_parsers", "smg_multimodal", "smg_mcp", "smg_egress")
 
 # Kinds of numbers that are no settings.
 FORMAT = "a fact of a format or a protocol, which the other side holds to as well"

@@ -7,11 +7,12 @@ import pkgutil
 import pytest
 
 import smg_core
+import smg_egress
 import smg_mcp
 import smg_multimodal
 import smg_parsers
 
-PACKAGES = [smg_core, smg_mcp, smg_multimodal, smg_parsers]
+PACKAGES = [smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers]
 MODULES = [package.__name__ for package in PACKAGES] + sorted(
     found.name
     for package in PACKAGES

@@ -1,17 +1,17 @@
-"""Which addresses a client may make this process fetch, and how a data URL is read: the decisions behind `fetch`.
+"""Which addresses a client may make this process fetch media from, and how a data URL is read: the decisions behind `fetch`.
 
-Above: `fetch`. Below: the standard library's parsers. Pure: names are resolved elsewhere and the answers judged here, so
-every rule is tested without a network.
+Above: `fetch`. Below: `smg_egress`, whose rules hold for every URL that others choose; the standard library's parsers. Pure:
+names are resolved elsewhere and the answers judged here, so every rule is tested without a network.
 """
 
 import binascii
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import SplitResult, unquote, unquote_to_bytes, urljoin, urlsplit
+from typing import ClassVar
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
+from smg_egress import FetchTarget, UrlRules, is_public
 from smg_multimodal.errors import BadMedia, MediaForbidden, MediaTooLarge
 
 try:
@@ -21,137 +21,15 @@ except ImportError:  # the accelerator is optional
 
 __all__ = ["EgressRules", "FetchTarget", "base64_bytes", "data_url", "is_bare_base64", "is_public", "site_of"]
 
-Address = IPv4Address | IPv6Address
-
-_CLOSED_4 = tuple(
-    ip_network(each)
-    for each in (
-        "0.0.0.0/8",  # this network
-        "10.0.0.0/8",  # private
-        "100.64.0.0/10",  # shared between a provider and its customers; a cloud's metadata
-        "127.0.0.0/8",  # this machine
-        "168.63.129.16/32",  # Azure's host agent, at a public address
-        "169.254.0.0/16",  # link-local; metadata of most clouds
-        "172.16.0.0/12",  # private
-        "192.0.0.0/24",  # protocol assignments; a cloud's metadata
-        "192.0.2.0/24",  # documentation
-        "192.31.196.0/24",  # AS112
-        "192.52.193.0/24",  # multicast tunnels
-        "192.88.99.0/24",  # 6to4 relays
-        "192.168.0.0/16",  # private
-        "192.175.48.0/24",  # AS112
-        "198.18.0.0/15",  # benchmarks
-        "198.51.100.0/24",  # documentation
-        "203.0.113.0/24",  # documentation
-        "224.0.0.0/4",  # multicast
-        "240.0.0.0/4",  # reserved, broadcast
-    )
-)
-_OPEN_6 = ip_network("2000::/3")
-"""All that is assigned to the public internet; unique-local, link-local, site-local and multicast addresses lie outside."""
-_CLOSED_6 = tuple(
-    ip_network(each)
-    for each in (
-        "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID, anycast of protocols
-        "2001:db8::/32",  # documentation
-        "2002::/16",  # 6to4, which leads to an IPv4 address
-        "2620:4f:8000::/48",  # AS112
-        "3fff::/20",  # documentation
-    )
-)
-_CARRY_4 = tuple(ip_network(each) for each in ("::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
-"""Mapped, translated and NAT64 forms of an IPv4 address, which is in the last 32 bits and is what counts."""
-
 
 @dataclass(frozen=True, slots=True)
-class FetchTarget:
-    """One request that is allowed: where to connect, and what to ask there."""
+class EgressRules(UrlRules):
+    """`UrlRules` for media, and for files: `files` is the only folder file URLs may read below; None refuses them all."""
 
-    scheme: str
-    host: str
-    port: int
-    path: str
+    refusal: ClassVar[type[ValueError]] = MediaForbidden
 
-    @property
-    def authority(self) -> str:
-        """The Host header's value."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == {"http": 80, "https": 443}[self.scheme] else f"{host}:{self.port}"
-
-    @property
-    def url(self) -> str:
-        """The address as text."""
-        return f"{self.scheme}://{self.authority}{self.path}"
-
-
-@dataclass(frozen=True, slots=True)
-class EgressRules:
-    """What may be fetched.
-
-    `schemes` of the network; `hosts`, where given, are the only ones, each a name or `.suffix` for all below it;
-    `ports` the only ports; `private` lets addresses of private, loopback, link-local and other special networks through
-    for the hosts named. `files` is the only folder file URLs may read below; None refuses them all. `what` is how refusals
-    call what is fetched.
-    """
-
-    schemes: frozenset[str] = frozenset({"https"})
-    hosts: frozenset[str] | None = None
-    ports: frozenset[int] = frozenset({80, 443})
-    private: frozenset[str] = frozenset()
-    files: Path | None = None
-    max_redirects: int = 3
-    max_url: int = field(default=8192)
     what: str = "media"
-
-    def target(self, url: str) -> FetchTarget:
-        """The request for `url`. Raises `MediaForbidden` when the rules do not allow it."""
-        parts = self._split(url)
-        host = (parts.hostname or "").rstrip(".")
-        if not host or parts.username is not None or parts.password is not None:
-            raise MediaForbidden("the address needs a host and may carry no credentials")
-        try:
-            host = host.encode("idna").decode("ascii").lower()  # empty labels and labels over 63 characters are refused
-            port = parts.port or {"http": 80, "https": 443}[parts.scheme]
-        except (UnicodeError, ValueError) as error:
-            raise MediaForbidden("the address has no valid host or port") from error
-        if self.hosts is not None and not _matches(host, self.hosts):
-            raise MediaForbidden(f"{self.what} may not be fetched from {host}")
-        if port not in self.ports:
-            raise MediaForbidden(f"{self.what} may not be fetched from port {port}")
-        path = parts.path or "/"
-        return FetchTarget(parts.scheme, host, port, f"{path}?{parts.query}" if parts.query else path)
-
-    def _split(self, url: str) -> SplitResult:
-        if len(url) > self.max_url:
-            raise MediaForbidden(f"the address is longer than {self.max_url} characters")
-        if any(character <= " " or character == "\x7f" or character == "\\" for character in url):
-            raise MediaForbidden("the address has characters that no address has")
-        try:
-            parts = urlsplit(url)
-        except ValueError as error:
-            raise MediaForbidden("the address cannot be read") from error
-        if parts.scheme not in self.schemes or parts.scheme not in {"http", "https"}:
-            raise MediaForbidden(f"{self.what} may not be fetched by {parts.scheme or 'an address without a scheme'}")
-        return parts
-
-    def redirected(self, target: FetchTarget, location: str) -> FetchTarget:
-        """Where a redirect leads, judged as a new address is; from https only to https."""
-        try:
-            led = urljoin(target.url, location)
-        except ValueError as error:
-            raise MediaForbidden(f"{target.host} redirects to an address that cannot be read") from error
-        found = self.target(led)
-        if target.scheme == "https" and found.scheme != "https":
-            raise MediaForbidden("a redirect may not leave https")
-        return found
-
-    def address(self, host: str, addresses: Sequence[str]) -> str:
-        """The address to connect to: the first, if every one that `host` resolves to may be reached."""
-        named = _matches(host, self.private)
-        if not addresses or not (named or all(is_public(each) for each in addresses)):
-            # One sentence for both: it must not tell which names exist inside.
-            raise MediaForbidden(f"{host} has no address on the public internet")
-        return addresses[0]
+    files: Path | None = None
 
     def file(self, url: str) -> Path:
         """The path a file URL names, as written; the reader follows links and judges where they lead by `holds`."""
@@ -166,24 +44,6 @@ class EgressRules:
         if not path.is_relative_to(folder):
             raise MediaForbidden("this file may not be read")
         return path
-
-
-def _matches(host: str, names: frozenset[str]) -> bool:
-    return host in names or any(name.startswith(".") and host.endswith(name) for name in names)
-
-
-def is_public(text: str) -> bool:
-    """Whether the address `text` belongs to the public internet. By a table of our own, from IANA's registries of special
-    addresses, since Python's differs from release to release; what is reserved for later is closed."""
-    try:
-        address: Address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return False
-    if isinstance(address, IPv6Address):
-        if not any(address in network for network in _CARRY_4):
-            return address in _OPEN_6 and not any(address in network for network in _CLOSED_6)
-        address = IPv4Address(int(address) & 0xFFFFFFFF)
-    return not any(address in network for network in _CLOSED_4)
 
 
 def site_of(host: str) -> str:

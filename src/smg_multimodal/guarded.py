@@ -7,49 +7,18 @@ followed.
 Above: fetch, smg_core.auth. Below: egress, httpx. It needs no numpy.
 """
 
-import asyncio
 import contextlib
-import socket
 import ssl
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import httpx
 
+from smg_egress.resolving import Resolver, resolve_host
 from smg_multimodal.egress import EgressRules, FetchTarget
 from smg_multimodal.errors import MediaTooLarge, MediaUnavailable
 
 __all__ = ["GuardedConnection", "Resolver", "answer_body", "guarded_answer", "resolve_host"]
-
-Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Takes a host's name and a port, and returns its addresses."""
-
-
-async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """The addresses of `host` as the system's resolver gives them; none where it has none.
-
-    The resolver blocks and cannot be stopped, so it runs in a thread of its own, which does not keep the process from ending.
-    Callers bound how many there are.
-    """
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[Sequence[str]] = loop.create_future()
-
-    def answer(addresses: Sequence[str]) -> None:
-        if not found.done():
-            found.set_result(addresses)
-
-    def look_up() -> None:
-        try:
-            addresses = [str(each[4][0]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-        except (OSError, UnicodeError):
-            addresses = []
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(answer, addresses)
-
-    threading.Thread(target=look_up, name="resolver", daemon=True).start()
-    return await found
-
 
 @dataclass(frozen=True, slots=True)
 class GuardedConnection:
