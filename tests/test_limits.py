@@ -294,6 +294,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     FORMAT: """
         smg_parsers.patterns: _LAST
+        smg_mcp.naming: LONGEST_TOOL_NAME
+        smg_mcp.wire: _FAULT_CODE
         smg_multimodal.containers: _TAG
         smg_multimodal.fast_png: _LAST_FILTER
         smg_multimodal.filters: PRECISION_BITS
@@ -303,6 +305,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.resample: BILINEAR BICUBIC LANCZOS
     """,
     PACE: """
+        smg_mcp.search: _QUERY_WORDS
+        smg_mcp.stdio: _ELSEWHERE
         smg_multimodal.audio: _BLOCK
         smg_multimodal.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
         smg_multimodal.decode: _ROWS _USUAL_SCANS
@@ -317,6 +321,8 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.worker_process: _BAND
     """,
     COST: """
+        smg_mcp.naming: _MARK
+        smg_mcp.search: _LENGTH _NAME_WEIGHT _SATURATION
         smg_parsers.model_ids: PATTERNS_KEPT
         smg_multimodal.clips: _BESIDE _PIXEL_BYTES
         smg_multimodal.content: _SAMPLES _SAMPLE_BYTES
@@ -363,6 +369,7 @@ LIBRARY_DEFAULTS: dict[str, str] = {
         smg_parsers.laws: cuts.random_cuts linearity.length split_invariance.random_cuts
     """,
     SHOWN: "smg_parsers.lab: steps.size",
+    ASKED: "smg_mcp.request_tools: search.limit",
     SIGN: "smg_multimodal.kernel_text: _each.numbers",
     FORMAT: """
         smg_multimodal.audio: wave_of_pcm16.rate

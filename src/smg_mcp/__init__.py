@@ -1,1 +1,90 @@
-"""MCP servers as tools, knowing nothing of any LLM API."""
+"""smg_mcp: MCP servers as tools, knowing nothing of any LLM API.
+
+    async with McpTools.from_config("mcp.yaml") as tools:
+        print([tool.name for tool in await tools.tools()])
+        outcome = await tools.call("time.get_current_time", {"timezone": "UTC"})
+
+Needs the extra `mcp` (the official package), which is loaded when `McpTools` is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smg_mcp.approval import Approval as Approval
+    from smg_mcp.approval import stricter as stricter
+    from smg_mcp.audit import AuditEntry as AuditEntry
+    from smg_mcp.audit import AuditTrail as AuditTrail
+    from smg_mcp.base import AskUser as AskUser
+    from smg_mcp.base import CallFacts as CallFacts
+    from smg_mcp.base import Decision as Decision
+    from smg_mcp.base import McpTool as McpTool
+    from smg_mcp.base import RequestServer as RequestServer
+    from smg_mcp.base import SampleModel as SampleModel
+    from smg_mcp.base import ServerInventory as ServerInventory
+    from smg_mcp.base import ToolAudio as ToolAudio
+    from smg_mcp.base import ToolHints as ToolHints
+    from smg_mcp.base import ToolImage as ToolImage
+    from smg_mcp.base import ToolIndex as ToolIndex
+    from smg_mcp.base import ToolLink as ToolLink
+    from smg_mcp.base import ToolOutcome as ToolOutcome
+    from smg_mcp.base import ToolProgress as ToolProgress
+    from smg_mcp.base import ToolResource as ToolResource
+    from smg_mcp.base import ToolText as ToolText
+    from smg_mcp.errors import McpBadAnswer as McpBadAnswer
+    from smg_mcp.errors import McpBadArguments as McpBadArguments
+    from smg_mcp.errors import McpBusy as McpBusy
+    from smg_mcp.errors import McpConfigError as McpConfigError
+    from smg_mcp.errors import McpDenied as McpDenied
+    from smg_mcp.errors import McpError as McpError
+    from smg_mcp.errors import McpForbidden as McpForbidden
+    from smg_mcp.errors import McpNeedsApproval as McpNeedsApproval
+    from smg_mcp.errors import McpRefused as McpRefused
+    from smg_mcp.errors import McpTimeout as McpTimeout
+    from smg_mcp.errors import McpUnavailable as McpUnavailable
+    from smg_mcp.errors import McpUnknownTool as McpUnknownTool
+    from smg_mcp.request_tools import Catalogue as Catalogue
+    from smg_mcp.request_tools import RequestTools as RequestTools
+    from smg_mcp.search import TOOL_SEARCH as TOOL_SEARCH
+    from smg_mcp.search import TOOL_SEARCH_SCHEMA as TOOL_SEARCH_SCHEMA
+    from smg_mcp.search import Bm25Index as Bm25Index
+    from smg_mcp.settings import McpPolicy as McpPolicy
+    from smg_mcp.settings import McpServer as McpServer
+    from smg_mcp.settings import McpSettings as McpSettings
+    from smg_mcp.tools import McpTools as McpTools
+
+_PLACES = {
+    "approval": ("Approval", "stricter"),
+    "audit": ("AuditEntry", "AuditTrail"),
+    "base": (
+        *("AskUser", "CallFacts", "Decision", "McpTool", "RequestServer", "SampleModel", "ServerInventory"),
+        *("ToolAudio", "ToolHints", "ToolImage", "ToolIndex", "ToolLink", "ToolOutcome", "ToolProgress"),
+        *("ToolResource", "ToolText"),
+    ),
+    "errors": (
+        *("McpBadAnswer", "McpBadArguments", "McpBusy", "McpConfigError", "McpDenied", "McpError", "McpForbidden"),
+        *("McpNeedsApproval", "McpRefused", "McpTimeout", "McpUnavailable", "McpUnknownTool"),
+    ),
+    "request_tools": ("Catalogue", "RequestTools"),
+    "search": ("TOOL_SEARCH", "TOOL_SEARCH_SCHEMA", "Bm25Index"),
+    "settings": ("McpPolicy", "McpServer", "McpSettings"),
+    "tools": ("McpTools",),
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [
+    *_MODULE_OF,
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

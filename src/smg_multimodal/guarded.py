@@ -20,6 +20,7 @@ from smg_multimodal.errors import MediaTooLarge, MediaUnavailable
 
 __all__ = ["GuardedConnection", "Resolver", "answer_body", "guarded_answer", "resolve_host"]
 
+
 @dataclass(frozen=True, slots=True)
 class GuardedConnection:
     """How a connection is made: `tls` verifies servers; seconds to connect, and for each wait after that."""

@@ -1,0 +1,209 @@
+"""The tools of one request: which servers its tenant may use, with whose credentials, by which names (edge).
+
+Above: `tools`, which makes these; a gateway's tool loop. Below: `pool`, `session`, `inventory`, `approval`, `audit`, `search`.
+A call is decided on, noted and made here and nowhere else, so that no way leads around the policy.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import attrs
+
+from smg_mcp.approval import Approval, stricter
+from smg_mcp.arguments import arguments_for
+from smg_mcp.audit import AuditEntry, AuditTrail
+from smg_mcp.base import CallFacts, Decision, McpTool, OnProgress, ServerInventory, ToolOutcome
+from smg_mcp.errors import McpBadArguments, McpDenied, McpError, McpNeedsApproval, McpUnknownTool
+from smg_mcp.inventory import ListedTool, offered_tools
+from smg_mcp.search import Bm25Index
+from smg_mcp.session import Session
+from smg_mcp.settings import McpLimits, McpServer, ToolSettings
+
+__all__ = ["Catalogue", "Reachable", "RequestTools"]
+
+_PLAIN = ToolSettings()
+
+
+@attrs.frozen
+class Reachable:
+    """A server that a request may use, and the session it uses it with."""
+
+    server: McpServer
+    session: Callable[[], AbstractAsyncContextManager[Session]] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class Catalogue:
+    """The tools of several servers at one time, by name; and the servers that could not be asked, with the reason."""
+
+    tools: Sequence[McpTool]
+    failed: Mapping[str, McpError]
+    listed: Mapping[str, Mapping[str, ListedTool]] = attrs.field(repr=False)
+    left_out: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict, repr=False)
+
+    def found(self, name: str) -> McpTool | None:
+        """The tool of a name: as it is offered, or "server.tool"."""
+        for tool in self.tools:
+            if name in (tool.name, tool.qualified):
+                return tool
+        return None
+
+
+class RequestTools:
+    """What `McpTools.for_request` gives. Cheap to make; the names are those of the first look at the servers."""
+
+    def __init__(
+        self,
+        reachable: Sequence[Reachable],
+        *,
+        tenant: str,
+        request_id: str,
+        approval: Approval,
+        audit: AuditTrail,
+        limits: McpLimits,
+        wall: Callable[[], float],
+    ) -> None:
+        self._reachable = {each.server.name: each for each in reachable}
+        self._tenant, self._request_id = tenant, request_id
+        self._approval, self._audit, self._limits, self._wall = approval, audit, limits, wall
+        self._catalogue: asyncio.Future[Catalogue] | None = None
+        self._index: Bm25Index | None = None
+
+    @property
+    def servers(self) -> Sequence[str]:
+        """The names of the servers that this request may use."""
+        return list(self._reachable)
+
+    async def catalogue(self) -> Catalogue:
+        """All tools of all servers, and which servers could not be asked. The servers are asked side by side, once."""
+        if self._catalogue is None or self._catalogue.cancelled():
+            self._catalogue = asyncio.ensure_future(self._looked(list(self._reachable.values())))
+        return await asyncio.shield(self._catalogue)
+
+    async def tools(self) -> Sequence[McpTool]:
+        """All tools of all servers. Raises the first server's error where one could not be asked: a server that refuses the
+        credentials is not a server without tools."""
+        catalogue = await self.catalogue()
+        for error in catalogue.failed.values():
+            raise error
+        return catalogue.tools
+
+    async def search(self, query: str, limit: int = 5) -> Sequence[McpTool]:
+        """The tools that fit a query, best first."""
+        if self._index is None:
+            self._index = Bm25Index((await self.catalogue()).tools)
+        return self._index.search(query, limit)
+
+    async def decide(self, name: str) -> Decision:
+        """What the policy says of a call of this tool, without making it."""
+        tool, _ = await self._tool(name)
+        return self._approval.decide(self._facts(tool))
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        progress: OnProgress | None = None,
+        approved: bool = False,
+        decision: Decision | None = None,
+    ) -> ToolOutcome:
+        """Call a tool by the name it is offered by, or by "server.tool".
+
+        `approved` says that somebody has approved this call; `decision` is the caller's own, which can be stricter than the
+        policy's and not looser. Raises McpUnknownTool, McpDenied, McpNeedsApproval, and what a session raises; a tool's own
+        failure is an outcome with `is_error`."""
+        if not isinstance(arguments, Mapping):
+            raise McpBadArguments("the arguments are no object")
+        tool, listed = await self._tool(name)
+        facts = self._facts(tool)
+        decided = self._approval.decide(facts)
+        if decision is not None:
+            decided = stricter(decided, decision)
+        self._audit.note(AuditEntry(self._wall(), facts, decided, approved, self._request_id))
+        if decided.verdict == "deny":
+            raise McpDenied(f"{tool.qualified} may not be called: {decided.reason}")
+        if decided.verdict == "ask" and not approved:
+            raise McpNeedsApproval(f"{tool.qualified} needs approval: {decided.reason}")
+        reachable = self._reachable[tool.server]
+        told = reachable.server.tools.get(tool.tool, _PLAIN)
+        sent = arguments_for(arguments, told.arg_mapping, listed.schema)
+        async with reachable.session() as session:
+            return await session.call(
+                tool.tool,
+                sent,
+                twice=tool.hints.may_run_twice,
+                timeout_s=told.timeout_s or self._limits.call_timeout,
+                progress=progress,
+            )
+
+    async def inventory(self, server: str) -> ServerInventory:
+        """Everything that one server offers. Raises McpUnknownTool where this tenant has no such server."""
+        reachable = self._server(server)
+        async with reachable.session() as session:
+            listed = await session.tools()
+            tools, left_out = offered_tools([(reachable.server, listed)])
+            resources, templates, prompts = [
+                await session.listed(each) for each in ("resources", "templates", "prompts")
+            ]
+            title, instructions, protocol = await session.facts()
+            reasons = {**left_out[server], **session.left_out}
+        return ServerInventory(
+            server, tools, resources, templates, prompts, title, instructions, protocol, left_out=reasons
+        )
+
+    async def read(self, server: str, uri: str) -> Sequence[Mapping[str, Any]]:
+        """The contents of a server's resource."""
+        async with self._server(server).session() as session:
+            return await session.read(uri)
+
+    async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+        """A server's prompt, filled in."""
+        async with self._server(server).session() as session:
+            return await session.prompt(name, arguments)
+
+    def _server(self, name: str) -> Reachable:
+        found = self._reachable.get(name)
+        if found is None:
+            raise McpUnknownTool(f"there is no server {name[:80]!r}")
+        return found
+
+    def _facts(self, tool: McpTool) -> CallFacts:
+        return CallFacts(tool.server, tool.tool, tool.hints, self._tenant)
+
+    async def _tool(self, name: str) -> tuple[McpTool, ListedTool]:
+        server, dot, _ = name.partition(".")
+        if self._catalogue is None and dot and server in self._reachable:
+            catalogue = await self._looked([self._reachable[server]])
+        else:
+            catalogue = await self.catalogue()
+        tool = catalogue.found(name)
+        if tool is None:
+            for failed, error in catalogue.failed.items():
+                if failed == server or not dot:
+                    raise error
+            raise McpUnknownTool(f"there is no tool {name[:160]!r}")
+        return tool, catalogue.listed[tool.server][tool.tool]
+
+    async def _looked(self, reachable: Sequence[Reachable]) -> Catalogue:
+        answers = await asyncio.gather(*(_listed(each) for each in reachable))
+        listed: list[tuple[McpServer, Sequence[ListedTool]]] = []
+        failed: dict[str, McpError] = {}
+        for each, answer in zip(reachable, answers, strict=True):
+            if isinstance(answer, McpError):
+                failed[each.server.name] = answer
+            else:
+                listed.append((each.server, answer))
+        tools, left_out = offered_tools(listed)
+        by_name = {server.name: {tool.tool: tool for tool in found} for server, found in listed}
+        return Catalogue(tools, failed, by_name, left_out)
+
+
+async def _listed(reachable: Reachable) -> Sequence[ListedTool] | McpError:
+    try:
+        async with reachable.session() as session:
+            return await session.tools()
+    except McpError as error:
+        return error

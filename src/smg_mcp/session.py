@@ -1,0 +1,268 @@
+"""One session: a server as one tenant with one set of credentials uses it (edge).
+
+The connection is entered, watched and left by one owner task, since the mcp package's scopes belong to the task that opened them.
+It is opened when it is first needed, and again after it has ended. Above: `pool`. Below: `connection`, `inventory`, `results`.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from random import Random
+from typing import Any, TypeVar
+
+import attrs
+
+from smg_mcp.base import OnProgress, ToolOutcome
+from smg_mcp.connection import Connection, ConnectionLost, ServerSaidNo
+from smg_mcp.errors import McpError, McpTimeout, McpUnavailable
+from smg_mcp.inventory import ListedTool, tools_of
+from smg_mcp.output_schemas import OutputSchemas
+from smg_mcp.results import error_outcome, outcome_of
+from smg_mcp.settings import McpSettings
+
+__all__ = ["Session", "SessionTimes"]
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class SessionTimes:
+    """Where time and chance come from: a clock in seconds, a sleep, and what jitters the pauses between tries."""
+
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    random: Random
+
+
+class Session:
+    """One server's session. `open_connection` opens a new connection each time."""
+
+    def __init__(
+        self,
+        name: str,
+        open_connection: Callable[[], AbstractAsyncContextManager[Connection]],
+        settings: McpSettings,
+        times: SessionTimes,
+    ) -> None:
+        self._name, self._open, self._settings, self._times = name, open_connection, settings, times
+        self._connection: Connection | None = None
+        self._opening: asyncio.Task[Connection] | None = None
+        self._owners: dict[asyncio.Task[None], asyncio.Event] = {}
+        self._slots = asyncio.Semaphore(settings.pool.calls_at_once)
+        self._listing = asyncio.Lock()
+        self._listed: list[ListedTool] = []
+        self._listed_of: Connection | None = None
+        self._listed_at = 0.0
+        self._schemas = OutputSchemas(settings.inventory.validators)
+        self.users = 0
+        self.used_at = times.clock()
+        self.pinged_at = times.clock()
+        self.calls_running = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a connection that has not ended."""
+        return self._connection is not None and not self._connection.streams.ended.is_set()
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Tools of the last list that cannot be offered, with what is wrong with them."""
+        return {} if self._listed_of is None else self._listed_of.streams.screen.left_out
+
+    # ------------------------------------------------------------------------------------------------- what it is asked
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], *, twice: bool, timeout_s: float, progress: OnProgress | None
+    ) -> ToolOutcome:
+        """Call a tool. It is asked again after a lost connection only where the server cannot have seen the call, or `twice` says
+        that running it twice does no harm. A caller that is cancelled, or that waited too long, has the server told to stop."""
+        async with self._slots:
+            self.calls_running += 1
+            try:
+                async with asyncio.timeout(timeout_s):
+                    result = await self._asked(lambda each: each.call(tool, arguments, progress), twice=twice)
+            except TimeoutError:
+                raise McpTimeout(f"the tool did not answer within {timeout_s:g} s") from None
+            except ServerSaidNo as error:
+                return error_outcome(str(error))
+            finally:
+                self.calls_running -= 1
+        outcome = outcome_of(result, self._settings.limits)
+        fault = None if outcome.is_error or outcome.truncated else self._fault_of_structured(tool, outcome)
+        if fault is not None:
+            return attrs.evolve(error_outcome(fault), content=(*outcome.content, *error_outcome(fault).content))
+        return outcome
+
+    def _fault_of_structured(self, tool: str, outcome: ToolOutcome) -> str | None:
+        listed = next((each for each in self._listed if each.tool == tool), None)
+        schema = listed.output_schema if listed is not None else None
+        return None if schema is None else self._schemas.fault(tool, schema, outcome.structured)
+
+    async def tools(self) -> list[ListedTool]:
+        """The tools, listed again when the server said that they changed, or after their time to live."""
+        async with self._listing:
+            connection = await self._connected()
+            screen, now = connection.streams.screen, self._times.clock()
+            aged = now - self._listed_at >= self._settings.inventory.tool_ttl
+            if self._listed_of is connection and not aged and "tools" not in screen.changed:
+                return self._listed
+            screen.changed.discard("tools")
+            screen.left_out.clear()
+            raw = await self.listed("tools")
+            schemas = screen.output_schemas
+            found = tools_of(raw, self._settings.inventory)
+            self._listed = [attrs.evolve(each, output_schema=schemas.get(each.tool)) for each in found]
+            self._listed_of, self._listed_at = self._connection, now
+            return self._listed
+
+    async def listed(self, what: str) -> list[dict[str, Any]]:
+        """All "tools", "resources", "templates" or "prompts" as the server describes them."""
+        bounds = self._settings.inventory
+        return await self._within(lambda each: each.listed(what, bounds.max_tools, bounds.max_pages))
+
+    async def read(self, uri: str) -> list[dict[str, Any]]:
+        """The contents of a resource."""
+        return await self._within(lambda each: each.read(uri))
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """A prompt, filled in."""
+        return await self._within(lambda each: each.prompt(name, arguments))
+
+    async def facts(self) -> tuple[str, str, str]:
+        """The server's own name, its instructions, and the protocol's version."""
+        return (await self._connected()).facts
+
+    async def ping(self) -> bool:
+        """Whether an open connection answers; one that does not is closed. True where none is open."""
+        connection = self._connection
+        if connection is None or connection.streams.ended.is_set():
+            return True
+        self.pinged_at = self._times.clock()
+        try:
+            async with asyncio.timeout(self._settings.pool.connect_timeout):
+                await connection.ping()
+        except ServerSaidNo:
+            return True
+        except (McpError, TimeoutError):
+            connection.streams.end("the server did not answer a ping")
+            return False
+        return True
+
+    async def _within(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
+        timeout_s = self._settings.limits.call_timeout
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._asked(ask, twice=True)
+        except TimeoutError:
+            raise McpTimeout(f"the server did not answer within {timeout_s:g} s") from None
+
+    async def _asked(self, ask: Callable[[Connection], Awaitable[T]], *, twice: bool) -> T:
+        self.used_at = self._times.clock()
+        connection = await self._connected()
+        try:
+            return await ask(connection)
+        except ConnectionLost as lost:
+            connection.streams.end()
+            if not (twice or lost.never_sent):
+                raise
+        finally:
+            self.used_at = self._times.clock()
+        return await ask(await self._connected())
+
+    # ------------------------------------------------------------------------------------------------ how it is connected
+
+    async def _connected(self) -> Connection:
+        if self._connection is not None and not self._connection.streams.ended.is_set():
+            return self._connection
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._opened())
+            self._opening.add_done_callback(self._opening_done)
+        return await asyncio.shield(self._opening)
+
+    def _opening_done(self, opening: "asyncio.Task[Connection]") -> None:
+        self._opening = None
+        if not opening.cancelled():
+            opening.exception()  # seen here, in case everybody who waited has gone
+
+    async def _opened(self) -> Connection:
+        pool = self._settings.pool
+        pause = pool.backoff
+        for attempt in range(1, pool.connect_tries + 1):
+            try:
+                self._connection = await self._opened_once()
+            except McpUnavailable:
+                if attempt == pool.connect_tries:
+                    raise
+                await self._times.sleep(pause * (0.5 + self._times.random.random() / 2))
+                pause = min(pause * 2, pool.max_backoff)
+            else:
+                return self._connection
+        raise McpUnavailable(f"the server {self._name} cannot be reached")
+
+    async def _opened_once(self) -> Connection:
+        ready: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+        stop = asyncio.Event()
+        owner = asyncio.ensure_future(self._own(ready, stop))
+        self._owners[owner] = stop
+        owner.add_done_callback(lambda done: self._owners.pop(done, None))
+        timeout_s = self._settings.pool.connect_timeout
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await asyncio.shield(ready)
+        except TimeoutError:
+            owner.cancel()
+            raise McpUnavailable(f"the server {self._name} did not answer within {timeout_s:g} s") from None
+
+    async def _own(self, ready: "asyncio.Future[Connection]", stop: asyncio.Event) -> None:
+        """The owner task: opens, waits until it is to stop or the connection has ended, closes."""
+        fault: McpError = ConnectionLost("the connection to the server was lost")
+        try:
+            async with self._open() as connection:
+                ready.set_result(connection)
+                waits = [asyncio.ensure_future(each) for each in (stop.wait(), connection.streams.ended.wait())]
+                following = asyncio.ensure_future(connection.follow_changes())
+                try:
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    connection.streams.end()
+                    for task in (*waits, following):
+                        task.cancel()
+                    await asyncio.gather(*waits, following, return_exceptions=True)
+        except McpError as error:
+            fault = error
+        except BaseExceptionGroup as group:
+            fault = _first_of(group) or fault
+            if group.subgroup((KeyboardInterrupt, SystemExit)) is not None:
+                raise
+        finally:
+            if not ready.done():
+                ready.set_exception(fault)
+                ready.exception()  # seen, in case nobody waits any more
+
+    async def close(self) -> None:
+        """Close the connection and wait for its owner, for a bounded time."""
+        if self._opening is not None:
+            self._opening.cancel()
+        owners = dict(self._owners)
+        for stop in owners.values():
+            stop.set()
+        if not owners:
+            return
+        _, left = await asyncio.wait(owners, timeout=self._settings.pool.close_timeout)
+        for owner in left:
+            owner.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*left, return_exceptions=True)
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> McpError | None:
+    """The first of our errors in a group, however deep."""
+    for error in group.exceptions:
+        if isinstance(error, McpError):
+            return error
+        if isinstance(error, BaseExceptionGroup):
+            found = _first_of(error)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,204 @@
+"""What can be set of MCP: servers, sessions, bounds, policy. The records of the configuration file.
+
+Decided here: names, defaults and bounds of values. Not here: how a file is read (`config`). Unknown keys are refused by name.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from smg_mcp.base import Verdict
+
+__all__ = [
+    "ArgumentMapping",
+    "EgressSettings",
+    "InventorySettings",
+    "McpLimits",
+    "McpPolicy",
+    "McpServer",
+    "McpSettings",
+    "OAuthSettings",
+    "PolicyRule",
+    "ProxySettings",
+    "ServerPolicy",
+    "SessionSettings",
+    "ToolSettings",
+]
+
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
+Bytes = Annotated[int, msgspec.Meta(ge=1024, le=1 << 30)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all records of the file have in common."""
+
+
+class ArgumentMapping(_Record, frozen=True, kw_only=True):
+    """How arguments change on the way to the server: `renames` from the model's name to the server's, `defaults` for what the
+    model leaves out, `overrides` for what the model cannot set and does not see. The last two use the server's names."""
+
+    renames: dict[str, str] = {}
+    defaults: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
+
+
+class ToolSettings(_Record, frozen=True, kw_only=True):
+    """What is different for one tool of a server."""
+
+    alias: Name | None = None
+    description: str | None = None
+    hidden: bool = False
+    idempotent: bool | None = None
+    timeout_s: Seconds | None = None
+    arg_mapping: ArgumentMapping = ArgumentMapping()
+
+
+class ProxySettings(_Record, frozen=True, kw_only=True):
+    """The proxy to servers, by scheme; `no_proxy` lists hosts (or `.suffix`) that are reached directly."""
+
+    http: str | None = None
+    https: str | None = None
+    no_proxy: tuple[str, ...] = ()
+    username: str | None = None
+    password: str | None = None
+
+
+class OAuthSettings(_Record, frozen=True, kw_only=True):
+    """How this program gets tokens for a server: client credentials, or an authorization code, whose refresh token is kept in
+    the file `store` (mode 0600). `issuer` names the authorization server that the secret may be sent to."""
+
+    grant: Literal["client_credentials", "authorization_code"]
+    client_id: str | None = None
+    client_secret: str | None = None
+    scope: str | None = None
+    issuer: str | None = None
+    redirect_uri: str = "http://127.0.0.1:8756/callback"
+    store: str | None = None
+
+
+class McpServer(_Record, frozen=True, kw_only=True):
+    """One server: how it is started or reached, who may use it, and what is different for its tools."""
+
+    name: Name
+    protocol: Literal["stdio", "streamable", "sse", "http"]
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    envs: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    token: str | None = None
+    headers: dict[str, str] = {}
+    oauth: OAuthSettings | None = None
+    proxy: ProxySettings | None = None
+    forward_headers: tuple[str, ...] = ()
+    generation: Literal["auto", "legacy", "modern"] = "auto"
+    tenants: tuple[str, ...] | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    required: bool = False
+    internal: bool = False
+    elicitation: Literal["decline", "cancel", "ask"] = "decline"
+    sampling: Literal["refuse", "ask"] = "refuse"
+    roots: tuple[str, ...] = ()
+    tools: dict[str, ToolSettings] = {}
+    read_only: bool = False
+
+
+class SessionSettings(_Record, frozen=True, kw_only=True):
+    """The pool of sessions. One session serves one server, tenant and set of credentials."""
+
+    max_connections: Count = 100
+    idle_timeout: Seconds = 300.0
+    ping_interval: Seconds = 60.0
+    sweep_interval: Seconds = 15.0
+    connect_timeout: Seconds = 20.0
+    connect_tries: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
+    backoff: Seconds = 0.5
+    max_backoff: Seconds = 30.0
+    calls_at_once: Count = 100
+    close_timeout: Seconds = 10.0
+
+
+class InventorySettings(_Record, frozen=True, kw_only=True):
+    """How long a list of tools is believed (a server that says it changed is asked again at once), and how long lists are."""
+
+    tool_ttl: Seconds = 300.0
+    max_tools: Count = 2000
+    max_pages: Count = 100
+    schema_bytes: Bytes = 64 * 1024
+    schema_depth: Count = 32
+    description_chars: Count = 8192
+    validators: Count = 256
+
+
+class McpLimits(_Record, frozen=True, kw_only=True):
+    """Bounds of a call. What is longer than `message_bytes` ends the session; what is longer than `result_bytes` is cut.
+    `exit_grace` is how long a child process may take to end by itself, and again once it was asked to."""
+
+    call_timeout: Seconds = 60.0
+    message_bytes: Bytes = 16 * 1024 * 1024
+    result_bytes: Bytes = 1024 * 1024
+    result_parts: Count = 64
+    depth: Count = 64
+    notifications_per_s: Count = 500
+    notifications_burst: Count = 2000
+    input_rounds: Count = 10
+    requests_remembered: Count = 4096
+    audit_entries: Count = 10_000
+    stderr_bytes: Bytes = 64 * 1024
+    exit_grace: Seconds = 2.0
+
+
+class EgressSettings(_Record, frozen=True, kw_only=True):
+    """Where servers that a request names may be: as the rules for media. Private networks only for the hosts in `private`.
+    `origins` is how many hosts a session keeps connections to, `lookup_ttl` how long a resolved name is believed."""
+
+    schemes: tuple[Literal["https", "http"], ...] = ("https",)
+    hosts: tuple[str, ...] | None = None
+    ports: tuple[int, ...] = (80, 443)
+    private: tuple[str, ...] = ()
+    lookup_ttl: Seconds = 30.0
+    origins: Count = 16
+
+
+class PolicyRule(_Record, frozen=True, kw_only=True):
+    """A rule: which calls it is for (shell patterns; None means all, a hint that is None does not matter), and the decision."""
+
+    decision: Verdict
+    tenant: str | None = None
+    server: str | None = None
+    tool: str | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    open_world: bool | None = None
+    reason: str = ""
+
+
+class ServerPolicy(_Record, frozen=True, kw_only=True):
+    """How far a server is trusted, and what holds for its tools where nothing else does."""
+
+    trust_level: Literal["trusted", "standard", "untrusted", "sandboxed"] = "standard"
+    default: Verdict | None = None
+
+
+class McpPolicy(_Record, frozen=True, kw_only=True):
+    """Which calls may be made. `tools` ("server.tool") comes first, then `rules` in order, then the server's trust, then the
+    server's default, then `default`."""
+
+    default: Verdict = "allow"
+    servers: dict[str, ServerPolicy] = {}
+    tools: dict[str, Verdict] = {}
+    rules: tuple[PolicyRule, ...] = ()
+
+
+class McpSettings(_Record, frozen=True, kw_only=True):
+    """The whole file."""
+
+    servers: tuple[McpServer, ...] = ()
+    pool: SessionSettings = SessionSettings()
+    inventory: InventorySettings = InventorySettings()
+    limits: McpLimits = McpLimits()
+    egress: EgressSettings = EgressSettings()
+    policy: McpPolicy = McpPolicy()
+    proxy: ProxySettings | None = None

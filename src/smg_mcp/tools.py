@@ -1,0 +1,260 @@
+"""MCP servers as tools: the package's front (edge).
+
+    async with McpTools.from_config("mcp.yaml") as tools:
+        outcome = await tools.call("time.get_current_time", {"timezone": "UTC"})
+
+Above: applications, a gateway, the command line. Below: `request_tools`, `pool`, `connection`, `config`. Knows no LLM API.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from smg_mcp.approval import Approval
+from smg_mcp.audit import AuditEntry, AuditTrail
+from smg_mcp.base import AskUser, McpTool, OnProgress, RequestServer, SampleModel, ServerInventory, ToolOutcome
+from smg_mcp.config import settings_of
+from smg_mcp.connection import Peers, open_connection
+from smg_mcp.egress import McpUrlRules, rules_for_request, rules_for_server
+from smg_mcp.errors import McpBadArguments, McpConfigError, McpUnknownTool
+from smg_mcp.inventory import server_serves
+from smg_mcp.oauth import Authorize
+from smg_mcp.pool import SessionKey, SessionPool, digest_of_credentials
+from smg_mcp.request_tools import Reachable, RequestTools
+from smg_mcp.session import Session, SessionTimes
+from smg_mcp.settings import McpServer, McpSettings
+
+__all__ = ["McpTools"]
+
+_OWN_HEADERS = frozenset(
+    {
+        *("accept", "accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive"),
+        *("last-event-id", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
+    }
+)
+"""Headers that the transport sets itself; nobody else may."""
+
+
+class McpTools:
+    """The tools of all servers of a configuration. Sessions open when they are first needed and are shared only by calls of the
+    same tenant with the same credentials.
+
+    `ask_user` and `sample` answer what servers ask back, where a server's settings let them; `authorize` takes a person to a
+    server's authorization page; `audit` is called with every decision about a call. The other arguments are for tests."""
+
+    def __init__(
+        self,
+        settings: McpSettings,
+        *,
+        ask_user: AskUser | None = None,
+        sample: SampleModel | None = None,
+        authorize: Authorize | None = None,
+        audit: Callable[[AuditEntry], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self.audit = AuditTrail(settings.limits.audit_entries, audit)
+        self.pool = SessionPool(settings.pool, clock)
+        self._ask_user, self._sample, self._authorize = ask_user, sample, authorize
+        self._times = SessionTimes(clock, sleep, random or Random())
+        self._wall = wall
+        self._approval = Approval(settings.policy)
+        self._servers = {server.name: server for server in settings.servers}
+        self._rules = {
+            server.name: rules_for_server(server, settings.egress)
+            for server in settings.servers
+            if server.protocol != "stdio"
+        }
+        self._request_rules = rules_for_request(settings.egress)
+        self._sweeping: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_config(cls, source: "str | os.PathLike[str] | Mapping[str, Any]", **others: Any) -> "McpTools":
+        """From the path of a YAML (or JSON) file, or from a mapping. `others` are arguments of the class.
+
+        Raises McpConfigError, whose text begins with the place of what is wrong."""
+        mapping: Any = source
+        if not isinstance(source, Mapping):
+            mapping = _read(Path(source))
+        return cls(settings_of(mapping, os.environ), **others)
+
+    async def __aenter__(self) -> "McpTools":
+        """Connects the servers that are required, whose errors are raised."""
+        try:
+            for server in self.settings.servers:
+                if server.required:
+                    tenant = server.tenants[0] if server.tenants else ""
+                    await self.list(server.name, tenant=tenant)
+        except BaseException:
+            await self.pool.close()
+            raise
+        self._sweeping = asyncio.ensure_future(self._sweep())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+        await self.pool.close()
+
+    async def _sweep(self) -> None:
+        while True:
+            await self._times.sleep(self.settings.pool.sweep_interval)
+            await self.pool.sweep()
+
+    # -------------------------------------------------------------------------------------------------- what it is asked
+
+    def for_request(
+        self,
+        *,
+        tenant: str = "",
+        credentials: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        servers: Sequence[str] | None = None,
+        extra: Sequence[RequestServer] = (),
+        request_id: str = "",
+    ) -> RequestTools:
+        """The tools as one request of `tenant` sees them.
+
+        `credentials` are the caller's own bearer tokens by server; `headers` those of the request, of which each server is sent
+        the ones in its `forward_headers`. `servers` names those to use (None: all that the tenant may use); `extra` are servers
+        that the request brings, which must be where the egress settings allow. Raises McpUnknownTool and McpForbidden."""
+        names = list(self._servers) if servers is None else list(servers)
+        found = []
+        for name in names:
+            server = self._servers.get(name)
+            if server is None or not server_serves(server, tenant):
+                if servers is None:
+                    continue
+                raise McpUnknownTool(f"there is no server {name[:80]!r}")
+            sent = _headers_for(server, (credentials or {}).get(name), headers or {})
+            found.append(self._reachable(server, name, tenant, sent, self._rules.get(name)))
+        for brought in extra:
+            found.append(self._brought(brought, tenant, {each.server.name for each in found}))
+        return RequestTools(
+            found,
+            tenant=tenant,
+            request_id=request_id,
+            approval=self._approval,
+            audit=self.audit,
+            limits=self.settings.limits,
+            wall=self._wall,
+        )
+
+    async def tools(
+        self,
+        *,
+        tenant: str = "",
+        credentials: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Sequence[McpTool]:
+        """All tools that a tenant may see, with unique names. Raises where a server cannot be asked."""
+        return await self.for_request(tenant=tenant, credentials=credentials, headers=headers).tools()
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        tenant: str = "",
+        credentials: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        progress: OnProgress | None = None,
+        approved: bool = False,
+    ) -> ToolOutcome:
+        """Call a tool: "server.tool", or the name under which it is offered. See `RequestTools.call`."""
+        request = self.for_request(tenant=tenant, credentials=credentials, headers=headers)
+        return await request.call(name, arguments, progress=progress, approved=approved)
+
+    async def list(
+        self,
+        server: str,
+        *,
+        tenant: str = "",
+        credentials: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> ServerInventory:
+        """Everything that one server offers: tools, resources, prompts."""
+        request = self.for_request(tenant=tenant, credentials=credentials, headers=headers, servers=[server])
+        return await request.inventory(server)
+
+    # ------------------------------------------------------------------------------------------------------- how it is made
+
+    def _brought(self, brought: RequestServer, tenant: str, taken: set[str]) -> Reachable:
+        if brought.label in taken:
+            raise McpBadArguments(f"two servers of this request are labelled {brought.label!r}")
+        self._request_rules.target(brought.url)
+        for name, value in brought.headers.items():
+            _check_header(name, value)
+        server = McpServer(
+            name=brought.label,
+            protocol="sse" if brought.url.partition("?")[0].rstrip("/").endswith("/sse") else "streamable",
+            url=brought.url,
+            token=brought.authorization,
+            headers=dict(brought.headers),
+            allowed_tools=None if brought.allowed_tools is None else tuple(sorted(brought.allowed_tools)),
+            read_only=brought.read_only,
+        )
+        sent = _headers_for(server, None, {})
+        return self._reachable(server, f"request {brought.url}", tenant, sent, self._request_rules)
+
+    def _reachable(
+        self, server: McpServer, key: str, tenant: str, headers: Mapping[str, str], rules: McpUrlRules | None
+    ) -> Reachable:
+        session_key = SessionKey(key, tenant, digest_of_credentials(headers.items()))
+        peers = Peers(tenant, self._ask_user, self._sample, self._authorize)
+
+        def connect() -> Any:
+            return open_connection(server, self.settings, rules, headers, peers, self._times.clock)
+
+        def make() -> Session:
+            return Session(server.name, connect, self.settings, self._times)
+
+        def session() -> AbstractAsyncContextManager[Session]:
+            return self.pool.session(session_key, make)
+
+        return Reachable(server, session)
+
+
+def _headers_for(server: McpServer, token: str | None, request: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a session's every request: the server's own, those forwarded from the request, and the bearer token."""
+    allowed = {name.lower() for name in server.forward_headers}
+    sent = {name.lower(): value for name, value in server.headers.items()}
+    sent |= {name.lower(): value for name, value in request.items() if name.lower() in allowed}
+    token = token if token is not None else server.token
+    if token is not None:
+        sent["authorization"] = token if token.lower().startswith(("bearer ", "basic ")) else f"Bearer {token}"
+    for name, value in sent.items():
+        _check_header(name, value)
+    return sent
+
+
+def _check_header(name: str, value: str) -> None:
+    low = name.lower()
+    legal = low.isascii() and bool(low) and all(each.isalnum() or each in "!#$%&'*+-.^_`|~" for each in low)
+    if not legal or low in _OWN_HEADERS or low.startswith("mcp-"):
+        raise McpBadArguments(f"the header {name[:80]!r} may not be set for an MCP server")
+    if not value.isascii() or any(each < " " and each != "\t" for each in value):
+        raise McpBadArguments(f"the value of the header {name[:80]!r} is not legal")
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise McpConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise McpConfigError(f"{path}: is no YAML: {str(error)[:300]}") from error
+    if not isinstance(found, Mapping):
+        raise McpConfigError(f"{path}: is no mapping")
+    return found

@@ -1,0 +1,353 @@
+"""HTTP to MCP servers: the package's one way out to the network (edge).
+
+A transport of httpx2 under the mcp package's client. Every request's URL is judged (`egress`), its host resolved and judged, and
+the connection made to the address that was judged. Answers are read within bounds and looked at (`strict_json`) before the
+package sees them. What goes wrong becomes a JSON-RPC error with a `Fault` that `connection` reads, since an exception here would
+end the package's session with all its calls. Above: `connection`. Below: `egress`, `strict_json`, smg_egress, httpx2.
+"""
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import attrs
+import httpx2
+from mcp.client.auth import OAuthFlowError
+
+from smg_egress import FetchTarget
+from smg_egress.resolving import Resolver, resolve_host
+from smg_mcp.egress import McpUrlRules
+from smg_mcp.errors import McpForbidden
+from smg_mcp.settings import EgressSettings, McpLimits, ProxySettings
+from smg_mcp.strict_json import AmbiguousJson, strict_object
+
+__all__ = ["Fault", "GuardedTransport"]
+
+_FAULT_CODE = -32099
+
+
+@attrs.frozen
+class Fault:
+    """What went wrong with one HTTP request. `kind`: "forbidden" (egress), "unreachable" (was never sent), "lost" (may have been
+    done), "status" (the server's HTTP status), "unauthorized" (no token could be had), "broken" (the protocol or a bound)."""
+
+    kind: str
+    message: str
+    status: int = 0
+    challenge: str | None = None
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests by the rules. `mark` is a word that no server knows: a JSON-RPC error whose data has it comes from here.
+
+    `auth` is asked for each request's credentials (OAuth). `clock` gives seconds, by which a resolved name is forgotten."""
+
+    def __init__(
+        self,
+        rules: McpUrlRules,
+        limits: McpLimits,
+        *,
+        mark: str,
+        clock: Callable[[], float],
+        egress: EgressSettings,
+        connect_s: float,
+        proxy: ProxySettings | None = None,
+        auth: httpx2.Auth | None = None,
+        resolver: Resolver = resolve_host,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._rules, self._limits, self._mark, self._clock = rules, limits, mark, clock
+        self._egress, self._connect_s = egress, connect_s
+        self._proxy, self._auth, self._resolver = proxy, auth, resolver
+        self._tls = tls or ssl.create_default_context()
+        self._ways: dict[tuple[str, str, int], _Way] = {}
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        ways, self._ways = list(self._ways.values()), {}
+        for way in ways:
+            await way.transport.aclose()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer, or a JSON-RPC error in its place."""
+        if self._auth is None:
+            return await self._sent(request)
+        flow = self._auth.async_auth_flow(request)
+        try:
+            response = await self._sent(await anext(flow))
+            while True:
+                try:
+                    outgoing = await flow.asend(response)
+                except StopAsyncIteration:
+                    return response
+                await response.aclose()
+                response = await self._sent(outgoing)
+        except OAuthFlowError as error:
+            return self._fault(request, Fault("unauthorized", f"no token for the server: {str(error)[:200]}", 401))
+        finally:
+            await flow.aclose()
+
+    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["accept-encoding"] = "identity"  # a compressed body would grow past its bound unseen
+        request.extensions["timeout"] = {
+            **dict.fromkeys(("connect", "pool", "write"), self._connect_s),
+            "read": None if request.method == "GET" else self._limits.call_timeout + self._connect_s,
+        }
+        try:
+            transport, pinned = await self._way(request)
+            response = await transport.handle_async_request(pinned)
+        except McpForbidden as error:
+            return self._fault(request, Fault("forbidden", str(error)))
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError):
+            return self._fault(request, Fault("unreachable", "the server cannot be reached"))
+        except (httpx2.TransportError, httpx2.InvalidURL, ssl.SSLError, OSError):
+            return self._fault(request, Fault("lost", "the connection to the server was lost"))
+        response.request = request
+        try:
+            return await self._screened(request, response)
+        except _Unusable as unusable:
+            await response.aclose()
+            return self._fault(request, unusable.fault, response.headers)
+        except (httpx2.TransportError, ssl.SSLError, OSError):
+            await response.aclose()
+            return self._fault(request, Fault("lost", "the connection to the server was lost"))
+
+    async def _way(self, request: httpx2.Request) -> tuple[httpx2.AsyncBaseTransport, httpx2.Request]:
+        """The transport to the request's origin, and the request with the judged address in place of the host."""
+        target = self._rules.target(str(request.url))
+        origin = (target.scheme, target.host, target.port)
+        proxy = self._proxy_for(target)
+        way = self._ways.get(origin)
+        if way is None or (proxy is None and way.until <= self._clock()):
+            # Behind a proxy it is the proxy that resolves names; an address that is written out is judged all the same.
+            found = [target.host] if _is_address(target.host) else None
+            if found is None and proxy is None:
+                found = list(await self._resolver(target.host, target.port))
+            address = target.host if found is None else self._rules.address(target.host, found)
+            way = await self._opened(origin, address, proxy)
+        if proxy is not None:
+            return way.transport, request
+        pinned = httpx2.Request(
+            request.method,
+            request.url.copy_with(host=way.address),
+            headers=[
+                *((k, v) for k, v in request.headers.raw if k.lower() != b"host"),
+                (b"host", target.authority.encode()),
+            ],
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": target.host},
+        )
+        return way.transport, pinned
+
+    async def _opened(self, origin: tuple[str, str, int], address: str, proxy: httpx2.Proxy | None) -> "_Way":
+        before = self._ways.pop(origin, None)
+        until = self._clock() + self._egress.lookup_ttl
+        if before is not None and before.address == address:
+            way = attrs.evolve(before, until=until)
+        else:
+            way = _Way(address, httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False, proxy=proxy), until)
+            if before is not None:
+                await before.transport.aclose()
+        self._ways[origin] = way
+        if len(self._ways) > self._egress.origins:
+            await self._ways.pop(next(iter(self._ways))).transport.aclose()
+        return way
+
+    def _proxy_for(self, target: FetchTarget) -> httpx2.Proxy | None:
+        settings = self._proxy
+        if settings is None:
+            return None
+        if any(
+            target.host == name or (name.startswith(".") and target.host.endswith(name)) for name in settings.no_proxy
+        ):
+            return None
+        url = settings.https if target.scheme == "https" else settings.http
+        if url is None:
+            return None
+        auth = (settings.username, settings.password or "") if settings.username else None
+        return httpx2.Proxy(url, auth=auth)
+
+    async def _screened(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        """The response, whole and looked at; a stream of events is looked at as it comes."""
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise _Unusable(Fault("broken", "the server compressed its answer without being asked to"))
+        location = response.headers.get("location")
+        if 300 <= response.status_code < 400 and location is not None:
+            self._judge_redirect(request, location)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind == "text/event-stream" and response.status_code < 400:
+            events = _Events(self, response, _rpc_id(request))
+            return httpx2.Response(response.status_code, headers=response.headers, stream=events, request=request)
+        content = await self._body(response)
+        await response.aclose()
+        rpc_id = _rpc_id(request)
+        if response.status_code >= 400 and rpc_id is not None and not _is_rpc_error(kind, content):
+            raise _Unusable(_status_fault(response))
+        if response.status_code in (401, 403) and rpc_id is not None:
+            raise _Unusable(_status_fault(response))
+        if kind == "application/json" and rpc_id is not None:
+            self.check(content, rpc_id)
+        headers = [(k, v) for k, v in response.headers.raw if k.lower() not in _LENGTHS]
+        return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
+
+    def _judge_redirect(self, request: httpx2.Request, location: str) -> None:
+        target = self._rules.target(str(request.url))
+        try:
+            led = self._rules.redirected(target, location)
+        except McpForbidden as error:
+            raise _Unusable(Fault("forbidden", str(error))) from error
+        if (led.scheme, led.host, led.port) != (target.scheme, target.host, target.port):
+            raise _Unusable(Fault("forbidden", "the server redirects to another server, which is not followed"))
+
+    async def _body(self, response: httpx2.Response) -> bytes:
+        body = bytearray()
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > self._limits.message_bytes:
+                raise _Unusable(
+                    Fault("broken", f"the server sent more than {self._limits.message_bytes} bytes at once")
+                )
+        return bytes(body)
+
+    def check(self, content: bytes, rpc_id: object) -> None:
+        """Raises `_Unusable` where a message is ambiguous or answers another request."""
+        try:
+            message = strict_object(content, self._limits.depth)
+        except AmbiguousJson as error:
+            raise _Unusable(Fault("broken", str(error))) from error
+        answers = "method" not in message and rpc_id is not None and message.get("id") is not None
+        if answers and str(message["id"]) != str(rpc_id):
+            raise _Unusable(Fault("broken", "the server answered another request's id"))
+
+    @property
+    def longest(self) -> int:
+        """How many bytes one message may have."""
+        return self._limits.message_bytes
+
+    def error_text(self, rpc_id: object, fault: Fault) -> str:
+        """The JSON-RPC error that says a fault."""
+        data = {self._mark: attrs.asdict(fault)}
+        error = {"code": _FAULT_CODE, "message": fault.message, "data": data}
+        return json.dumps({"jsonrpc": "2.0", "id": rpc_id, "error": error})
+
+    def _fault(
+        self, request: httpx2.Request, fault: Fault, headers: Mapping[str, str] | None = None
+    ) -> httpx2.Response:
+        """A response that says the fault. A status is kept as it was, with the headers that OAuth reads."""
+        kept = {name: value for name, value in (headers or {}).items() if name.lower() == "www-authenticate"}
+        status = fault.status or 502
+        rpc_id = _rpc_id(request)
+        content = "" if rpc_id is None else self.error_text(rpc_id, fault)
+        kept["content-type"] = "application/json"
+        return httpx2.Response(status, headers=kept, content=content.encode(), request=request)
+
+
+@attrs.frozen
+class _Way:
+    """The way to one origin: the address that was judged, and until when it is believed."""
+
+    address: str
+    transport: httpx2.AsyncHTTPTransport
+    until: float
+
+
+class _Unusable(Exception):
+    """The answer cannot be handed on."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+_LENGTHS = (b"content-length", b"transfer-encoding", b"content-encoding")
+
+
+class _Events(httpx2.AsyncByteStream):
+    """A stream of events, each whole and looked at before it is handed on; a fault takes the place of the rest."""
+
+    def __init__(self, wire: GuardedTransport, response: httpx2.Response, rpc_id: object) -> None:
+        self._wire, self._response, self._rpc_id = wire, response, rpc_id
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        lines = _EventLines(self._wire.longest)
+        try:
+            async for chunk in self._response.aiter_raw():
+                for event, data in lines.fed(chunk):
+                    if data:
+                        self._wire.check(data, self._rpc_id)
+                    yield event
+        except _Unusable as unusable:
+            if self._rpc_id is not None:
+                text = self._wire.error_text(self._rpc_id, unusable.fault)
+                yield f"event: message\ndata: {text}\n\n".encode()
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class _EventLines:
+    """Cuts bytes into events: each with the bytes as they came, and its data."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._line = bytearray()
+        self._event = bytearray()
+        self._data: list[bytes] = []
+        self._after_cr = False
+
+    def fed(self, chunk: bytes) -> "list[tuple[bytes, bytes]]":
+        found: list[tuple[bytes, bytes]] = []
+        if self._after_cr and chunk[:1] == b"\n":
+            chunk = chunk[1:]
+        self._after_cr = chunk[-1:] == b"\r" or (self._after_cr and not chunk)
+        lines = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        for line in lines[:-1]:
+            self._line += line
+            self._end_line(found)
+        self._line += lines[-1]
+        if len(self._line) + len(self._event) > self._longest:
+            raise _Unusable(Fault("broken", f"the server sent more than {self._longest} bytes at once"))
+        return found
+
+    def _end_line(self, found: list[tuple[bytes, bytes]]) -> None:
+        line = bytes(self._line)
+        self._line.clear()
+        self._event += line + b"\n"
+        if not line:
+            found.append((bytes(self._event), b"\n".join(self._data)))
+            self._event.clear()
+            self._data.clear()
+        elif line == b"data" or line.startswith(b"data:"):
+            self._data.append(line[5:].removeprefix(b" "))
+
+
+def _rpc_id(request: httpx2.Request) -> Any:
+    """The id of the JSON-RPC request that an HTTP request carries; None where it carries none."""
+    if request.method != "POST" or not request.headers.get("content-type", "").startswith("application/json"):
+        return None
+    try:
+        message = json.loads(request.content)
+    except (ValueError, httpx2.RequestNotRead):
+        return None
+    return message.get("id") if isinstance(message, dict) and "method" in message else None
+
+
+def _is_rpc_error(kind: str, content: bytes) -> bool:
+    if kind != "application/json":
+        return False
+    try:
+        message = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(message, dict) and isinstance(message.get("error"), dict) and "jsonrpc" in message
+
+
+def _status_fault(response: httpx2.Response) -> Fault:
+    status = response.status_code
+    challenge = response.headers.get("www-authenticate")
+    return Fault("status", f"the server answered {status}", status, None if challenge is None else challenge[:1024])
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or host.replace(".", "").isdigit()
