@@ -6,12 +6,12 @@ Below: `base`, `settings`. Knows no session, no clock and no store.
 
 from fnmatch import fnmatchcase
 
-from smg_mcp.base import CallFacts, Decision, Verdict
+from smg_mcp.base import CallFacts, CallVerdict, Decision
 from smg_mcp.settings import McpPolicy, PolicyRule
 
 __all__ = ["Approval", "stricter"]
 
-_STRICTNESS: dict[Verdict, int] = {"allow": 0, "ask": 1, "deny": 2}
+_STRICTNESS: dict[CallVerdict, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class Approval:

@@ -12,6 +12,7 @@ import attrs
 __all__ = [
     "AskUser",
     "CallFacts",
+    "CallVerdict",
     "Decision",
     "McpTool",
     "OnProgress",
@@ -28,10 +29,9 @@ __all__ = [
     "ToolProgress",
     "ToolResource",
     "ToolText",
-    "Verdict",
 ]
 
-Verdict: TypeAlias = Literal["allow", "deny", "ask"]
+CallVerdict: TypeAlias = Literal["allow", "deny", "ask"]
 
 
 @attrs.frozen
@@ -191,7 +191,7 @@ class CallFacts:
 class Decision:
     """Whether a call may be made, why, and which line of the policy says so (`source`)."""
 
-    verdict: Verdict
+    verdict: CallVerdict
     reason: str = ""
     source: str = "default"
 

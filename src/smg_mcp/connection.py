@@ -31,7 +31,7 @@ from smg_mcp.stdio import stdio_streams
 from smg_mcp.streams import ScreenedStreams
 from smg_mcp.wire import GuardedTransport
 
-__all__ = ["Connection", "ConnectionLost", "Peers", "ServerSaidNo", "open_connection"]
+__all__ = ["ConnectionLost", "McpConnection", "Peers", "ServerSaidNo", "open_connection"]
 
 
 class _Quiet(logging.Filter):
@@ -78,7 +78,7 @@ class Peers:
     authorize: Authorize | None = None
 
 
-class Connection:
+class McpConnection:
     """An open connection. `streams.ended` is set when it has ended."""
 
     def __init__(self, server: McpServer, client: Client, streams: ScreenedStreams, mark: str) -> None:
@@ -213,7 +213,7 @@ async def open_connection(
     headers: Mapping[str, str],
     peers: Peers,
     clock: Callable[[], float],
-) -> AsyncIterator[Connection]:
+) -> AsyncIterator[McpConnection]:
     """Connect, agree on the protocol's version, give the connection, and close it. To be entered and left by one task.
 
     Raises our errors only."""
@@ -226,12 +226,12 @@ async def open_connection(
         try:
             await stack.enter_async_context(client)
         except MCPError as error:
-            raise Connection(server, client, streams, mark)._ours(error) from None
+            raise McpConnection(server, client, streams, mark)._ours(error) from None
         except (ValidationError, RuntimeError, KeyError) as error:
             if streams.breach is None and streams.ended.is_set():
                 raise ConnectionLost("the server ended before it could be asked anything", never_sent=True) from None
             raise McpBadAnswer(streams.breach or f"the server does not speak MCP ({type(error).__name__})") from None
-        yield Connection(server, client, streams, mark)
+        yield McpConnection(server, client, streams, mark)
 
 
 @contextlib.asynccontextmanager

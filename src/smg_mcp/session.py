@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import attrs
 
 from smg_mcp.base import OnProgress, ToolOutcome
-from smg_mcp.connection import Connection, ConnectionLost, ServerSaidNo
+from smg_mcp.connection import ConnectionLost, McpConnection, ServerSaidNo
 from smg_mcp.errors import McpError, McpTimeout, McpUnavailable
 from smg_mcp.inventory import ListedTool, tools_of
 from smg_mcp.output_schemas import OutputSchemas
@@ -41,18 +41,18 @@ class Session:
     def __init__(
         self,
         name: str,
-        open_connection: Callable[[], AbstractAsyncContextManager[Connection]],
+        open_connection: Callable[[], AbstractAsyncContextManager[McpConnection]],
         settings: McpSettings,
         times: SessionTimes,
     ) -> None:
         self._name, self._open, self._settings, self._times = name, open_connection, settings, times
-        self._connection: Connection | None = None
-        self._opening: asyncio.Task[Connection] | None = None
+        self._connection: McpConnection | None = None
+        self._opening: asyncio.Task[McpConnection] | None = None
         self._owners: dict[asyncio.Task[None], asyncio.Event] = {}
         self._slots = asyncio.Semaphore(settings.pool.calls_at_once)
         self._listing = asyncio.Lock()
         self._listed: list[ListedTool] = []
-        self._listed_of: Connection | None = None
+        self._listed_of: McpConnection | None = None
         self._listed_at = 0.0
         self._schemas = OutputSchemas(settings.inventory.validators)
         self.users = 0
@@ -149,7 +149,7 @@ class Session:
             return False
         return True
 
-    async def _within(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _within(self, ask: Callable[[McpConnection], Awaitable[T]]) -> T:
         timeout_s = self._settings.limits.call_timeout
         try:
             async with asyncio.timeout(timeout_s):
@@ -157,7 +157,7 @@ class Session:
         except TimeoutError:
             raise McpTimeout(f"the server did not answer within {timeout_s:g} s") from None
 
-    async def _asked(self, ask: Callable[[Connection], Awaitable[T]], *, twice: bool) -> T:
+    async def _asked(self, ask: Callable[[McpConnection], Awaitable[T]], *, twice: bool) -> T:
         self.used_at = self._times.clock()
         connection = await self._connected()
         try:
@@ -172,7 +172,7 @@ class Session:
 
     # ------------------------------------------------------------------------------------------------ how it is connected
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> McpConnection:
         if self._connection is not None and not self._connection.streams.ended.is_set():
             return self._connection
         if self._opening is None:
@@ -180,12 +180,12 @@ class Session:
             self._opening.add_done_callback(self._opening_done)
         return await asyncio.shield(self._opening)
 
-    def _opening_done(self, opening: "asyncio.Task[Connection]") -> None:
+    def _opening_done(self, opening: "asyncio.Task[McpConnection]") -> None:
         self._opening = None
         if not opening.cancelled():
             opening.exception()  # seen here, in case everybody who waited has gone
 
-    async def _opened(self) -> Connection:
+    async def _opened(self) -> McpConnection:
         pool = self._settings.pool
         pause = pool.backoff
         for attempt in range(1, pool.connect_tries + 1):
@@ -200,8 +200,8 @@ class Session:
                 return self._connection
         raise McpUnavailable(f"the server {self._name} cannot be reached")
 
-    async def _opened_once(self) -> Connection:
-        ready: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+    async def _opened_once(self) -> McpConnection:
+        ready: asyncio.Future[McpConnection] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()
         owner = asyncio.ensure_future(self._own(ready, stop))
         self._owners[owner] = stop
@@ -214,7 +214,7 @@ class Session:
             owner.cancel()
             raise McpUnavailable(f"the server {self._name} did not answer within {timeout_s:g} s") from None
 
-    async def _own(self, ready: "asyncio.Future[Connection]", stop: asyncio.Event) -> None:
+    async def _own(self, ready: "asyncio.Future[McpConnection]", stop: asyncio.Event) -> None:
         """The owner task: opens, waits until it is to stop or the connection has ended, closes."""
         fault: McpError = ConnectionLost("the connection to the server was lost")
         try:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from smg_mcp.base import Verdict
+from smg_mcp.base import CallVerdict
 
 __all__ = [
     "ArgumentMapping",
@@ -25,10 +25,10 @@ __all__ = [
     "ToolSettings",
 ]
 
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
-Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
-Bytes = Annotated[int, msgspec.Meta(ge=1024, le=1 << 30)]
-Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+_Seconds = Annotated[float, msgspec.Meta(gt=0, le=86400)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
+_Bytes = Annotated[int, msgspec.Meta(ge=1024, le=1 << 30)]
+_Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,11 +47,11 @@ class ArgumentMapping(_Record, frozen=True, kw_only=True):
 class ToolSettings(_Record, frozen=True, kw_only=True):
     """What is different for one tool of a server."""
 
-    alias: Name | None = None
+    alias: _Name | None = None
     description: str | None = None
     hidden: bool = False
     idempotent: bool | None = None
-    timeout_s: Seconds | None = None
+    timeout_s: _Seconds | None = None
     arg_mapping: ArgumentMapping = ArgumentMapping()
 
 
@@ -81,7 +81,7 @@ class OAuthSettings(_Record, frozen=True, kw_only=True):
 class McpServer(_Record, frozen=True, kw_only=True):
     """One server: how it is started or reached, who may use it, and what is different for its tools."""
 
-    name: Name
+    name: _Name
     protocol: Literal["stdio", "streamable", "sse", "http"]
     command: str | None = None
     args: tuple[str, ...] = ()
@@ -108,46 +108,46 @@ class McpServer(_Record, frozen=True, kw_only=True):
 class SessionSettings(_Record, frozen=True, kw_only=True):
     """The pool of sessions. One session serves one server, tenant and set of credentials."""
 
-    max_connections: Count = 100
-    idle_timeout: Seconds = 300.0
-    ping_interval: Seconds = 60.0
-    sweep_interval: Seconds = 15.0
-    connect_timeout: Seconds = 20.0
+    max_connections: _Count = 100
+    idle_timeout: _Seconds = 300.0
+    ping_interval: _Seconds = 60.0
+    sweep_interval: _Seconds = 15.0
+    connect_timeout: _Seconds = 20.0
     connect_tries: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
-    backoff: Seconds = 0.5
-    max_backoff: Seconds = 30.0
-    calls_at_once: Count = 100
-    close_timeout: Seconds = 10.0
+    backoff: _Seconds = 0.5
+    max_backoff: _Seconds = 30.0
+    calls_at_once: _Count = 100
+    close_timeout: _Seconds = 10.0
 
 
 class InventorySettings(_Record, frozen=True, kw_only=True):
     """How long a list of tools is believed (a server that says it changed is asked again at once), and how long lists are."""
 
-    tool_ttl: Seconds = 300.0
-    max_tools: Count = 2000
-    max_pages: Count = 100
-    schema_bytes: Bytes = 64 * 1024
-    schema_depth: Count = 32
-    description_chars: Count = 8192
-    validators: Count = 256
+    tool_ttl: _Seconds = 300.0
+    max_tools: _Count = 2000
+    max_pages: _Count = 100
+    schema_bytes: _Bytes = 64 * 1024
+    schema_depth: _Count = 32
+    description_chars: _Count = 8192
+    validators: _Count = 256
 
 
 class McpLimits(_Record, frozen=True, kw_only=True):
     """Bounds of a call. What is longer than `message_bytes` ends the session; what is longer than `result_bytes` is cut.
     `exit_grace` is how long a child process may take to end by itself, and again once it was asked to."""
 
-    call_timeout: Seconds = 60.0
-    message_bytes: Bytes = 16 * 1024 * 1024
-    result_bytes: Bytes = 1024 * 1024
-    result_parts: Count = 64
-    depth: Count = 64
-    notifications_per_s: Count = 500
-    notifications_burst: Count = 2000
-    input_rounds: Count = 10
-    requests_remembered: Count = 4096
-    audit_entries: Count = 10_000
-    stderr_bytes: Bytes = 64 * 1024
-    exit_grace: Seconds = 2.0
+    call_timeout: _Seconds = 60.0
+    message_bytes: _Bytes = 16 * 1024 * 1024
+    result_bytes: _Bytes = 1024 * 1024
+    result_parts: _Count = 64
+    depth: _Count = 64
+    notifications_per_s: _Count = 500
+    notifications_burst: _Count = 2000
+    input_rounds: _Count = 10
+    requests_remembered: _Count = 4096
+    audit_entries: _Count = 10_000
+    stderr_bytes: _Bytes = 64 * 1024
+    exit_grace: _Seconds = 2.0
 
 
 class EgressSettings(_Record, frozen=True, kw_only=True):
@@ -158,14 +158,14 @@ class EgressSettings(_Record, frozen=True, kw_only=True):
     hosts: tuple[str, ...] | None = None
     ports: tuple[int, ...] = (80, 443)
     private: tuple[str, ...] = ()
-    lookup_ttl: Seconds = 30.0
-    origins: Count = 16
+    lookup_ttl: _Seconds = 30.0
+    origins: _Count = 16
 
 
 class PolicyRule(_Record, frozen=True, kw_only=True):
     """A rule: which calls it is for (shell patterns; None means all, a hint that is None does not matter), and the decision."""
 
-    decision: Verdict
+    decision: CallVerdict
     tenant: str | None = None
     server: str | None = None
     tool: str | None = None
@@ -179,16 +179,16 @@ class ServerPolicy(_Record, frozen=True, kw_only=True):
     """How far a server is trusted, and what holds for its tools where nothing else does."""
 
     trust_level: Literal["trusted", "standard", "untrusted", "sandboxed"] = "standard"
-    default: Verdict | None = None
+    default: CallVerdict | None = None
 
 
 class McpPolicy(_Record, frozen=True, kw_only=True):
     """Which calls may be made. `tools` ("server.tool") comes first, then `rules` in order, then the server's trust, then the
     server's default, then `default`."""
 
-    default: Verdict = "allow"
+    default: CallVerdict = "allow"
     servers: dict[str, ServerPolicy] = {}
-    tools: dict[str, Verdict] = {}
+    tools: dict[str, CallVerdict] = {}
     rules: tuple[PolicyRule, ...] = ()
 
 

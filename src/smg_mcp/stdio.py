@@ -36,8 +36,10 @@ async def stdio_streams(server: McpServer, limits: McpLimits) -> AsyncIterator[t
     """Start the server, give the pair of message streams, and end the server's process group afterwards.
 
     Raises McpUnavailable where the command cannot be started."""
+    loop = asyncio.get_running_loop()
     try:
-        process = await asyncio.create_subprocess_exec(
+        transport, protocol = await loop.subprocess_exec(
+            lambda: asyncio.subprocess.SubprocessStreamProtocol(limits.message_bytes, loop),
             server.command or "",
             *server.args,
             stdin=asyncio.subprocess.PIPE,
@@ -46,10 +48,10 @@ async def stdio_streams(server: McpServer, limits: McpLimits) -> AsyncIterator[t
             env=get_default_environment() | server.envs,
             cwd=server.cwd,
             start_new_session=True,
-            limit=limits.message_bytes,
         )
     except (OSError, ValueError) as error:
         raise McpUnavailable(f"the command of the server {server.name} cannot be started") from error
+    process = asyncio.subprocess.Process(transport, protocol, loop)
     read_in, read_out = anyio.create_memory_object_stream[Any](0)
     write_in, write_out = anyio.create_memory_object_stream[Any](0)
     tasks = [
@@ -63,6 +65,7 @@ async def stdio_streams(server: McpServer, limits: McpLimits) -> AsyncIterator[t
         for stream in (read_out, write_in):
             stream.close()
         await asyncio.shield(_end(process, tasks, limits.exit_grace))
+        transport.close()  # a pipe that still had something in it would stay open
         for stream in (read_in, write_out):
             stream.close()
 

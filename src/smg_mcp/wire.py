@@ -2,8 +2,8 @@
 
 A transport of httpx2 under the mcp package's client. Every request's URL is judged (`egress`), its host resolved and judged, and
 the connection made to the address that was judged. Answers are read within bounds and looked at (`strict_json`) before the
-package sees them. What goes wrong becomes a JSON-RPC error with a `Fault` that `connection` reads, since an exception here would
-end the package's session with all its calls. Above: `connection`. Below: `egress`, `strict_json`, smg_egress, httpx2.
+package sees them. What goes wrong becomes a JSON-RPC error with a `WireFault` that `connection` reads, since an exception here
+would end the package's session with all its calls. Above: `connection`. Below: `egress`, `strict_json`, smg_egress, httpx2.
 """
 
 import json
@@ -22,13 +22,13 @@ from smg_mcp.errors import McpForbidden
 from smg_mcp.settings import EgressSettings, McpLimits, ProxySettings
 from smg_mcp.strict_json import AmbiguousJson, strict_object
 
-__all__ = ["Fault", "GuardedTransport"]
+__all__ = ["GuardedTransport", "WireFault"]
 
 _FAULT_CODE = -32099
 
 
 @attrs.frozen
-class Fault:
+class WireFault:
     """What went wrong with one HTTP request. `kind`: "forbidden" (egress), "unreachable" (was never sent), "lost" (may have been
     done), "status" (the server's HTTP status), "unauthorized" (no token could be had), "broken" (the protocol or a bound)."""
 
@@ -84,7 +84,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 await response.aclose()
                 response = await self._sent(outgoing)
         except OAuthFlowError as error:
-            return self._fault(request, Fault("unauthorized", f"no token for the server: {str(error)[:200]}", 401))
+            return self._fault(request, WireFault("unauthorized", f"no token for the server: {str(error)[:200]}", 401))
         finally:
             await flow.aclose()
 
@@ -98,11 +98,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             transport, pinned = await self._way(request)
             response = await transport.handle_async_request(pinned)
         except McpForbidden as error:
-            return self._fault(request, Fault("forbidden", str(error)))
+            return self._fault(request, WireFault("forbidden", str(error)))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError):
-            return self._fault(request, Fault("unreachable", "the server cannot be reached"))
+            return self._fault(request, WireFault("unreachable", "the server cannot be reached"))
         except (httpx2.TransportError, httpx2.InvalidURL, ssl.SSLError, OSError):
-            return self._fault(request, Fault("lost", "the connection to the server was lost"))
+            return self._fault(request, WireFault("lost", "the connection to the server was lost"))
         response.request = request
         try:
             return await self._screened(request, response)
@@ -111,7 +111,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             return self._fault(request, unusable.fault, response.headers)
         except (httpx2.TransportError, ssl.SSLError, OSError):
             await response.aclose()
-            return self._fault(request, Fault("lost", "the connection to the server was lost"))
+            return self._fault(request, WireFault("lost", "the connection to the server was lost"))
 
     async def _way(self, request: httpx2.Request) -> tuple[httpx2.AsyncBaseTransport, httpx2.Request]:
         """The transport to the request's origin, and the request with the judged address in place of the host."""
@@ -171,7 +171,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     async def _screened(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """The response, whole and looked at; a stream of events is looked at as it comes."""
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise _Unusable(Fault("broken", "the server compressed its answer without being asked to"))
+            raise _Unusable(WireFault("broken", "the server compressed its answer without being asked to"))
         location = response.headers.get("location")
         if 300 <= response.status_code < 400 and location is not None:
             self._judge_redirect(request, location)
@@ -196,9 +196,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         try:
             led = self._rules.redirected(target, location)
         except McpForbidden as error:
-            raise _Unusable(Fault("forbidden", str(error))) from error
+            raise _Unusable(WireFault("forbidden", str(error))) from error
         if (led.scheme, led.host, led.port) != (target.scheme, target.host, target.port):
-            raise _Unusable(Fault("forbidden", "the server redirects to another server, which is not followed"))
+            raise _Unusable(WireFault("forbidden", "the server redirects to another server, which is not followed"))
 
     async def _body(self, response: httpx2.Response) -> bytes:
         body = bytearray()
@@ -206,7 +206,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             body += chunk
             if len(body) > self._limits.message_bytes:
                 raise _Unusable(
-                    Fault("broken", f"the server sent more than {self._limits.message_bytes} bytes at once")
+                    WireFault("broken", f"the server sent more than {self._limits.message_bytes} bytes at once")
                 )
         return bytes(body)
 
@@ -215,24 +215,24 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         try:
             message = strict_object(content, self._limits.depth)
         except AmbiguousJson as error:
-            raise _Unusable(Fault("broken", str(error))) from error
+            raise _Unusable(WireFault("broken", str(error))) from error
         answers = "method" not in message and rpc_id is not None and message.get("id") is not None
         if answers and str(message["id"]) != str(rpc_id):
-            raise _Unusable(Fault("broken", "the server answered another request's id"))
+            raise _Unusable(WireFault("broken", "the server answered another request's id"))
 
     @property
     def longest(self) -> int:
         """How many bytes one message may have."""
         return self._limits.message_bytes
 
-    def error_text(self, rpc_id: object, fault: Fault) -> str:
+    def error_text(self, rpc_id: object, fault: WireFault) -> str:
         """The JSON-RPC error that says a fault."""
         data = {self._mark: attrs.asdict(fault)}
         error = {"code": _FAULT_CODE, "message": fault.message, "data": data}
         return json.dumps({"jsonrpc": "2.0", "id": rpc_id, "error": error})
 
     def _fault(
-        self, request: httpx2.Request, fault: Fault, headers: Mapping[str, str] | None = None
+        self, request: httpx2.Request, fault: WireFault, headers: Mapping[str, str] | None = None
     ) -> httpx2.Response:
         """A response that says the fault. A status is kept as it was, with the headers that OAuth reads."""
         kept = {name: value for name, value in (headers or {}).items() if name.lower() == "www-authenticate"}
@@ -255,7 +255,7 @@ class _Way:
 class _Unusable(Exception):
     """The answer cannot be handed on."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: WireFault) -> None:
         super().__init__(fault.message)
         self.fault = fault
 
@@ -307,7 +307,7 @@ class _EventLines:
             self._end_line(found)
         self._line += lines[-1]
         if len(self._line) + len(self._event) > self._longest:
-            raise _Unusable(Fault("broken", f"the server sent more than {self._longest} bytes at once"))
+            raise _Unusable(WireFault("broken", f"the server sent more than {self._longest} bytes at once"))
         return found
 
     def _end_line(self, found: list[tuple[bytes, bytes]]) -> None:
@@ -343,10 +343,10 @@ def _is_rpc_error(kind: str, content: bytes) -> bool:
     return isinstance(message, dict) and isinstance(message.get("error"), dict) and "jsonrpc" in message
 
 
-def _status_fault(response: httpx2.Response) -> Fault:
+def _status_fault(response: httpx2.Response) -> WireFault:
     status = response.status_code
     challenge = response.headers.get("www-authenticate")
-    return Fault("status", f"the server answered {status}", status, None if challenge is None else challenge[:1024])
+    return WireFault("status", f"the server answered {status}", status, None if challenge is None else challenge[:1024])
 
 
 def _is_address(host: str) -> bool:
