@@ -35,6 +35,7 @@ BELOW += (
     "engines/neutral/*.py",
     "engines/vllm/*.py",
     "engines/mlx/*.py",
+    "engines/sglang/*.py",
 )  # `openai` builds its paths from tables
 ANY = "*"
 """Stands in a path for what is only known at run time: the name of a field or of an entry, not an index."""

@@ -59,6 +59,7 @@ ENGINES: dict[str, Callable[[SimulatorConfig], Any]] = {
     "vLLM, grpcio": _grpc("vllm", "grpcio"),
     "MLX": _grpc("mlx", "h2"),
     "MLX, grpcio": _grpc("mlx", "grpcio"),
+    "SGLang": _grpc("sglang", "h2"),
     "neutral": _grpc("neutral", "h2"),
     "chat server": chat_server,
 }

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from smg_multimodal.prepare import Prepared
 
 __all__ = [
+    "Bootstrap",
     "Call",
     "ChatEngine",
     "Codec",
     "Constraint",
+    "ContextPhase",
     "Engine",
     "EngineFacts",
     "EngineLogprob",
@@ -68,13 +70,35 @@ class Constraint:
     choices: tuple[str, ...] = ()
 
 
+class Bootstrap(Struct, frozen=True):
+    """Where the two workers of one request meet, in dialects that name a place: both are sent the same one. `host` and `port` are
+    of the prefill worker's bootstrap server; `room` is the request's number there, not negative and its own."""
+
+    host: str
+    port: int
+    room: int
+
+
+class ContextPhase(Struct, frozen=True):
+    """Which part of one request a worker of TensorRT-LLM does: "context" reads the prompt, "generation" goes on from there.
+    `context_id` names the request at the worker that reads the prompt. The other worker gets what that one answered: the first
+    token, and `cache`, which says where its cache lies in words of the engines' own."""
+
+    part: Literal["context", "generation"]
+    context_id: str = ""
+    first_token: int | None = None
+    cache: bytes = b""
+
+
 class EngineRequest(Struct, frozen=True):
     """One call of Generate. `id` is unique among all requests of the engine. Token ids and length are checked against the
     vocabulary and the context before this record is made, since engines crash on ids and lengths outside of them.
 
     In `sampling` None means "the engine's own default", which a codec must be able to say; of `min_tokens` the default is 0.
-    `multimodal` is what the dialect's `MediaPacking` made, opaque to everyone between; `kv_transfer` is the parameters of a
-    prefill/decode hand-over as JSON text.
+    `multimodal` is what the dialect's `MediaPacking` made, opaque to everyone between. A hand-over from a prefill to a decode
+    worker is told in one of three ways, as the dialect has it (`EngineFacts.hands_over`): `kv_transfer` is its parameters as JSON
+    text, `bootstrap` the place where the two meet, `context_phase` the part that this worker does. `lora` is the engine's id of
+    the adapter to use.
     """
 
     id: str
@@ -86,6 +110,9 @@ class EngineRequest(Struct, frozen=True):
     kv_transfer: str | None = None
     multimodal: object = None
     cache_salt: str | None = None
+    bootstrap: Bootstrap | None = None
+    context_phase: ContextPhase | None = None
+    lora: str | None = None
 
 
 # --------------------------------------------------------------------------------------------------- what comes back
@@ -178,8 +205,9 @@ class EngineFacts:
 
     `n`: whether a request may have more than one choice, `max_n` how many (None: no limit known), `greedy_n` whether also at
     temperature 0; `fans_out`: it gives one choice a call, so each is asked for in a call of its own. `min_tokens`: whether it can
-    be kept from ending early. `stop_strings`: whether it looks for them itself. `constraints`: kinds of `Constraint` it holds
-    its output to. `logprobs`: whether it gives any, and then at most `max_logprobs` alternatives (None: no limit known).
+    be kept from ending early. `seed`, `logit_bias`: whether its protocol carries them. `stop_strings`: whether it looks for them
+    itself. `constraints`: kinds of `Constraint` it holds its output to. `logprobs`: whether it gives any, and then at most
+    `max_logprobs` alternatives (None: no limit known).
     `media`: the kinds ("image", "video", "audio") it says it takes; None: it cannot say, the model's files decide.
     `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
     normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses. `floats`:
@@ -187,7 +215,8 @@ class EngineFacts:
     `shared_memory`: id of the shared memory that it can open, "" for none.
     `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can.
     `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its data-parallel ranks. `loads`,
-    `kv_events`, `embed`: whether it answers these calls.
+    `kv_events`, `embed`: whether it answers these calls. `hands_over`: the field of `EngineRequest` in which its dialect tells
+    a prefill/decode hand-over; "" for none. `lora`: whether a request may name an adapter.
     """
 
     dialect: str
@@ -197,6 +226,8 @@ class EngineFacts:
     greedy_n: bool = True
     fans_out: bool = False
     min_tokens: bool = True
+    seed: bool = True
+    logit_bias: bool = True
     stop_strings: bool = True
     constraints: frozenset[str] = frozenset()
     logprobs: bool = True
@@ -216,6 +247,8 @@ class EngineFacts:
     loads: bool = True
     kv_events: bool = True
     embed: bool = True
+    hands_over: Literal["", "kv_transfer", "bootstrap", "context_phase"] = ""
+    lora: bool = False
 
 
 # ------------------------------------------------------------------------------------------------- what an engine is

@@ -1,29 +1,33 @@
-"""Reads the answers of dialects that send chunks and a closing message: vLLM's, MLX's.
+"""Reads the answers of dialects that send chunks and a closing message: all but the neutral one.
 
 Decides what counts as new. One rule covers what engines repeat: ids come from the chunks; those of the closing message count only
 where no chunk brought any. Counts of tokens are made from the ids, since engines count chunks in different ways. Pure. Above: the
-codecs, each of which gives a `Wording`. Knows protobuf's framing and the field names that these dialects share, but none of them.
+codecs, each of which gives a `Wording`. Knows protobuf's framing and the field names that most of these dialects share, but none
+of them.
 """
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import cache
+from operator import attrgetter
+from typing import Any, Protocol
 
 import attrs
 from google.protobuf.message import DecodeError
 
 from smg_core.engines.answers import LazyRows, after_the_end, all_short, empty_response, garbled, join, unknown_choice
-from smg_core.engines.base import EngineLogprob, EngineOutput, OutputDecoder
+from smg_core.engines.base import EngineLogprob, EngineOutput, EngineRequest, OutputDecoder
+from smg_core.engines.wire import tagged
 from smg_core.errors import EngineGarbled
 from smg_core.events import FinishReason
-from smg_core.request import Sampling
 
-__all__ = ["FINISH", "ClosingMessage", "TokenChunk", "Wording", "decoder_of"]
+__all__ = ["FINISH", "ClosingMessage", "TokenChunk", "Wording", "decoder_of", "output_scores", "prompt_scores"]
 
 FINISH: dict[str, FinishReason] = {"stop": "stop", "": "stop", "length": "length", "abort": "abort"}
 """The engines' finish words; any other is an error."""
 
-_CHUNK_TAG = 0x0A  # first byte of a response that holds a chunk
+_REQUEST_ID = 1  # field number in a response that repeats the request's id
+_LENGTH_DELIMITED = 2
 _MADE_AT_ONCE = 16
 
 
@@ -59,23 +63,20 @@ class _Scored(Protocol):
     def HasField(self, name: str, /) -> bool: ...  # noqa: N802  # protobuf's own name
 
 
-class TokenChunk(_Scored, Protocol):
+class TokenChunk(Protocol):
     """New tokens of a streamed choice."""
 
     token_ids: Sequence[int]
     prompt_tokens: int
     cached_tokens: int
-    index: int
 
 
-class ClosingMessage(_Scored, Protocol):
+class ClosingMessage(Protocol):
     """The end of a choice."""
 
-    output_ids: Sequence[int]
     finish_reason: str
     prompt_tokens: int
     cached_tokens: int
-    index: int
 
 
 class _Response(Protocol):
@@ -85,36 +86,63 @@ class _Response(Protocol):
     def HasField(self, name: str, /) -> bool: ...  # noqa: N802  # protobuf's own name
 
 
+def output_scores(message: _Scored, ids: Sequence[int], most: int) -> Sequence[EngineLogprob]:
+    """The logprobs of `ids`, with at most `most` alternatives each (-1: all), from arrays that lie side by side; () where the
+    message has none."""
+    return _output_logprobs(message.output_logprobs, ids, most) if message.HasField("output_logprobs") else ()
+
+
+def prompt_scores(message: _Scored, most: int) -> Sequence[EngineLogprob | None]:
+    """The logprobs of the prompt's tokens, with at most `most` alternatives each (-1: all); () where the message has none."""
+    return _input_logprobs(message.input_logprobs, most) if message.HasField("input_logprobs") else ()
+
+
 @attrs.frozen
 class Wording:
-    """The messages of one dialect. `response` and `chunk` parse a response and the chunk inside one; `completed` reads a closing
-    message, with or without its ids; `scores_prompts`: the messages have a field for the prompt's logprobs."""
+    """The messages of one dialect.
+
+    `response` and `chunk` parse a response and the chunk inside one; `completed` reads a closing message, with or without its
+    ids. `chunk_field` is the chunk's field number in a response, `counts` those of the three counts in a chunk. `index` reads the
+    choice's number from a chunk or a closing message. `scores` reads the logprobs of ids from either, and `prompt_scores` those
+    of the prompt (None: the dialect has no field for them). `names_request`: every response begins with the request's id.
+    """
 
     response: Callable[[bytes], _Response]
     chunk: Callable[[bytes], TokenChunk]
     completed: Callable[..., EngineOutput]
-    scores_prompts: bool = False
+    chunk_field: int = 1
+    counts: tuple[int, int, int] = (2, 3, 4)
+    index: Callable[[Any], int] = attrgetter("index")
+    scores: Callable[[Any, Sequence[int], int], Sequence[EngineLogprob]] = output_scores
+    prompt_scores: Callable[[Any, int], Sequence[EngineLogprob | None]] | None = None
+    names_request: bool = False
 
 
-def decoder_of(wording: Wording, asked: Sampling) -> OutputDecoder:
-    """A decoder for one call that was asked for so."""
+def decoder_of(wording: Wording, request: EngineRequest) -> OutputDecoder:
+    """A decoder for the one call that `request` started."""
+    asked = request.sampling
     if asked.n == 1 and asked.logprobs is None and asked.prompt_logprobs is None:
-        return _PlainDecoder(wording)
-    return _Decoder(wording, asked.n, asked.logprobs)
+        head = tagged(_REQUEST_ID, request.id.encode()) if wording.names_request else b""
+        return _PlainDecoder(wording, head)
+    return _Decoder(wording, asked.n, asked.logprobs, asked.prompt_logprobs)
 
 
 _VARINT = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
-_is_one_token = re.compile(
-    rb"\x0a.\x0a(?:\x02[\x80-\xff][\x00-\x7f]|\x03[\x80-\xff]{2}[\x00-\x7f]|\x01[\x00-\x7f])"  # a chunk of one id
-    rb"(?:\x10" + _VARINT + rb")?(?:\x18" + _VARINT + rb")?(?:\x20" + _VARINT + rb")?",  # the three counts
-    re.DOTALL,
-).fullmatch
+_ONE_ID = rb"\x0a(?:\x02[\x80-\xff][\x00-\x7f]|\x03[\x80-\xff]{2}[\x00-\x7f]|\x01[\x00-\x7f])"
 
 
-def _one_token(message: bytes) -> int:
+@cache
+def _one_token_pattern(chunk_field: int, counts: tuple[int, int, int]) -> Callable[[bytes], object]:
+    """Matches a message that is a chunk of one id and its counts. As many patterns are kept as there are dialects."""
+    tag = re.escape(bytes([chunk_field << 3 | _LENGTH_DELIMITED]))
+    rest = b"".join(b"(?:" + re.escape(bytes([field << 3])) + _VARINT + b")?" for field in counts)
+    return re.compile(tag + b"." + _ONE_ID + rest, re.DOTALL).fullmatch
+
+
+def _one_token(message: bytes, matches: Callable[[bytes], object]) -> int:
     """The id in a message that is a chunk of one token and its counts, as nearly all are; else -1. Takes a third of the time
     of parsing the message. The counts of a chunk that is not the first are not needed."""
-    if not _is_one_token(message) or message[1] != len(message) - 2:
+    if not matches(message) or message[1] != len(message) - 2:
         return -1
     size = message[3]
     if size == 2:
@@ -126,29 +154,36 @@ def _one_token(message: bytes) -> int:
 
 class _PlainDecoder:
     """Decodes calls with one choice and no logprobs, as nearly all are. Several chunks are parsed at once: protobuf merges
-    messages that are concatenated, and merging joins their ids."""
+    messages that are concatenated, and merging joins their ids. `head` is how every message begins, b"" where that is nothing:
+    the request's id, which is cut off first."""
 
-    __slots__ = ("_done", "_seen", "_wording")
+    __slots__ = ("_done", "_head", "_one_token", "_seen", "_tag", "_wording")
 
-    def __init__(self, wording: Wording) -> None:
+    def __init__(self, wording: Wording, head: bytes) -> None:
         self._wording = wording
+        self._head = head
+        self._tag = wording.chunk_field << 3 | _LENGTH_DELIMITED
+        self._one_token = _one_token_pattern(wording.chunk_field, wording.counts)
         self._seen = False
         self._done = False
 
     def feed(self, messages: Sequence[bytes]) -> list[EngineOutput]:
         if self._done:
             raise after_the_end(0)
+        if self._head:
+            messages = [each.removeprefix(self._head) for each in messages]
+        tag = self._tag
         try:
             if len(messages) == 1:
                 message = messages[0]
-                if self._seen and (token := _one_token(message)) >= 0:
+                if self._seen and (token := _one_token(message, self._one_token)) >= 0:
                     return [EngineOutput(0, (token,))]
                 # a chunk, whole, with a length of one byte: parsed without its wrapper
-                if message[0] == _CHUNK_TAG and message[1] == len(message) - 2:
+                if message[0] == tag and message[1] == len(message) - 2:
                     return self._tokens(self._wording.chunk(message[2:]))
-            elif all_short(messages, _CHUNK_TAG):
+            elif all_short(messages, tag):
                 return self._tokens(self._wording.response(b"".join(messages)).chunk)
-            elif len(messages) > 2 and all_short(messages[:-1], _CHUNK_TAG):
+            elif len(messages) > 2 and all_short(messages[:-1], tag):
                 return self._with_last(messages)
             return self._one_by_one(messages)
         except (DecodeError, IndexError) as error:
@@ -156,8 +191,8 @@ class _PlainDecoder:
 
     def _tokens(self, chunk: TokenChunk) -> list[EngineOutput]:
         ids = chunk.token_ids[:]
-        if chunk.index:
-            raise unknown_choice(chunk.index)
+        if index := self._wording.index(chunk):
+            raise unknown_choice(index)
         if self._seen:
             return [EngineOutput(0, ids)] if ids else []  # the prompt's counts came with the first chunk
         if not ids:
@@ -178,8 +213,8 @@ class _PlainDecoder:
             if response.HasField("chunk"):
                 new = self._tokens(response.chunk)
             elif response.HasField("complete"):
-                if response.complete.index:
-                    raise unknown_choice(response.complete.index)
+                if index := self._wording.index(response.complete):
+                    raise unknown_choice(index)
                 self._done = True
                 new = [self._wording.completed(response.complete, take_ids=not self._seen)]
             else:
@@ -191,12 +226,13 @@ class _PlainDecoder:
 class _Decoder:
     """Decodes calls with several choices or logprobs. `seen` are the choices that have brought ids, `done` the complete ones."""
 
-    __slots__ = ("_done", "_logprobs", "_n", "_prompt_rows", "_prompted", "_seen", "_wording")
+    __slots__ = ("_done", "_logprobs", "_n", "_prompt_logprobs", "_prompt_rows", "_prompted", "_seen", "_wording")
 
-    def __init__(self, wording: Wording, n: int, logprobs: int | None) -> None:
+    def __init__(self, wording: Wording, n: int, logprobs: int | None, prompt_logprobs: int | None) -> None:
         self._wording = wording
         self._n = n
         self._logprobs = logprobs
+        self._prompt_logprobs = prompt_logprobs
         self._seen: set[int] = set()
         self._done: set[int] = set()
         self._prompt_rows: Sequence[EngineLogprob | None] = ()
@@ -218,18 +254,16 @@ class _Decoder:
         return outputs
 
     def _chunk(self, chunk: TokenChunk) -> list[EngineOutput]:
-        index = self._open_choice(chunk.index)
+        index = self._open_choice(self._wording.index(chunk))
         ids = chunk.token_ids[:]
-        if not ids and not (self._wording.scores_prompts and chunk.HasField("input_logprobs")):
-            return []
         if ids:
             self._seen.add(index)
         output = EngineOutput(index, ids, None, None, chunk.prompt_tokens, None, chunk.cached_tokens)
         self._add_logprobs(output, chunk)
-        return [output]
+        return [output] if ids or output.prompt_logprobs else []
 
     def _complete(self, complete: ClosingMessage) -> list[EngineOutput]:
-        index = self._open_choice(complete.index)
+        index = self._open_choice(self._wording.index(complete))
         self._done.add(index)
         take_ids = index not in self._seen
         output = self._wording.completed(complete, take_ids=take_ids)
@@ -246,13 +280,14 @@ class _Decoder:
             raise after_the_end(index)
         return index
 
-    def _add_logprobs(self, output: EngineOutput, message: _Scored) -> None:
-        if self._logprobs is not None and message.HasField("output_logprobs"):
-            output.logprobs = _output_logprobs(message.output_logprobs, output.ids, self._logprobs)
-        if not self._wording.scores_prompts or output.index in self._prompted:
+    def _add_logprobs(self, output: EngineOutput, message: TokenChunk | ClosingMessage) -> None:
+        if self._logprobs is not None:
+            output.logprobs = self._wording.scores(message, output.ids, self._logprobs)
+        read = self._wording.prompt_scores
+        if read is None or self._prompt_logprobs is None or output.index in self._prompted:
             return
-        if not self._prompt_rows and message.HasField("input_logprobs"):
-            self._prompt_rows = _input_logprobs(message.input_logprobs)
+        if not self._prompt_rows:
+            self._prompt_rows = read(message, self._prompt_logprobs)
         if self._prompt_rows:  # of all choices, whichever the engine sent them with
             self._prompted.add(output.index)
             output.prompt_logprobs = self._prompt_rows
@@ -272,15 +307,15 @@ def _output_logprobs(message: _Scores, ids: Sequence[int], most: int) -> Sequenc
     return rows if len(ids) > _MADE_AT_ONCE else rows[:]
 
 
-def _input_logprobs(message: _PromptScores) -> Sequence[EngineLogprob | None]:
+def _input_logprobs(message: _PromptScores, most: int) -> Sequence[EngineLogprob | None]:
     """One row a prompt token; None for the first, which nothing predicts."""
-    tops = len(message.top_logprobs)
+    kept, tops = (most if most >= 0 else None), (len(message.top_logprobs) if most else 0)
 
     def row(number: int) -> EngineLogprob | None:
         value = message.token_logprobs[number]
         if not value.HasField("value"):
             return None
-        top = _top(message.top_logprobs[number]) if number < tops else ()
+        top = _top(message.top_logprobs[number])[:kept] if number < tops else ()
         return EngineLogprob(message.token_ids[number], value.value, top)
 
     return LazyRows(min(len(message.token_ids), len(message.token_logprobs)), row)

@@ -61,10 +61,23 @@ def _mlx() -> Codec:
     return MlxCodec()
 
 
+def _sglang() -> Codec:
+    from smg_core.engines.sglang.codec import SglangCodec
+
+    return SglangCodec()
+
+
+def _sglang_packing() -> MediaPacking:
+    from smg_core.engines.sglang.packing import SglangPacking
+
+    return SglangPacking()
+
+
 DIALECTS: dict[str, Dialect] = {
     "vllm": Dialect(_vllm, _vllm_packing),
     "neutral": Dialect(_neutral, _neutral_packing),
     "mlx": Dialect(_mlx),
+    "sglang": Dialect(_sglang, _sglang_packing),
 }
 """The built-in dialects, in the order in which an engine of unknown dialect is asked."""
 

@@ -6,17 +6,35 @@ tags, but no message.
 """
 
 import math
+import re
+from collections.abc import Iterable
 
 from smg_core.engines._pb.engine_pb2 import EmbedRequest
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.tokens import TokenIds
 
-__all__ = ["float32", "int32", "nonzero", "positive", "tagged", "uint32", "varint", "varints_of"]
+__all__ = [
+    "any_of",
+    "float32",
+    "int32",
+    "nonzero",
+    "positive",
+    "tagged",
+    "uint31",
+    "uint32",
+    "uint64_seed",
+    "varint",
+    "varints_of",
+]
 
 _LENGTH_DELIMITED = 2
 _SMALLEST_FLOAT32, _LARGEST_FLOAT32 = 2.0**-149, (2 - 2**-23) * 2.0**127
 _INT32 = range(-(2**31), 2**31)
 _UINT32_END = 2**32
+_UINT31_END = 2**31
+_INT64 = range(-(2**63), 2**63)
+_UINT64_MASK = 2**64 - 1
+_special = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 
 def varint(value: int) -> bytes:
@@ -90,6 +108,30 @@ def int32(param: str, value: int) -> int:
         range_ = f"between {_INT32.start} and {_INT32.stop - 1}"
         raise UnsupportedParameter(f"{_last(param)} must be {range_} for this engine, got {value}.", param=param)
     return value
+
+
+def uint31(param: str, value: int) -> int:
+    """Return `value` if a signed 32-bit field can hold it that takes no negative number."""
+    if not 0 <= value < _UINT31_END:
+        range_ = f"between 0 and {_UINT31_END - 1}"
+        raise UnsupportedParameter(f"{_last(param)} must be {range_} for this engine, got {value}.", param=param)
+    return value
+
+
+def uint64_seed(param: str, value: int) -> int:
+    """A seed for an unsigned 64-bit field: every 64-bit integer, negative ones too, has a number of its own there."""
+    if value not in _INT64:
+        raise InvalidRequest(f"{_last(param)} must fit 64 bits, got {value}.", param=param)
+    return value & _UINT64_MASK
+
+
+def any_of(choices: Iterable[str]) -> str:
+    """A regular expression that is any of `choices` and nothing else, for engines that know no constraint to choices."""
+    return f"({'|'.join(_special.sub(_escaped, each) for each in choices)})"
+
+
+def _escaped(character: re.Match[str]) -> str:
+    return f"\\{character[0]}"
 
 
 def _last(param: str) -> str:

@@ -197,21 +197,48 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
         refuse_too_long(request, len(prompted.ids), facts.context_length)
     if request.prompt is not None and facts.door == "chat":
         raise UnsupportedParameter("This model's engine takes messages, and no prompt as it stands.", param="prompt")
-    if asked.n > 1 and not facts.n:
-        raise UnsupportedParameter("This model's engine gives one choice at a time.", param="sampling.n")
-    if facts.max_n is not None and asked.n > facts.max_n:
-        raise UnsupportedParameter(f"This model's engine gives at most {facts.max_n} choices.", param="sampling.n")
-    if asked.min_tokens and not facts.min_tokens:
-        raise UnsupportedParameter("This model's engine cannot be kept from ending early.", param="sampling.min_tokens")
-    if asked.logprobs is not None and not facts.logprobs:
-        raise UnsupportedParameter("This model's engine gives no logprobs.", param="sampling.logprobs")
-    if asked.logprobs is not None and facts.max_logprobs is not None and asked.logprobs > facts.max_logprobs:
-        raise UnsupportedParameter(f"At most {facts.max_logprobs} logprobs per token.", param="sampling.logprobs")
-    if asked.prompt_logprobs is not None and not facts.prompt_logprobs:
-        raise UnsupportedParameter("This model's engine gives no prompt logprobs.", param="sampling.prompt_logprobs")
+    _refuse_sampling(asked, facts)
     if request.cache_salt is not None and not facts.cache_salt:
         raise UnsupportedParameter("This engine's protocol cannot carry a cache salt.", param="cache_salt")
     if prompted.items:
         if facts.media is not None:
             refuse_unless_taken(prompted.items, request.model, facts.media)
         refuse_mixture(prompted.items, facts.media_together)
+
+
+def _refuse_sampling(asked: Sampling, facts: EngineFacts) -> None:
+    """Refuse the settings that this engine, or its protocol, cannot take."""
+    most = facts.max_logprobs
+    lacks = (
+        (asked.n > 1 and not facts.n, "This model's engine gives one choice at a time.", "n"),
+        (
+            facts.max_n is not None and asked.n > facts.max_n,
+            f"This model's engine gives at most {facts.max_n} choices.",
+            "n",
+        ),
+        (
+            bool(asked.min_tokens) and not facts.min_tokens,
+            "This model's engine cannot be kept from ending early.",
+            "min_tokens",
+        ),
+        (asked.seed is not None and not facts.seed, "This engine's protocol cannot carry a seed.", "seed"),
+        (
+            bool(asked.logit_bias) and not facts.logit_bias,
+            "This engine's protocol cannot carry a logit bias.",
+            "logit_bias",
+        ),
+        (asked.logprobs is not None and not facts.logprobs, "This model's engine gives no logprobs.", "logprobs"),
+        (
+            asked.logprobs is not None and most is not None and asked.logprobs > most,
+            f"At most {most} logprobs per token.",
+            "logprobs",
+        ),
+        (
+            asked.prompt_logprobs is not None and not facts.prompt_logprobs,
+            "This model's engine gives no prompt logprobs.",
+            "prompt_logprobs",
+        ),
+    )
+    for lacking, message, name in lacks:
+        if lacking:
+            raise UnsupportedParameter(message, param=f"sampling.{name}")

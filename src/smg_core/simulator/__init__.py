@@ -8,7 +8,7 @@ vocabulary        the tokenizer and the numbers of the model's folder (`model` i
 prefix_cache      the blocks of prompts it has seen; `kv_feed` numbers their changes for subscribers
 clockwork         when tokens are due, and how many requests run at once
 faults            what goes wrong, and for which request; `control` and `remote` set it from another process
-server_codec      the role of a dialect; `vllm_codec`, `neutral_codec` and `mlx_codec` are the three, `all_codecs` makes them
+server_codec      the role of a dialect, implemented by one module a dialect; `all_codecs` makes them
 choice_messages   the messages of one choice
 media             checks of media; `neutral_media` and `tensor_names` for one dialect each, `shared_memory` reads tensors (edge)
 refusal           `Refused`, what all modules raise for a request that is not taken

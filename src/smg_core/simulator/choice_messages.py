@@ -37,7 +37,11 @@ class ChoiceMessages:
         end = self._end_of_step(start, tokens)
         self.sent = end
         self._before = (start, end)
-        out = [self._codec.chunk(self._piece(start, end))] if self._request.stream and end > start else []
+        out = (
+            [self._codec.chunk(self._request.id, self._piece(start, end))]
+            if self._request.stream and end > start
+            else []
+        )
         if end >= len(self.choice.ids):
             self.done = True
             out += self._close(self.choice.finish, self.choice.matched)
@@ -47,7 +51,7 @@ class ChoiceMessages:
         """The messages that end the choice now: an empty chunk when it is streamed, and the closing message."""
         self.done = True
         self._before = (self.sent, self.sent)
-        chunk = self._codec.chunk(self._piece(self.sent, self.sent)) if self._request.stream else b""
+        chunk = self._codec.chunk(self._request.id, self._piece(self.sent, self.sent)) if self._request.stream else b""
         closing = self._close("abort", None)
         return [chunk, *closing] if chunk else closing
 
@@ -77,5 +81,10 @@ class ChoiceMessages:
         start, end = (0, self.sent) if whole else self._before
         piece = self._piece(start, end)
         return self._codec.complete(
-            piece, finish=finish, matched=matched, streamed=self._request.stream, kv_transfer=self._request.kv_transfer
+            self._request.id,
+            piece,
+            finish=finish,
+            matched=matched,
+            streamed=self._request.stream,
+            kv_transfer=self._request.kv_transfer,
         )

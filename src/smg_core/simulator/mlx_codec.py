@@ -37,6 +37,7 @@ class MlxServerCodec:
     unique_ids = False
     replays = False
     repeats_all = False
+    ends_aborted = True
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
         got = parse_message(pb.GenerateRequest, message)
@@ -52,7 +53,7 @@ class MlxServerCodec:
             stream=got.stream,
         )
 
-    def chunk(self, piece: ChoiceSlice) -> bytes:
+    def chunk(self, request_id: str, piece: ChoiceSlice) -> bytes:
         if not piece.ids:
             return b""
         chunk = pb.GenerateStreamChunk(
@@ -63,7 +64,14 @@ class MlxServerCodec:
         return bytes(pb.GenerateResponse(chunk=chunk).SerializeToString())
 
     def complete(
-        self, piece: ChoiceSlice, *, finish: str, matched: str | int | None, streamed: bool, kv_transfer: str | None
+        self,
+        request_id: str,
+        piece: ChoiceSlice,
+        *,
+        finish: str,
+        matched: str | int | None,
+        streamed: bool,
+        kv_transfer: str | None,
     ) -> list[bytes]:
         if finish == "abort":
             return []

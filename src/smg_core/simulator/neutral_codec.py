@@ -56,6 +56,7 @@ class NeutralServerCodec:
     unique_ids = True
     replays = True
     repeats_all = False
+    ends_aborted = True
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
         got = parse_message(pb.GenerateRequest, message)
@@ -71,7 +72,7 @@ class NeutralServerCodec:
             cache_salt=got.cache_salt if got.HasField("cache_salt") else None,
         )
 
-    def chunk(self, piece: ChoiceSlice) -> bytes:
+    def chunk(self, request_id: str, piece: ChoiceSlice) -> bytes:
         if not piece.ids and not piece.prompt_logprobs:
             return b""
         tokens = pb.Tokens(
@@ -84,7 +85,14 @@ class NeutralServerCodec:
         return bytes(pb.GenerateEvent(tokens=tokens).SerializeToString())
 
     def complete(
-        self, piece: ChoiceSlice, *, finish: str, matched: str | int | None, streamed: bool, kv_transfer: str | None
+        self,
+        request_id: str,
+        piece: ChoiceSlice,
+        *,
+        finish: str,
+        matched: str | int | None,
+        streamed: bool,
+        kv_transfer: str | None,
     ) -> list[bytes]:
         finished = pb.Finished(
             index=piece.index,
@@ -100,7 +108,7 @@ class NeutralServerCodec:
         if kv_transfer is not None:
             finished.kv_transfer_json = kv_transfer
         end = bytes(pb.GenerateEvent(finished=finished).SerializeToString())
-        whole = b"" if streamed else self.chunk(piece)
+        whole = b"" if streamed else self.chunk(request_id, piece)
         return [whole, end] if whole else [end]
 
     def failure(self, code: str, message: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The embedded engine as a gRPC server that speaks the vLLM, the neutral and the MLX dialect on one port (edge).
+"""The embedded engine as a gRPC server that speaks every dialect on one port (edge).
 
 Waits and sends. The content of answers is decided by simulator.engine, their timing by simulator.clockwork, faults by
 simulator.faults, and the form of messages by the codecs of the dialects. Above: cli and testing. Use it as a context manager:
@@ -293,6 +293,8 @@ class SimulatedEngine:
         for each in open_choices:
             for out in each.abort():
                 await context.write(out)
+        if run.aborted and not codec.ends_aborted:
+            await asyncio.Event().wait()  # until the client resets the stream
 
     async def _step(
         self, run: _GenerateCall, choices: list[ChoiceMessages], context: grpc.aio.ServicerContext
@@ -410,6 +412,8 @@ class SimulatedEngine:
             max_n=self.config.max_n,
             max_logprobs=self.config.max_logprobs,
             constraints=self.config.constraints,
+            context_length=self.engine.context_length,
+            cache_tokens=self.config.blocks * self.config.block_size,
             memory=namespace(),
             normalizes=self.config.normalizes,
             encoder_dtype=self.config.encoder_dtype,

@@ -1,6 +1,6 @@
 """One dialect as the simulated engine speaks it: the role, and the records that its implementations share.
 
-Above: simulator.server, which serves every dialect on one port. Implemented by simulator.vllm_codec, neutral_codec and mlx_codec.
+Above: simulator.server, which serves every dialect on one port. Implemented by the modules of `all_codecs`.
 Decides nothing; pure.
 """
 
@@ -39,7 +39,8 @@ class ChoiceSlice:
 class EngineState:
     """What the engine reports of itself. `active`: requests in flight; `uptime`: seconds; `batch`: requests that run at once;
     `instance`: an id that changes when the engine restarts; `memory`: the id of the shared memory it sees ("": none);
-    `normalizes`: it asks for pixels as bytes; `encoder_dtype`: the floats that its encoder works with ("": not said)."""
+    `normalizes`: it asks for pixels as bytes; `encoder_dtype`: the floats that its encoder works with ("": not said);
+    `context_length` and `cache_tokens`: the tokens of one request, and those that its KV cache has room for."""
 
     active: int
     uptime: float
@@ -49,6 +50,8 @@ class EngineState:
     max_n: int
     max_logprobs: int
     constraints: tuple[str, ...]
+    context_length: int = 0
+    cache_tokens: int = 0
     memory: str = ""
     normalizes: bool = False
     encoder_dtype: str = ""
@@ -67,17 +70,27 @@ class ServerCodec(Protocol):
     """Whether a subscriber may ask for KV events from an earlier sequence number on."""
     repeats_all: bool
     """Whether the closing message of a streamed choice holds all its tokens again, rather than those of the last chunk."""
+    ends_aborted: bool
+    """Whether an answer that was aborted by name comes to an end."""
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
         """Read a Generate request; `encode` tokenizes a prompt that came as text."""
         ...
 
-    def chunk(self, piece: ChoiceSlice) -> bytes:
-        """The message for new tokens of a streamed choice; b"" where the dialect sends none."""
+    def chunk(self, request_id: str, piece: ChoiceSlice) -> bytes:
+        """The message for new tokens of a streamed choice; b"" where the dialect sends none. Some dialects name the request in
+        it."""
         ...
 
     def complete(
-        self, piece: ChoiceSlice, *, finish: str, matched: str | int | None, streamed: bool, kv_transfer: str | None
+        self,
+        request_id: str,
+        piece: ChoiceSlice,
+        *,
+        finish: str,
+        matched: str | int | None,
+        streamed: bool,
+        kv_transfer: str | None,
     ) -> list[bytes]:
         """The closing messages of a choice. `piece` is its last slice when it was streamed and `repeats_all` is False, else the
         whole choice. `finish` is the finish reason, `matched` the stop string or token."""

@@ -7,23 +7,21 @@ messages and no code, so that a fault of one shows at the other.
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
-from smg_core.engines.base import Constraint, EngineLogprob, EngineRequest, RankLoad
+from smg_core.engines.base import Constraint, EngineRequest, RankLoad
 from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel
-from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.media import ReadShared, read_media
-from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse_message
+from smg_core.simulator.shared_messages import SharedAnswers, scheduler_load, write_logprobs, write_prompt_logprobs
 from smg_core.tokens import TokenIds
 
 __all__ = ["VllmServerCodec"]
 
 
-class VllmServerCodec:
+class VllmServerCodec(SharedAnswers):
     """`ServerCodec` with the habits of one of vLLM's two servicers.
 
     Python: a chunk counts its own tokens, the closing message repeats the last chunk, two requests in flight may have one id,
@@ -44,6 +42,8 @@ class VllmServerCodec:
         "tokenizer": "GetTokenizer",
         "kv_events": "SubscribeKvEvents",
     }
+
+    ends_aborted = True
 
     def __init__(self, *, rust: bool = False, shared: ReadShared | None = None) -> None:
         self._shared = {} if shared is None else {"shared": shared}
@@ -68,7 +68,7 @@ class VllmServerCodec:
             multimodal=read_media(got, **self._shared) or None,
         )
 
-    def chunk(self, piece: ChoiceSlice) -> bytes:
+    def chunk(self, request_id: str, piece: ChoiceSlice) -> bytes:
         if self.repeats_all and not piece.ids:
             return b""
         chunk = pb.GenerateStreamChunk(
@@ -79,13 +79,20 @@ class VllmServerCodec:
             index=piece.index,
         )
         if piece.logprobs:
-            _write_logprobs(chunk.output_logprobs, piece.logprobs)
+            write_logprobs(chunk.output_logprobs, piece.logprobs)
         if piece.prompt_logprobs:
-            _write_prompt_logprobs(chunk.input_logprobs, piece.prompt_logprobs)
+            write_prompt_logprobs(chunk.input_logprobs, piece.prompt_logprobs)
         return bytes(pb.GenerateResponse(chunk=chunk).SerializeToString())
 
     def complete(
-        self, piece: ChoiceSlice, *, finish: str, matched: str | int | None, streamed: bool, kv_transfer: str | None
+        self,
+        request_id: str,
+        piece: ChoiceSlice,
+        *,
+        finish: str,
+        matched: str | int | None,
+        streamed: bool,
+        kv_transfer: str | None,
     ) -> list[bytes]:
         complete = pb.GenerateComplete(
             output_ids=piece.ids,
@@ -96,9 +103,9 @@ class VllmServerCodec:
             index=piece.index,
         )
         if piece.logprobs:
-            _write_logprobs(complete.output_logprobs, piece.logprobs)
+            write_logprobs(complete.output_logprobs, piece.logprobs)
         if piece.prompt_logprobs:
-            _write_prompt_logprobs(complete.input_logprobs, piece.prompt_logprobs)
+            write_prompt_logprobs(complete.input_logprobs, piece.prompt_logprobs)
         if isinstance(matched, str):
             complete.matched_stop_str = matched
         elif matched is not None:
@@ -156,19 +163,7 @@ class VllmServerCodec:
         return bytes(message.SerializeToString())
 
     def loads(self, load: RankLoad, moment: str) -> bytes:
-        row = pb.SchedulerLoad(
-            dp_rank=load.rank,
-            num_running_reqs=load.running,
-            num_waiting_reqs=load.waiting,
-            num_total_reqs=load.running + load.waiting,
-            num_used_tokens=load.used_tokens,
-            max_total_num_tokens=load.max_tokens,
-            token_usage=load.token_usage,
-            utilization=load.token_usage,
-            gen_throughput=load.tokens_per_second,
-            cache_hit_rate=load.cache_hit_rate,
-            max_running_requests=load.max_running,
-        )
+        row = pb.SchedulerLoad(utilization=load.token_usage, **scheduler_load(load))
         message = pb.GetLoadsResponse(timestamp=moment, version="simulator", dp_rank_count=1, loads=[row])
         return bytes(message.SerializeToString())
 
@@ -177,23 +172,6 @@ class VllmServerCodec:
 
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
         message = pb.EmbedResponse(embedding=values, prompt_tokens=tokens, embedding_dim=len(values))
-        return bytes(message.SerializeToString())
-
-    def tokenizer_known(self, message: bytes) -> str:
-        return ""
-
-    def tokenizer_chunk(self, data: bytes, digest: str, total: int, *, last: bool) -> bytes:
-        return bytes(common.GetTokenizerChunk(data=data, sha256=digest if last else "").SerializeToString())
-
-    def flush_answer(self) -> bytes:
-        return bytes(common.FlushCacheResponse(success=True, message="the prefix cache is empty").SerializeToString())
-
-    def kv_cursor(self, message: bytes) -> int | None:
-        return parse_message(common.SubscribeKvEventsRequest, message).start_sequence_number or None
-
-    def kv_batch(self, batch: Batch) -> bytes:
-        events = [_kv_event(batch.first_event + at, change) for at, change in enumerate(batch.changes)]
-        message = common.KvEventBatch(sequence_number=batch.sequence, timestamp=batch.moment, events=events, dp_rank=0)
         return bytes(message.SerializeToString())
 
 
@@ -229,43 +207,3 @@ def _constraint(params: pb.SamplingParams) -> Constraint | None:
     if kind == "choice":
         return Constraint(kind, choices=tuple(params.choice.choices))
     return Constraint(kind, "" if kind == "json_object" else getattr(params, kind))
-
-
-def _write_logprobs(out: pb.OutputLogProbs, rows: Sequence[EngineLogprob]) -> None:
-    out.token_ids.extend([row.token_id for row in rows])
-    out.token_logprobs.extend([row.logprob for row in rows])
-    for row in rows:
-        if row.top:
-            out.top_logprobs.add(values=[value for _, value in row.top], token_ids=[token for token, _ in row.top])
-
-
-def _write_prompt_logprobs(out: pb.InputLogProbs, rows: Sequence[EngineLogprob | None]) -> None:
-    for row in rows:
-        if row is None:
-            out.token_logprobs.add()
-            out.token_ids.append(0)
-            out.top_logprobs.add()
-        else:
-            out.token_logprobs.add(value=row.logprob)
-            out.token_ids.append(row.token_id)
-            out.top_logprobs.add(values=[value for _, value in row.top], token_ids=[token for token, _ in row.top])
-
-
-def _kv_event(event_id: int, change: CacheChange) -> common.KvCacheEvent:
-    event = common.KvCacheEvent(event_id=event_id)
-    if isinstance(change, BlockStored):
-        stored = event.stored
-        for digest, row, media in zip(change.hashes, change.token_ids, change.media, strict=True):
-            block = stored.blocks.add(block_hash=digest, token_ids=row, block_size=len(row))
-            for identifier, offset in media:
-                block.extra_keys.add(multimodal=common.KvMultimodalKey(identifier=identifier, offset=offset))
-        if change.parent is not None:
-            stored.parent_block_hash = change.parent
-        stored.tier = common.KV_CACHE_TIER_DEVICE
-        stored.medium = "GPU"
-    elif isinstance(change, BlocksRemoved):
-        event.removed.block_hashes.extend(change.hashes)
-        event.removed.medium = "GPU"
-    else:
-        event.cleared.SetInParent()
-    return event

@@ -42,7 +42,7 @@ def test_each_built_in_dialect_has_a_codec_of_its_name_and_packs_the_media_that_
 
 
 def test_an_installed_package_adds_a_dialect_which_is_tried_after_the_built_in_ones(installed: None) -> None:
-    assert dialect_names() == ("vllm", "neutral", "mlx", "broken", "parrot")
+    assert dialect_names() == (*DIALECTS, "broken", "parrot")
     assert dialect("parrot").codec().name == "parrot"
     assert dialect("parrot").packing is None
 
@@ -52,7 +52,7 @@ def test_a_built_in_dialect_cannot_be_replaced(installed: None) -> None:
 
 
 def test_a_name_that_is_neither_is_told_what_there_is(installed: None) -> None:
-    with pytest.raises(UnknownDialect, match="'vlm'; there are auto, vllm, neutral, mlx, broken, parrot"):
+    with pytest.raises(UnknownDialect, match=f"'vlm'; there are auto, {', '.join(DIALECTS)}, broken, parrot"):
         dialect("vlm")
 
 

@@ -1,4 +1,4 @@
-"""The embedded engine over real gRPC, in both dialects: grpcio is the client."""
+"""The embedded engine over real gRPC, in every dialect: grpcio is the client."""
 
 import asyncio
 import hashlib
@@ -12,14 +12,13 @@ import grpc
 import pytest
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import mlx_engine_pb2 as mlx
+from smg_grpc_proto.generated import sglang_scheduler_pb2 as sglang
 from smg_grpc_proto.generated import vllm_engine_pb2 as vllm
 from tests.core.simulator.peer import Peer, peer
 
 from smg_core.engines._pb import engine_pb2 as neutral
 from smg_core.engines.base import Constraint
-from smg_core.engines.mlx.codec import MlxCodec
-from smg_core.engines.neutral.codec import NeutralCodec
-from smg_core.engines.vllm.codec import VllmCodec
+from smg_core.engines.dialects import DIALECTS
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
@@ -27,7 +26,7 @@ from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
-CODECS = {"vllm": VllmCodec(), "neutral": NeutralCodec(), "mlx": MlxCodec()}
+CODECS = {name: row.codec() for name, row in DIALECTS.items()}
 
 
 @pytest.fixture(params=CODECS)
@@ -39,6 +38,19 @@ def codec(request):
 def full(request):
     """A dialect that has every call and every field."""
     return CODECS[request.param]
+
+
+@pytest.fixture(params=["vllm", "neutral", "sglang"])
+def calling(request):
+    """A dialect that has every call."""
+    return CODECS[request.param]
+
+
+@pytest.fixture(params=sorted(CODECS))
+def seeded(request):
+    """A dialect, and a seed where it has a field for one."""
+    codec = CODECS[request.param]
+    return codec, {"seed": 3} if codec.facts.seed else {}
 
 
 async def refusal(asking) -> grpc.aio.AioRpcError:
@@ -57,9 +69,10 @@ async def until(condition) -> None:
 # ------------------------------------------------------------------------------------------------------------- answers
 
 
-async def test_an_answer_streams_and_ends(codec) -> None:
+async def test_an_answer_streams_and_ends(seeded) -> None:
+    codec, seed = seeded
     async with SimulatedEngine() as engine, peer(engine, codec) as client:
-        answer = await client.ask(seed=3)
+        answer = await client.ask(**seed)
 
         assert client.text(answer.ids).endswith(".<|im_end|>")
         assert len(answer.messages) == len(answer.ids) + 1
@@ -67,13 +80,14 @@ async def test_an_answer_streams_and_ends(codec) -> None:
         assert answer.last.prompt_tokens == len(client.request().input_ids)
         assert (engine.counters["requests"], engine.counters["finished"], engine.active) == (1, 1, 0)
         assert engine.counters["tokens"] == len(answer.ids)
-        assert engine.requests[0].sampling.seed == 3
+        assert engine.requests[0].sampling.seed == seed.get("seed")
 
 
-async def test_whole_and_streamed_answers_are_the_same(codec) -> None:
+async def test_whole_and_streamed_answers_are_the_same(seeded) -> None:
+    codec, seed = seeded
     async with SimulatedEngine() as engine, peer(engine, codec) as client:
-        streamed = await client.ask(seed=3, logprobs=2)
-        whole = await client.ask(seed=3, logprobs=2, stream=False)
+        streamed = await client.ask(**seed, logprobs=2)
+        whole = await client.ask(**seed, logprobs=2, stream=False)
 
         assert whole.ids == streamed.ids
         assert len(whole.messages) <= 2
@@ -153,8 +167,8 @@ async def test_a_scripted_reply_comes_piece_by_piece(codec) -> None:
         assert pieces == ["Hel", "lo, wide world", "<|im_end|>"]
 
 
-async def test_prompt_logprobs_come_with_the_first_message(full) -> None:
-    async with SimulatedEngine() as engine, peer(engine, full) as client:
+async def test_prompt_logprobs_come_with_the_first_message(calling) -> None:
+    async with SimulatedEngine() as engine, peer(engine, calling) as client:
         answer = await client.ask([5, 6, 7], prompt_logprobs=1, max_tokens=2)
 
         rows = answer.outputs[0].prompt_logprobs
@@ -162,15 +176,15 @@ async def test_prompt_logprobs_come_with_the_first_message(full) -> None:
         assert [row.token_id for row in rows[1:]] == [6, 7]
 
 
-async def test_a_constraint_is_kept(full) -> None:
-    async with SimulatedEngine() as engine, peer(engine, full) as client:
+async def test_a_constraint_is_kept(calling) -> None:
+    async with SimulatedEngine() as engine, peer(engine, calling) as client:
         answer = await client.ask(constraint=Constraint("choice", choices=("yes", "no")))
 
         assert client.text(answer.ids) in {"yes<|im_end|>", "no<|im_end|>"}
 
 
-async def test_what_matched_is_told(full) -> None:
-    async with SimulatedEngine() as engine, peer(engine, full) as client:
+async def test_what_matched_is_told(calling) -> None:
+    async with SimulatedEngine() as engine, peer(engine, calling) as client:
         engine.say(Reply("one two three"), Reply("one two three"))
 
         assert (await client.ask(stop=("two",))).last.matched == "two"
@@ -271,6 +285,21 @@ async def test_mlx_ends_an_aborted_answer_without_an_end() -> None:
         assert list(engine.aborted) == ["doomed"]
 
 
+async def test_sglang_never_ends_an_aborted_answer_until_its_client_leaves() -> None:
+    clock = FakeClock()
+    async with SimulatedEngine(SLOW, timer=clock) as engine, peer(engine, CODECS["sglang"]) as client:
+        call = client.call(client.request(id="doomed", ignore_eos=True, max_tokens=1000))
+        await until(lambda: clock.next_alarm is not None)
+        clock.advance(1)
+        await call.read()
+        await client.tell(client.codec.abort("doomed"))
+        await until(lambda: "doomed" in engine.aborted)
+
+        assert engine.active == 1
+        call.cancel()
+        await until(lambda: engine.active == 0)
+
+
 async def test_aborting_nobody_is_no_error(codec) -> None:
     async with SimulatedEngine() as engine, peer(engine, codec) as client:
         await client.tell(codec.abort("unknown"))
@@ -306,15 +335,15 @@ async def test_a_waiting_request_can_be_aborted(full) -> None:
         running.cancel()
 
 
-async def test_a_full_queue_refuses(full) -> None:
-    async with SimulatedEngine(SLOW, timer=FakeClock()) as engine, peer(engine, full) as client:
+async def test_a_calling_queue_refuses(calling) -> None:
+    async with SimulatedEngine(SLOW, timer=FakeClock()) as engine, peer(engine, calling) as client:
         calls = [client.call(client.request(id=f"r-{number}")) for number in range(2)]
         await until(lambda: engine.active == 2)
 
         error = await refusal(client.ask(id="r-3"))
 
         assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        load = await client.tell(full.loads)
+        load = await client.tell(calling.loads)
         assert (load.running, load.waiting, load.ranks[0].max_running) == (1, 1, 1)
         for call in calls:
             call.cancel()
@@ -340,8 +369,8 @@ async def test_a_second_request_of_the_same_id(name: str, both_run: bool) -> Non
 # ----------------------------------------------------------------------------------------------- the cache and its events
 
 
-async def test_a_prefix_seen_before_is_reported_as_cached(full) -> None:
-    async with SimulatedEngine(SimulatorConfig(block_size=8)) as engine, peer(engine, full) as client:
+async def test_a_prefix_seen_before_is_reported_as_cached(calling) -> None:
+    async with SimulatedEngine(SimulatorConfig(block_size=8)) as engine, peer(engine, calling) as client:
         prompt = list(range(100, 140))
         cached = [(await client.ask(prompt, max_tokens=2)).last.cached_tokens for _ in range(2)]
 
@@ -430,17 +459,17 @@ async def test_a_neutral_subscriber_hears_what_leaves() -> None:
 # ------------------------------------------------------------------------------------------------------ the other calls
 
 
-async def test_the_engine_tells_about_itself(full) -> None:
+async def test_the_engine_tells_about_itself(calling) -> None:
     config = SimulatorConfig(model="mini", block_size=32)
-    async with SimulatedEngine(config) as engine, peer(engine, full) as client:
-        info = await client.tell(full.model)
-        server = await client.tell(full.describes)
+    async with SimulatedEngine(config) as engine, peer(engine, calling) as client:
+        info = await client.tell(calling.model)
+        server = await client.tell(calling.describes)
 
         assert (info.model, info.tokenizer_path) == ("mini", engine.model_folder)
         assert (info.context_length, info.vocab_size) == (32768, engine.engine.vocabulary.size)
         assert info.default_sampling["temperature"] == 0.7
         assert (server.block_size, server.ranks) == (32, 1)
-        assert await client.tell(full.health)
+        assert await client.tell(calling.health)
 
 
 async def test_an_engine_can_say_that_it_is_not_well(codec) -> None:
@@ -474,24 +503,25 @@ async def test_a_tokenizer_that_the_client_has_is_not_sent_again() -> None:
         assert [(each.data, each.sha256) for each in again] == [(b"", first[0].sha256)]
 
 
-async def test_an_embedding_model_embeds(full) -> None:
-    async with SimulatedEngine(SimulatorConfig(generation_model=False)) as engine, peer(engine, full) as client:
-        vector, tokens = await client.tell(full.embed("e", client.request().input_ids))
+async def test_an_embedding_model_embeds(calling) -> None:
+    async with SimulatedEngine(SimulatorConfig(generation_model=False)) as engine, peer(engine, calling) as client:
+        vector, tokens = await client.tell(calling.embed("e", client.request().input_ids))
 
         assert (len(vector), tokens) == (64, 2)
-        said = await client.unary(full.model.path)
-        assert not (
-            vllm.GetModelInfoResponse.FromString(said).is_generation
-            if full.name == "vllm"
-            else neutral.GetModelResponse.FromString(said).model.generates
-        )
+        said = await client.unary(calling.model.path)
+        reads = {
+            "vllm": lambda: vllm.GetModelInfoResponse.FromString(said).is_generation,
+            "neutral": lambda: neutral.GetModelResponse.FromString(said).model.generates,
+            "sglang": lambda: sglang.GetModelInfoResponse.FromString(said).is_generation,
+        }
+        assert not reads[calling.name]()
         error = await refusal(client.ask())
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_a_generating_model_does_not_embed(full) -> None:
-    async with SimulatedEngine() as engine, peer(engine, full) as client:
-        error = await refusal(client.tell(full.embed("e", client.request().input_ids)))
+async def test_a_generating_model_does_not_embed(calling) -> None:
+    async with SimulatedEngine() as engine, peer(engine, calling) as client:
+        error = await refusal(client.tell(calling.embed("e", client.request().input_ids)))
 
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
 

@@ -4,11 +4,11 @@ Decides which method each call is and what its reply means; pure. Above: `codec`
 package smg-grpc-proto. GetServerInfo says nothing that the gateway needs, so all facts are those of the table.
 """
 
-from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import mlx_engine_pb2 as pb
 
 from smg_core.engines.answers import parse
 from smg_core.engines.base import EngineFacts, ModelInfo, Unary
+from smg_core.engines.shared_calls import health_call, tokenizer_call
 
 __all__ = ["FACTS", "HEALTH", "INPUT_IDS", "MODEL", "SERVICE", "TOKENIZED", "TOKENIZER", "abort"]
 
@@ -35,10 +35,6 @@ FACTS = EngineFacts(
 """What mlx-lm can be asked. Its protocol has no field for stop strings, several choices, constraints or media."""
 
 
-def _health(message: bytes) -> bool:
-    return bool(parse(pb.HealthCheckResponse, message).healthy)
-
-
 def _model(message: bytes) -> ModelInfo:
     info = parse(pb.GetModelInfoResponse, message)
     return ModelInfo(
@@ -50,14 +46,9 @@ def _model(message: bytes) -> ModelInfo:
     )
 
 
-def _piece(message: bytes) -> tuple[bytes, str]:
-    chunk = parse(common.GetTokenizerChunk, message)
-    return chunk.data, chunk.sha256
-
-
-HEALTH = Unary(f"/{SERVICE}/HealthCheck", b"", _health)
+HEALTH = health_call(SERVICE, pb.HealthCheckResponse)
 MODEL = Unary(f"/{SERVICE}/GetModelInfo", b"", _model)
-TOKENIZER = Unary(f"/{SERVICE}/GetTokenizer", b"", _piece)
+TOKENIZER = tokenizer_call(SERVICE)
 
 
 def abort(request_id: str) -> Unary[None]:

@@ -15,6 +15,7 @@ from functools import partial
 from smg_grpc_proto.generated import mlx_engine_pb2 as pb
 
 from smg_core.engines.base import EngineFacts, EngineOutput, EngineRequest, Loads, OutputDecoder, Unary
+from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of
 from smg_core.engines.mlx import calls
 from smg_core.engines.wire import float32, int32, nonzero, tagged, uint32, varints_of
@@ -23,6 +24,8 @@ from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
 
 __all__ = ["MlxCodec"]
+
+_refuse = refusing({"seed", "logit_bias"})
 
 
 class MlxCodec:
@@ -48,7 +51,7 @@ class MlxCodec:
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         stops = request.sampling.stop_token_ids
-        return decoder_of(_WORDING if not stops else _wording(stops), request.sampling)
+        return decoder_of(_WORDING if not stops else _wording(stops), request)
 
     def abort(self, request_id: str) -> Unary[None]:
         return calls.abort(request_id)
@@ -58,26 +61,6 @@ class MlxCodec:
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent
-
-
-def _refuse(request: EngineRequest) -> None:
-    """Raise UnsupportedParameter for what the protocol has no field for. `FACTS` says the same, so that such a request is refused
-    before it comes here."""
-    asked = request.sampling
-    lacks = (
-        (request.cache_salt is not None, "a cache salt", "cache_salt"),
-        (request.constraint is not None, "a constraint", "response_format"),
-        (request.multimodal is not None, "media", "messages"),
-        (request.kv_transfer is not None, "a transfer of its cache", "kv_transfer"),
-        (bool(request.data_parallel_rank), "a data-parallel rank", "data_parallel_rank"),
-        (asked.n != 1, "several choices", "sampling.n"),
-        (bool(asked.stop), "stop strings", "sampling.stop"),
-        (bool(asked.min_tokens), "min_tokens", "sampling.min_tokens"),
-        (asked.prompt_logprobs is not None, "prompt logprobs", "sampling.prompt_logprobs"),
-    )
-    for wanted, what, param in lacks:
-        if wanted:
-            raise UnsupportedParameter(f"This engine's protocol cannot carry {what}.", param=param)
 
 
 def _sampling(asked: Sampling) -> pb.SamplingParams:

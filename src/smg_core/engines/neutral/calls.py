@@ -27,6 +27,7 @@ FACTS = EngineFacts(
     max_logprobs=None,
     media=frozenset(),
     media_together=frozenset(_MEDIA.values()),
+    hands_over="kv_transfer",
 )
 """Everything that the contract can carry. What one engine has of it is in its `Capabilities`."""
 
@@ -63,6 +64,7 @@ def _facts(message: bytes) -> EngineFacts:
         cache_salt=able.cache_salt,
         media=frozenset(_MEDIA[kind] for kind in able.media if kind in _MEDIA),
         media_together=FACTS.media_together,
+        hands_over=FACTS.hands_over,
         context_length=answer.model.context_length,
         block_size=engine.block_size,
         ranks=max(1, engine.data_parallel_size),

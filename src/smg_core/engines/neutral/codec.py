@@ -27,6 +27,7 @@ from smg_core.engines.base import (
     OutputDecoder,
     Unary,
 )
+from smg_core.engines.carried import OPTIONAL, refusing
 from smg_core.engines.neutral import calls
 from smg_core.engines.neutral.media import NeutralRequestMedia
 from smg_core.engines.status import error_from_status
@@ -39,6 +40,7 @@ from smg_core.tokens import TokenIds
 
 __all__ = ["NeutralCodec"]
 
+_refuse = refusing(OPTIONAL.keys() - {"bootstrap", "context_phase", "lora"})
 _MEDIA = 9  # in GenerateRequest
 _TOKENS_TAG = 0x0A  # first byte of a GenerateEvent that holds Tokens
 _INT64 = range(-(2**63), 2**63)
@@ -72,6 +74,7 @@ class NeutralCodec:
 
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. The ids' varints are made once per prompt (`varints_of`) and framed here."""
+        _refuse(request)
         message = pb.GenerateRequest(request_id=request.id, sampling=_sampling(request.sampling), stream=request.stream)
         if request.constraint is not None:
             _constrain(message.constraint, request.constraint)

@@ -7,11 +7,11 @@ package smg-grpc-proto. GetModelInfo and GetServerInfo report some facts only; `
 from typing import Literal
 
 import attrs
-from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
-from smg_core.engines.base import EngineFacts, Loads, ModelInfo, RankLoad, Unary
+from smg_core.engines.base import EngineFacts, ModelInfo, Unary
+from smg_core.engines.shared_calls import health_call, loads_call, tokenizer_call
 from smg_core.engines.wire import tagged, varints_of
 from smg_core.tokens import TokenIds
 
@@ -40,6 +40,7 @@ FACTS = EngineFacts(
     constraints=frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"}),
     max_logprobs=20,
     cache_salt=False,
+    hands_over="kv_transfer",
     resizes="torch",  # it has torchvision installed, so transformers takes that backend
     media_together=frozenset({"image", "video"}),  # the servicer (0.14) takes recordings beside pictures for pictures
 )
@@ -47,10 +48,6 @@ FACTS = EngineFacts(
 
 _FLOATS: dict[str, Literal["bfloat16", "float16"]] = {"bfloat16": "bfloat16", "float16": "float16"}
 """Names of the encoder's dtype, as vLLM reports it. Servicers that do (0.14 on) take tensors of it and cast wider ones to it."""
-
-
-def _health(message: bytes) -> bool:
-    return bool(parse(pb.HealthCheckResponse, message).healthy)
 
 
 def _model(message: bytes) -> ModelInfo:
@@ -77,39 +74,16 @@ def _facts(message: bytes) -> EngineFacts:
     )
 
 
-def _loads(message: bytes) -> Loads:
-    return Loads(tuple(_rank(row) for row in parse(pb.GetLoadsResponse, message).loads))
-
-
-def _rank(row: pb.SchedulerLoad) -> RankLoad:
-    return RankLoad(
-        rank=row.dp_rank,
-        running=row.num_running_reqs,
-        waiting=row.num_waiting_reqs,
-        used_tokens=row.num_used_tokens,
-        max_tokens=row.max_total_num_tokens,
-        token_usage=row.token_usage,
-        tokens_per_second=row.gen_throughput,
-        cache_hit_rate=row.cache_hit_rate,
-        max_running=row.max_running_requests,
-    )
-
-
 def _embedding(message: bytes) -> tuple[list[float], int]:
     answer = parse(pb.EmbedResponse, message)
     return list(answer.embedding), answer.prompt_tokens
 
 
-def _piece(message: bytes) -> tuple[bytes, str]:
-    chunk = parse(common.GetTokenizerChunk, message)
-    return chunk.data, chunk.sha256
-
-
-HEALTH = Unary(f"/{SERVICE}/HealthCheck", b"", _health)
+HEALTH = health_call(SERVICE, pb.HealthCheckResponse)
 MODEL = Unary(f"/{SERVICE}/GetModelInfo", b"", _model)
 DESCRIBES = Unary(f"/{SERVICE}/GetServerInfo", b"", _facts)
-LOADS = Unary(f"/{SERVICE}/GetLoads", b"", _loads)
-TOKENIZER = Unary(f"/{SERVICE}/GetTokenizer", b"", _piece)
+LOADS = loads_call(SERVICE, pb.GetLoadsResponse)
+TOKENIZER = tokenizer_call(SERVICE)
 
 
 def abort(request_id: str) -> Unary[None]:

@@ -12,7 +12,8 @@ The servicers differ in what they repeat; `engines.decoding` has the one rule th
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.base import Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary
-from smg_core.engines.decoding import FINISH, Wording, decoder_of
+from smg_core.engines.carried import refusing
+from smg_core.engines.decoding import FINISH, Wording, decoder_of, prompt_scores
 from smg_core.engines.tensors import BytesLike
 from smg_core.engines.vllm import calls
 from smg_core.engines.vllm.media import VllmRequestMedia
@@ -23,6 +24,12 @@ from smg_core.tokens import TokenIds
 
 __all__ = ["VllmCodec"]
 
+_refuse = refusing(
+    {
+        *("constraint", "multimodal", "kv_transfer", "data_parallel_rank"),
+        *("n", "seed", "stop", "min_tokens", "logit_bias", "prompt_logprobs"),
+    }
+)
 _MM_INPUTS, _EXTRA_MM_INPUTS = 7, 11  # field numbers of GenerateRequest, for what is framed by hand
 
 
@@ -43,8 +50,7 @@ class VllmCodec:
 
         The ids' varints are made once per prompt (`varints_of`) and framed here; the rest is serialized and put before.
         """
-        if request.cache_salt is not None:
-            raise UnsupportedParameter("This engine's protocol cannot carry a cache salt.", param="cache_salt")
+        _refuse(request)
         message = pb.GenerateRequest(
             request_id=request.id,
             sampling_params=_sampling(request.sampling, request.constraint),
@@ -58,7 +64,7 @@ class VllmCodec:
         return b"".join((message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *_media(request.multimodal)))
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
-        return decoder_of(_WORDING, request.sampling)
+        return decoder_of(_WORDING, request)
 
     def abort(self, request_id: str) -> Unary[None]:
         return calls.abort(request_id)
@@ -170,5 +176,5 @@ _WORDING = Wording(
     response=pb.GenerateResponse.FromString,
     chunk=pb.GenerateStreamChunk.FromString,
     completed=_completed,
-    scores_prompts=True,
+    prompt_scores=prompt_scores,
 )

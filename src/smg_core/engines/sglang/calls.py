@@ -1,0 +1,105 @@
+"""The calls of the SGLang dialect beside Generate: health, what the engine says of itself, load, tokenizer, abort, embeddings.
+
+Decides which method each call is and what its reply means; pure. Above: `codec`, which offers them. The messages come from the
+package smg-grpc-proto. GetServerInfo has the engine's own arguments, which are the surest source of its context: the servicers
+report the size of the whole KV cache as the context length, and of some models a vocabulary that is not theirs (the tokenizer
+bounds it too).
+"""
+
+import attrs
+from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
+
+from smg_core.engines.answers import json_object, parse
+from smg_core.engines.base import EngineFacts, ModelInfo, Unary
+from smg_core.engines.shared_calls import health_call, loads_call, struct_number, struct_text, tokenizer_call
+from smg_core.engines.wire import tagged, varints_of
+from smg_core.tokens import TokenIds
+
+__all__ = [
+    "DESCRIBES",
+    "FACTS",
+    "HEALTH",
+    "INPUT_IDS",
+    "LOADS",
+    "MODEL",
+    "SERVICE",
+    "TOKENIZED",
+    "TOKENIZER",
+    "abort",
+    "embed",
+]
+
+SERVICE = "sglang.grpc.scheduler.SglangScheduler"
+
+TOKENIZED, INPUT_IDS = 2, 2
+"""Field numbers of GenerateRequest and EmbedRequest, and of TokenizedInput, for what is framed by hand."""
+
+_KEPT_FREE = 6
+"""Tokens of its context that SGLang takes no prompt for: its longest prompt is shorter than the context by so many."""
+
+FACTS = EngineFacts(
+    dialect="sglang",
+    fans_out=True,
+    greedy_n=False,
+    seed=False,
+    constraints=frozenset({"json_schema", "json_object", "regex", "grammar", "structural_tag", "choice"}),
+    max_logprobs=None,
+    cache_salt=False,
+    media=frozenset({"image"}),
+    resizes="torch",  # transformers takes that backend where torchvision is installed, which SGLang needs
+    hands_over="bootstrap",
+    lora=True,
+)
+"""What SGLang can be asked. Its servicers number the choices of a whole answer wrongly and abort none of several, so each choice
+is a call of its own. Its protocol has no field for a seed or a cache salt."""
+
+
+def _model(message: bytes) -> ModelInfo:
+    info = parse(pb.GetModelInfoResponse, message)
+    longest = info.max_req_input_len + _KEPT_FREE if info.max_req_input_len > 0 else 0
+    contexts = [each for each in (info.max_context_length, longest) if each > 0]
+    return ModelInfo(
+        model=info.served_model_name or info.model_path,
+        tokenizer_path=info.tokenizer_path or info.model_path,
+        context_length=min(contexts, default=0),
+        vocab_size=info.vocab_size,
+        eos_token_ids=tuple(info.eos_token_ids),
+        default_sampling=json_object(info.default_sampling_params_json or info.preferred_sampling_params),
+    )
+
+
+def _facts(message: bytes) -> EngineFacts:
+    arguments = parse(pb.GetServerInfoResponse, message).server_args
+    return attrs.evolve(
+        FACTS,
+        context_length=max(0, struct_number(arguments, "context_length")),
+        block_size=max(0, struct_number(arguments, "page_size")),
+        ranks=max(1, struct_number(arguments, "dp_size")),
+        kv_events=bool(struct_text(arguments, "kv_events_config")),
+    )
+
+
+def _embedding(message: bytes) -> tuple[list[float], int]:
+    answer = parse(pb.EmbedResponse, message)
+    return list(answer.embedding), answer.prompt_tokens
+
+
+HEALTH = health_call(SERVICE, pb.HealthCheckResponse)
+MODEL = Unary(f"/{SERVICE}/GetModelInfo", b"", _model)
+DESCRIBES = Unary(f"/{SERVICE}/GetServerInfo", b"", _facts)
+LOADS = loads_call(SERVICE, pb.GetLoadsResponse)
+TOKENIZER = tokenizer_call(SERVICE)
+
+
+def abort(request_id: str) -> Unary[None]:
+    """Ends a request by name."""
+    message = pb.AbortRequest(request_id=request_id, reason="cancelled").SerializeToString()
+    return Unary(f"/{SERVICE}/Abort", message, lambda _: None)
+
+
+def embed(request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
+    """Asks for the embedding of `ids`. The engine wants sampling settings here too, and zeros are not neutral ones."""
+    neutral = pb.SamplingParams(temperature=1.0, top_p=1.0, top_k=-1, repetition_penalty=1.0, n=1)
+    head: bytes = pb.EmbedRequest(request_id=request_id, sampling_params=neutral).SerializeToString()
+    message = head + tagged(TOKENIZED, tagged(INPUT_IDS, varints_of(ids)))
+    return Unary(f"/{SERVICE}/Embed", message, _embedding)

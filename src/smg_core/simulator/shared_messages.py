@@ -1,0 +1,95 @@
+"""What several dialects of the embedded engine write in the same messages: the tokenizer's archive, KV events, logprobs, load.
+
+Decides how each is put; pure. Above: the dialects' codecs. The messages are those of the package smg-grpc-proto.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from smg_grpc_proto.generated import common_pb2 as common
+
+from smg_core.engines.base import EngineLogprob, RankLoad
+from smg_core.simulator.kv_feed import Batch
+from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
+from smg_core.simulator.server_codec import parse_message
+
+__all__ = ["SharedAnswers", "scheduler_load", "write_logprobs", "write_prompt_logprobs"]
+
+
+class SharedAnswers:
+    """The calls of a `FullServerCodec` whose messages belong to no dialect."""
+
+    def tokenizer_known(self, message: bytes) -> str:
+        return ""
+
+    def tokenizer_chunk(self, data: bytes, digest: str, total: int, *, last: bool) -> bytes:
+        return bytes(common.GetTokenizerChunk(data=data, sha256=digest if last else "").SerializeToString())
+
+    def flush_answer(self) -> bytes:
+        return bytes(common.FlushCacheResponse(success=True, message="the prefix cache is empty").SerializeToString())
+
+    def kv_cursor(self, message: bytes) -> int | None:
+        return parse_message(common.SubscribeKvEventsRequest, message).start_sequence_number or None
+
+    def kv_batch(self, batch: Batch) -> bytes:
+        events = [_kv_event(batch.first_event + at, change) for at, change in enumerate(batch.changes)]
+        message = common.KvEventBatch(sequence_number=batch.sequence, timestamp=batch.moment, events=events, dp_rank=0)
+        return bytes(message.SerializeToString())
+
+
+def scheduler_load(load: RankLoad) -> dict[str, Any]:
+    """The fields of a SchedulerLoad that all dialects with one have."""
+    return {
+        "dp_rank": load.rank,
+        "num_running_reqs": load.running,
+        "num_waiting_reqs": load.waiting,
+        "num_total_reqs": load.running + load.waiting,
+        "num_used_tokens": load.used_tokens,
+        "max_total_num_tokens": load.max_tokens,
+        "token_usage": load.token_usage,
+        "gen_throughput": load.tokens_per_second,
+        "cache_hit_rate": load.cache_hit_rate,
+        "max_running_requests": load.max_running,
+    }
+
+
+def write_logprobs(out: Any, rows: Sequence[EngineLogprob]) -> None:
+    """Fill an OutputLogProbs, which is arrays side by side."""
+    out.token_ids.extend([row.token_id for row in rows])
+    out.token_logprobs.extend([row.logprob for row in rows])
+    for row in rows:
+        if row.top:
+            out.top_logprobs.add(values=[value for _, value in row.top], token_ids=[token for token, _ in row.top])
+
+
+def write_prompt_logprobs(out: Any, rows: Sequence[EngineLogprob | None]) -> None:
+    """Fill an InputLogProbs; None is the first token, which nothing predicts."""
+    for row in rows:
+        if row is None:
+            out.token_logprobs.add()
+            out.token_ids.append(0)
+            out.top_logprobs.add()
+        else:
+            out.token_logprobs.add(value=row.logprob)
+            out.token_ids.append(row.token_id)
+            out.top_logprobs.add(values=[value for _, value in row.top], token_ids=[token for token, _ in row.top])
+
+
+def _kv_event(event_id: int, change: CacheChange) -> common.KvCacheEvent:
+    event = common.KvCacheEvent(event_id=event_id)
+    if isinstance(change, BlockStored):
+        stored = event.stored
+        for digest, row, media in zip(change.hashes, change.token_ids, change.media, strict=True):
+            block = stored.blocks.add(block_hash=digest, token_ids=row, block_size=len(row))
+            for identifier, offset in media:
+                block.extra_keys.add(multimodal=common.KvMultimodalKey(identifier=identifier, offset=offset))
+        if change.parent is not None:
+            stored.parent_block_hash = change.parent
+        stored.tier = common.KV_CACHE_TIER_DEVICE
+        stored.medium = "GPU"
+    elif isinstance(change, BlocksRemoved):
+        event.removed.block_hashes.extend(change.hashes)
+        event.removed.medium = "GPU"
+    else:
+        event.cleared.SetInParent()
+    return event
