@@ -89,13 +89,21 @@ CONSTANTS: dict[str, str] = {
     "engines.sglang.calls.TOKENIZED": FORMAT,
     "engines.sglang.calls._KEPT_FREE": FORMAT,
     "engines.sglang.codec._MM_INPUTS": FORMAT,
-    "engines.sglang.media._DATA": FORMAT,
+    **dict.fromkeys(
+        (
+            f"engines.sglang.media.{name}"
+            for name in ("_DATA", "_IMAGE_DATA", "_KEY", "_PIXEL_VALUES", "_TENSORS", "_VALUE")
+        ),
+        FORMAT,
+    ),
     "engines.status._MAX_TEXT": SHOWN,
     "engines.tensors._LENGTH_DELIMITED": FORMAT,
     "engines.wire._LENGTH_DELIMITED": FORMAT,
     "engines.wire._SMALLEST_FLOAT32": FORMAT,
     "engines.wire._LARGEST_FLOAT32": FORMAT,
+    "engines.wire._UINT31_END": FORMAT,
     "engines.wire._UINT32_END": FORMAT,
+    "engines.wire._UINT64_MASK": FORMAT,
     "engines.vllm.calls.INPUT_IDS": FORMAT,
     "engines.vllm.calls.TOKENIZED": FORMAT,
     "engines.vllm.codec._EXTRA_MM_INPUTS": FORMAT,

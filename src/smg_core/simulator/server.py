@@ -11,10 +11,8 @@ grpc.health.v1 is answered too. Every record it keeps for tests is bounded by `S
 
 import asyncio
 import hashlib
-import io
 import secrets
 import signal
-import zipfile
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
@@ -36,32 +34,20 @@ from smg_core.simulator.control import SERVICE, apply_faults, fault_plan, parse_
 from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
 from smg_core.simulator.kv_feed import CursorLost, KvFeed
+from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary, tokenizer_archive
 from smg_core.simulator.prefix_cache import CacheChange
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server_codec import EngineState, FullServerCodec, ServerCodec
 from smg_core.simulator.shared_memory import namespace, read_shared
-from smg_core.simulator.vocabulary import Vocabulary
 
 __all__ = ["MODEL_FOLDER", "SimulatedEngine", "SystemTimer", "Timer", "Wakeup", "run_simulator"]
-
-MODEL_FOLDER = Path(__file__).parent / "model"
-"""The shipped model: a tokenizer and a chat template, no weights."""
 
 _HEALTH = "grpc.health.v1.Health"
 _SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
 _CHUNK_OF_ARCHIVE = 64 * 1024
-_BUNDLE = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "config.json",
-    "generation_config.json",
-    "special_tokens_map.json",
-    "preprocessor_config.json",
-)
 _MOST_RECEIVED = 512 * 1024 * 1024
 _GARBAGE = b"\xff\xff\xff\xff this is no message"
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 class Wakeup(Protocol):
@@ -117,7 +103,7 @@ class SimulatedEngine:
         config = config or SimulatorConfig()
         self.config = attrs.evolve(config, model_folder=str(Path(config.model_folder or MODEL_FOLDER)))
         self.timer = timer or SystemTimer()
-        self.engine = EngineCore(self.config, _vocabulary(Path(self.config.model_folder)))
+        self.engine = EngineCore(self.config, read_vocabulary(Path(self.config.model_folder)))
         self.clockwork = Clockwork(self.config.timing, self.timer)
         self.faults = Faults(self.config.faults, dict(self.config.fault_rates), self.config.seed)
         self.requests: deque[EngineRequest] = deque(maxlen=self.config.keep_requests)
@@ -451,7 +437,7 @@ class SimulatedEngine:
         return codec.flush_answer()
 
     async def tokenizer(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> None:
-        archive = _bundle(Path(self.model_folder))
+        archive = tokenizer_archive(Path(self.model_folder))
         digest = hashlib.sha256(archive).hexdigest()
         if codec.tokenizer_known(message) == digest:
             await context.write(codec.tokenizer_chunk(b"", digest, len(archive), last=True))
@@ -552,28 +538,6 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships n
 async def _end(context: grpc.aio.ServicerContext, code: str, message: str) -> None:
     """End the call with a status. Never returns: grpcio raises."""
     await context.abort(getattr(grpc.StatusCode, code), message)
-
-
-def _vocabulary(folder: Path) -> Vocabulary:
-    def text(name: str) -> str:
-        path = folder / name
-        return path.read_text(encoding="utf-8") if path.exists() else "{}"
-
-    return Vocabulary(
-        (folder / "tokenizer.json").read_text(encoding="utf-8"), text("config.json"), text("generation_config.json")
-    )
-
-
-def _bundle(folder: Path) -> bytes:
-    """The tokenizer's files as a zip archive, the same bytes each time."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in [folder / name for name in _BUNDLE] + sorted(folder.glob("*.jinja")):
-            if path.exists():
-                member = zipfile.ZipInfo(path.name, _LONG_AGO)
-                member.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(member, path.read_bytes())
-    return out.getvalue()
 
 
 def _credentials(config: SimulatorConfig) -> grpc.ServerCredentials:
