@@ -89,6 +89,8 @@ CONSTANTS: dict[str, str] = {
     "engines.sglang.calls.TOKENIZED": FORMAT,
     "engines.sglang.calls._KEPT_FREE": FORMAT,
     "engines.sglang.codec._MM_INPUTS": FORMAT,
+    "engines.sglang.codec._PORT_BITS": FORMAT,
+    "engines.sglang.codec._ROOM_BITS": FORMAT,
     **dict.fromkeys(
         (
             f"engines.sglang.media.{name}"
@@ -101,7 +103,6 @@ CONSTANTS: dict[str, str] = {
     "engines.wire._LENGTH_DELIMITED": FORMAT,
     "engines.wire._SMALLEST_FLOAT32": FORMAT,
     "engines.wire._LARGEST_FLOAT32": FORMAT,
-    "engines.wire._UINT31_END": FORMAT,
     "engines.wire._UINT32_END": FORMAT,
     "engines.wire._UINT64_MASK": FORMAT,
     "engines.vllm.calls.INPUT_IDS": FORMAT,

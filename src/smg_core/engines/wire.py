@@ -20,18 +20,17 @@ __all__ = [
     "nonzero",
     "positive",
     "tagged",
-    "uint31",
     "uint32",
     "uint64_seed",
     "varint",
     "varints_of",
+    "within",
 ]
 
 _LENGTH_DELIMITED = 2
 _SMALLEST_FLOAT32, _LARGEST_FLOAT32 = 2.0**-149, (2 - 2**-23) * 2.0**127
 _INT32 = range(-(2**31), 2**31)
 _UINT32_END = 2**32
-_UINT31_END = 2**31
 _INT64 = range(-(2**63), 2**63)
 _UINT64_MASK = 2**64 - 1
 _special = re.compile(r"[\\^$.|?*+()\[\]{}]")
@@ -110,11 +109,11 @@ def int32(param: str, value: int) -> int:
     return value
 
 
-def uint31(param: str, value: int) -> int:
-    """Return `value` if a signed 32-bit field can hold it that takes no negative number."""
-    if not 0 <= value < _UINT31_END:
-        range_ = f"between 0 and {_UINT31_END - 1}"
-        raise UnsupportedParameter(f"{_last(param)} must be {range_} for this engine, got {value}.", param=param)
+def within(bits: int, value: int, what: str) -> int:
+    """Return `value`, a number of the gateway's own that is called `what`, if it is not negative and has at most `bits` bits.
+    Raises UnsupportedParameter: no field of a request is at fault."""
+    if not 0 <= value < 1 << bits:
+        raise UnsupportedParameter(f"This engine's protocol has {bits} bits for {what}.")
     return value
 
 

@@ -21,7 +21,7 @@ from smg_core.engines.decoding import FINISH, Wording, decoder_of, prompt_scores
 from smg_core.engines.sglang import calls
 from smg_core.engines.sglang.media import SglangRequestMedia
 from smg_core.engines.tensors import BytesLike
-from smg_core.engines.wire import any_of, float32, int32, nonzero, tagged, uint31, uint32, varints_of
+from smg_core.engines.wire import any_of, float32, int32, nonzero, tagged, uint32, varints_of, within
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
@@ -29,6 +29,7 @@ from smg_core.tokens import TokenIds
 __all__ = ["SglangCodec"]
 
 _MM_INPUTS = 3  # field number of GenerateRequest, for what is framed by hand
+_PORT_BITS, _ROOM_BITS = 16, 31
 _ANY_OBJECT = '{"type":"object"}'
 _refuse = refusing(
     {
@@ -159,8 +160,8 @@ def _alternatives(name: str, count: int | None) -> int:
 def _bootstrap(place: Bootstrap) -> pb.DisaggregatedParams:
     return pb.DisaggregatedParams(
         bootstrap_host=place.host,
-        bootstrap_port=uint31("kv_transfer", place.port),
-        bootstrap_room=uint31("kv_transfer", place.room),
+        bootstrap_port=within(_PORT_BITS, place.port, "a port"),
+        bootstrap_room=within(_ROOM_BITS, place.room, "a room at the bootstrap server"),
     )
 
 

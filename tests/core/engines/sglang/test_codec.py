@@ -171,11 +171,11 @@ def test_a_rank_an_adapter_and_a_bootstrap_server_have_their_places() -> None:
         ({}, {"cache_salt": "tenant"}, "cache_salt"),
         ({}, {"multimodal": object()}, "messages"),
         ({}, {"kv_transfer": "{}"}, "kv_transfer"),
-        ({}, {"bootstrap": Bootstrap("h", 1, 2**31)}, "kv_transfer"),
-        ({}, {"bootstrap": Bootstrap("h", -1, 1)}, "kv_transfer"),
+        ({}, {"bootstrap": Bootstrap("h", 1, 2**31)}, None),
+        ({}, {"bootstrap": Bootstrap("h", -1, 1)}, None),
     ],
 )
-def test_what_the_wire_cannot_say_is_refused_by_name(sampling: dict, outer: dict, param: str) -> None:
+def test_what_the_wire_cannot_say_is_refused_by_name(sampling: dict, outer: dict, param: str | None) -> None:
     with pytest.raises((UnsupportedParameter, InvalidRequest)) as caught:
         CODEC.generate(EngineRequest("r", TokenIds([1]), Sampling(**sampling), **outer))
 
