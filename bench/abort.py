@@ -21,7 +21,7 @@ import httpx
 
 from smg_core import Config, Gateway
 from smg_core.config import LimitsConfig
-from smg_core.server.serve import HttpServer
+from smg_core.server.http_server import HttpServer
 from smg_core.server.simulated import SimulatedGateway
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig

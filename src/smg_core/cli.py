@@ -28,6 +28,8 @@ PACKAGE_EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server"}
 """Packages that are not installed by default, with the extra of the distribution that installs each."""
 FILES = (
     "sealing.keys_file",
+    "tls.cert",
+    "tls.key",
     "tokenizer.chat_template",
     "workers.tls_ca",
     "workers.tls_cert",

@@ -26,7 +26,9 @@ from smg_core.pipeline.settings import StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
+from smg_core.server.proxies.settings import ProxiesConfig
 from smg_core.server.settings import BatchesConfig, MediaConfig, ModelConfig, ResponsesConfig, ServerConfig
+from smg_core.server.tls.settings import TlsConfig
 from smg_core.settings import (
     ConfigError,
     Setting,
@@ -54,6 +56,7 @@ __all__ = [
     "MessagesConfig",
     "ModelConfig",
     "ObservabilityConfig",
+    "ProxiesConfig",
     "Resolved",
     "ResponsesConfig",
     "RoutingConfig",
@@ -62,6 +65,7 @@ __all__ = [
     "Setting",
     "StructuredConfig",
     "TimeoutsConfig",
+    "TlsConfig",
     "TokenizerConfig",
     "Value",
     "WorkersConfig",
@@ -83,6 +87,8 @@ class Config:
 
     server: ServerConfig = attrs.field(factory=ServerConfig)
     auth: AuthConfig = attrs.field(factory=AuthConfig)
+    tls: TlsConfig = attrs.field(factory=TlsConfig)
+    proxies: ProxiesConfig = attrs.field(factory=ProxiesConfig)
     workers: WorkersConfig = attrs.field(factory=WorkersConfig)
     engines: EnginesConfig = attrs.field(factory=EnginesConfig)
     timeouts: TimeoutsConfig = attrs.field(factory=TimeoutsConfig)
@@ -117,6 +123,12 @@ def _inconsistencies(config: Config) -> Iterator[str]:
     """What no single setting can know."""
     if (config.workers.tls_cert is None) != (config.workers.tls_key is None):
         yield "workers.tls_cert and workers.tls_key: one is given without the other"
+    if (config.tls.cert is None) != (config.tls.key is None):
+        yield "tls.cert and tls.key: one is given without the other"
+    try:
+        config.proxies.networks()
+    except ConfigError as error:
+        yield str(error)
     for entry in config.model.aliases:
         alias, _, model = entry.partition("=")
         if not alias or not model:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from smg_core import Config, Gateway
-from smg_core.server.serve import HttpServer
+from smg_core.server.http_server import HttpServer
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import MemoryObserver

@@ -16,16 +16,15 @@ from smg_core.hooks import ExchangeEnded, SilentObserver
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
 from smg_core.server.browsers import check_json_type, check_origin, hosts_taken
-from smg_core.server.describing import describing_routes
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
-from smg_core.server.generating import generating_routes
 from smg_core.server.identity import Identify, permitted
 from smg_core.server.inference import internal_error
+from smg_core.server.proxies.forwarded import forwarding_of
+from smg_core.server.public_routes import public_routes
 from smg_core.server.routes import WEBSOCKET, Routes
 from smg_core.server.runtime import Runtime
-from smg_core.server.status import status_routes
 from smg_core.server.websocket import WebSocket
 
 __all__ = ["App"]
@@ -55,16 +54,15 @@ class App:
         self._origins = server.cors_origins
         self._hosts = hosts_taken(server.host, server.allowed_hosts)
         self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
+        self._forwarding = forwarding_of(gateway.config.proxies)
         self._any_type = server.any_content_type
         self._header_bytes = server.header_bytes
-        routes = [
-            *generating_routes(gateway),
-            *status_routes(gateway),
-        ]
-        self.routes = (*routes, *(describing_routes(gateway, routes) if server.docs else ()))
+        self.routes = public_routes(gateway)
         self._routes: Routes[Endpoint] = Routes(self.routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._forwarding is not None:
+            self._forwarding.apply(scope)
         if scope["type"] == "http":
             await self._http(Exchange(scope, receive, send))
         elif scope["type"] == "lifespan":

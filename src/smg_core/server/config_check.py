@@ -27,6 +27,8 @@ def check(config: Config) -> None:
     """Raise ConfigError with every problem, each beginning with its setting's path."""
     problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config), *_media(config.media)]
     problems += _history(config.history)
+    if config.proxies.believes and not config.proxies.trusted:
+        problems.append(f"{config.proxies.believes}: proxies.trusted names none of which it is believed")
     if problems:
         raise ConfigError(*problems)
 

@@ -257,7 +257,9 @@ class Exchange:
     def peer(self) -> str:
         """The address of the client, "" if it is not known."""
         client = self.scope.get("client")
-        return f"{client[0]}:{client[1]}" if client else ""
+        if not client:
+            return ""
+        return f"{client[0]}:{client[1]}" if client[1] else str(client[0])  # proxies may not say the port
 
     def check_head(self, most: int) -> None:
         """Under another server than ours: refuse a head that can be read in two ways or is over `most` bytes. The server is told

@@ -21,6 +21,7 @@ Deadlines are checked by a sweep over all connections twice a second, so they co
 
 import asyncio
 from collections.abc import Awaitable
+from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote
@@ -52,6 +53,7 @@ from smg_core.server.exchange import (
     WriteNow,
 )
 from smg_core.server.framing import framing_fault
+from smg_core.server.proxies.protocol_header import ProxiedClient
 
 __all__ = ["BoundedHttpProtocol", "protocol_class"]
 
@@ -73,10 +75,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     refused_seconds = 1.0  # that a connection over the bound has to send its head before it is refused
     discard_bytes = 256 * 1024 * 1024
     socket_paths: frozenset[str] = frozenset()  # where WebSockets are taken
+    proxied: ProxiedClient | None = None  # the client of the connection, if a trusted proxy has named it
     pipelined = 8  # requests that may wait behind the one under way while the socket is still read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        if self.proxied is not None:
+            self.client = self.proxied
+            self.ws_protocol_class = cast("Any", partial(cast("Any", self.ws_protocol_class), client=self.proxied))
         self.url, self.headers = b"", []
         self._head_open = True
         self._head_bytes = 0
@@ -166,6 +172,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         cycle, running = self.cycle, self._running
         if cycle is None or cycle.more_body or self._head_open or self.transport.is_closing():
             return False
+        if self.scheme == "https":
+            return False  # the event loop ends a TLS connection as soon as one side does
         if running is None or running.response_complete:
             return False
         if running.scope["http_version"] == "1.0" and not running.response_started:

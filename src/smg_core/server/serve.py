@@ -17,34 +17,28 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
-import uvicorn
-
-from smg_core.config import Config
+from smg_core.config import Config, ConfigError
 from smg_core.errors import SmgError
 from smg_core.hooks import SilentObserver
 from smg_core.observability.logs import AccessLog, configure
+from smg_core.server.accepting import contexts_of
 from smg_core.server.announcing import announce
-from smg_core.server.app import App
 from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
-from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
+from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.identity import is_open
 from smg_core.server.keeping import with_state_file
-from smg_core.server.memory import settle_objects, use_one_arena
-from smg_core.server.routes import WEBSOCKET
-from smg_core.server.socket_protocol import BoundedWebSocketProtocol, socket_protocol_class
+from smg_core.server.memory import use_one_arena
 from smg_core.workers.worker import Board, LocalBoard
 
-__all__ = ["HttpServer", "SharedBoard", "serve"]
+__all__ = ["SharedBoard", "serve"]
 
 log = logging.getLogger("smg.server")
 
-TICK_SECONDS = 0.1  # between two looks at whether the server is to leave
-SWEEP_TICKS = 5  # deadlines are looked at every so many ticks
 SPEAKER = "smg-serve-0"  # name of the process that tells the operator for all
 CANNOT_START = 3  # exit status of a process that would only fail again
 
@@ -79,7 +73,11 @@ def serve(config: Config) -> int:
         log.critical("there is no place for the history (--history memory: needs none): %s", error)
         return 1
     try:
+        contexts_of(config)
         listener = _listen(config)
+    except ConfigError as error:
+        log.critical("the gateway cannot start: %s", error)
+        return 1
     except OSError as error:
         log.critical("cannot listen on %s port %d: %s", config.server.host, config.server.port, error.strerror or error)
         return 1
@@ -90,7 +88,11 @@ def serve(config: Config) -> int:
             "listening on %s without asking who sends a request: whoever reaches it may use it", config.server.host
         )
     log.info(
-        "listening on http://%s:%d with %s", host, port, "1 process" if processes == 1 else f"{processes} processes"
+        "listening on %s://%s:%d with %s",
+        _scheme(config),
+        host,
+        port,
+        "1 process" if processes == 1 else f"{processes} processes",
     )
     if processes == 1:
         return 1 if _run(config, listener, LocalBoard(), patience=0.0) else 0
@@ -152,13 +154,17 @@ async def _announced(gateway: Gateway, config: Config, listener: socket.socket) 
     if child and multiprocessing.current_process().name != SPEAKER:
         yield
         return
-    base = f"http://{_named(*listener.getsockname()[:2])}"
+    base = f"{_scheme(config)}://{_named(*listener.getsockname()[:2])}"
     telling = asyncio.create_task(announce(gateway, base, config.server.reminder_s))
     try:
         yield
     finally:
         telling.cancel()
         await asyncio.gather(telling, return_exceptions=True)
+
+
+def _scheme(config: Config) -> str:
+    return "https" if config.tls.cert else "http"
 
 
 def _named(host: str, port: int) -> str:
@@ -177,155 +183,6 @@ async def _waited(gateway: Gateway, wanted: float, patience: float) -> bool:
             log.critical("no worker has joined within %g s: %s", wanted, gateway.registry.missing())
             return False
     return True
-
-
-def _unplanned(record: logging.LogRecord) -> bool:
-    """A log filter: False for uvicorn's line about requests that were ended after `drain_s`, since we log that ourselves."""
-    return not record.getMessage().startswith("Cancel ")
-
-
-class HttpServer(uvicorn.Server):
-    """uvicorn with our way of leaving, and the sweep over connections that wait. Starts and stops a gateway that was not
-    started before."""
-
-    def __init__(self, gateway: Gateway, config: Config, *, alone: bool = False) -> None:
-        """`alone`: this process serves nothing but the gateway."""
-        settings = config.server
-        self._alone = alone
-        self._most = connections_within(settings.connections, _files(), settings.spare_files)
-        self._warned, self._nearly_all = False, settings.connections_warning
-        self._settled: tuple[int, ...] = ()  # which models, by identity
-        app = gateway.asgi()
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=protocol_class(
-                    settings.header_bytes,
-                    settings.header_timeout_s,
-                    settings.body_timeout_s,
-                    body_rate=settings.body_bytes_per_s,
-                    write_seconds=config.timeouts.write_s,
-                    most_connections=self._most,
-                    refused_seconds=settings.refused_s,
-                    discard_bytes=settings.discard_bytes,
-                    observer=gateway.observer,
-                    socket_paths=_socket_paths(app),
-                ),
-                ws=socket_protocol_class(config.timeouts.write_s),
-                ws_max_size=config.responses.socket_frame_bytes,
-                ws_ping_interval=config.responses.socket_ping_s,
-                ws_ping_timeout=config.responses.socket_ping_s,
-                ws_per_message_deflate=False,
-                loop="none",
-                lifespan="off" if gateway.started else "on",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                date_header=True,
-                proxy_headers=False,
-                backlog=settings.backlog,
-                timeout_keep_alive=int(settings.keep_alive_s),
-                timeout_graceful_shutdown=1,
-            )
-        )
-        logging.getLogger("uvicorn.error").addFilter(_unplanned)
-        self._gateway = gateway
-        self._drain_seconds = settings.drain_s
-        self._deadline: float | None = None
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        if sys.platform == "win32":  # where a loop takes no signals
-            with super().capture_signals():
-                yield
-            return
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._asked_to_leave)
-        supervisor = multiprocessing.parent_process()
-        if supervisor is not None:
-            # Readable once it is gone, however it went: nobody would pass the word to leave on, or give up the port.
-            loop.add_reader(supervisor.sentinel, self._orphaned, supervisor.sentinel)
-        try:
-            yield
-        finally:
-            if supervisor is not None:
-                loop.remove_reader(supervisor.sentinel)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
-
-    def _orphaned(self, sentinel: int) -> None:
-        asyncio.get_running_loop().remove_reader(sentinel)
-        log.error("the supervisor is gone")
-        if self._deadline is None:
-            self._asked_to_leave()
-
-    def _asked_to_leave(self) -> None:
-        if self._deadline is not None:
-            self.should_exit = self.force_exit = True
-            return
-        log.info("leaving: %d request(s) in flight", self._gateway.in_flight)
-        self._gateway.drain()
-        self._deadline = time.monotonic() + self._drain_seconds
-
-    async def main_loop(self) -> None:
-        """uvicorn's loop; between two sweeps only `should_exit` is checked."""
-        counter = 0
-        while not await self.on_tick(counter):
-            counter += 1
-            await asyncio.sleep(TICK_SECONDS)
-            while counter % SWEEP_TICKS and not self.should_exit and self._deadline is None:
-                counter += 1
-                await asyncio.sleep(TICK_SECONDS)
-
-    async def on_tick(self, counter: int) -> bool:
-        if counter % SWEEP_TICKS == 0:
-            now = asyncio.get_running_loop().time()
-            for connection in list(self.server_state.connections):
-                if isinstance(connection, BoundedHttpProtocol | BoundedWebSocketProtocol):
-                    connection.check(now)
-            self._warn_of_connections()
-            if self._alone:
-                self._settle_models()
-        if self._deadline is not None and not self.should_exit:
-            in_flight = self._gateway.in_flight
-            self.should_exit = not in_flight or time.monotonic() > self._deadline
-            if self.should_exit and in_flight:
-                log.warning("%d request(s) have not finished in %g s and are ended", in_flight, self._drain_seconds)
-        return await super().on_tick(counter)
-
-    def _settle_models(self) -> None:
-        """Exclude loaded models from garbage collection, since they stay."""
-        models = tuple(map(id, self._gateway.models.values()))
-        if models != self._settled:
-            self._settled = models
-            settle_objects()
-
-    def _warn_of_connections(self) -> None:
-        """Log once that connections run out, and again only after there were fewer."""
-        nearly = len(self.server_state.connections) >= self._most * self._nearly_all
-        if nearly and not self._warned:
-            open_now = len(self.server_state.connections)
-            log.warning("%d of %d connections are open; more than that are answered 503", open_now, self._most)
-        self._warned = nearly
-
-
-def _socket_paths(app: App) -> frozenset[str]:
-    return frozenset(route.pattern for route in app.routes if route.method == WEBSOCKET)
-
-
-def connections_within(wanted: int, files: int, spare: int) -> int:
-    """How many connections a process may have if it may open `files` files (below 0: any number), `spare` of them reserved."""
-    return wanted if files < 0 else max(1, min(wanted, files - spare, files * 9 // 10))
-
-
-def _files() -> int:
-    """How many files the process may open; below 0 for any number."""
-    if sys.platform == "win32":
-        return -1
-    import resource
-
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def _raise_file_limit(wanted: int, spare: int) -> None:

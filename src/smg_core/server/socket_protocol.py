@@ -6,9 +6,12 @@ become a large one. Above: server.serve. Below: uvicorn and websockets.
 """
 
 import logging
+from asyncio import BaseTransport
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from smg_core.server.proxies.protocol_header import ProxiedClient
 
 __all__ = ["BoundedWebSocketProtocol", "socket_protocol_class"]
 
@@ -18,11 +21,17 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
 
     write_seconds = 60.0
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, client: ProxiedClient | None = None, **named: Any) -> None:
+        """`client`: whom a trusted proxy has named as the other side."""
+        self._proxied = client
         super().__init__(*arguments, **named)
         self.logger = logging.getLogger("smg.server.websocket")  # uvicorn's would log whole URLs, keys in queries too
         self.logger.setLevel(logging.WARNING)
         self._unread: tuple[float, int] | None = None  # since when the client has taken none of how many bytes
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)
+        self.client = self._proxied or self.client
 
     async def send(self, message: Any) -> None:
         await super().send(message)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core import Config, Gateway
-from smg_core.server.serve import HttpServer, SharedBoard, connections_within
+from smg_core.server.http_server import HttpServer, connections_within
+from smg_core.server.serve import SharedBoard
 
 BOARD_ROWS = 4096
 PROCESSES = 3

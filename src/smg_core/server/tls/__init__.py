@@ -1,0 +1,1 @@
+"""TLS of the gateway's listeners: which certificate new connections are shown, and when its files are read again."""

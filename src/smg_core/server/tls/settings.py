@@ -1,0 +1,41 @@
+"""TLS of the public listener.
+
+A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
+"""
+
+from typing import Literal
+
+import attrs
+
+from smg_core.settings import option
+
+__all__ = ["TlsConfig"]
+
+
+@attrs.frozen
+class TlsConfig:
+    """TLS of the public listener; without a certificate it speaks plain HTTP."""
+
+    cert: str | None = option(
+        None, "File of the certificate (PEM) that clients are shown, followed by those that lead to its root."
+    )
+    key: str | None = option(None, "File of that certificate's private key (PEM), not encrypted.")
+    minimum: Literal["1.2", "1.3"] = option("1.2", "Oldest version of TLS that is spoken.")
+    reload_s: float = option(
+        10.0,
+        "Seconds between two looks at these files; changed ones count for new connections.",
+        at_least=0.1,
+        at_most=86400,
+    )
+    handshake_s: float = option(
+        10.0,
+        "Seconds that a connection may take for its TLS handshake, with the PROXY header before it.",
+        at_least=0.1,
+        at_most=600,
+    )
+    handshakes: int = option(
+        512,
+        "Handshakes of a process that may be unfinished at once; for a further one the oldest is ended.",
+        at_least=1,
+        at_most=100_000,
+    )
