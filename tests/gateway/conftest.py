@@ -112,7 +112,7 @@ async def held_back(house: House) -> int:
     engine = house.engine
     await eventually(lambda: engine.counters["tokens"])
     same, before = 0, 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while same < 50:
             now = engine.counters["tokens"]
             same = same + 1 if now == before else 0

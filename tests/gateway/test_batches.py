@@ -528,7 +528,7 @@ async def process(engine: SimulatedEngine, history: str, *arguments: str) -> Asy
                 assert said, "it has ended"
         url = said.decode().split("listening on ")[1].split()[0]
         reading = asyncio.create_task(running.stderr.read())
-        async with httpx.AsyncClient(base_url=url, trust_env=False) as http, asyncio.timeout(100):
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http, asyncio.timeout(100):
             while (await http.get("/readiness")).status_code != 200:
                 await asyncio.sleep(0.02)
         yield running, url

@@ -290,7 +290,7 @@ async def test_unknown_encodings_and_odd_targets_are_answered(house: House) -> N
 async def test_many_connections_that_say_nothing_leave_room_for_one_that_does(house: House) -> None:
     port = int(house.url.rpartition(":")[2])
     idle = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(300)))
-    async with httpx.AsyncClient(base_url=house.url, trust_env=False) as http:
+    async with httpx.AsyncClient(base_url=house.url, trust_env=False, timeout=60) as http:
         assert (await http.post(CHAT, json=body())).status_code == 200
     for _, writer in idle:
         writer.transport.abort()

@@ -12,7 +12,8 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from tests.gateway.conftest import CHAT, body
 
-from smg_core import Gateway
+from smg_core import Config, Gateway
+from smg_core.server.settings import ServerConfig
 from smg_core.simulator.engine import SimulatorConfig
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +28,7 @@ def client(gateway: Gateway, framework: Any = Starlette) -> httpx.AsyncClient:
 
 @pytest.mark.parametrize("framework", [Starlette, FastAPI])
 async def test_first_requests_wait_for_the_start_and_for_a_worker(framework: Any) -> None:
-    gateway = Gateway.simulated(SimulatorConfig())
+    gateway = Gateway.simulated(SimulatorConfig(), config=Config(server=ServerConfig(first_wait_s=60)))
     async with client(gateway, framework) as http:
         answers = await asyncio.gather(*(http.post(CHAT, json=body()) for _ in range(8)))
     await gateway.stop()
