@@ -69,10 +69,11 @@ EDGES: dict[str, frozenset[str]] = {
     "observability.logs": frozenset({"server.serve"}),
     "pipeline.answer": frozenset({"server.answering", "server.background_run", "server.inference"}),
     "pipeline.driver": frozenset({"server.background_run", "server.inference"}),
-    "pipeline.executor": frozenset(),
+    "pipeline.executor": frozenset({"server.onboarding"}),
     "pipeline.parted": frozenset({"server.answering"}),
     "pipeline.performers": frozenset(),
     "pipeline.preparing": frozenset(),
+    "pipeline.reading_documents": frozenset(),
     "pipeline.selecting": frozenset(),
     "pipeline.streaming": frozenset(),
     "simulator.remote": frozenset({"cli"}),
@@ -100,6 +101,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.batch_run": frozenset(),
     "server.batch_store": frozenset(),
     "server.batch_turns": frozenset(),
+    "server.fetching": frozenset(),
     "server.files": frozenset(),
     "server.public_routes": frozenset(),
     "server.kept_files": frozenset(),
@@ -109,6 +111,8 @@ EDGES: dict[str, frozenset[str]] = {
     "server.conversations": frozenset(),
     "server.counting": frozenset(),
     "server.describing": frozenset(),
+    "server.document_reading": frozenset(),
+    "server.documents": frozenset(),
     "server.exchange": frozenset(),
     "server.endpoint": frozenset(),
     "server.explain": frozenset(),
@@ -165,8 +169,9 @@ EDGES: dict[str, frozenset[str]] = {
     "smg_mcp.tools": frozenset({"smg_mcp"}),
     "smg_mcp.wire": frozenset(),
     "smg_multimodal.decoders": frozenset({"server.media", "server.model_media"}),
+    "smg_multimodal.documents": frozenset({"server.documents"}),
     "smg_multimodal.guarded": frozenset({"auth.issuer"}),
-    "smg_multimodal.fetch": frozenset({"server.media", "server.model_media"}),
+    "smg_multimodal.fetch": frozenset({"server.documents", "server.media", "server.model_media"}),
     "smg_multimodal.places": frozenset(),
     "smg_multimodal.shm": frozenset({"server.sharing"}),
     "smg_multimodal.worker_process": frozenset(),
@@ -177,7 +182,7 @@ WIRING |= {"server.launched"}
 WIRING |= {"cli", "demo", "testing"}
 
 # Tables whose rows load what they name when it is first asked for, and what loads a large library only where it is needed.
-LAZY_TABLES = frozenset({"engines.dialects", "history.opening", "history.sql_version"})
+LAZY_TABLES = frozenset({"engines.dialects", "history.opening", "history.sql_version", "server.document_reading"})
 
 # Where everything is caught because nothing is above: module to how often. Elsewhere a broad `except` must raise again,
 # as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).

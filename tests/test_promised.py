@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 74
+AT_LANDING = 71
 
 PROMISED: dict[str, str] = {
     "responses": """
         StoreFailed.reason ToolCallEnd.repaired Text.cache Image.cache Audio.cache File.cache Reasoning.cache
-        Refusal.cache File.filename ToolCall.item_id Message.phase FunctionTool.deferred CustomTool.deferred
+        Refusal.cache ToolCall.item_id Message.phase FunctionTool.deferred CustomTool.deferred
         ToolChoice.hosted SchemaFormat.description SchemaFormat.strict GenerationRequest.session_key
     """,
     "tool loop": """
@@ -24,7 +24,7 @@ PROMISED: dict[str, str] = {
     """,
     "messages": """
         Annotation.quote Video.cache ToolCall.cache ToolResult.cache FunctionTool.cache CustomTool.cache
-        HostedTool.cache File.title File.context File.citations FunctionTool.examples ReasoningSettings.adaptive
+        HostedTool.cache File.citations FunctionTool.examples ReasoningSettings.adaptive
         Origin.betas
     """,
     "generateContent": """

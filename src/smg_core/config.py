@@ -27,7 +27,14 @@ from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.proxies.settings import ProxiesConfig
-from smg_core.server.settings import BatchesConfig, MediaConfig, ModelConfig, ResponsesConfig, ServerConfig
+from smg_core.server.settings import (
+    BatchesConfig,
+    DocumentsConfig,
+    MediaConfig,
+    ModelConfig,
+    ResponsesConfig,
+    ServerConfig,
+)
 from smg_core.server.tls.settings import TlsConfig
 from smg_core.settings import (
     ConfigError,
@@ -49,6 +56,7 @@ __all__ = [
     "BatchesConfig",
     "Config",
     "ConfigError",
+    "DocumentsConfig",
     "EnginesConfig",
     "HistoryConfig",
     "LimitsConfig",
@@ -96,6 +104,7 @@ class Config:
     routing: RoutingConfig = attrs.field(factory=RoutingConfig)
     limits: LimitsConfig = attrs.field(factory=LimitsConfig)
     media: MediaConfig = attrs.field(factory=MediaConfig)
+    documents: DocumentsConfig = attrs.field(factory=DocumentsConfig)
     model: ModelConfig = attrs.field(factory=ModelConfig)
     history: HistoryConfig = attrs.field(factory=HistoryConfig)
     structured: StructuredConfig = attrs.field(factory=StructuredConfig)

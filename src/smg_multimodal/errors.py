@@ -1,9 +1,10 @@
-"""What can be wrong with a picture, a clip or a recording somebody sent.
+"""What can be wrong with a picture, a clip, a recording or a document somebody sent.
 
     MediaError                     root; never raised itself
     +-- BadMedia             400   the bytes are not what they claim, or the family cannot take such a picture
     |   +-- BadClip          400   the same of a clip
     |   +-- BadRecording     400   the same of a recording
+    |   +-- BadDocument      400   the same of a document, which may be encrypted too, or have no text
     +-- MediaTooLarge        400   a byte, pixel, frame or time budget would be exceeded; refused before the work is done
     +-- MediaForbidden       400   the address may not be fetched (scheme, host, private network, redirect)
     +-- MediaUnavailable     400   the address did not answer, or answered with an error
@@ -19,6 +20,7 @@ from typing import ClassVar
 
 __all__ = [
     "BadClip",
+    "BadDocument",
     "BadMedia",
     "BadRecording",
     "MediaBusy",
@@ -54,6 +56,12 @@ class BadRecording(BadMedia):
     """The bytes are no recording that is decoded here, or it is empty or too short."""
 
     code = "invalid_audio"
+
+
+class BadDocument(BadMedia):
+    """The bytes are no PDF that can be read here: damaged, encrypted, or without text."""
+
+    code = "invalid_document"
 
 
 class MediaTooLarge(MediaError):

@@ -1,6 +1,6 @@
-"""What runs in a decoder's process: files come in, pixels and samples go out through memory that both processes see (edge).
+"""What runs in a decoder's process: files come in; pixels, samples and texts go out through memory that both see (edge).
 
-Above: `workers`, which starts it and stops it. Below: `decode`, `clips`, `sounds`. One request at a time over a socket at
+Above: `workers`, which starts it and stops it. Below: `decode`, `clips`, `sounds`, `pdf`. One request at a time over a socket at
 descriptor 0: a line of JSON with two descriptors, the file and a place for what is made of it; the answer is a line of JSON,
 for a clip's frames one for each and one for the end. A frame's place is used again when a byte has come for it. A process that
 loses its parent, or takes far longer than it was given, ends by itself.
@@ -21,6 +21,7 @@ from PIL import Image
 from smg_multimodal import clips, sounds
 from smg_multimodal.decode import ImageLimits, decode_image
 from smg_multimodal.errors import MediaError
+from smg_multimodal.pdf import DocumentLimits, pdf_text
 
 __all__ = ["FRAMES_AHEAD", "limits_from", "serve_parent", "words_of"]
 
@@ -137,12 +138,19 @@ def _recording(task: _Task) -> dict[str, Any]:
     return {"samples": len(samples)}
 
 
+def _document(task: _Task) -> dict[str, Any]:
+    text = pdf_text(task.data, DocumentLimits(**task.asked["document"])).encode()
+    _put(memoryview(text), task.target, 0)
+    return {"bytes": len(text)}
+
+
 _TASKS: dict[str, Callable[[_Task], dict[str, Any]]] = {
     "picture": _picture,
     "clip_facts": _clip_facts,
     "clip": _clip,
     "recording_facts": _recording_facts,
     "recording": _recording,
+    "document": _document,
 }
 
 

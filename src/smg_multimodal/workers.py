@@ -1,8 +1,8 @@
 """Processes that decode what might take long, so that it can be stopped (edge).
 
-Above: `decoders`. Below: `worker_process`, which is what runs in them, and `decode`, `clips` and `sounds` for what is short. A
-process is started when it is first needed, reused, and killed when an item takes longer than it may; the next item gets a new
-one. Files, pixels and samples go through memory that both sides see. All methods block: they are for threads.
+Above: `decoders`, `documents`. Below: `worker_process`, which is what runs in them, and `decode`, `clips`, `sounds` for what is
+short. A process is started when it is first needed, reused, and killed when an item takes longer than it may; the next item gets
+a new one. Files, pixels, samples and texts go through memory that both sides see. All methods block: they are for threads.
 """
 
 import json
@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from PIL import Image
@@ -27,8 +27,9 @@ from smg_multimodal.av_input import check_readable
 from smg_multimodal.clips import ClipFacts
 from smg_multimodal.costs import cost_of_measuring, is_apart
 from smg_multimodal.decode import ImageLimits, decode_image, picture_header
-from smg_multimodal.errors import BadClip, BadMedia, BadRecording, MediaBusy, MediaError, MediaTooLarge
+from smg_multimodal.errors import BadClip, BadDocument, BadMedia, BadRecording, MediaBusy, MediaError, MediaTooLarge
 from smg_multimodal.formats import recognised
+from smg_multimodal.pdf import DocumentLimits, check_is_pdf
 from smg_multimodal.sounds import RecordingFacts
 from smg_multimodal.types import Float32, Modality, Size
 from smg_multimodal.worker_process import FRAMES_AHEAD, words_of
@@ -37,6 +38,8 @@ __all__ = ["DecoderProcesses"]
 
 log = logging.getLogger(__name__)
 
+_NO_PICTURE = ImageLimits()
+"""The limits of pictures, where a file is none."""
 _MEMORY_SLACK = 2
 """Times the memory that an item should take at most: beyond it the process is refused more."""
 
@@ -70,7 +73,7 @@ class _Work:
 
     def failed(self) -> BadMedia:
         """The error where the process ended, or answered what cannot be."""
-        kind = {"clip": BadClip, "recording": BadRecording}.get(self.what, BadMedia)
+        kind = {"clip": BadClip, "recording": BadRecording, "document": BadDocument}.get(self.what, BadMedia)
         return kind(f"the {self.what} cannot be decoded: its decoder failed")
 
 
@@ -128,13 +131,21 @@ class DecoderProcesses:
     """A `reader.MediaReader` that decodes in processes what may take long.
 
     Keeps at most `idle` processes that have nothing to do. `seconds` is what decoding one picture may take, `clip_seconds` a
-    clip, from its first frame to its last, or a recording.
+    clip, from its first frame to its last, or a recording; `document_seconds` a document.
     """
 
-    def __init__(self, *, idle: int = 2, seconds: float = 10.0, clip_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        *,
+        idle: int = 2,
+        seconds: float = 10.0,
+        clip_seconds: float = 30.0,
+        document_seconds: float = 30.0,
+    ) -> None:
         self._most_idle = idle
         self._seconds = seconds
         self._clip_seconds = clip_seconds
+        self._document_seconds = document_seconds
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
@@ -200,6 +211,19 @@ class DecoderProcesses:
                 raise work.failed()
             with mmap.mmap(target, count * 4, access=mmap.ACCESS_READ) as samples:
                 return np.frombuffer(samples[:], np.float32)
+
+    def document(self, data: bytes, limits: DocumentLimits) -> str:
+        """`pdf.pdf_text`, always in a process."""
+        check_is_pdf(data)
+        more: Words = {"document": asdict(limits)}
+        work = _Work("document", "document", data, _NO_PICTURE, limits.max_memory, self._document_seconds, more)
+        with _no_process(), closing(self._asked(work)) as answers:
+            words, target = next(answers)
+            count = words.get("bytes")
+            if not isinstance(count, int) or not 0 < count == os.fstat(target).st_size:
+                raise work.failed()
+            with mmap.mmap(target, count, access=mmap.ACCESS_READ) as text:
+                return text[:].decode("utf-8", "replace")
 
     def _found(self, work: _Work) -> Words:
         """What a process found out about a file."""

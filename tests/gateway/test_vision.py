@@ -23,7 +23,7 @@ from tests.gateway.vision_models import clip, data_url, image_part, llava, pictu
 from tests.peers import listening
 
 from smg_core import Config, Gateway
-from smg_core.config import MediaConfig, TokenizerConfig, WorkersConfig
+from smg_core.config import DocumentsConfig, MediaConfig, TokenizerConfig, WorkersConfig
 from smg_core.routing import Candidate, Pick, RoutingContext
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.media import SeenMedia
@@ -395,7 +395,8 @@ async def test_an_engine_that_says_it_takes_no_pictures_makes_a_model_of_text(
 async def test_sound_and_files_are_refused_by_a_model_of_pictures(qwen: str) -> None:
     sound = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
     file = {"type": "file", "file": {"file_data": "JVBERi0=", "filename": "a.pdf"}}
-    async with seeing(qwen) as house:
+    settings = Config(workers=VLLM, documents=DocumentsConfig(pdf="off"))
+    async with in_process(SimulatorConfig(model_folder=qwen), config=settings) as house:
         errors = [await refused(house, text_part("x"), part) for part in (sound, file)]
 
     assert [error["param"] for error in errors] == ["messages[0].content[1]"] * 2

@@ -21,6 +21,7 @@ __all__ = [
     "MediaService",
     "PlacedMedia",
     "SharedInputs",
+    "is_pdf",
     "media_of",
     "refuse_mixture",
     "refuse_unless_taken",
@@ -150,7 +151,7 @@ def refuse_unless_taken(items: Sequence[MediaItem], model: str, kinds: frozenset
     """Raise UnsupportedParameter for the first item whose kind is not among `kinds`, or that is an uploaded file."""
     for item in items:
         if item.kind not in kinds:
-            pdf = item.kind == "file" and _is_pdf(item.source)
+            pdf = item.kind == "file" and is_pdf(item.source)
             hint = ": PDF is not read here, so send the document's text" if pdf else ""
             raise UnsupportedParameter(
                 f"The model '{model}' does not take {_NAMES[item.kind]}{hint}.", param=item.param
@@ -161,7 +162,7 @@ def refuse_unless_taken(items: Sequence[MediaItem], model: str, kinds: frozenset
             )
 
 
-def _is_pdf(source: MediaSource) -> bool:
+def is_pdf(source: MediaSource) -> bool:
     """Whether a file says that it is PDF: by its type, by its first bytes, or by the end of its address."""
     if source.media_type is not None and source.media_type.lower().startswith(_PDF):
         return True

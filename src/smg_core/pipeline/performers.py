@@ -9,10 +9,12 @@ from typing import Any
 import attrs
 
 from smg_core.clock import CallLater, Clock
+from smg_core.pipeline.documents import DocumentService
 from smg_core.pipeline.driver import Driver, Performer, finish, loop_call_later, tell, wait
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.parted import PerformTogether
 from smg_core.pipeline.preparing import Preparing
+from smg_core.pipeline.reading_documents import reads_documents
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedAs, ServedModel, as_named
 from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Tell, Together, Wait
@@ -65,10 +67,19 @@ def performers(
     on_outcome: OnOutcome,
     call_later: CallLater,
     served_as: ServedAs = as_named,
+    documents: DocumentService | None = None,
 ) -> Performers:
-    """The performers of one gateway. Arguments as of `Preparing`, `Selecting` and `Streaming`."""
+    """The performers of one gateway. `documents` reads those of requests, where they are read; other arguments as of `Preparing`,
+    `Selecting` and `Streaming`."""
     return Performers(
-        Preparing(registry=registry, models=models, clock=clock, executor=executor, served_as=served_as),
+        Preparing(
+            registry=registry,
+            models=models,
+            clock=clock,
+            executor=executor,
+            served_as=served_as,
+            documents=reads_documents(documents, executor) if documents is not None else None,
+        ),
         Selecting(registry=registry, models=models, policies=policies, clock=clock),
         Streaming(clock=clock, on_outcome=on_outcome, call_later=call_later),
         clock,

@@ -5,7 +5,7 @@ context is refused before it is rendered or encoded, and the work is given up wh
 prepare, executor, media.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import attrs
@@ -74,7 +74,8 @@ _SMALL_BODY = 4
 class Preparing:
     """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
-    `served_as` returns the model for a name that is not a model's, and the tenant who uses it."""
+    `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
+    `documents` returns a request with the texts of its documents; without it they are files, which models refuse."""
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class Preparing:
         executor: FairExecutor,
         render_inline: int = 200_000,
         served_as: ServedAs = as_named,
+        documents: Callable[[GenerationRequest, Trace], Awaitable[GenerationRequest]] | None = None,
     ) -> None:
         self._registry = registry
         self._models = models
@@ -92,6 +94,7 @@ class Preparing:
         self._executor = executor
         self._render_inline = render_inline
         self._served_as = served_as
+        self._documents = documents
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
         prompted = await self.prepare(step.request, run.trace)
@@ -108,6 +111,8 @@ class Preparing:
         if model is None:
             self._registry.refuse(request.model)
             raise NoWorker(f"The model '{request.model}' is still being loaded.", retry_after=1.0)
+        if self._documents is not None:
+            request = await self._documents(request, trace)
         opened = await self._unsealed(request, model, trace)
         request, dropped, salt = opened.request, opened.dropped, salt_of(request)
         edits: tuple[EditedContext, ...] = ()

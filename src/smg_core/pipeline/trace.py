@@ -20,6 +20,7 @@ from smg_core.hooks import (
     SilentObserver,
     WorkerPicked,
 )
+from smg_core.pipeline.documents import DocumentTexts
 from smg_core.pipeline.prompted import Prompted
 
 __all__ = ["Trace"]
@@ -43,13 +44,26 @@ _NOTED = frozenset({FirstToken, AttemptEnded, FormatViolation})
 class Trace:
     """The moments of a request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
     first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended,
-    `violations` the choices that violated their format. `client_id` is the client's own id for the request."""
+    `violations` the choices that violated their format. `client_id` is the client's own id for the request. `documents` are the
+    texts of its documents that were read, None where it has none."""
 
-    __slots__ = ("_tell", "attempts", "client_id", "ended", "first", "moments", "prompted", "started", "violations")
+    __slots__ = (
+        "_tell",
+        "attempts",
+        "client_id",
+        "documents",
+        "ended",
+        "first",
+        "moments",
+        "prompted",
+        "started",
+        "violations",
+    )
 
     def __init__(self, started: float, observer: Observer, client_id: str = "") -> None:
         self.started = started
         self.client_id = client_id
+        self.documents: DocumentTexts | None = None
         self.moments: list[Moment] = []
         self.prompted: Prompted | None = None
         self.first: FirstToken | None = None

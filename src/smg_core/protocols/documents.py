@@ -1,4 +1,4 @@
-"""Documents that stand in a request, as text for a model: one law for Chat Completions, Responses and Messages.
+"""Documents that stand in a request, as text for a model: one law for every API.
 
 A file whose type is one of text is read as UTF-8. Where its type is not told, the bytes decide. Any other file (PDF, say) is not
 read here and stays a file, which a model may take or not.

@@ -301,7 +301,7 @@ class _Reader:
             _DETAILS.get(part.media_resolution.level or "", "auto") if part.media_resolution is not None else "auto"
         )
         if part.inline_data is not None:
-            return _inline(part.inline_data, detail)
+            return _inline(part.inline_data, detail, f"{at}.inlineData.data")
         if part.file_data is not None:
             return _file(part.file_data, detail, f"{at}.fileData")
         if part.executable_code is not None:
@@ -338,9 +338,9 @@ def _check_data(part: GeminiPart, at: str) -> None:
         )
 
 
-def _inline(media: InlineData, detail: PartDetail) -> Part:
+def _inline(media: InlineData, detail: PartDetail, at: str) -> Part:
     source = MediaSource(url=f"data:{media.mime_type};base64,{media.data}")
-    return media_of_type(media.mime_type, source, media.display_name, detail)
+    return media_of_type(media.mime_type, source, media.display_name, detail, at)
 
 
 def _file(file: FileData, detail: PartDetail, at: str) -> Part:
@@ -353,7 +353,7 @@ def _file(file: FileData, detail: PartDetail, at: str) -> Part:
     kind = file.mime_type or mimetypes.guess_type(uri.partition("?")[0])[0]
     if kind is None:
         raise InvalidRequest(f"{at}.mimeType: the field is required for this address.", param=f"{at}.mimeType")
-    return media_of_type(kind, MediaSource(url=uri), file.display_name, detail)
+    return media_of_type(kind, MediaSource(url=uri), file.display_name, detail, f"{at}.fileUri")
 
 
 def _empty(at: str) -> InvalidRequest:

@@ -1,6 +1,6 @@
 """Values that Google's APIs have alike: base64 in either alphabet, media by their type, results of calls as text.
 
-Pure. Above: the readers of generateContent and Interactions. Below: request.
+Pure. Above: the readers of generateContent and Interactions. Below: documents, request.
 """
 
 import base64
@@ -8,10 +8,12 @@ import binascii
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
-from smg_core.request import Audio, File, Image, MediaSource, Part, Video
+from smg_core.protocols.documents import document_text, inline_text
+from smg_core.request import Audio, File, Image, MediaSource, Part, Text, Video
 
 __all__ = ["PartDetail", "media_of_type", "result_text", "signature_bytes"]
 
@@ -28,8 +30,8 @@ def result_text(response: JsonObject) -> tuple[str, bool]:
     return _encode(response).decode(), False
 
 
-def media_of_type(media_type: str, source: MediaSource, name: str | None, detail: PartDetail) -> Part:
-    """The media of this type, as the part of its kind."""
+def media_of_type(media_type: str, source: MediaSource, name: str | None, detail: PartDetail, at: str) -> Part:
+    """The media of this type, as the part of its kind; a document of text is text. `at` is the field that errors name."""
     family, _, rest = media_type.lower().partition("/")
     if family == "image":
         return Image(source, detail)
@@ -37,6 +39,11 @@ def media_of_type(media_type: str, source: MediaSource, name: str | None, detail
         return Audio(source, rest.partition(";")[0] or None)
     if family == "video":
         return Video(source)
+    text = inline_text(source.url or "", at)
+    if text is not None:
+        return Text(document_text(text, name))
+    if not (source.url or "").startswith("data:"):
+        source = replace(source, media_type=media_type)
     return File(source, name)
 
 

@@ -312,7 +312,9 @@ def _part(content: JsonObject, at: str) -> Part:
     source = _source(media, at)
     detail = _DETAILS.get(media.resolution, "auto")
     if media.mime_type is not None:
-        made = media_of_type(media.mime_type, source, media.name, detail)
+        made = media_of_type(
+            media.mime_type, source, media.name, detail, f"{at}.{'uri' if media.data is None else 'data'}"
+        )
         if isinstance(made, _KINDS[media.type]):
             return made
         raise InvalidRequest(
@@ -330,7 +332,12 @@ def _part(content: JsonObject, at: str) -> Part:
             return File(source, media.name)
 
 
-_KINDS: dict[str, type[Part]] = {"image": Image, "audio": Audio, "video": Video, "document": File}
+_KINDS: dict[str, tuple[type[Part], ...]] = {
+    "image": (Image,),
+    "audio": (Audio,),
+    "video": (Video,),
+    "document": (File, Text),
+}
 
 
 def _source(media: MediaContent, at: str) -> MediaSource:

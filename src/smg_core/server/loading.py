@@ -22,10 +22,10 @@ from smg_core.clock import Clock
 from smg_core.config import Config
 from smg_core.engines.base import Engine, ModelInfo
 from smg_core.errors import InternalError, SmgError, WorkerGone
-from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.media import suggests_media
 from smg_core.pipeline.served import ServedModel
 from smg_core.server.config_check import check, named_parsers
+from smg_core.server.document_reading import document_reading
 from smg_core.server.memory import trim
 from smg_core.server.sealing_keys import Sealing
 from smg_core.tokenizer.base import Tokenizer
@@ -37,7 +37,7 @@ from smg_parsers.models import family as family_named
 if TYPE_CHECKING:
     from smg_core.server.media import GatewayMedia, ModelMedia
 
-__all__ = ["ModelLoader", "TokenizerSource", "executor_of"]
+__all__ = ["ModelLoader", "TokenizerSource"]
 
 log = logging.getLogger("smg.gateway")
 
@@ -50,15 +50,10 @@ class TokenizerSource:
     digest: str = ""
 
 
-def executor_of(config: Config) -> FairExecutor:
-    """The threads for the long work of requests; they return memory to the system after large work."""
-    return FairExecutor(config.tokenizer.encode_threads, after_large=trim)
-
-
 class ModelLoader:
     """Makes models. `folder` is the operator's tokenizer, without which engines are asked for theirs, which are unpacked below
     `scratch`. `pool` runs what takes long; `stack` closes what was opened. `sealing` has the keys of what is
-    sealed."""
+    sealed, `documents` reads documents for all models, None where they are not read."""
 
     def __init__(
         self,
@@ -80,6 +75,9 @@ class ModelLoader:
         self._bundles: dict[TokenizerSource, TokenizerBundle] = {}
         self._unpacked: set[TokenizerSource] = set()  # in folders of ours
         self._media: GatewayMedia | None = None
+        self.documents = document_reading(config, pool)
+        if self.documents is not None:
+            stack.push_async_callback(self.documents.close)
         stack.callback(lambda: self.keep(()))
 
     @property

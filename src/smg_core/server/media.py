@@ -10,7 +10,6 @@ a model may take media.
 import json
 import logging
 import os
-import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -22,13 +21,13 @@ from smg_core.engines.base import Pixels
 from smg_core.errors import InternalError
 from smg_core.json_types import Json
 from smg_core.server.config_check import processor_kwargs
+from smg_core.server.fetching import fetching_rules, trusted
 from smg_core.server.model_media import ModelMedia
 from smg_core.server.sharing import shared_memory
 from smg_core.tokenizer.base import Tokenizer
 from smg_multimodal.content import DigestMemory, FeatureCache
 from smg_multimodal.decode import ImageLimits
 from smg_multimodal.decoders import Decoders
-from smg_multimodal.egress import EgressRules
 from smg_multimodal.errors import MediaError, UnsupportedModel
 from smg_multimodal.fetch import Fetcher, FetchLimits
 from smg_multimodal.prepare import Preparer
@@ -75,7 +74,7 @@ class GatewayMedia:
             wait_seconds=config.wait_s,
         )
         self._fetcher = Fetcher(
-            _rules(config), _fetch_limits(config), tls=_tls(config.tls_ca), pool=self._decoders.pool
+            fetching_rules(config), _fetch_limits(config), tls=trusted(config.tls_ca), pool=self._decoders.pool
         )
         shares = config.shared_memory != "off"
         self._shared = shared_memory(self._decoders.pool, config.shared_memory_bytes) if shares else None
@@ -169,16 +168,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _rules(config: MediaConfig) -> EgressRules:
-    return EgressRules(
-        schemes=frozenset({"https", "http"} if config.allow_http else {"https"}),
-        hosts=frozenset(config.allow_hosts) or None,
-        ports=frozenset({80, 443, config.port or 443}),
-        private=frozenset(config.allow_private),
-        files=Path(config.allow_files).expanduser() if config.allow_files else None,
-    )
-
-
 def _fetch_limits(config: MediaConfig) -> FetchLimits:
     return FetchLimits(
         max_bytes=config.max_bytes,
@@ -199,10 +188,3 @@ def _object(file: Path) -> Mapping[str, Json]:
     except (OSError, ValueError) as error:
         raise InternalError("A file of the model cannot be read.", detail=f"{file}: {error}") from error
     return found if isinstance(found, dict) else {}
-
-
-def _tls(ca: str | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca)
-    except (OSError, ssl.SSLError) as error:
-        raise InternalError("The certificates for fetching media cannot be read.", detail=f"{ca}: {error}") from error

@@ -19,9 +19,11 @@ import attrs
 from smg_core.config import Config
 from smg_core.engines.base import Engine, EngineFacts, ModelInfo
 from smg_core.errors import InternalError, WorkerGone
+from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies
 from smg_core.server.loading import ModelLoader, TokenizerSource
+from smg_core.server.memory import trim
 from smg_core.server.scratch import Scratch
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker
@@ -29,7 +31,7 @@ from smg_core.workers.worker import Worker
 if TYPE_CHECKING:
     from smg_core.server.media import GatewayMedia
 
-__all__ = ["Onboarding", "loading_place"]
+__all__ = ["Onboarding", "executor_of", "loading_place"]
 
 log = logging.getLogger("smg.gateway")
 
@@ -40,6 +42,11 @@ class _Made:
 
     model: ServedModel
     source: TokenizerSource | None
+
+
+def executor_of(config: Config) -> FairExecutor:
+    """The threads for the long work of requests; they return memory to the system after large work."""
+    return FairExecutor(config.tokenizer.encode_threads, after_large=trim)
 
 
 async def loading_place(config: Config, stack: AsyncExitStack) -> tuple[ThreadPoolExecutor, Path]:

@@ -23,8 +23,8 @@ from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission, compat_of
 from smg_core.server.identity import Authenticator, Identify, anonymous, open_identity
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
-from smg_core.server.loading import ModelLoader, executor_of
-from smg_core.server.onboarding import Onboarding, loading_place
+from smg_core.server.loading import ModelLoader
+from smg_core.server.onboarding import Onboarding, executor_of, loading_place
 from smg_core.server.reaching import Reaching, workers_in
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
@@ -189,6 +189,7 @@ class Runtime:
             on_outcome=self._on_outcome,
             call_later=self.call_later,
             served_as=self.config.model.served_as,
+            documents=loader.documents,
         )
         self.driver = self.performers.driver(self._further)
         for spec in await self._first_workers(self._stack, scratch):

@@ -10,7 +10,15 @@ import attrs
 
 from smg_core.settings import MIB, option
 
-__all__ = ["BatchesConfig", "MediaConfig", "MediaFormat", "ModelConfig", "ResponsesConfig", "ServerConfig"]
+__all__ = [
+    "BatchesConfig",
+    "DocumentsConfig",
+    "MediaConfig",
+    "MediaFormat",
+    "ModelConfig",
+    "ResponsesConfig",
+    "ServerConfig",
+]
 
 
 @attrs.frozen
@@ -264,6 +272,46 @@ class MediaConfig:
     )
     shared_memory_bytes: int = option(
         1024 * MIB, "Most bytes of tensors in shared memory at once, of each process.", at_least=1024, at_most=1 << 40
+    )
+
+
+@attrs.frozen
+class DocumentsConfig:
+    """PDF documents in requests, whose text is read where pypdf is installed. Addresses are fetched by the rules of media."""
+
+    pdf: Literal["auto", "off"] = option(
+        "auto", "Read the text of PDF documents where pypdf is installed (smg-sdk[pdf]), or refuse them always."
+    )
+    max_bytes: int = option(
+        32 * MIB, "Largest document, in bytes, fetched or sent inline.", at_least=1024, at_most=1 << 31
+    )
+    max_request_bytes: int = option(
+        64 * MIB, "Most bytes of all documents of one request together.", at_least=1024, at_most=1 << 33
+    )
+    max_items: int = option(32, "Most documents of one request.", at_least=1, at_most=1024)
+    max_pages: int = option(600, "Most pages of one document.", at_least=1, at_most=1 << 20)
+    max_characters: int = option(2_000_000, "Most characters of text in one document.", at_least=1, at_most=1 << 31)
+    memory_bytes: int = option(
+        256 * MIB,
+        "Memory that reading one document should take at most, in bytes; over twice that it is refused.",
+        at_least=MIB,
+        at_most=1 << 40,
+    )
+    timeout_s: float = option(30.0, "Seconds that reading one document may take.", at_least=0.1, at_most=3600)
+    processes: int = option(
+        2, "Documents read at once, each in a process that can be stopped.", at_least=1, at_most=256
+    )
+    wait_s: float = option(
+        10.0,
+        "Seconds that a document waits for others to be read before the request gets 503.",
+        at_least=0.1,
+        at_most=600,
+    )
+    kept_characters: int = option(
+        16 * MIB,
+        "Text kept of documents that were read, in characters, so that one that comes again is not read again; 0 keeps none.",
+        at_least=0,
+        at_most=1 << 40,
     )
 
 

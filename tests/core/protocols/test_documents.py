@@ -1,4 +1,4 @@
-"""Files of text inside a request: Chat Completions, Responses and Messages make of them the same document or refusal."""
+"""Files of text inside a request: every API makes of them the same document or refusal."""
 
 import base64
 import contextlib
@@ -16,6 +16,8 @@ from smg_core.pipeline.media import media_of, refuse_unless_taken
 from smg_core.protocols.base import Incoming
 from smg_core.protocols.chat import decode_chat
 from smg_core.protocols.documents import document_text, inline_text
+from smg_core.protocols.gemini import decode_generate
+from smg_core.protocols.interactions import interaction_decoder
 from smg_core.protocols.messages import decode_messages
 from smg_core.protocols.responses import decode_responses
 from smg_core.request import File, Message, Part, Text
@@ -31,10 +33,19 @@ class Api:
     param: str
 
     def read(self, kind: str, data: str) -> Part:
-        turn = {"role": "user", "content": [self.content(kind, data)]}
-        limit = {"max_tokens": 5} if self.turns == "messages" else {}
-        body = {"model": "m", self.turns: [turn], **limit}
-        incoming = Incoming(json.dumps(body).encode(), request_id="r_1")
+        content = [self.content(kind, data)]
+        body: dict[str, Any]
+        if self.turns == "contents":
+            body = {"contents": [{"role": "user", "parts": content}]}
+        else:
+            turn = (
+                {"type": "user_input", "content": content}
+                if self.turns == "steps"
+                else {"role": "user", "content": content}
+            )
+            limit = {"max_tokens": 5} if self.turns == "messages" else {}
+            body = {"model": "m", {"steps": "input"}.get(self.turns, self.turns): [turn], **limit}
+        incoming = Incoming(json.dumps(body).encode(), request_id="r_1", path_values={"model": "m"})
         (part,) = self.decode(incoming).generation.messages[0].parts
         return part
 
@@ -61,6 +72,18 @@ APIS = {
         "messages",
         decode_messages,
         "messages[0].content[0].source.data",
+    ),
+    "generateContent": Api(
+        lambda kind, data: {"inlineData": {"mimeType": kind, "data": data, "displayName": "a.txt"}},
+        "contents",
+        decode_generate,
+        "contents[0].parts[0].inlineData.data",
+    ),
+    "Interactions": Api(
+        lambda kind, data: {"type": "document", "mime_type": kind, "data": data, "name": "a.txt"},
+        "steps",
+        interaction_decoder("steps"),
+        "input[0].content[0].data",
     ),
 }
 EACH = pytest.mark.parametrize("api", APIS.values(), ids=APIS)

@@ -1,0 +1,69 @@
+"""Documents of requests, fetched by the rules of media and read in processes (edge).
+
+The pipeline's `DocumentService`. Above: server.document_reading, which loads this module when the first document comes, since
+it needs Pillow. Below: smg_multimodal.
+"""
+
+from collections.abc import Sequence
+
+from smg_core.config import DocumentsConfig, MediaConfig
+from smg_core.errors import InvalidRequest
+from smg_core.pipeline.media import MediaItem
+from smg_core.server.fetching import fetching_rules, trusted
+from smg_core.server.media_errors import of_the_request
+from smg_multimodal.documents import DocumentLimits, DocumentReader
+from smg_multimodal.errors import MediaTooLarge
+from smg_multimodal.fetch import ByteCount, Fetcher, FetchLimits, together
+
+__all__ = ["GatewayDocuments"]
+
+
+class GatewayDocuments:
+    """The documents of one gateway's requests."""
+
+    def __init__(self, config: DocumentsConfig, media: MediaConfig) -> None:
+        limits = FetchLimits(
+            max_bytes=config.max_bytes,
+            connect_seconds=min(3.0, media.timeout_s),
+            total_seconds=media.timeout_s,
+            concurrent=media.fetches,
+            max_request_bytes=config.max_request_bytes,
+        )
+        self.reader = DocumentReader(
+            limits=DocumentLimits(config.max_pages, config.max_characters, config.memory_bytes),
+            processes=config.processes,
+            seconds=config.timeout_s,
+            wait_seconds=config.wait_s,
+            kept_characters=config.kept_characters,
+        )
+        self._most = config.max_items
+        self._fetcher = Fetcher(fetching_rules(media), limits, tls=trusted(media.tls_ca), pool=self.reader.pool)
+
+    async def read(self, items: Sequence[MediaItem], *, tenant: str) -> Sequence[str]:
+        """The texts of `items`. Raises InvalidRequest naming one that cannot be read, and Overloaded."""
+        if len(items) > self._most:
+            raise InvalidRequest(
+                f"The request has {len(items)} documents; at most {self._most} are taken.",
+                param=items[self._most].param,
+                code="too_many_media",
+            )
+        count = self._fetcher.count()
+        return await together([self._text(item, tenant, count) for item in items])
+
+    async def _text(self, item: MediaItem, tenant: str, count: ByteCount) -> str:
+        with of_the_request(item.param):
+            return await self.reader.text(await self._data(item, tenant, count), tenant=tenant)
+
+    async def _data(self, item: MediaItem, tenant: str, count: ByteCount) -> bytes:
+        data = item.source.data
+        if data is None:
+            return await self._fetcher.fetch(item.source.url or "", tenant=tenant, count=count)
+        if len(data) > self._fetcher.limits.max_bytes:
+            raise MediaTooLarge(f"the document has more than {self._fetcher.limits.max_bytes} bytes")
+        count.add(len(data))
+        return data
+
+    async def close(self) -> None:
+        """Stop the processes."""
+        self.reader.close()
+        await self._fetcher.close()

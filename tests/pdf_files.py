@@ -1,0 +1,117 @@
+"""PDF files for tests, written by pypdf, and such that were made to cost more than they weigh."""
+
+import io
+import zlib
+from collections.abc import Sequence
+
+from pypdf import PdfWriter
+from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NameObject, NumberObject, StreamObject
+
+__all__ = ["bomb", "deep_tree", "hoard", "locked", "many_pages", "pdf", "scan"]
+
+
+def _page_of(writer: PdfWriter, content: bytes) -> None:
+    page = writer.add_blank_page(612, 792)
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+            NameObject("/Encoding"): NameObject("/WinAnsiEncoding"),
+        }
+    )
+    fonts = DictionaryObject({NameObject("/F1"): writer._add_object(font)})
+    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    stream = StreamObject()
+    stream.set_data(content)
+    page[NameObject("/Contents")] = writer._add_object(stream.flate_encode())
+
+
+def _shown(text: str) -> bytes:
+    lines = []
+    for line in text.splitlines():
+        escaped = line.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
+        lines.append(b"(" + escaped.encode("cp1252") + b") Tj T*")
+    return b"BT /F1 12 Tf 14 TL 72 720 Td " + b" ".join(lines) + b" ET"
+
+
+def _file(writer: PdfWriter) -> bytes:
+    out = io.BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def _written(pages: Sequence[str]) -> PdfWriter:
+    writer = PdfWriter()
+    for text in pages:
+        _page_of(writer, _shown(text))
+    return writer
+
+
+def pdf(*pages: str) -> bytes:
+    """A document with a page for each text, whose lines stand below each other."""
+    return _file(_written(pages))
+
+
+def locked(text: str, password: str, *, owner: str = "owner") -> bytes:
+    """A document of one page that opens with `password`; "" is one that anybody may read."""
+    writer = _written([text])
+    writer.encrypt(password, owner, algorithm="AES-256")
+    return _file(writer)
+
+
+def scan() -> bytes:
+    """A page that has a drawing and no text."""
+    writer = PdfWriter()
+    _page_of(writer, b"0 0 100 100 re f")
+    return _file(writer)
+
+
+def many_pages(count: int) -> bytes:
+    """A small file that says of one page so often that it is the next."""
+    writer = _written(["again"])
+    pages = writer.root_object["/Pages"].get_object()
+    kid = pages["/Kids"][0]
+    assert isinstance(kid, IndirectObject)
+    pages[NameObject("/Kids")] = ArrayObject([kid] * count)
+    pages[NameObject("/Count")] = NumberObject(count)
+    return _file(writer)
+
+
+def deep_tree(depth: int) -> bytes:
+    """A tree of pages, each node of which has one below it."""
+    writer = _written(["far below"])
+    pages = writer.root_object["/Pages"].get_object()
+    for _ in range(depth):
+        below = DictionaryObject({NameObject("/Type"): NameObject("/Pages"), NameObject("/Kids"): pages["/Kids"]})
+        below[NameObject("/Count")] = NumberObject(1)
+        pages[NameObject("/Kids")] = ArrayObject([writer._add_object(below)])
+    return _file(writer)
+
+
+def bomb(megabytes: int) -> bytes:
+    """A page whose content, of a few kilobytes, inflates to so many megabytes of text."""
+    writer = PdfWriter()
+    _page_of(writer, b"")
+    stream = StreamObject()
+    line = b"(" + b"x" * 998 + b") Tj "
+    packer = zlib.compressobj(9)
+    body = packer.compress(b"BT /F1 12 Tf ")
+    body += b"".join(packer.compress(line * 1000) for _ in range(megabytes)) + packer.compress(b" ET") + packer.flush()
+    stream._data = body
+    stream[NameObject("/Filter")] = NameObject("/FlateDecode")
+    writer.pages[0][NameObject("/Contents")] = writer._add_object(stream)
+    return _file(writer)
+
+
+def hoard(pages: int) -> bytes:
+    """Pages of nothing but white space, of a few kilobytes each, which inflate to 70 MB each that a reader keeps."""
+    writer = PdfWriter()
+    body = zlib.compress(b" " * 70_000_000, 9)
+    for _ in range(pages):
+        _page_of(writer, b"")
+        stream = StreamObject()
+        stream._data = body
+        stream[NameObject("/Filter")] = NameObject("/FlateDecode")
+        writer.pages[-1][NameObject("/Contents")] = writer._add_object(stream)
+    return _file(writer)
