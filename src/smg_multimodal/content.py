@@ -59,7 +59,8 @@ class DigestMemory:
     """sha256 of byte strings, computed once for each that is remembered.
 
     A string is looked up by its length and a few samples, then compared whole with the one remembered, which is several
-    times faster than hashing it. Strings up to 32 KiB are hashed directly. `max_bytes` bounds what is kept.
+    times faster than hashing it. Strings up to 32 KiB are hashed directly. `max_bytes` bounds what is kept. What one `owner`
+    brought is recognised for that one alone: the time it takes would tell another that it was here before.
     """
 
     def __init__(self, max_bytes: int = 128 * 1024 * 1024) -> None:
@@ -72,36 +73,37 @@ class DigestMemory:
         """Bytes of content kept."""
         return self._bytes
 
-    def digest(self, data: bytes) -> bytes:
+    def digest(self, data: bytes, owner: str = "") -> bytes:
         """sha256 of `data` (32 bytes)."""
-        return self.recognise(data) or self.note(data, digest_of(data, self.candidate(data)))
+        found = self.recognise(data, owner)
+        return found or self.note(data, digest_of(data, self.candidate(data, owner)), owner)
 
-    def recognise(self, data: bytes) -> bytes | None:
+    def recognise(self, data: bytes, owner: str = "") -> bytes | None:
         """The digest of `data` if it is short, or of at most 2 MiB and noted before; None if finding it takes longer, and so
         belongs into a thread: `digest_of(data, candidate(data))`."""
         if len(data) <= _HASH_DIRECTLY:
             return hashlib.sha256(data).digest()
-        known = self.candidate(data)
+        known = self.candidate(data, owner)
         if known is None or not (known.data is data or (len(data) <= _COMPARE_DIRECTLY and known.data == data)):
             return None
-        self._known.move_to_end(self._place(data))
+        self._known.move_to_end(self._place(data, owner))
         return known.digest
 
-    def candidate(self, data: bytes) -> "Noted | None":
+    def candidate(self, data: bytes, owner: str = "") -> "Noted | None":
         """The noted content that `data` may be equal to: all but equal ones seldom get this far."""
-        return self._known.get(self._place(data)) if len(data) > _HASH_DIRECTLY else None
+        return self._known.get(self._place(data, owner)) if len(data) > _HASH_DIRECTLY else None
 
-    def note(self, data: bytes, digest: bytes) -> bytes:
+    def note(self, data: bytes, digest: bytes, owner: str = "") -> bytes:
         """Remember that `digest` is the sha256 of `data`, computed elsewhere; returns it."""
         if len(data) > _HASH_DIRECTLY:
-            self._keep(self._place(data), data, digest)
+            self._keep(self._place(data, owner), data, digest)
         return digest
 
     @staticmethod
-    def _place(data: bytes) -> bytes:
+    def _place(data: bytes, owner: str) -> bytes:
         step = (len(data) - _SAMPLE_BYTES) // (_SAMPLES - 1)
         samples = (data[index * step : index * step + _SAMPLE_BYTES] for index in range(_SAMPLES))
-        return len(data).to_bytes(8, "little") + b"".join(samples)
+        return len(data).to_bytes(8, "little") + b"".join(samples) + owner.encode()
 
     def _keep(self, place: bytes, data: bytes, made: bytes) -> None:
         if len(data) > self._max_bytes:

@@ -265,7 +265,7 @@ class MediaLoader:
             count.add(len(data))
         else:
             data = await self._fetcher.fetch(source.url or "", tenant=tenant, count=count)
-        return Media(data, source.modality, source.detail, source.several)
+        return Media(data, source.modality, source.detail, source.several, tenant)
 
     async def load(self, sources: Sequence[Source], *, tenant: str = "") -> tuple[list[Media], list[ReadyItem]]:
         """The bytes and the finished items of `sources`, in their order; the first fault is raised."""

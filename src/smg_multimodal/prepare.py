@@ -44,12 +44,14 @@ class Detail(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Media:
     """One item's encoded bytes, in the order in which items stand in the prompt. `several` says that it is not the prompt's
-    only picture: some families look at several less closely."""
+    only picture: some families look at several less closely. Of the same bytes, those of two owners are two items: neither what
+    is remembered of one nor an engine's cache serves the other."""
 
     data: bytes
     modality: Modality = Modality.IMAGE
     detail: Detail = Detail.AUTO
     several: bool = False
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,28 +115,29 @@ class Preparer:
         return rules
 
     def key(self, media: Media) -> bytes:
-        """The 32 bytes that name what `media` becomes: content, detail where it matters, the model's files, and the Pillow that
-        decodes and resizes, whose versions differ in single pixels."""
-        return self._key(media, self._digests.digest(media.data))
+        """The 32 bytes that name what `media` becomes: content and owner, detail where it matters, the model's files, and the
+        Pillow that decodes and resizes, whose versions differ in single pixels."""
+        return self._key(media, self._digests.digest(media.data, media.owner))
 
     def known_key(self, media: Media) -> bytes | None:
         """`key` if that takes no going through long content; else None, and the caller has `digest_of` do so in a thread, with
         the `candidate` that there is, for `noted_key`."""
-        digest = self._digests.recognise(media.data)
+        digest = self._digests.recognise(media.data, media.owner)
         return None if digest is None else self._key(media, digest)
 
     def candidate(self, media: Media) -> Noted | None:
         """Content seen before that may be that of `media`."""
-        return self._digests.candidate(media.data)
+        return self._digests.candidate(media.data, media.owner)
 
     def noted_key(self, media: Media, digest: bytes) -> bytes:
         """`key` of media whose content has the sha256 `digest`, which is remembered."""
-        return self._key(media, self._digests.note(media.data, digest))
+        return self._key(media, self._digests.note(media.data, digest, media.owner))
 
     def _key(self, media: Media, digest: bytes) -> bytes:
         low = str(self._low_side).encode() if media.detail is Detail.LOW else b""
         several = b"several" if self._looks_at_several(media) else b""
-        return content_key([self._name, media.modality.encode(), low, several, digest])
+        owner = [media.owner.encode()] if media.owner else []
+        return content_key([self._name, media.modality.encode(), low, several, digest, *owner])
 
     def _looks_at_several(self, media: Media) -> bool:
         return media.several and media.modality is Modality.IMAGE and self.family.several is not None

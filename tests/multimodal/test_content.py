@@ -47,6 +47,15 @@ def test_long_content_is_recognised_only_after_it_was_noted() -> None:
     assert memory.recognise(bytes(40_000)) == hashlib.sha256(data).digest()
 
 
+def test_content_is_recognised_for_its_owner_alone() -> None:
+    memory, data = DigestMemory(), bytes(range(256)) * 400
+    digest = memory.digest(data, "a")
+
+    assert memory.recognise(data, "a") == digest
+    assert memory.recognise(data, "b") is None
+    assert memory.candidate(data) is None
+
+
 def test_content_that_takes_long_to_compare_is_left_to_a_thread_unless_it_is_the_very_same() -> None:
     memory, data = DigestMemory(), bytes(3 << 20)
     made = memory.note(data, hashlib.sha256(data).digest())

@@ -372,6 +372,17 @@ def test_low_detail_costs_fewer_tokens_and_has_a_key_of_its_own() -> None:
     assert automatic.features is high.features
 
 
+def test_the_same_picture_of_two_owners_is_two_items() -> None:
+    ready, data = preparer("llava-1.5"), png(300, 200)
+    owned = [Media(data, owner=owner) for owner in ("", "a", "b")]
+    keys = [ready.key(each) for each in owned]
+
+    assert len(set(keys)) == 3
+    assert [ready.key(each) for each in owned] == keys
+    ready.remember(keys[1], ready.features(owned[1]))
+    assert [ready.remembered(key) is not None for key in keys] == [False, True, False]
+
+
 def test_another_pillow_makes_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions of Pillow differ in single pixels, so what one has made does not stand for what another would make."""
     media = Media(png(60, 40))

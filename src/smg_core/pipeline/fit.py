@@ -114,9 +114,18 @@ def fit(prompted: Prompted, facts: EngineFacts) -> Fit:
         stream=request.stream or budget is not None or bool(sampling.stop and not facts.stop_strings),
         constraint=reading.constraint
         or constraint_of(request.response_format, facts.constraints, checked=model.on_violation != "report"),
-        cache_salt=request.cache_salt,
+        cache_salt=_cache_salt(prompted, facts),
     )
     return FitForIds(engine, plan, budget)
+
+
+def _cache_salt(prompted: Prompted, facts: EngineFacts) -> str | None:
+    """What parts the engine's cache for this request: by tenant where the engine takes a salt. A salt that the client sent to an
+    engine that takes none was refused before."""
+    request, salts = prompted.request, prompted.model.salts
+    if salts is None or not request.caller.tenant:
+        return request.cache_salt
+    return salts.of(request.caller.tenant, request.cache_salt) if facts.cache_salt else None
 
 
 def _echo(prompted: Prompted, tokenizer: Tokenizer) -> Echo | None:
@@ -141,6 +150,9 @@ def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
             param=f"headers.{PARSER_HEADER}",
         )
     request, seals = _narrowed(prompted.request), prompted.model.seals
+    if (tenant := request.caller.tenant) and (salts := prompted.model.salts) is not None:
+        key = None if request.cache_key is None else salts.of(tenant, request.cache_key)
+        request = replace(request, cache_salt=_cache_salt(prompted, facts), cache_key=key)
     choice = prompted.request.tool_choice
     plan = ChatPlan(
         choices=request.sampling.n,

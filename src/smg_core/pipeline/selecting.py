@@ -16,6 +16,7 @@ from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
+from smg_core.request import GenerationRequest
 from smg_core.routing import Pick, Policies, RoutingContext
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole
@@ -62,7 +63,7 @@ class Selecting:
             model=request.model,
             input_ids=prompted.ids,
             headers=request.headers,
-            cache_key=request.cache_key,
+            cache_key=_own_key(request),
             cache_salt=prompted.salt or None,
             media_keys=prompted.media_keys,
         )
@@ -96,6 +97,12 @@ class Selecting:
             return
         if away:
             self._registry.refuse(model)
+
+
+def _own_key(request: GenerationRequest) -> str | None:
+    """The client's routing key among those of its tenant, so that a guessed one does not lead to another tenant's worker."""
+    key, tenant = request.cache_key, request.caller.tenant
+    return key if key is None or not tenant else f"{len(tenant)}:{tenant}{key}"
 
 
 def able(prompted: Prompted, candidates: tuple[Worker, ...]) -> tuple[Worker, ...]:

@@ -11,6 +11,7 @@ import attrs
 
 from smg_core.pipeline.conformance import OnViolation
 from smg_core.pipeline.media import MediaService
+from smg_core.sealing.cache_salts import CacheSalts
 from smg_core.sealing.reasoning import ReasoningSeals
 from smg_core.tokenizer.base import PromptTemplate, Tokenizer
 from smg_parsers import Family
@@ -35,6 +36,7 @@ class ServedModel:
     the event loop (about half a millisecond). `media` is None for a model that takes only text. `on_violation`: what happens to
     an answer that violates its format. `parser_header`: a request may name another family. `answer_bytes`: how much memory an
     answer that is not streamed may take, 0 for no bound. `seals` seal and open its reasoning; None: nothing is sealed.
+    `salts` part the engines' caches by tenant; None: only by what clients send.
     `refuses_budget`: a budget for reasoning is refused, not ignored, if the family has no marker for the end of reasoning."""
 
     name: str
@@ -54,4 +56,5 @@ class ServedModel:
     parser_header: bool = False
     answer_bytes: int = 0
     seals: ReasoningSeals | None = None
+    salts: CacheSalts | None = None
     refuses_budget: bool = False

@@ -28,6 +28,12 @@ class SealingConfig:
         "What becomes of sealed reasoning that cannot be used: drop leaves it out of the prompt; refuse_edited answers 400 where "
         "it was sealed here and its text was changed; refuse answers 400 for any that does not open.",
     )
+    cache_secret: str | None = option(
+        None,
+        "Secret of 32 characters or more from which the cache salts of tenants are made. Replicas before the same engines need "
+        "the same, to share what the engines have cached. Without it, one is drawn at each start, for all processes of it.",
+        secret=True,
+    )
     token_bytes: int = option(
         MIB, "Longest sealed content that is opened, in bytes; what is longer is broken.", at_least=256, at_most=1 << 30
     )

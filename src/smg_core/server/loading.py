@@ -27,7 +27,7 @@ from smg_core.pipeline.served import ServedModel
 from smg_core.server.config_check import check, named_parsers
 from smg_core.server.document_reading import document_reading
 from smg_core.server.memory import trim
-from smg_core.server.sealing_keys import Sealing
+from smg_core.server.sealing_keys import Sealing, cache_salts
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
 from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, unpack_archive
@@ -72,6 +72,7 @@ class ModelLoader:
         self._pool = pool
         self._stack = stack
         self.sealing = Sealing.of(config.sealing)
+        self._salts = cache_salts(config.sealing)
         self._bundles: dict[TokenizerSource, TokenizerBundle] = {}
         self._unpacked: set[TokenizerSource] = set()  # in folders of ours
         self._media: GatewayMedia | None = None
@@ -187,6 +188,7 @@ class ModelLoader:
             parser_header=self._config.model.parser_header,
             answer_bytes=self._config.limits.answer_bytes,
             seals=self.sealing.seals(family.name if family is not None else name),
+            salts=self._salts,
             refuses_budget=self._config.messages.budget == "refuse",
         )
 
@@ -201,6 +203,7 @@ class ModelLoader:
             on_violation=self._config.structured.on_violation,
             answer_bytes=self._config.limits.answer_bytes,
             seals=self.sealing.seals(name),
+            salts=self._salts,
         )
 
     async def _service(self, name: str, bundle: TokenizerBundle) -> "ModelMedia | None":

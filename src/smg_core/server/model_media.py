@@ -156,7 +156,7 @@ class ModelMedia:
             if item.source.data is None and first[item.source.url] is not item:
                 self._count(item, files[item.source.url], count)
         several = sum(item.kind == "image" for item in items) > 1
-        return [self._medium(item, files, several) for item in items]
+        return [self._medium(item, files, several, tenant) for item in items]
 
     def _count(self, item: MediaItem, data: bytes, count: ByteCount) -> None:
         with of_the_request(item.param):
@@ -165,11 +165,11 @@ class ModelMedia:
             count.add(len(data))
 
     @staticmethod
-    def _medium(item: MediaItem, files: Mapping[str | None, bytes], several: bool) -> Media:
+    def _medium(item: MediaItem, files: Mapping[str | None, bytes], several: bool, tenant: str) -> Media:
         data = files[item.source.url] if item.source.data is None else item.source.data
         if item.format == "pcm16":
             data = wave_of_pcm16(data)
-        return Media(data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several)
+        return Media(data, Modality(item.kind), _DETAILS.get(item.detail, Detail.AUTO), several, tenant)
 
     @staticmethod
     async def _naming(work: Awaitable[T], item: MediaItem) -> T:

@@ -1,4 +1,4 @@
-"""Where the keys of sealed content come from: settings, a file, or chance (edge).
+"""Where the keys of sealed content and of cache salts come from: settings, a file, or chance (edge).
 
 Above: server.runtime, when a gateway starts. Below: sealing.
 """
@@ -10,10 +10,11 @@ from typing import Literal, Self
 import attrs
 
 from smg_core.config import ConfigError, SealingConfig
+from smg_core.sealing.cache_salts import CacheSalts
 from smg_core.sealing.reasoning import ReasoningSeals
 from smg_core.sealing.sealer import Sealer
 
-__all__ = ["DRAWN", "Sealing"]
+__all__ = ["DRAWN", "Sealing", "cache_salts", "with_cache_secret"]
 
 DRAWN = (
     "no sealing.keys: reasoning is sealed with a key that each process has drawn; what was sealed opens neither after a restart "
@@ -46,6 +47,22 @@ class Sealing:
     def seals(self, family: str) -> ReasoningSeals:
         """The seals of a family of models."""
         return ReasoningSeals(self.sealer, family, self.on_broken)
+
+
+def cache_salts(settings: SealingConfig) -> CacheSalts:
+    """The salts of tenants by the secret of the settings, or by one of chance. Raises ConfigError for one that is too short."""
+    secret = settings.cache_secret
+    if secret is not None and len(secret) < LEAST_CHARACTERS:
+        raise ConfigError(f"sealing.cache_secret: it has {LEAST_CHARACTERS} characters at least (openssl rand -hex 32)")
+    return CacheSalts(secrets.token_bytes(_RANDOM_BYTES) if secret is None else secret.encode())
+
+
+def with_cache_secret(settings: SealingConfig) -> SealingConfig:
+    """These settings with a secret of chance where they have none. Called before a gateway is split into processes: with a secret
+    each, none would find in an engine's cache what another has put there."""
+    if settings.cache_secret is not None:
+        return settings
+    return attrs.evolve(settings, cache_secret=secrets.token_hex(_RANDOM_BYTES))
 
 
 def _in_file(name: str) -> list[str]:

@@ -21,6 +21,8 @@ from collections.abc import AsyncIterator, Callable
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
+import attrs
+
 from smg_core.config import Config, ConfigError
 from smg_core.errors import SmgError
 from smg_core.hooks import SilentObserver
@@ -33,6 +35,7 @@ from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.identity import is_open
 from smg_core.server.keeping import with_state_file
 from smg_core.server.memory import use_one_arena
+from smg_core.server.sealing_keys import with_cache_secret
 from smg_core.workers.worker import Board, LocalBoard
 
 __all__ = ["SharedBoard", "serve"]
@@ -205,7 +208,7 @@ class _Supervisor:
     """Starts the processes, replaces those that die, and passes on the signal to leave."""
 
     def __init__(self, config: Config, listener: socket.socket, processes: int) -> None:
-        self._config = config
+        self._config = attrs.evolve(config, sealing=with_cache_secret(config.sealing))
         self._listener = listener
         self._context = multiprocessing.get_context("spawn")
         self._cells = self._context.RawArray(ctypes.c_int32, config.workers.most * processes)

@@ -17,6 +17,7 @@ from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.prepare import assemble
 from smg_core.pipeline.prompted import Prompted
 from smg_core.request import (
+    Caller,
     FunctionTool,
     GenerationRequest,
     JsonFormat,
@@ -25,6 +26,7 @@ from smg_core.request import (
     SchemaFormat,
     ToolChoice,
 )
+from smg_core.sealing.cache_salts import CacheSalts
 from smg_core.tokenizer.base import EncodeReport
 from smg_core.tokens import TokenIds
 
@@ -49,6 +51,51 @@ def test_an_engine_that_takes_ids_is_sent_the_prompts_ids() -> None:
     assert (found.request.id, found.request.stream, found.request.cache_salt) == ("r", True, "salt")
     assert found.request.input_ids is prompt.ids
     assert found.plan.prompt_tokens == len(prompt.ids)
+
+
+SALTS = CacheSalts(b"secret")
+
+
+def of_tenant(tenant: str, **fields: Any) -> Prompted:
+    return prompted(asking(caller=Caller(tenant=tenant), **fields), model(context_length=1000, salts=SALTS))
+
+
+def test_engines_are_given_a_salt_for_each_tenant_in_which_the_clients_own_is_mixed() -> None:
+    salts = [
+        for_ids(of_tenant(tenant, cache_salt=own)).request.cache_salt
+        for tenant in ("a", "b")
+        for own in (None, "a", "b", SALTS.of("a", None))
+    ]
+
+    assert len({*salts, *"ab"}) == len(salts) + 2
+    assert None not in salts
+
+
+def test_where_tenants_are_not_told_apart_the_clients_salt_is_passed_on_as_it_is() -> None:
+    assert for_ids(of_tenant("")).request.cache_salt is None
+    assert for_ids(of_tenant("", cache_salt="s")).request.cache_salt == "s"
+    assert for_ids(prompted(asking(caller=Caller(tenant="a"), cache_salt="s"), model())).request.cache_salt == "s"
+
+
+def test_an_engine_that_takes_no_salt_is_sent_none_and_serves_all_tenants() -> None:
+    facts = attrs.evolve(ABLE, cache_salt=False)
+
+    assert for_ids(of_tenant("a"), facts).request.cache_salt is None
+    with pytest.raises(UnsupportedParameter):
+        fit(of_tenant("a", cache_salt="s"), facts)
+
+
+def test_an_engine_that_speaks_chat_is_given_salt_and_key_of_the_tenant() -> None:
+    def sent(tenant: str, facts: EngineFacts) -> GenerationRequest:
+        found = fit(of_tenant(tenant, cache_key="k"), facts)
+        assert isinstance(found, FitForChat)
+        return found.request
+
+    ours, theirs = sent("a", CHAT), sent("b", CHAT)
+    assert None not in (ours.cache_salt, ours.cache_key)
+    assert (ours.cache_salt, ours.cache_key) != (theirs.cache_salt, theirs.cache_key)
+    assert sent("a", attrs.evolve(CHAT, cache_salt=False)).cache_salt is None
+    assert (sent("", CHAT).cache_salt, sent("", CHAT).cache_key) == (None, "k")
 
 
 def test_an_engine_that_speaks_chat_is_sent_the_request_as_it_came() -> None:

@@ -177,10 +177,22 @@ def test_a_policy_is_shown_the_prompt_and_what_keeps_it_apart() -> None:
     (context,) = office.made[0].contexts
 
     assert context.input_ids is prompt.ids
-    assert (context.request_id, context.model, context.cache_key) == ("r", "m", "k")
+    assert (context.request_id, context.model) == ("r", "m")
     assert context.cache_salt == "t\0s"
     assert context.headers == {"x-user": "ada"}
     assert context.media_keys is None
+
+
+def test_a_routing_key_leads_to_the_workers_of_its_own_tenant_only() -> None:
+    office = Office()
+    office.add("a")
+    for tenant, key in (("", "k"), ("", None), ("a", "bk"), ("ab", "k"), ("a", None)):
+        office.choose(made(caller=Caller(tenant=tenant), cache_key=key))
+    keys = [context.cache_key for context in office.made[0].contexts]
+
+    assert keys[:2] == ["k", None]
+    assert len(set(keys)) == 4
+    assert keys[4] is None
 
 
 @pytest.mark.parametrize("answer", ["a", object(), Pick(Worker(WorkerSpec("grpc://x", name="a"), 0, LocalBoard()))])
