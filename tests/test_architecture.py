@@ -52,6 +52,8 @@ NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
 
 # Modules that may wait, open sockets and read clocks, and who may import each beside edges of its own room and WIRING.
 EDGES: dict[str, frozenset[str]] = {
+    "auth.issuer": frozenset(),
+    "auth.oidc": frozenset({"server.identity"}),
     "engines.h2.transport": frozenset(),
     "engines.grpc_transport": frozenset(),
     "engines.client": frozenset(),
@@ -182,7 +184,8 @@ WIRING |= {"server.launched"}
 WIRING |= {"cli", "demo", "testing"}
 
 # Tables whose rows load what they name when it is first asked for, and what loads a large library only where it is needed.
-LAZY_TABLES = frozenset({"engines.dialects", "history.opening", "history.sql_version", "server.document_reading"})
+LAZY_TABLES = frozenset({"engines.dialects", "history.opening", "history.sql_version"})
+LAZY_TABLES |= {"server.document_reading", "server.identity"}
 
 # Where everything is caught because nothing is above: module to how often. Elsewhere a broad `except` must raise again,
 # as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).

@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from smg_core.auth.settings import AuthConfig
+from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
 from smg_core.observability.settings import ObservabilityConfig
@@ -64,6 +64,7 @@ __all__ = [
     "MessagesConfig",
     "ModelConfig",
     "ObservabilityConfig",
+    "OidcConfig",
     "ProxiesConfig",
     "Resolved",
     "ResponsesConfig",
@@ -97,6 +98,7 @@ class Config:
     auth: AuthConfig = attrs.field(factory=AuthConfig)
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     proxies: ProxiesConfig = attrs.field(factory=ProxiesConfig)
+    oidc: OidcConfig = attrs.field(factory=OidcConfig)
     workers: WorkersConfig = attrs.field(factory=WorkersConfig)
     engines: EnginesConfig = attrs.field(factory=EnginesConfig)
     timeouts: TimeoutsConfig = attrs.field(factory=TimeoutsConfig)

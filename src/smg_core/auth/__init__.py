@@ -6,6 +6,9 @@
 - `credentials`: the one credential that a request carries
 - `keys`: API keys from settings and files
 - `attempts`: limits how often one address may fail
+- `oidc`: callers by the tokens of an OpenID Connect issuer; `issuer` fetches its documents (edges)
+- `jwks`: the issuer's keys, and when they are fetched again
+- `tokens`, `json_objects`: what a token says, and whether it may be believed
 
-All of it is pure. `server.identity` makes authenticators from the settings and asks them for every request.
+The rest is pure. `server.identity` makes authenticators from the settings and asks them for every request.
 """

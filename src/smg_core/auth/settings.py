@@ -1,13 +1,13 @@
 """Who may use the gateway, and for what.
 
-A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
+Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """
 
 import attrs
 
-from smg_core.settings import option
+from smg_core.settings import MIB, option
 
-__all__ = ["AuthConfig"]
+__all__ = ["AuthConfig", "OidcConfig"]
 
 
 @attrs.frozen
@@ -46,3 +46,74 @@ class AuthConfig:
     failures_remembered: int = option(
         8192, "Addresses, and beginnings of credentials, that are remembered for that.", at_least=16, at_most=1 << 22
     )
+
+
+@attrs.frozen
+class OidcConfig:
+    """Callers by tokens (JWT) of an OpenID Connect issuer. Needs the extra `auth`."""
+
+    issuer: str | None = option(
+        None,
+        "Issuer whose tokens are taken, as their claim iss has it: https://login.example.com/realm. Switches this on.",
+    )
+    audiences: tuple[str, ...] = option(
+        (),
+        "What a token's claim aud must name one of; may be repeated. Required: other services have tokens of this issuer too.",
+    )
+    jwks_uri: str | None = option(
+        None, "Address of the issuer's keys; without it, the one that its description (.well-known) names."
+    )
+    tenant_claim: str | None = option(
+        None,
+        "Claim that names the tenant: a claim's name, or a JSON Pointer into claims (/realm_access/tenant). This or oidc.tenant.",
+    )
+    tenant: str | None = option(None, "Tenant of all tokens, instead of oidc.tenant_claim.")
+    principal_claim: str = option("sub", "Claim that names the user or client, as oidc.tenant_claim is written.")
+    roles_claim: str | None = option(
+        None,
+        "Claim with a list, or a string of words, of which oidc.roles makes roles; as oidc.tenant_claim is written.",
+    )
+    roles: tuple[str, ...] = option(
+        (),
+        "VALUE=ROLE: who has this value in oidc.roles_claim has this role; may be repeated. Other values mean nothing.",
+    )
+    default_roles: tuple[str, ...] = option(
+        (),
+        "Roles of tokens to which oidc.roles gives none; may be repeated. Without oidc.roles_claim: user; with it, such "
+        "tokens may do nothing.",
+    )
+    leeway_s: float = option(
+        30.0, "Seconds by which the clocks of issuer and gateway may differ.", at_least=0, at_most=600
+    )
+    tokens: int = option(
+        10_000, "Verified tokens that a process remembers until they expire.", at_least=1, at_most=10_000_000
+    )
+    private_hosts: tuple[str, ...] = option(
+        (),
+        "Host of the issuer or of its keys that may have private addresses and be asked without encryption, such as an issuer in "
+        "the same cluster: a name, or .suffix; may be repeated.",
+    )
+    ca_file: str | None = option(
+        None, "File with the certificates that the issuer's is verified by, instead of the system's."
+    )
+    fresh_s: float = option(
+        600.0, "Seconds after which the issuer's keys are fetched again.", at_least=1, at_most=86400
+    )
+    keep_s: float = option(
+        86400.0,
+        "Seconds for which keys are used while newer ones are fetched in vain; after that tokens are refused with 503.",
+        at_least=1,
+        at_most=30 * 86400.0,
+    )
+    pause_s: float = option(
+        10.0,
+        "Least seconds between two fetches of keys, however many tokens name unknown ones.",
+        at_least=0.1,
+        at_most=3600,
+    )
+    connect_s: float = option(3.0, "Seconds for a connection to the issuer.", at_least=0.1, at_most=60)
+    fetch_s: float = option(10.0, "Seconds in which the issuer's documents must be there.", at_least=0.1, at_most=120)
+    document_bytes: int = option(
+        256 * 1024, "Longest document of the issuer that is read, in bytes.", at_least=1024, at_most=16 * MIB
+    )
+    keys: int = option(100, "Most keys that an issuer may have.", at_least=1, at_most=1000)

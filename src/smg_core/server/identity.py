@@ -8,8 +8,9 @@ room `auth`.
 
 import logging
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from smg_core.auth.attempts import Attempts, network_of
 from smg_core.auth.base import Authenticator, Head, KnowsCallers
@@ -17,11 +18,15 @@ from smg_core.auth.credentials import Credential
 from smg_core.auth.keys import ApiKey, StaticKeys, keys_in_file, keys_in_lines
 from smg_core.auth.roles import Roles, check_permission
 from smg_core.auth.settings import AuthConfig
+from smg_core.auth.tokens import looks_like_token
 from smg_core.clock import Clock
 from smg_core.config import Config, ConfigError
 from smg_core.errors import AuthenticationFailed, SmgError
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
+
+if TYPE_CHECKING:
+    from smg_core.auth.oidc import OidcAuthenticator
 
 __all__ = ["Authenticator", "Head", "Identify", "Identity", "anonymous", "is_open", "open_identity", "permitted"]
 
@@ -50,25 +55,44 @@ async def permitted(identify: Identify, head: Head, needed: str) -> Caller:
     return caller
 
 
-def is_open(auth: AuthConfig) -> bool:
+def is_open(config: Config) -> bool:
     """Whether these settings let everybody in."""
-    return not (auth.keys or auth.keys_file is not None)
-
-
-def open_identity(config: Config, clock: Clock, given: Authenticator | None = None) -> Identify:
-    """The `Identify` of these settings, or of the authenticator that was `given` in their place. Called when a gateway starts.
-    Raises ConfigError for what cannot be made, and where both are given."""
     auth = config.auth
-    if is_open(auth) and given is None:
+    return not (auth.keys or auth.keys_file is not None or config.oidc.issuer is not None)
+
+
+async def open_identity(
+    config: Config, clock: Clock, stack: AsyncExitStack, given: Authenticator | None = None
+) -> Identify:
+    """The `Identify` of these settings, or of the authenticator that was `given` in their place. Called when a gateway starts;
+    `stack` ends what was begun for it. Raises ConfigError for what cannot be made, and where both are given."""
+    auth = config.auth
+    if is_open(config) and given is None:
         return anonymous
-    if given is not None and not is_open(auth):
-        raise ConfigError("auth: the gateway was given an identity of its own; leave out the settings of this section")
+    if given is not None and not is_open(config):
+        raise ConfigError(
+            "auth, oidc: the gateway was given an identity of its own; leave out the settings of these sections"
+        )
     roles = Roles(auth.roles)
     knowing: list[KnowsCallers] = []
     asked: list[Authenticator] = [given] if given is not None else []
     if keys := _static_keys(auth):
         knowing.append(StaticKeys(keys, roles, clock.time))
+    if config.oidc.issuer is not None:
+        tokens = _oidc(config, roles, clock)
+        stack.push_async_callback(tokens.stop)
+        await tokens.start()
+        knowing.append(tokens)
+        asked.append(tokens)
     return Identity(config, clock, knowing=knowing, asked=asked)
+
+
+def _oidc(config: Config, roles: Roles, clock: Clock) -> "OidcAuthenticator":
+    try:
+        from smg_core.auth.oidc import OidcAuthenticator
+    except ImportError as error:
+        raise ConfigError(f"oidc.issuer: tokens need more packages ({error}): pip install 'smg-sdk[auth]'") from None
+    return OidcAuthenticator(config.oidc, roles, clock=clock, longest=config.auth.credential_characters)
 
 
 def _static_keys(auth: AuthConfig) -> list[ApiKey]:
@@ -123,7 +147,7 @@ class Identity:
     async def _ask(self, head: Head, credential: Credential | None) -> Caller:
         """The caller, by who may have to wait for it."""
         if credential is not None:
-            self._attempts.check(head.address, credential.text, self._clock.monotonic())
+            self._attempts.check(head.address, _beginning(credential), self._clock.monotonic())
         for each in self._asked:
             caller = await each(head)
             if caller is not None:
@@ -138,11 +162,17 @@ class Identity:
     def _failed(self, head: Head, credential: Credential | None, error: SmgError) -> None:
         """Count a failure, and log it: once in a while for one address and one reason, and no part of the credential."""
         now, address = self._clock.monotonic(), head.address
-        self._attempts.failed(address, credential.text if credential is not None else "", now)
+        self._attempts.failed(address, _beginning(credential) if credential is not None else "", now)
         again = self._repeats.note((network_of(address), error.message), now)
         if again is not None:
             told = f", {again} more like it since the last time" if again else ""
             log.warning("refused a credential from %s: %s%s", address[:_SHOWN] or "a peer", error.message, told)
+
+
+def _beginning(credential: Credential) -> str:
+    """By what failures with a credential are counted together: keys by how they begin. Tokens all begin alike, with the name of
+    their algorithm, so that each is counted for itself."""
+    return credential.digest.hex() if looks_like_token(credential.text) else credential.text
 
 
 _MISSING = "missing_api_key"

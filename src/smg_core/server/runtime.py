@@ -68,7 +68,7 @@ class Runtime:
     `policy` is a name, a factory that is called for each model and role, or an object that serves them all; `tokenizer` a folder,
     without which the engine is asked for its own. `history` is a store that is yours to close, in place of the one that the
     settings name; `history_hooks` are called around every use of it. `identity` says whose each request is, in place of the
-    settings of the section auth. `board` counts requests in flight over several processes;
+    settings of the sections auth and oidc. `board` counts requests in flight over several processes;
     `clock`, `ids`, `rng` and `call_later` (the event loop's, unless a test brings its own) are what the rooms are given of the
     world.
     """
@@ -155,7 +155,7 @@ class Runtime:
         self._stack.callback(self.executor.close)
         opened = keeping(self.config.history, self.clock, self._history, self._history_hooks)
         self.history: GuardedStore = await self._stack.enter_async_context(opened)
-        self.identify = open_identity(self.config, self.clock, self._identity)
+        self.identify = await open_identity(self.config, self.clock, self._stack, self._identity)
         pool, scratch = await loading_place(self.config, self._stack)
         loader = ModelLoader(
             self.config,

@@ -86,7 +86,7 @@ def serve(config: Config) -> int:
         return 1
     processes = config.server.processes or os.cpu_count() or 1
     host, port = listener.getsockname()[:2]
-    if not is_loopback(config.server.host) and is_open(config.auth):
+    if not is_loopback(config.server.host) and is_open(config):
         log.warning(
             "listening on %s without asking who sends a request: whoever reaches it may use it", config.server.host
         )
