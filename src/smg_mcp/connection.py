@@ -170,6 +170,14 @@ class McpConnection:
                 raise self._ended() from None
             raise McpBadAnswer(f"the server's result cannot be used ({type(error).__name__})") from None
 
+    def fault_of_start(self, error: BaseException) -> McpError:
+        """Our error for one that the package raised while it connected."""
+        if isinstance(error, MCPError):
+            return self._ours(error)
+        if self.streams.breach is None and self.streams.ended.is_set():
+            return ConnectionLost("the server ended before it could be asked anything", never_sent=True)
+        return McpBadAnswer(self.streams.breach or f"the server does not speak MCP ({type(error).__name__})")
+
     def _ended(self) -> McpError:
         if self.streams.breach is not None:
             return McpBadAnswer(self.streams.breach)
@@ -187,6 +195,19 @@ class McpConnection:
         if error.error.code == types.PARSE_ERROR:
             return McpBadAnswer("the server's answer is no JSON-RPC message")
         return ServerSaidNo(str(error.error.message)[:2000], error.error.code)
+
+
+_FOREIGN = (MCPError, ValidationError, RuntimeError, KeyError)
+"""What the package raises where a server does not speak the protocol."""
+
+
+def _first_foreign(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """The first of these in a group, however deep: the package's task groups wrap what is raised in them."""
+    for error in group.exceptions:
+        found = _first_foreign(error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(found, _FOREIGN):
+            return found
+    return None
 
 
 def _of_fault(fault: Mapping[str, Any]) -> McpError:
@@ -223,15 +244,19 @@ async def open_connection(
         read, write = await stack.enter_async_context(_streams(server, settings, rules, headers, peers, clock, mark))
         streams = ScreenedStreams(read, write, screen, clock)
         client = _client(server, settings, streams, peers)
+        connection = McpConnection(server, client, streams, mark)
         try:
             await stack.enter_async_context(client)
-        except MCPError as error:
-            raise McpConnection(server, client, streams, mark)._ours(error) from None
-        except (ValidationError, RuntimeError, KeyError) as error:
-            if streams.breach is None and streams.ended.is_set():
-                raise ConnectionLost("the server ended before it could be asked anything", never_sent=True) from None
-            raise McpBadAnswer(streams.breach or f"the server does not speak MCP ({type(error).__name__})") from None
-        yield McpConnection(server, client, streams, mark)
+        except _FOREIGN as error:
+            raise connection.fault_of_start(error) from None
+        except BaseExceptionGroup as group:
+            found = _first_foreign(group)
+            if found is None:
+                raise
+            raise connection.fault_of_start(found) from None
+        if server.generation == "modern" and not connection.modern:
+            raise McpBadAnswer(f"the server speaks the protocol of {client.protocol_version} only")
+        yield connection
 
 
 @contextlib.asynccontextmanager
@@ -315,10 +340,9 @@ def _client(server: McpServer, settings: McpSettings, streams: ScreenedStreams, 
     async def rooted(context: ClientRequestContext) -> types.ListRootsResult:
         return types.ListRootsResult(roots=[types.Root(uri=uri) for uri in server.roots])  # type: ignore[arg-type]
 
-    generation = {"auto": "auto", "legacy": "legacy", "modern": MODERN_PROTOCOL_VERSIONS[-1]}[server.generation]
     return Client(
         _Given(streams),
-        mode="legacy" if server.protocol == "sse" else generation,
+        mode="legacy" if server.protocol == "sse" or server.generation == "legacy" else "auto",
         client_info=types.Implementation(name="smg", version="1"),
         elicitation_callback=elicited,
         sampling_callback=sampled if server.sampling == "ask" and peers.sample is not None else None,
