@@ -287,13 +287,14 @@ class _Events(httpx2.AsyncByteStream):
 
 
 class _EventLines:
-    """Cuts bytes into events: each with the bytes as they came, and its data."""
+    """Cuts bytes into events: each with the bytes as they came, and the message that it carries (empty where it carries none)."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._line = bytearray()
         self._event = bytearray()
         self._data: list[bytes] = []
+        self._kind = b"message"
         self._after_cr = False
 
     def fed(self, chunk: bytes) -> "list[tuple[bytes, bytes]]":
@@ -315,9 +316,12 @@ class _EventLines:
         self._line.clear()
         self._event += line + b"\n"
         if not line:
-            found.append((bytes(self._event), b"\n".join(self._data)))
+            found.append((bytes(self._event), b"\n".join(self._data) if self._kind == b"message" else b""))
             self._event.clear()
             self._data.clear()
+            self._kind = b"message"
+        elif line.startswith(b"event:"):
+            self._kind = line[6:].removeprefix(b" ")
         elif line == b"data" or line.startswith(b"data:"):
             self._data.append(line[5:].removeprefix(b" "))
 
