@@ -160,6 +160,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.sharing": frozenset(),
     "server.model_media": frozenset(),
     "smg_egress.resolving": frozenset({"smg_multimodal.guarded", "smg_mcp.wire"}),
+    "smg_mcp.command": frozenset({"cli"}),
     "smg_mcp.connection": frozenset(),
     "smg_mcp.oauth": frozenset(),
     "smg_mcp.plain_http": frozenset(),

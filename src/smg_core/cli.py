@@ -179,6 +179,25 @@ def _conform(args: argparse.Namespace) -> int:
     return 1 if report.breaches or not report.findings else 0
 
 
+def _mcp(args: argparse.Namespace) -> int:
+    try:
+        from smg_mcp import command
+        from smg_mcp.errors import McpError
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"mcp: needs the extra mcp: pip install 'smg-sdk[mcp]' ({error.name} is missing)") from None
+    try:
+        if args.what == "ls":
+            return command.list_servers(args.file, args.server, args.tenant, as_json=args.json)
+        if args.what == "login":
+            return command.log_in(args.file, args.server)
+        return command.call_tool(
+            args.file, args.tool, args.arguments, args.tenant, approved=args.approve, as_json=args.json
+        )
+    except McpError as error:
+        print(f"smg-gateway: {error}", file=sys.stderr)
+        return 1
+
+
 # ----------------------------------------------------------------------------------------------------------- the settings
 
 
@@ -237,7 +256,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser(prog="smg-gateway", description="A gateway in front of inference engines.", allow_abbrev=False)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the program's version and exit")
     commands = parser.add_subparsers(
-        title="commands", required=True, metavar="serve | simulate | faults | demo | config | setup | conform"
+        title="commands", required=True, metavar="serve | simulate | faults | demo | config | setup | conform | mcp"
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -250,6 +269,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     _setup_flags(commands.add_parser("setup", help="print what a program is configured with", allow_abbrev=False))
     text = "check that a server's answers are what clients of its APIs rely on"
     _conform_flags(commands.add_parser("conform", help=text, allow_abbrev=False))
+    _mcp_flags(commands.add_parser("mcp", help="see and try the MCP servers of a configuration", allow_abbrev=False))
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -336,6 +356,26 @@ def _conform_flags(parser: argparse.ArgumentParser) -> None:
         "--timeout", type=float, default=300, help="seconds that an answer may take (default: %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def _mcp_flags(parser: argparse.ArgumentParser) -> None:
+    whats = parser.add_subparsers(title="commands", required=True, metavar="ls | call | login", dest="what")
+    listing = whats.add_parser("ls", help="print what the servers offer", allow_abbrev=False)
+    listing.add_argument("server", nargs="?", help="this server only")
+    calling = whats.add_parser("call", help="call a tool", allow_abbrev=False)
+    calling.add_argument("tool", help="server.tool, or the name under which it is offered")
+    calling.add_argument("arguments", nargs="?", default="{}", help="the arguments as JSON (default: none)")
+    calling.add_argument("--approve", action="store_true", help="approve the call where the policy asks")
+    login = whats.add_parser("login", help="authorize this program for a server (OAuth)", allow_abbrev=False)
+    login.add_argument("server", help="a server with the grant authorization_code")
+    for each in (listing, calling, login):
+        each.set_defaults(run=_mcp)
+        each.add_argument(
+            "--config", dest="file", default="mcp.yaml", help="the file of servers (default: %(default)s)"
+        )
+    for each in (listing, calling):
+        each.add_argument("--tenant", default="", help="whose sessions to use")
+        each.add_argument("--json", action="store_true", help="print JSON")
 
 
 # Flags of `simulate`: names are those of simulator.Timing and SimulatorConfig.

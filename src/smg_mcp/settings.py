@@ -118,6 +118,7 @@ class SessionSettings(_Record, frozen=True, kw_only=True):
     max_backoff: _Seconds = 30.0
     calls_at_once: _Count = 100
     close_timeout: _Seconds = 10.0
+    login_timeout: _Seconds = 600.0
 
 
 class InventorySettings(_Record, frozen=True, kw_only=True):

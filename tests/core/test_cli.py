@@ -162,7 +162,7 @@ def test_the_version_is_the_distributions(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == f"smg-gateway {metadata.version('smg-sdk')}\n"
 
 
-@pytest.mark.parametrize("command", ["serve", "simulate", "demo", "config", "setup", "conform"])
+@pytest.mark.parametrize("command", ["serve", "simulate", "demo", "config", "setup", "conform", "mcp"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main([command, "--help"])

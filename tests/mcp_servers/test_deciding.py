@@ -1,0 +1,327 @@
+"""What smg_mcp decides without a server: names, JSON, arguments, policy, configuration, search, bounds."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from smg_mcp import Approval, Bm25Index, CallFacts, Decision, McpConfigError, McpTool, ToolHints, ToolText, stricter
+from smg_mcp.arguments import arguments_for, schema_for
+from smg_mcp.audit import AuditEntry, AuditTrail
+from smg_mcp.config import settings_of
+from smg_mcp.inventory import fault_of_tool
+from smg_mcp.naming import legal_name, unique_names
+from smg_mcp.pool import digest_of_credentials
+from smg_mcp.results import outcome_of
+from smg_mcp.screening import ProtocolBreach, Screen
+from smg_mcp.settings import ArgumentMapping, InventorySettings, McpLimits, McpPolicy
+from smg_mcp.strict_json import AmbiguousJson, strict_object
+from smg_mcp.wire import _EventLines
+
+# ------------------------------------------------------------------------------------------------------------------- names
+
+LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+TEXT = st.text(max_size=90)
+
+
+@given(TEXT)
+def test_every_text_becomes_a_legal_name_and_a_legal_one_stays(text: str) -> None:
+    name = legal_name(text)
+    assert LEGAL.match(name)
+    assert legal_name(name) == name
+    if LEGAL.match(text):
+        assert name == text
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.sampled_from(["x", "X", "y z", "y_z", "a_x", "é" * 70]) | TEXT), unique=True
+    )
+)
+def test_names_are_unique_also_without_capitals(pairs: list[tuple[str, str]]) -> None:
+    names = unique_names([(server, tool, None) for server, tool in pairs])
+    assert len({name.lower() for name in names}) == len(pairs)
+    assert all(LEGAL.match(name) for name in names)
+
+
+def test_an_alias_keeps_its_name_and_the_tool_that_had_it_gets_another() -> None:
+    assert unique_names([("a", "now", None), ("b", "time", "now")]) == ["a_now", "now"]
+    assert unique_names([("a", "now", None), ("b", "now", None)]) == ["a_now", "b_now"]
+
+
+# -------------------------------------------------------------------------------------------------------------------- JSON
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"id": 1, "id": 2}', "key twice"),
+        ('{"result": {"a": {"b": 1, "b": 1}}}', "key twice"),
+        ('{"method": "a", "Method": "b"}', "capitals"),
+        ('{"params": {"name": "a", "NAME": "b"}}', "capitals"),
+        ('{"result": {"tools": [{"name": "a", "nAme": "b"}]}}', "capitals"),
+        ("[1]", "no object"),
+        ('{"a": NaN}', "NaN"),
+        ("{", "no JSON"),
+        ('{"a":' + "[" * 30 + "]" * 30 + "}", "nested more than 20 deep"),
+        ("[" * 100_000, "no JSON"),
+    ],
+)
+def test_json_that_two_readers_read_in_two_ways_is_refused(text: str, why: str) -> None:
+    with pytest.raises(AmbiguousJson, match=why):
+        strict_object(text, 20)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=40)
+@given(JSON)
+def test_what_is_not_ambiguous_is_read_as_it_is(value: Any) -> None:
+    assert strict_object(json.dumps({"jsonrpc": "2.0", "value": value}), 100)["value"] == value
+
+
+EVENT = st.sampled_from(
+    ["event: message\ndata: {}\n\n", "data: a\ndata: b\n\n", ": note\n\n", "event: other\ndata: x\n\n"]
+)
+
+
+@given(st.lists(EVENT), st.sampled_from(["\n", "\r\n", "\r"]), st.integers(1, 7))
+def test_events_are_cut_alike_however_their_bytes_come(events: list[str], end: str, size: int) -> None:
+    whole = "".join(events).replace("\n", end).encode()
+    pieces = _EventLines(10_000)
+    found = [each for at in range(0, len(whole), size) for each in pieces.fed(whole[at : at + size])]
+    data = {"event: message\ndata: {}\n\n": b"{}", "data: a\ndata: b\n\n": b"a\nb"}
+    assert [each for _, each in found] == [data.get(event, b"") for event in events]
+    assert b"".join(event for event, _ in found) == "".join(events).encode()
+
+
+# --------------------------------------------------------------------------------------------------------------- arguments
+
+
+def test_arguments_are_renamed_filled_in_and_overridden_and_the_schema_says_so() -> None:
+    mapping = ArgumentMapping(renames={"city": "location"}, defaults={"units": "metric"}, overrides={"key": "k"})
+    properties = {"location": {"type": "string"}, "units": {"type": "string"}, "key": {"type": "string"}}
+    schema = {"type": "object", "properties": properties, "required": ["location", "units", "key"]}
+    shown = schema_for(schema, mapping)
+    assert shown["properties"] == {"city": {"type": "string"}, "units": {"type": "string"}}
+    assert shown["required"] == ["city"]
+    sent = arguments_for({"city": "Oslo", "key": "stolen"}, mapping, schema)
+    assert sent == {"location": "Oslo", "units": "metric", "key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "sent"),
+    [
+        ("integer", "5", 5),
+        ("number", "5", 5),
+        ("number", "5.5", 5.5),
+        ("integer", "5.5", "5.5"),
+        ("number", "nan", "nan"),
+        ("number", "five", "five"),
+        ("string", "5", "5"),
+        (["integer", "string"], "5", "5"),
+    ],
+)
+def test_a_string_becomes_a_number_only_where_a_number_is_meant(kind: Any, text: str, sent: Any) -> None:
+    found = arguments_for({"n": text}, ArgumentMapping(), {"properties": {"n": {"type": kind}}})["n"]
+    assert found == sent
+    assert type(found) is type(sent)
+
+
+# ------------------------------------------------------------------------------------------------------------------ policy
+
+READS = ToolHints(read_only=True, open_world=False)
+WRITES = ToolHints(read_only=False, destructive=True)
+SAFE = ToolHints(read_only=False, destructive=False)
+
+
+def decided(policy: dict[str, Any], facts: CallFacts) -> str:
+    servers = [{"name": name, "protocol": "stdio", "command": "x"} for name in ("s", "t")]
+    return Approval(settings_of({"servers": servers, "policy": policy}, {}).policy).decide(facts).verdict
+
+
+@pytest.mark.parametrize(
+    ("policy", "hints", "verdict"),
+    [
+        ({}, WRITES, "allow"),
+        ({"default": "ask"}, READS, "ask"),
+        ({"default": "deny", "tools": {"s.x": "allow"}}, WRITES, "allow"),
+        ({"default": "deny", "servers": {"s": {"trust_level": "trusted"}}}, WRITES, "allow"),
+        ({"servers": {"s": {"trust_level": "untrusted"}}}, WRITES, "deny"),
+        ({"servers": {"s": {"trust_level": "untrusted"}}}, ToolHints(), "deny"),
+        ({"servers": {"s": {"trust_level": "untrusted", "default": "ask"}}}, SAFE, "ask"),
+        ({"servers": {"s": {"trust_level": "sandboxed"}}}, READS, "allow"),
+        ({"servers": {"s": {"trust_level": "sandboxed"}}}, ToolHints(read_only=True), "deny"),
+        ({"servers": {"s": {"trust_level": "sandboxed"}}}, SAFE, "deny"),
+        ({"servers": {"s": {"default": "ask"}}, "default": "deny"}, WRITES, "ask"),
+        ({"rules": [{"decision": "deny", "destructive": True}]}, WRITES, "deny"),
+        ({"rules": [{"decision": "deny", "destructive": True}]}, READS, "allow"),
+        ({"rules": [{"decision": "ask", "tenant": "acme*"}]}, READS, "allow"),
+        ({"rules": [{"decision": "ask", "tool": "x*"}, {"decision": "deny"}]}, READS, "ask"),
+        ({"rules": [{"decision": "deny"}], "tools": {"s.x": "ask"}}, READS, "ask"),
+    ],
+)
+def test_the_policy_decides_in_its_order(policy: dict[str, Any], hints: ToolHints, verdict: str) -> None:
+    assert decided(policy, CallFacts("s", "x", hints, "beta")) == verdict
+
+
+def test_a_wish_makes_a_decision_stricter_and_never_looser() -> None:
+    order = ("allow", "ask", "deny")
+    for one in order:
+        for other in order:
+            assert stricter(Decision(one), Decision(other)).verdict == max(one, other, key=order.index)  # type: ignore[arg-type]
+
+
+def test_the_audit_keeps_the_newest_and_tells_its_sink_all() -> None:
+    told: list[AuditEntry] = []
+    trail = AuditTrail(3, told.append)
+    for number in range(5):
+        trail.note(
+            AuditEntry(number, CallFacts("s", "x", tenant="ab"[number % 2]), Decision("ask"), approved=number == 4)
+        )
+    assert [entry.at for entry in trail.entries()] == [2, 3, 4]
+    assert [entry.at for entry in trail.entries(tenant="b")] == [3]
+    assert [entry.permitted for entry in told] == [False, False, False, False, True]
+
+
+@given(
+    st.dictionaries(st.text(max_size=5), st.text(max_size=5)), st.dictionaries(st.text(max_size=5), st.text(max_size=5))
+)
+def test_credentials_that_differ_have_sessions_that_differ(one: dict[str, str], other: dict[str, str]) -> None:
+    lower = [sorted((name.lower(), value) for name, value in each.items()) for each in (one, other)]
+    assert (digest_of_credentials(one.items()) == digest_of_credentials(other.items())) == (lower[0] == lower[1])
+
+
+# ----------------------------------------------------------------------------------------------------------- configuration
+
+SERVER = {"name": "a", "protocol": "streamable", "url": "http://x/"}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"servers": [{**SERVER, "builtin_type": "x"}]}, "builtin_type"),
+        ({"servers": [{**SERVER, "name": "a.b"}]}, "matching regex"),
+        ({"servers": [SERVER, {**SERVER, "name": "A"}]}, "two servers are named"),
+        ({"servers": [{**SERVER, "url": None}]}, "needs a url"),
+        ({"servers": [{**SERVER, "command": "rm"}]}, "stdio only"),
+        ({"servers": [{"name": "a", "protocol": "stdio"}]}, "needs a command"),
+        ({"servers": [{"name": "a", "protocol": "stdio", "command": "x", "token": "t"}]}, "no use"),
+        (
+            {"servers": [{**SERVER, "token": "${NOT_SET}"}]},
+            r"servers\[0\].token: the environment has no variable NOT_SET",
+        ),
+        ({"servers": [{**SERVER, "oauth": {"grant": "client_credentials"}}]}, "needs client_id"),
+        ({"servers": [{**SERVER, "oauth": {"grant": "authorization_code"}}]}, "needs store"),
+        ({"servers": [{**SERVER, "tools": {"x": {"alias": "z"}, "y": {"alias": "z"}}}]}, "same alias"),
+        ({"policy": {"servers": {"b": {}}}}, "there is no server 'b'"),
+        ({"policy": {"tools": {"x": "allow"}}}, "not the name of a server"),
+        ({"policy": {"default": "maybe"}}, "policy.default"),
+        ({"pool": {"idle_timeout": -1}}, "idle_timeout"),
+        ({"pools": {}}, "pools"),
+    ],
+)
+def test_a_configuration_that_cannot_be_meant_is_refused_with_its_place(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(McpConfigError, match=why):
+        settings_of(change, {})
+
+
+def test_variables_are_filled_in() -> None:
+    told = {"servers": [{**SERVER, "token": "${TOKEN}", "headers": {"x": "${NAME:-nobody}"}}]}
+    server = settings_of(told, {"TOKEN": "t"}).servers[0]
+    assert (server.token, server.headers) == ("t", {"x": "nobody"})
+
+
+def test_every_part_of_the_file_is_applied() -> None:
+    told = {
+        "servers": [{**SERVER, "tools": {"x": {"alias": "y", "arg_mapping": {"renames": {"p": "q"}}}}}],
+        "pool": {"max_connections": 3},
+        "inventory": {"tool_ttl": 5},
+        "limits": {"call_timeout": 6},
+        "egress": {"private": ["h"]},
+        "policy": {"default": "ask"},
+        "proxy": {"https": "http://p:1"},
+    }
+    found = settings_of(told, {})
+    assert (found.pool.max_connections, found.inventory.tool_ttl, found.limits.call_timeout) == (3, 5, 6)
+    assert (found.egress.private, found.policy.default) == (("h",), "ask")
+    assert found.servers[0].tools["x"].arg_mapping.renames == {"p": "q"}
+
+
+# ------------------------------------------------------------------------------------------------------------------ search
+
+
+def tool(name: str, description: str) -> McpTool:
+    return McpTool(name, "s", name, description, {"type": "object", "properties": {}})
+
+
+def test_tools_are_found_by_words_of_name_and_description() -> None:
+    tools = [
+        tool("read_file", "Read a file."),
+        tool("getWeather", "The forecast of a city."),
+        tool("list_files", "Names."),
+    ]
+    index = Bm25Index(tools)
+    assert [each.name for each in index.search("weather forecast", 5)] == ["getWeather"]
+    assert {each.name for each in index.search("files", 5)} == {"read_file", "list_files"}
+    assert list(index.search("zebra crossing", 5)) == []
+    assert len(index.search("file", 1)) == 1
+
+
+@given(st.lists(st.text(alphabet="ab cd", max_size=8)), st.text(alphabet="ab cd", max_size=8), st.integers(0, 4))
+def test_a_search_finds_only_tools_with_a_word_of_the_query_and_not_too_many(
+    texts: list[str], query: str, limit: int
+) -> None:
+    found = Bm25Index([tool(f"t{number}", text) for number, text in enumerate(texts)]).search(query, limit)
+    assert len(found) <= limit
+    assert len({each.name for each in found}) == len(found)
+    assert all(set(query.split()) & set(each.description.split()) for each in found)
+
+
+# ------------------------------------------------------------------------------------------------------------------ bounds
+
+BLOCK = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "image", "audio", "new"]), "text": st.text(), "data": st.text("ab")}
+)
+
+
+@given(st.lists(BLOCK, max_size=8), st.none() | st.text(), st.integers(1, 40))
+def test_a_result_is_never_larger_than_its_bound(blocks: list[dict[str, Any]], structured: Any, most: int) -> None:
+    limits = McpLimits(result_bytes=most, result_parts=4)
+    outcome = outcome_of({"content": blocks, "structuredContent": structured}, limits)
+    kept = [part for part in outcome.content if not (isinstance(part, ToolText) and part.text.startswith("["))]
+    sizes = [len(part.text.encode()) if isinstance(part, ToolText) else len(part.data) for part in kept]  # type: ignore[union-attr]
+    assert sum(sizes) <= most
+    assert len(kept) <= 4
+    assert outcome.truncated == any("too large" in part.text for part in outcome.content if isinstance(part, ToolText))
+
+
+def test_what_a_server_may_notify_is_a_rate() -> None:
+    screen = Screen(McpLimits(notifications_per_s=10, notifications_burst=5), InventorySettings())
+    for _ in range(5):
+        screen.notified("notifications/message", 0.0)
+    with pytest.raises(ProtocolBreach):
+        screen.notified("notifications/message", 0.0)
+    screen = Screen(McpLimits(notifications_per_s=10, notifications_burst=5), InventorySettings())
+    for number in range(100):
+        screen.notified("notifications/message", number / 10)
+
+
+@settings(max_examples=40)
+@given(JSON)
+def test_any_json_is_a_tool_or_has_a_fault_that_is_told(raw: Any) -> None:
+    for each in (raw, {"name": "x", "inputSchema": raw}, {"name": "x", "inputSchema": {"properties": raw}}):
+        fault = fault_of_tool(each, InventorySettings())
+        assert fault is None or isinstance(fault, str)
+
+
+def test_a_policy_of_nothing_allows() -> None:
+    assert Approval(McpPolicy()).decide(CallFacts("s", "x")).verdict == "allow"

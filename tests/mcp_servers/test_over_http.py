@@ -1,0 +1,415 @@
+"""Real servers over HTTP: both generations, the legacy transports, credentials, and what a server may not do to its client."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import pytest
+import uvicorn
+from mcp.server.elicitation import ElicitationResult
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from pydantic import BaseModel
+from tests.mcp_servers.peers import eventually
+from tests.peers import listening
+
+from smg_mcp import (
+    McpBadAnswer,
+    McpBadArguments,
+    McpForbidden,
+    McpRefused,
+    McpTools,
+    McpUnavailable,
+    McpUnknownTool,
+    RequestServer,
+    ToolImage,
+    ToolProgress,
+)
+
+pytestmark = pytest.mark.anyio
+
+PIXEL = b"\x89PNG\r\n\x1a\n fake"
+
+
+class Colour(BaseModel):
+    colour: str
+
+
+async def which() -> Elicit[Colour]:
+    return Elicit("Which colour?", Colour)
+
+
+def colours() -> MCPServer:
+    """A server of the official package, with a tool of each kind."""
+    server = MCPServer("colours", instructions="Ask for colours.")
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @server.tool()
+    def picture() -> Image:
+        """A picture."""
+        return Image(data=PIXEL, format="png")
+
+    @server.tool()
+    async def count(steps: int, ctx: Context) -> str:
+        """Count, and say so."""
+        for step in range(steps):
+            await ctx.report_progress(step + 1, steps, "counted")
+        return "counted"
+
+    @server.tool()
+    async def favourite(asked: Annotated[ElicitationResult[Colour], Resolve(which)]) -> str:
+        """Ask for the favourite colour."""
+        return asked.data.colour if asked.action == "accept" else asked.action
+
+    @server.tool()
+    def headers(ctx: Context) -> dict[str, str]:
+        """The headers of the request."""
+        return dict(ctx.headers or {})
+
+    @server.resource("colour://red")
+    def red() -> str:
+        """Red."""
+        return "#f00"
+
+    @server.prompt()
+    def paint(thing: str) -> str:
+        """How to paint."""
+        return f"Paint the {thing}."
+
+    return server
+
+
+@asynccontextmanager
+async def serving(app: Any) -> AsyncIterator[int]:
+    """An ASGI app on a free port of the loopback."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
+    task = asyncio.ensure_future(server.serve())
+    await eventually(lambda: server.started)
+    try:
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        await task
+
+
+def config(port: int, path: str = "/mcp", protocol: str = "streamable", **more: Any) -> dict[str, Any]:
+    url = f"http://127.0.0.1:{port}{path}"
+    settings = more.pop("settings", {})
+    return {"servers": [{"name": "colours", "protocol": protocol, "url": url, **more}], **settings}
+
+
+@asynccontextmanager
+async def using(app: Any, **more: Any) -> AsyncIterator[McpTools]:
+    options = more.pop("options", {})
+    async with serving(app) as port, McpTools.from_config(config(port, **more), **options) as tools:
+        yield tools
+
+
+@pytest.mark.parametrize("generation", ["legacy", "modern", "auto"])
+@pytest.mark.parametrize("json_response", [True, False])
+async def test_a_server_is_used_over_streamable_http(generation: str, json_response: bool) -> None:
+    app = colours().streamable_http_app(json_response=json_response)
+    async with using(app, generation=generation) as tools:
+        outcome = await tools.call("colours.add", {"a": "2", "b": 3})
+        assert outcome.structured == {"result": 5}
+        inventory = await tools.list("colours")
+        assert inventory.protocol == ("2025-11-25" if generation == "legacy" else "2026-07-28")
+        assert [each["uri"] for each in inventory.resources] == ["colour://red"]
+        assert [each["name"] for each in inventory.prompts] == ["paint"]
+        assert inventory.instructions == "Ask for colours."
+        request = tools.for_request()
+        assert (await request.read("colours", "colour://red"))[0]["text"] == "#f00"
+        prompt = await request.prompt("colours", "paint", {"thing": "door"})
+        assert prompt["messages"][0]["content"]["text"] == "Paint the door."
+        picture = (await tools.call("colours.picture", {})).content[0]
+        assert isinstance(picture, ToolImage)
+        assert picture.mime == "image/png"
+
+
+async def test_a_server_is_used_over_legacy_sse() -> None:
+    async with using(colours().sse_app(), path="/sse", protocol="sse") as tools:
+        assert (await tools.call("colours.add", {"a": 2, "b": 3})).structured == {"result": 5}
+
+
+async def test_a_server_is_used_over_plain_json_rpc() -> None:
+    app = colours().streamable_http_app(json_response=True, stateless_http=True)
+    async with using(app, protocol="http") as tools:
+        assert (await tools.call("colours.add", {"a": 2, "b": 3})).structured == {"result": 5}
+
+
+async def test_progress_comes_over_http() -> None:
+    seen: list[ToolProgress] = []
+    async with using(colours().streamable_http_app()) as tools:
+        assert (await tools.call("colours.count", {"steps": 3}, progress=seen.append)).text == "counted"
+        await eventually(lambda: len(seen) == 3)
+    assert [each.progress for each in seen] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("generation", ["legacy", "modern"])
+async def test_what_a_server_asks_the_user_is_answered_by_policy(generation: str) -> None:
+    asked: list[tuple[str, str, str]] = []
+
+    async def answer(server: str, tenant: str, message: str, schema: Any) -> dict[str, Any] | None:
+        asked.append((server, tenant, message))
+        return {"colour": "blue"}
+
+    app = colours().streamable_http_app
+    options = {"ask_user": answer}
+    async with using(app(), generation=generation, options=options) as tools:
+        assert (await tools.call("colours.favourite", {})).text == "decline"
+    async with using(app(), generation=generation, elicitation="cancel", options=options) as tools:
+        assert (await tools.call("colours.favourite", {})).text == "cancel"
+    assert not asked
+    async with using(app(), generation=generation, elicitation="ask", options=options) as tools:
+        assert (await tools.call("colours.favourite", {}, tenant="t")).text == "blue"
+    assert asked == [("colours", "t", "Which colour?")]
+
+
+async def test_only_the_headers_of_the_allow_list_are_forwarded_and_the_caller_s_token_is_used() -> None:
+    more = {"forward_headers": ["X-User"], "headers": {"X-Fixed": "f"}, "token": "of-the-gateway"}
+    async with using(colours().streamable_http_app(), **more) as tools:
+        given = {"x-user": "ada", "cookie": "secret", "authorization": "Bearer of-the-client"}
+        seen = (await tools.call("colours.headers", {}, headers=given)).structured
+        assert (seen["x-user"], seen["x-fixed"], seen["authorization"]) == ("ada", "f", "Bearer of-the-gateway")
+        assert "cookie" not in seen
+        own = {"colours": "of-ada"}
+        seen = (await tools.call("colours.headers", {}, headers=given, credentials=own)).structured
+        assert seen["authorization"] == "Bearer of-ada"
+        assert len(tools.pool) == 2
+
+
+async def test_headers_of_the_transport_cannot_be_set() -> None:
+    for name in ("Host", "Content-Length", "MCP-Session-Id", "a b"):
+        tools = McpTools.from_config(config(1, headers={name: "x"}))
+        with pytest.raises(McpBadArguments):
+            await tools.call("colours.add", {})
+    with pytest.raises(McpBadArguments):
+        await McpTools.from_config(config(1, headers={"x-ok": "a\r\nb: c"})).call("colours.add", {})
+
+
+# ------------------------------------------------------------------------------------------------------ servers that go wrong
+
+Reply = Callable[[dict[str, Any]], tuple[int, Sequence[tuple[str, str]], bytes]]
+JSON = ("content-type", "application/json")
+
+
+def result(message: dict[str, Any], value: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": value}).encode()
+
+
+TOOL = {"name": "add", "inputSchema": {"type": "object"}}
+START = {
+    "server/discover": {
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}},
+        "resultType": "complete",
+        "ttlMs": 0,
+        "cacheScope": "private",
+    },
+    "tools/list": {"tools": [TOOL], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"},
+}
+
+
+@asynccontextmanager
+async def replying(reply: Reply, first: bool = False) -> AsyncIterator[tuple[int, list[dict[str, Any]]]]:
+    """A server whose answer to a call (with `first`, to everything) is what `reply` says."""
+    seen: list[dict[str, Any]] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            try:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            except (asyncio.IncompleteReadError, ConnectionError):
+                break
+            length = next((int(line[15:]) for line in head.split("\r\n") if line.startswith("content-length:")), 0)
+            body = await reader.readexactly(length)
+            message = json.loads(body) if body else {}
+            seen.append(message)
+            method = message.get("method")
+            if method in START and not first:
+                status, headers, content = 200, [JSON], result(message, START[method])
+            else:
+                status, headers, content = reply(message)
+            lines = [f"HTTP/1.1 {status} So", *(f"{name}: {value}" for name, value in headers)]
+            lines += [f"content-length: {len(content)}", "", ""]
+            writer.write("\r\n".join(lines).encode() + content)
+            await writer.drain()
+        writer.close()
+
+    async with listening(take) as port:
+        yield port, seen
+
+
+@asynccontextmanager
+async def wrong(reply: Reply, first: bool = False, **more: Any) -> AsyncIterator[McpTools]:
+    async with replying(reply, first) as (port, _), McpTools.from_config(config(port, **more)) as tools:
+        yield tools
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_refusal_of_the_credentials_reaches_the_caller_as_such(status: int, first: bool) -> None:
+    challenge = ("www-authenticate", 'Bearer realm="colours"')
+    async with wrong(lambda message: (status, [challenge], b"no"), first) as tools:
+        for ask in (
+            (tools.call("colours.add", {}), tools.list("colours"), tools.tools())
+            if first
+            else (tools.call("colours.add", {}),)
+        ):
+            with pytest.raises(McpRefused) as caught:
+                await ask
+            assert caught.value.status == status
+            assert caught.value.challenge == 'Bearer realm="colours"'
+
+
+async def test_an_answer_with_another_request_s_id_is_no_answer() -> None:
+    async with wrong(lambda message: (200, [JSON], result({"id": 99}, {"content": []}))) as tools:
+        with pytest.raises(McpBadAnswer, match="another request's id"):
+            await tools.call("colours.add", {})
+
+
+async def test_an_event_with_another_request_s_id_is_no_answer() -> None:
+    event = b"event: message\r\ndata: " + result({"id": 99}, {"content": []}) + b"\r\n\r\n"
+    async with wrong(lambda message: (200, [("content-type", "text/event-stream")], event)) as tools:
+        with pytest.raises(McpBadAnswer, match="another request's id"):
+            await tools.call("colours.add", {})
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("pair", ['"name": "a", "name": "b"', '"name": "a", "Name": "b"'])
+async def test_a_tool_with_an_ambiguous_name_is_never_offered(kind: str, pair: str) -> None:
+    def reply(message: dict[str, Any]) -> tuple[int, Sequence[tuple[str, str]], bytes]:
+        if message.get("method") == "server/discover":
+            return 200, [JSON], result(message, START["server/discover"])
+        tools = f'{{"tools": [{{{pair}, "inputSchema": {{"type": "object"}}}}]}}'
+        text = f'{{"jsonrpc": "2.0", "id": {json.dumps(message["id"])}, "result": {tools}}}'
+        return 200, [("content-type", kind)], (f"data: {text}\n\n" if "event" in kind else text).encode()
+
+    async with wrong(reply, True) as tools:
+        with pytest.raises(McpBadAnswer, match=r"key twice|but for capitals"):
+            await tools.tools()
+
+
+async def test_twenty_megabytes_over_http_are_not_kept() -> None:
+    bounds = {"limits": {"message_bytes": 100_000}}
+    async with wrong(lambda message: (200, [JSON], b"x" * 20_000_000), settings=bounds) as tools:
+        with pytest.raises(McpBadAnswer, match="more than 100000 bytes"):
+            await tools.call("colours.add", {})
+
+
+async def test_a_compressed_answer_is_not_inflated() -> None:
+    async with wrong(lambda message: (200, [JSON, ("content-encoding", "gzip")], b"bomb")) as tools:
+        with pytest.raises(McpBadAnswer, match="compressed"):
+            await tools.call("colours.add", {})
+
+
+@pytest.mark.parametrize(
+    "location", ["http://169.254.169.254/latest", "http://127.0.0.2:1/mcp", "https://example.com/"]
+)
+async def test_a_redirect_to_another_place_is_not_followed(location: str) -> None:
+    async with wrong(lambda message: (307, [("location", location)], b"")) as tools:
+        with pytest.raises(McpForbidden):
+            await tools.call("colours.add", {})
+
+
+async def test_a_server_that_cannot_be_reached_is_said_to_be_so() -> None:
+    async with listening(lambda reader, writer: asyncio.sleep(0)) as port:
+        pass
+    pool = {"pool": {"connect_tries": 1}}
+    async with McpTools.from_config(config(port, settings=pool)) as tools:
+        with pytest.raises(McpUnavailable) as caught:
+            await tools.call("colours.add", {})
+        assert not caught.value.may_have_run
+
+
+async def test_a_call_whose_connection_is_lost_is_made_once() -> None:
+    seen: list[str] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = next(int(line[15:]) for line in head.split("\r\n") if line.startswith("content-length:"))
+        message = json.loads(await reader.readexactly(length))
+        seen.append(message["method"])
+        if message["method"] in START:
+            content = result(message, START[message["method"]])
+            writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n")
+            writer.write(b"content-length: %d\r\n\r\n" % len(content) + content)
+            await writer.drain()
+        writer.close()
+
+    async with listening(take) as port, McpTools.from_config(config(port)) as tools:
+        with pytest.raises(McpUnavailable) as caught:
+            await tools.call("colours.add", {})
+        assert caught.value.may_have_run
+    assert seen.count("tools/call") == 1
+
+
+async def test_nothing_of_a_call_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with using(colours().streamable_http_app(), token="s3cret-token", generation="legacy") as tools:
+        await tools.call("colours.add", {"a": 424242, "b": 1})
+    async with wrong(lambda message: (200, [JSON], b'{"jsonrpc": "2.0", "s3cret": 1}')) as tools:
+        with pytest.raises(McpBadAnswer):
+            await tools.call("colours.add", {"a": 424242})
+    mine = [
+        record for record in caplog.records if not record.name.startswith(("mcp.server", "sse_starlette", "asyncio"))
+    ]
+    told = "\n".join(record.getMessage() + (record.exc_text or "") for record in mine)
+    assert "s3cret" not in told
+    assert "424242" not in told
+
+
+# --------------------------------------------------------------------------------------- servers that a request brings along
+
+
+async def test_a_request_may_bring_a_server_where_the_rules_allow_it() -> None:
+    async with serving(colours().streamable_http_app()) as port:
+        egress = {"schemes": ["http"], "ports": [port], "private": ["127.0.0.1"]}
+        async with McpTools.from_config({"egress": egress}) as tools:
+            url = f"http://127.0.0.1:{port}/mcp"
+            mine = RequestServer("mine", url, authorization="tok", allowed_tools=frozenset({"headers"}))
+            request = tools.for_request(tenant="t", extra=[mine])
+            assert [tool.name for tool in await request.tools()] == ["headers"]
+            seen = (await request.call("headers", {})).structured
+            assert seen["authorization"] == "Bearer tok"
+            with pytest.raises(McpUnknownTool):
+                await request.call("mine.add", {"a": 1, "b": 2})
+            other = RequestServer("mine", url, authorization="tok2")
+            assert (await tools.for_request(tenant="t", extra=[other]).call("headers", {})).structured[
+                "authorization"
+            ] == "Bearer tok2"
+            assert (await tools.for_request(tenant="u", extra=[mine]).call("headers", {})).structured
+            assert len(tools.pool) == 3
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com/",
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "https://10.0.0.1/",
+        "https://example.com:8443/",
+        "stdio://x",
+    ],
+)
+async def test_a_request_s_server_is_held_to_the_egress_rules(url: str) -> None:
+    async with McpTools.from_config({}) as tools:
+        with pytest.raises(McpForbidden):
+            await tools.for_request(extra=[RequestServer("mine", url)]).tools()
+
+
+async def test_a_tenant_does_not_know_of_another_tenant_s_server() -> None:
+    async with McpTools.from_config(config(1, tenants=["a"])) as tools:
+        assert list(await tools.tools(tenant="b")) == []
+        with pytest.raises(McpUnknownTool):
+            await tools.call("colours.add", {}, tenant="b")
+        with pytest.raises(McpUnknownTool):
+            await tools.list("colours", tenant="b")
