@@ -110,7 +110,7 @@ async def main(calls: int, rounds: int) -> None:
     search(1000)
     command = [sys.executable, "-c", SERVER]
     parameters = StdioServerParameters(command=command[0], args=command[1:])
-    server = {"protocol": "stdio", "command": command[0], "args": command[1:]}
+    server: dict[str, object] = {"protocol": "stdio", "command": command[0], "args": command[1:]}
     await compare("stdio", Client(parameters), server, calls, rounds)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -45,8 +45,13 @@ class _Quiet(logging.Filter):
         return True
 
 
+_TALKERS = (
+    *("client", "httpx2", "mcp.client.auth.oauth2", "mcp.client.client", "mcp.client.streamable_http"),
+    *("mcp.shared.dispatcher", "mcp.shared.jsonrpc_dispatcher"),
+    *(f"httpcore2.{part}" for part in ("connection", "http11", "http2", "proxy", "socks")),
+)
 _quiet = _Quiet()
-for _name in ("mcp.client.streamable_http", "mcp.client.client", "mcp.shared.jsonrpc_dispatcher", "client", "httpx2"):
+for _name in _TALKERS:
     logging.getLogger(_name).addFilter(_quiet)
 
 
