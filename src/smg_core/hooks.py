@@ -160,8 +160,9 @@ class RequestFinished(Struct, frozen=True):
 
 class ExchangeEnded(Struct, frozen=True):
     """An HTTP request on any route, known or not, was answered or given up. `peer` is the client's address, `sent` the bytes of
-    the answer's body, `outcome` as in RequestFinished, `finished` that moment when the request was one to a model. `method`,
-    `path` and `client_id` are text from the client: an observer that writes them must escape them."""
+    the answer's body, `outcome` as in RequestFinished, `finished` that moment when the request was one to a model. `tenant`
+    and `principal` are those of its caller, "" where none was found. `method`, `path` and `client_id` are text from the client:
+    an observer that writes them must escape them."""
 
     peer: str
     method: str
@@ -173,6 +174,8 @@ class ExchangeEnded(Struct, frozen=True):
     request_id: str = ""
     client_id: str = ""
     finished: RequestFinished | None = None
+    tenant: str = ""
+    principal: str = ""
 
 
 class WorkerStateChanged(Struct, frozen=True):

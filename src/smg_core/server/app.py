@@ -110,6 +110,8 @@ class App:
                     request_id=exchange.request_id,
                     client_id=exchange.client_id,
                     finished=finished,
+                    tenant=exchange.caller.tenant,
+                    principal=exchange.caller.principal,
                 )
             )
 

@@ -157,6 +157,8 @@ class _Connection:
                 request_id=exchange.request_id,
                 client_id=exchange.client_id,
                 finished=finished,
+                tenant=exchange.caller.tenant,
+                principal=exchange.caller.principal,
             )
         )
 
