@@ -103,6 +103,23 @@ CONSTANTS: dict[str, str] = {
         FORMAT,
     ),
     "engines.status._MAX_TEXT": SHOWN,
+    **dict.fromkeys(
+        (f"engines.tokenspeed.calls.{name}" for name in ("INPUT_IDS", "TOKENIZED")),
+        FORMAT,
+    ),
+    **dict.fromkeys(
+        (f"engines.tokenspeed.codec.{name}" for name in ("_MM_INPUTS", "_PORT_BITS", "_ROOM_BITS")),
+        FORMAT,
+    ),
+    **dict.fromkeys(
+        (
+            f"engines.tokenspeed.media.{name}"
+            for name in ("_ENCODER_INPUT", "_INLINE", "_ITEMS", "_KEY", "_TENSORS", "_VALUE")
+        ),
+        FORMAT,
+    ),
+    "engines.trtllm.calls.INPUT_IDS": FORMAT,
+    "engines.trtllm.calls.TOKENIZED": FORMAT,
     "engines.tensors._LENGTH_DELIMITED": FORMAT,
     "engines.wire._LENGTH_DELIMITED": FORMAT,
     "engines.wire._SMALLEST_FLOAT32": FORMAT,

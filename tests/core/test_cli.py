@@ -128,7 +128,7 @@ def test_sources_are_told_on_request(capsys: pytest.CaptureFixture[str]) -> None
         ),
         (
             ["serve", "--worker", "grpc://a:1", "--workers-dialect", "vlm"],
-            "workers.dialect: no engine dialect 'vlm'; there are auto, vllm, neutral, mlx, sglang",
+            "workers.dialect: no engine dialect 'vlm'; there are auto, vllm, neutral, mlx, sglang, trtllm, tokenspeed",
         ),
         (["server"], "server: no such command; did you mean serve?; there are serve, simulate,"),
         (["simulate", "--listen", "nowhere"], "--listen: nowhere: expected HOST:PORT or unix:///PATH"),

@@ -36,6 +36,8 @@ BELOW += (
     "engines/vllm/*.py",
     "engines/mlx/*.py",
     "engines/sglang/*.py",
+    "engines/trtllm/*.py",
+    "engines/tokenspeed/*.py",
 )  # `openai` builds its paths from tables
 ANY = "*"
 """Stands in a path for what is only known at run time: the name of a field or of an entry, not an index."""

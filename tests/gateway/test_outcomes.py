@@ -26,7 +26,7 @@ SAYS = SimulatorConfig(rules=(Rule((), Reply(LONG)),))
 SLOW = attrs.evolve(SAYS, timing=Timing(decode_rate=50))
 ONE_TRY = attrs.evolve(CALM, routing=RoutingConfig(retries=0))
 EXPLAINED = attrs.evolve(CALM, observability=ObservabilityConfig(explain=True))
-dialects = pytest.mark.parametrize("dialect", ["vllm", "neutral", "mlx", "sglang"])
+dialects = pytest.mark.parametrize("dialect", ["vllm", "neutral", "mlx", "sglang", "trtllm", "tokenspeed"])
 
 
 def finished(house: House) -> RequestFinished:

@@ -60,6 +60,8 @@ ENGINES: dict[str, Callable[[SimulatorConfig], Any]] = {
     "MLX": _grpc("mlx", "h2"),
     "MLX, grpcio": _grpc("mlx", "grpcio"),
     "SGLang": _grpc("sglang", "h2"),
+    "TensorRT-LLM": _grpc("trtllm", "h2"),
+    "TokenSpeed": _grpc("tokenspeed", "h2"),
     "neutral": _grpc("neutral", "h2"),
     "chat server": chat_server,
 }

@@ -19,7 +19,7 @@ from smg_core.sse import SseReader
 
 pytestmark = pytest.mark.anyio
 
-ENGINES = ["vLLM", "neutral", "MLX", "SGLang", "chat server"]
+ENGINES = ["vLLM", "neutral", "MLX", "SGLang", "TensorRT-LLM", "TokenSpeed", "chat server"]
 WAYS = ["whole", "stream"]
 
 

@@ -6,7 +6,10 @@
     openai           `OpenAiEngine`: a server of the Chat Completions API, which takes whole requests
     settings         the settings of connections to engines
     dialects         the table of dialects; each row loads its folder when it is first asked for
-    vllm, neutral, mlx, sglang  one folder a dialect: codec, calls beside Generate, media and how they are packed
+    vllm, neutral, mlx, sglang, trtllm, tokenspeed
+                     one folder a dialect: codec, calls beside Generate, media and how they are packed
+    carried          refuses by name what a dialect's messages have no field for
+    shared_calls     replies that several dialects share: health, load, the tokenizer
     decoding         the decoder of the dialects that send chunks and a closing message
     fan_out          several choices as a call for each
     h2               gRPC over our own HTTP/2 connection, the default transport

@@ -73,11 +73,31 @@ def _sglang_packing() -> MediaPacking:
     return SglangPacking()
 
 
+def _trtllm() -> Codec:
+    from smg_core.engines.trtllm.codec import TrtllmCodec
+
+    return TrtllmCodec()
+
+
+def _tokenspeed() -> Codec:
+    from smg_core.engines.tokenspeed.codec import TokenSpeedCodec
+
+    return TokenSpeedCodec()
+
+
+def _tokenspeed_packing() -> MediaPacking:
+    from smg_core.engines.tokenspeed.packing import TokenSpeedPacking
+
+    return TokenSpeedPacking()
+
+
 DIALECTS: dict[str, Dialect] = {
     "vllm": Dialect(_vllm, _vllm_packing),
     "neutral": Dialect(_neutral, _neutral_packing),
     "mlx": Dialect(_mlx),
     "sglang": Dialect(_sglang, _sglang_packing),
+    "trtllm": Dialect(_trtllm),
+    "tokenspeed": Dialect(_tokenspeed, _tokenspeed_packing),
 }
 """The built-in dialects, in the order in which an engine of unknown dialect is asked."""
 

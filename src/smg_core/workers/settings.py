@@ -34,7 +34,7 @@ class WorkersConfig:
     )
     dialect: str = option(
         "auto",
-        "Contract the engines speak: vllm, neutral, mlx, sglang, or one of an installed package; auto asks each one that joins.",
+        "Contract of the engines: vllm, neutral, mlx, sglang, trtllm, tokenspeed, or a package's; auto asks each engine.",
     )
     tls_ca: str | None = option(
         None, "File of certificates (PEM) that engines are checked against that bring none of their own."

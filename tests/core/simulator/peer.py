@@ -40,6 +40,8 @@ class Peer:
 
     def request(self, prompt: str | Iterable[int] = PROMPT, *, id: str = "r-1", **given) -> EngineRequest:
         outer = {name: given.pop(name) for name in ("stream", "constraint", "cache_salt") if name in given}
+        if self.codec.name == "trtllm":  # its protocol must be told how long an answer may be
+            given.setdefault("max_tokens", self.engine.engine.context_length // 2)
         ids = self.engine.engine.vocabulary.encode(prompt) if isinstance(prompt, str) else prompt
         return EngineRequest(id, TokenIds(ids), Sampling(**given), **outer)
 
