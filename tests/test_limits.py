@@ -58,6 +58,7 @@ CONSTANTS: dict[str, str] = {
     "conform.shapes._LONGEST": SHOWN,
     "config.MISTYPED": "how alike two names are of which one is taken for the other misspelt",
     "demo.LATER_PORT": TOLD,
+    "pipeline.reading_documents._PLACED_HERE": PACE,
     "engines.h2.connection._DEFAULT_WINDOW": FORMAT,
     **dict.fromkeys((f"engines.h2.frames.{name}" for name in ("MAX_FRAME", "MAX_WINDOW")), FORMAT),
     **dict.fromkeys(
@@ -344,12 +345,14 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.filters: PRECISION_BITS
         smg_multimodal.formats: _UNTIMED
         smg_multimodal.kernel: _PAGE
+        smg_multimodal.pdf: _HEAD
         smg_multimodal.passes: _LOW_BITS
         smg_multimodal.resample: BILINEAR BICUBIC LANCZOS
     """,
     PACE: """
         smg_mcp.search: _QUERY_WORDS
         smg_mcp.stdio: _ELSEWHERE
+        smg_multimodal.documents: _HASHED_HERE
         smg_multimodal.audio: _BLOCK
         smg_multimodal.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
         smg_multimodal.decode: _ROWS _USUAL_SCANS
@@ -427,6 +430,7 @@ LIBRARY_DEFAULTS: dict[str, str] = {
         smg_multimodal.audio: read_wave.max_bytes wave_length.max_bytes wave_recording.max_bytes
         smg_multimodal.budget: __init__.waiting
         smg_multimodal.content: __init__.max_bytes
+        smg_multimodal.documents: __init__.kept_characters __init__.processes __init__.seconds __init__.wait_seconds
         smg_multimodal.decoders: __init__.threads __init__.processes __init__.memory __init__.tensors __init__.seconds
         smg_multimodal.decoders: __init__.clip_seconds __init__.wait_seconds
         smg_multimodal.expand: expand.limit
@@ -435,7 +439,7 @@ LIBRARY_DEFAULTS: dict[str, str] = {
         smg_multimodal.places: __init__.waiting
         smg_multimodal.prepare: __init__.low_side
         smg_multimodal.shm: __init__.max_bytes __init__.min_bytes
-        smg_multimodal.workers: __init__.clip_seconds __init__.idle __init__.seconds
+        smg_multimodal.workers: __init__.clip_seconds __init__.document_seconds __init__.idle __init__.seconds
     """,
 }
 
