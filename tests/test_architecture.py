@@ -22,7 +22,7 @@ SRC = Path(__file__).parent.parent / "src"
 LEVELS: dict[str, int] = {
     # 0: the vocabulary every room shares, and the libraries below the core
     **dict.fromkeys(("errors", "request", "events", "clock", "hooks", "sse", "tokens", "cards", "json_types"), 0),
-    "grants": 0,
+    **dict.fromkeys(("grants", "tool_names"), 0),
     "settings": 0,  # what a setting is, so that every room has its own
     **dict.fromkeys(("smg_parsers", "smg_mcp", "smg_multimodal", "smg_egress"), 0),
     **dict.fromkeys(("protocols", "tokenizer", "engines", "workers", "history", "auth", "limits", "observability"), 1),
@@ -35,7 +35,9 @@ LEVELS: dict[str, int] = {
     "server": 5,
     **dict.fromkeys(("cli", "__main__", "demo", "testing", "pytest_plugin", "smg_core"), 6),
 }
-VOCABULARY = frozenset({"errors", "grants", "request", "events", "clock", "hooks", "sse", "tokens", "json_types"})
+VOCABULARY = frozenset(
+    {"errors", "grants", "request", "events", "clock", "hooks", "sse", "tokens", "json_types", "tool_names"}
+)
 
 # Rooms on one level that may know each other: (who, whom).
 NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
@@ -78,6 +80,7 @@ EDGES: dict[str, frozenset[str]] = {
     "pipeline.reading_documents": frozenset(),
     "pipeline.selecting": frozenset(),
     "pipeline.streaming": frozenset(),
+    "pipeline.tool_calls": frozenset({"server.hosted_tools"}),
     "simulator.remote": frozenset({"cli"}),
     "simulator.server": frozenset(),
     "simulator.__main__": frozenset(),
@@ -85,6 +88,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.gateway": frozenset({"smg_core"}),
     "server.following": frozenset(),
     "server.gemini": frozenset(),
+    "server.hosted_tools": frozenset(),
     "server.generating": frozenset(),
     "server.runtime": frozenset(),
     "server.accepting": frozenset(),
@@ -165,11 +169,11 @@ EDGES: dict[str, frozenset[str]] = {
     "smg_mcp.oauth": frozenset(),
     "smg_mcp.plain_http": frozenset(),
     "smg_mcp.pool": frozenset(),
-    "smg_mcp.request_tools": frozenset({"smg_mcp"}),
+    "smg_mcp.request_tools": frozenset({"smg_mcp", "server.hosted_tools"}),
     "smg_mcp.session": frozenset(),
     "smg_mcp.stdio": frozenset(),
     "smg_mcp.streams": frozenset(),
-    "smg_mcp.tools": frozenset({"smg_mcp"}),
+    "smg_mcp.tools": frozenset({"smg_mcp", "server.hosted_tools"}),
     "smg_mcp.wire": frozenset(),
     "smg_multimodal.decoders": frozenset({"server.media", "server.model_media"}),
     "smg_multimodal.documents": frozenset({"server.documents"}),

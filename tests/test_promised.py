@@ -11,16 +11,13 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 71
+AT_LANDING = 64
 
 PROMISED: dict[str, str] = {
     "responses": """
         StoreFailed.reason ToolCallEnd.repaired Text.cache Image.cache Audio.cache File.cache Reasoning.cache
         Refusal.cache ToolCall.item_id Message.phase FunctionTool.deferred CustomTool.deferred
-        ToolChoice.hosted SchemaFormat.description SchemaFormat.strict GenerationRequest.session_key
-    """,
-    "tool loop": """
-        HostedStart.payload HostedProgress.phase HostedProgress.payload HostedEnd.payload Usage.rounds
+        SchemaFormat.strict GenerationRequest.session_key
     """,
     "messages": """
         Annotation.quote Video.cache ToolCall.cache ToolResult.cache FunctionTool.cache CustomTool.cache
@@ -48,10 +45,10 @@ PROMISED: dict[str, str] = {
 BY_HAND: dict[str, str] = {
     "responses": """
         DroppedReasoning.param
-        Message.id Reasoning.id ToolCall.kind ToolResult.kind FunctionTool.namespace CustomTool.namespace
+        SchemaFormat.description ToolChoice.hosted Message.id Reasoning.id
+        ToolCall.kind ToolResult.kind FunctionTool.namespace CustomTool.namespace
         ToolKey.kind ReasoningSettings.keep
     """,
-    "tool loop": "HostedStart.id HostedTool.config",
     "messages": "Origin.version MediaSource.text",
     "generateContent": "ToolResult.value",
 }

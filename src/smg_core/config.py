@@ -22,7 +22,7 @@ from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
 from smg_core.observability.settings import ObservabilityConfig
-from smg_core.pipeline.settings import StructuredConfig, TimeoutsConfig
+from smg_core.pipeline.settings import McpConfig, StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
@@ -60,6 +60,7 @@ __all__ = [
     "EnginesConfig",
     "HistoryConfig",
     "LimitsConfig",
+    "McpConfig",
     "MediaConfig",
     "MessagesConfig",
     "ModelConfig",
@@ -114,6 +115,7 @@ class Config:
     messages: MessagesConfig = attrs.field(factory=MessagesConfig)
     responses: ResponsesConfig = attrs.field(factory=ResponsesConfig)
     batches: BatchesConfig = attrs.field(factory=BatchesConfig)
+    mcp: McpConfig = attrs.field(factory=McpConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
 
     def __attrs_post_init__(self) -> None:

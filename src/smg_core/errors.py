@@ -18,6 +18,7 @@
     +-- PayloadTooLarge        413
     +-- UnsupportedMedia       415  the body's content type or encoding is not supported
     +-- FormatViolated         422  the answer breaks the format that was asked for
+    +-- ToolServerFailed       424  a server of tools that the request names cannot be used
     +-- UpgradeRequired        426  for this method there is a WebSocket, and the request asks for none
     +-- HeadersTooLarge        431
     +-- RateLimited            429  may carry retry_after
@@ -78,6 +79,7 @@ __all__ = [
     "SmgError",
     "StoreFailed",
     "TemplateFailed",
+    "ToolServerFailed",
     "UnsupportedMedia",
     "UnsupportedParameter",
     "UpgradeRequired",
@@ -412,6 +414,16 @@ class FormatViolated(SmgError):
     openai_type = "invalid_request_error"
     openai_code = "format_violated"
     gemini_status = "INVALID_ARGUMENT"
+
+
+class ToolServerFailed(SmgError):
+    """A server of tools that the request names cannot be reached, or has broken its protocol."""
+
+    status = 424
+    openai_type = "invalid_request_error"
+    openai_code = "external_connector_error"
+    anthropic_type = "api_error"
+    gemini_status = "UNAVAILABLE"
 
 
 class EngineTimeout(WorkerError):

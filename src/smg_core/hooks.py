@@ -24,6 +24,7 @@ __all__ = [
     "RequestStarted",
     "Retrying",
     "SilentObserver",
+    "ToolCalled",
     "WorkerPicked",
     "WorkerStateChanged",
     "fan_out",
@@ -133,6 +134,18 @@ class FormatViolation(Struct, frozen=True):
     mended: bool = False
 
 
+class ToolCalled(Struct, frozen=True):
+    """One call of a tool that runs here ended. `server` is the label of its server; `outcome` is "ok", "error" (the tool's own),
+    "bad_arguments" or the error's class name; `seconds` is how long it ran."""
+
+    request_id: str
+    server: str
+    tool: str
+    outcome: str
+    seconds: float
+    at: float
+
+
 class RequestFinished(Struct, frozen=True):
     """The response ended. `outcome` is "ok", "client_gone", the error's class name, or "error" for an unexpected exception in the
     gateway; token counts are those of the whole response. `worker` is the last one that was called ("" when none was),
@@ -198,6 +211,7 @@ Moment = (
     | AttemptEnded
     | FormatViolation
     | Retrying
+    | ToolCalled
     | RequestFinished
     | ExchangeEnded
     | WorkerStateChanged

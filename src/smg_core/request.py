@@ -27,6 +27,7 @@ from smg_core.grants import Grants
 from smg_core.json_types import Json
 
 __all__ = [
+    "AskedCall",
     "Audio",
     "Caller",
     "ChoiceFormat",
@@ -298,7 +299,8 @@ class CustomTool(Struct, frozen=True):
 class HostedTool(Struct, frozen=True):
     """A tool that the server runs: web_search, file_search, code_interpreter, mcp, computer and others.
 
-    `kind` is the wire type; `config` is the rest of the tool's JSON object.
+    `kind` is the wire type; `config` is the rest of the tool's JSON object. That of "mcp", a server of tools, has the fields of
+    `pipeline.hosted.ToolServer` in every API; of those that the client gave, the label alone may be told or kept.
     """
 
     kind: str
@@ -307,6 +309,15 @@ class HostedTool(Struct, frozen=True):
 
 
 Tool = FunctionTool | CustomTool | HostedTool
+
+
+class AskedCall(Struct, frozen=True):
+    """A call that the user was asked about, and has agreed to: in the prompt it has the question's `id` and an empty result."""
+
+    id: str
+    label: str
+    name: str
+    arguments: str
 
 
 class ToolChoice(Struct, frozen=True):

@@ -52,7 +52,9 @@ async def _nowhere(data: bytes, last: bool) -> None:
 
 class Answer:
     """One response to one client. `model` is what the client asked for; `unwritten` is how many bytes wait to be written;
-    `dropped` is what was left out of the prompt and `edits` what was made shorter, which `Started` tells."""
+    `dropped` is what was left out of the prompt and `edits` what was made shorter, which `Started` tells. `leading` are the
+    events of the flow before its first attempt, which come behind `Started`; `hidden` are the numbers of the calls of tools that
+    run here, which the client does not get as calls."""
 
     __slots__ = (
         "_attempt",
@@ -65,6 +67,8 @@ class Answer:
         "dropped",
         "edits",
         "failure",
+        "hidden",
+        "leading",
         "state",
         "unwritten",
     )
@@ -74,6 +78,8 @@ class Answer:
         self.failure: SmgError | None = None
         self.dropped: tuple[DroppedReasoning, ...] = ()
         self.edits: tuple[EditedContext, ...] = ()
+        self.leading: tuple[Event, ...] = ()
+        self.hidden: frozenset[int] = frozenset()
         self.unwritten = 0
         self._calls = 0
         self._model = model
@@ -126,6 +132,7 @@ class Answer:
         if before is None or before.reader is attempt.reader:
             return
         if before.state == "failed" and self.state == "open":
+            self.hidden = frozenset([call for call in self.hidden if call < self._calls])
             self._rewind()
             return
         self._settle(before)
@@ -209,7 +216,14 @@ class Answer:
         self._started = True
         reader = self._attempt.reader
         counts = reader.prompt_tokens, reader.cached_tokens
-        return [Started(*counts, self._model, self.dropped, self.edits), *events]
+        return [Started(*counts, self._model, self.dropped, self.edits), *self.leading, *events]
+
+    def _led(self, events: Sequence[Event]) -> bool:
+        """Keep events that the flow tells before its first attempt until that has output; returns whether they are kept."""
+        if self._attempt is not None or self.state != "open":
+            return False
+        self.leading += tuple(events)
+        return True
 
     def _wake(self) -> None:
         waiter = self._waiter
@@ -378,6 +392,8 @@ class StreamedAnswer(Answer):
                 waiter.set_result(None)
 
     def tell(self, events: Sequence[Event]) -> None:
+        if self._led(events):
+            return
         if self.state == "open":
             events = self._first(events)
         if self.state in ("open", "committed"):
@@ -437,7 +453,7 @@ class WholeAnswer(Answer):
         await self._write(body, True)
 
     def tell(self, events: Sequence[Event]) -> None:
-        if self.state == "open":
+        if not self._led(events) and self.state == "open":
             self._keep(self._opened(events))
 
     def take(self, events: Sequence[Event], over: bool) -> None:

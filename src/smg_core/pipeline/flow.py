@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, Draining, SmgError
 from smg_core.hooks import Observer, Retrying
+from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.steps import Commitment, Finish, Flow, PartFlow, Prepare, Select, Stream, Together, Wait, ask
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
@@ -27,12 +28,13 @@ __all__ = ["Terms", "generate", "prefilling", "respond", "respond_together", "re
 
 class Terms(Struct, frozen=True):
     """The inputs of a flow's decisions: whether the client has seen something, the settings of retries, randomness for
-    their pauses, and the observer."""
+    their pauses, the observer, and the bounds on tools that run here."""
 
     answer: Commitment
     retries: RoutingConfig
     rng: random.Random
     observer: Observer
+    tools: McpConfig = McpConfig()
 
 
 def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
@@ -58,10 +60,16 @@ def respond_together(requests: Sequence[GenerationRequest], at_once: int, terms:
 
 
 def generate(
-    request: GenerationRequest, terms: Terms, *, ends: bool = True, keep: bool = False, shown: bool = True
+    request: GenerationRequest,
+    terms: Terms,
+    *,
+    ends: bool = True,
+    keep: bool = False,
+    shown: bool = True,
+    hosted: frozenset[str] = frozenset(),
 ) -> Flow[Turn]:
-    """One turn of the model on `request`, from prepared to complete. `ends`, `keep` and `shown` as in `Stream`. Raises what went
-    wrong."""
+    """One turn of the model on `request`, from prepared to complete. `ends`, `keep`, `shown` and `hosted` as in `Stream`. Raises
+    what went wrong."""
     prompted = yield from ask(Prepare(request))
     tried: frozenset[str] = frozenset()
     failure: SmgError | None = None
@@ -75,10 +83,10 @@ def generate(
             if failure is not None:  # no worker is left: the last worker's error says more
                 raise failure from None
             raise
-        turn = yield from ask(Stream(prompted, placement.last, attempt, ends, keep, shown=shown))
+        step = Stream(prompted, placement.last, attempt, ends, keep, shown=shown, hosted=hosted)
+        turn = yield from ask(step)
         if turn.cut_short:
-            again = Stream(prompted, placement.last, attempt, ends, keep, continues=turn, shown=shown)
-            turn = yield from ask(again)
+            turn = yield from ask(replace(step, continues=turn))
         failure = turn.error
         if failure is None:
             return turn

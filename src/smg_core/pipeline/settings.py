@@ -1,4 +1,4 @@
-"""How long each part of a request may take, and what happens to an answer that violates its format.
+"""How long each part of a request may take, what happens to an answer that violates its format, and tools that run here.
 
 Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """
@@ -10,7 +10,7 @@ import attrs
 
 from smg_core.settings import ConfigError, option
 
-__all__ = ["StructuredConfig", "TimeoutsConfig"]
+__all__ = ["McpConfig", "StructuredConfig", "TimeoutsConfig"]
 
 
 @attrs.frozen
@@ -102,4 +102,40 @@ class StructuredConfig:
         "What becomes of an answer that is not of the format: report gives the text as it is, with x-smg-format-violation in the "
         "head of an answer that leaves whole; error answers 422; repair mends what is sure (a cut, a code fence, words behind "
         "the JSON) and reports the rest. With error and repair, JSON may also be asked of engines that cannot be held to it.",
+    )
+
+
+@attrs.frozen
+class McpConfig:
+    """Tools that the gateway runs for the model, by the Model Context Protocol; see [Tools in the gateway](mcp.md)."""
+
+    config: str | None = option(
+        None,
+        "File that describes the servers of tools, their policies and credentials (YAML); without it and without "
+        "request_servers, no tool runs here.",
+    )
+    request_servers: bool = option(
+        False,
+        "Whether a request may name servers of its own by their URL; they are reached from the gateway's network.",
+    )
+    turns: int = option(
+        16, "Most turns of the model in one response; then it ends incomplete.", at_least=1, at_most=10_000
+    )
+    calls: int = option(
+        64, "Most calls of tools in one response, whatever max_tool_calls says.", at_least=1, at_most=10_000
+    )
+    at_once: int = option(8, "Calls of one turn that run at the same time.", at_least=1, at_most=1000)
+    loop_s: float | None = option(
+        600.0,
+        "Seconds from the beginning of a request after which no further turn begins; null for any.",
+        at_least=0.05,
+        at_most=604800,
+    )
+    servers: int = option(16, "Most servers of tools in one request.", at_least=1, at_most=1000)
+    tools: int = option(512, "Most tools that these may offer to one request.", at_least=1, at_most=100_000)
+    progress: int = option(
+        100,
+        "Most notifications of progress that are passed on to the client for one call.",
+        at_least=0,
+        at_most=100_000,
     )

@@ -88,7 +88,8 @@ class Stream(Step[Turn], frozen=True):
     another turn. `keep`: keep the output in `Turn.outputs`. `shown`: the client gets the output; if False, only the flow does, by
     `keep`, though its tokens are in the client's `Usage`. `continues` is a turn that failed or was cut short, and was kept:
     this one continues it and has the outputs of both. If that is not possible (`Turn.reader` is None, or the chosen engine speaks
-    chat), the failed turn's error is raised. `kv_transfer` is passed to the engine.
+    chat), the failed turn's error is raised. `kv_transfer` is passed to the engine. `hosted` are the names of tools that run
+    here: the flow gets their calls, by `keep`, and the client does not.
     """
 
     prompted: Prompted
@@ -99,6 +100,7 @@ class Stream(Step[Turn], frozen=True):
     continues: Turn | None = None
     kv_transfer: str | None = None
     shown: bool = True
+    hosted: frozenset[str] = frozenset()
 
 
 class Tell(Step[None], frozen=True):

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from smg_core.clock import CallLater, Clock
 from smg_core.engines.base import Call, ChatEngine, Engine, EngineOutput, EngineRequest, IdsEngine, RequestMedia
 from smg_core.errors import EngineStalled, EngineTimeout, InternalError, SmgError, WorkerGone
-from smg_core.events import Event, Finished
 from smg_core.hooks import AttemptEnded, FirstToken, FormatViolation
 from smg_core.pipeline.attempt import AnyAttempt, AnyReader, Attempt, EventReceiver
 from smg_core.pipeline.chat_reader import ChatReader
@@ -23,11 +22,12 @@ from smg_core.pipeline.media import SharedInputs
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.patience import Watch
 from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.receivers import Recording, Unseen, WithoutCalls, without_finishes
 from smg_core.pipeline.steps import Stream
 from smg_core.pipeline.turn import Transcript, Turn
 from smg_core.workers.worker import Worker
 
-__all__ = ["OnOutcome", "Streaming", "without_finishes"]
+__all__ = ["OnOutcome", "Streaming"]
 
 
 class OnOutcome(Protocol):
@@ -143,8 +143,10 @@ class _Call:
         told_stops = step.chosen.worker.facts.stop_strings and not within_budget
         receiver: EventReceiver = without_finishes(run.answer) if not step.ends else run.answer
         if not step.shown:
-            receiver = _Unseen(run.answer)
-        receiver = _Recording(self.transcript, receiver) if self.transcript is not None else receiver
+            receiver = Unseen(run.answer)
+        elif step.hosted:
+            receiver = WithoutCalls(step.hosted, run.answer, receiver)
+        receiver = Recording(self.transcript, receiver) if self.transcript is not None else receiver
 
         def on_first() -> None:
             now = clock.monotonic()
@@ -279,42 +281,3 @@ def _remaining_request(request: EngineRequest, ids: Sequence[int]) -> dict[str, 
         changes["min_tokens"] = max(0, sampling.min_tokens - done)
     left = replace(sampling, **changes) if changes else sampling
     return {"input_ids": request.input_ids + type(request.input_ids)(ids), "sampling": left}
-
-
-def without_finishes(receiver: EventReceiver) -> EventReceiver:
-    """A receiver that passes events on to `receiver`, except the `Finished` of each choice: for a turn after which the response
-    goes on with another one."""
-    return _WithoutFinishes(receiver)
-
-
-class _WithoutFinishes:
-    """Passes a turn's events on, except `Finished`."""
-
-    def __init__(self, receiver: EventReceiver) -> None:
-        self._receiver = receiver
-
-    def take(self, events: Sequence[Event], over: bool) -> None:
-        self._receiver.take([event for event in events if not isinstance(event, Finished)], over)
-
-
-class _Unseen:
-    """Tells that a turn is over, and passes none of its events on."""
-
-    def __init__(self, receiver: EventReceiver) -> None:
-        self._receiver = receiver
-
-    def take(self, events: Sequence[Event], over: bool) -> None:
-        if over:
-            self._receiver.take((), True)
-
-
-class _Recording:
-    """Passes a turn's events on, and adds them to a transcript."""
-
-    def __init__(self, transcript: Transcript, receiver: EventReceiver) -> None:
-        self._transcript = transcript
-        self._receiver = receiver
-
-    def take(self, events: Sequence[Event], over: bool) -> None:
-        self._transcript.add(events)
-        self._receiver.take(events, over)

@@ -35,7 +35,8 @@ class Incoming(Struct, frozen=True):
 
     `path_values` are the values in the path for the names in its route's pattern, `query` the values of each name in the
     query, in order; header names are lower-cased. `request_id` becomes the id of the `GenerationRequest`. `compat` says
-    which unknown fields are ignored, `messages` how Messages is read. A request over one of `limits` is refused with a 400
+    which unknown fields are ignored, `messages` how Messages is read, `hosted` the kinds of
+    tools that run here. A request over one of `limits` is refused with a 400
     (413 for the body) that names the parameter and the bound.
     """
 
@@ -48,6 +49,7 @@ class Incoming(Struct, frozen=True):
     limits: LimitsConfig = _DEFAULT_LIMITS
     compat: Compat = STRICT
     messages: MessagesConfig = _MESSAGES
+    hosted: frozenset[str] = frozenset()
 
 
 class Decoded(Protocol):

@@ -25,6 +25,7 @@ from smg_core.protocols.responses_types import SUPPORTED_VALUES, ResponsesBody
 from smg_core.protocols.sampling import read_sampling
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
+    AskedCall,
     CompactRequest,
     GenerationRequest,
     HistoryRef,
@@ -76,6 +77,8 @@ class ResponsesRequest(Struct, frozen=True):
     has the field that each message and part was read from. `summarized` shows reasoning as a summary, `seals` sends it sealed;
     `logprobs` reports them; `compacts` asks for a compaction instead of a turn; `of_the_user` are the user's messages, with
     which the answer of /v1/responses/compact begins. `known` are the ids of own items that stand in the history already.
+    `hosted` are the types of tools that run here; `approved` are calls of theirs that the user agrees to, `listed` the labels of
+    the servers whose tools the client was told.
     """
 
     generation: GenerationRequest
@@ -89,6 +92,9 @@ class ResponsesRequest(Struct, frozen=True):
     compacts: bool = False
     of_the_user: tuple[JsonObject, ...] = ()
     known: frozenset[str] = frozenset()
+    hosted: frozenset[str] = frozenset()
+    approved: tuple[AskedCall, ...] = ()
+    listed: frozenset[str] = frozenset()
 
     @property
     def history(self) -> HistoryRef:
@@ -180,7 +186,7 @@ def of_body(wire: ResponsesBody, incoming: Incoming, *, compacts: bool = False) 
         caller=incoming.caller,
         size=size,
     )
-    request = ResponsesRequest(generation, wire, tuple(items), limits=limits, compacts=compacts)
+    request = ResponsesRequest(generation, wire, tuple(items), limits=limits, compacts=compacts, hosted=incoming.hosted)
     return request if request.waits_for_history else continued(request)
 
 
@@ -200,7 +206,7 @@ def continued(
     text_input = isinstance(wire.input, str)
     items = [*history, *own]
     listed = [(f"tools[{order}]", tool) for order, tool in enumerate(wire.tools or ())]
-    first = read_tools(listed, limits, request.generation.size)
+    first = read_tools(listed, limits, request.generation.size, request.hosted)
     read = read_items(
         items,
         limits=limits,
@@ -209,8 +215,11 @@ def continued(
         loaded_at="previous_response_id" if request.history.conversation_id is None else "conversation",
         summaries=summaries,
         text_input=text_input,
+        hosted=first.labels,
     )
-    tools = first if not read.tools else read_tools([*listed, *read.tools], limits, request.generation.size)
+    tools = first
+    if read.tools:
+        tools = read_tools([*listed, *read.tools], limits, request.generation.size, request.hosted)
     messages, places = _with_instructions(wire, read)
     reasoning, wanted = _updated(request.generation, read, limits)
     if reasoning.keep == "current_turn":
@@ -219,7 +228,7 @@ def continued(
     generation = replace(
         request.generation,
         messages=messages,
-        tools=tools.offered,
+        tools=tools.all,
         tool_choice=read_tool_choice(wire.tool_choice, wire.parallel_tool_calls, tools),
         reasoning=reasoning,
         response_format=wanted,
@@ -233,6 +242,8 @@ def continued(
         places=places,
         loaded=len(history),
         compacts=request.compacts or read.compact,
+        approved=read.approved,
+        listed=read.listed,
         of_the_user=tuple(item for item in items if item.get("role") == "user") if request.compacts else (),
         known=frozenset(id for item in own if (id := str(item.get("id"))) in ids),
     )

@@ -17,11 +17,16 @@ __all__ = [
     "CUSTOM_DONE",
     "END",
     "ITEM",
+    "LISTING",
+    "LISTING_DONE",
     "MESSAGE",
     "NEXT",
     "PART_DONE",
     "REASONING",
     "REFUSAL",
+    "RUN",
+    "RUN_ASKED",
+    "RUN_DONE",
     "START",
     "SUMMARY",
     "SUMMARY_DONE",
@@ -41,9 +46,13 @@ SUMMARY, SUMMARY_DONE = "a summary part is open", "a summary part is complete"
 CALL, CALL_DONE = "a call is open", "a call's arguments are complete"
 CUSTOM, CUSTOM_DONE = "a custom call is open", "a custom call's input is complete"
 COMPACTION = "a compaction is open"
+RUN, RUN_ASKED, RUN_DONE = "a hosted call is open", "a hosted call's arguments are complete", "a hosted call is over"
+LISTING, LISTING_DONE = "a list of tools is open", "a list of tools is complete"
 
 _WITHIN: tuple[str, ...] = (ITEM, MESSAGE, TEXT, REFUSAL, PART_DONE, REASONING, THOUGHT, THOUGHT_DONE)
 _WITHIN += (SUMMARY, SUMMARY_DONE, CALL, CALL_DONE, CUSTOM, CUSTOM_DONE, COMPACTION)
+_HOSTED = (RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE)
+_WITHIN += _HOSTED
 TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
 
@@ -69,8 +78,16 @@ NEXT: Mapping[str, Mapping[str, str]] = {
     "response.function_call_arguments.done": {CALL: CALL_DONE},
     "response.custom_tool_call_input.delta": {CUSTOM: CUSTOM},
     "response.custom_tool_call_input.done": {CUSTOM: CUSTOM_DONE},
+    "response.mcp_call.in_progress": {RUN: RUN, RUN_ASKED: RUN_ASKED},
+    "response.mcp_call_arguments.delta": {RUN: RUN},
+    "response.mcp_call_arguments.done": {RUN: RUN_ASKED},
+    "response.mcp_call.completed": {RUN_ASKED: RUN_DONE},
+    "response.mcp_call.failed": {RUN: RUN_DONE, RUN_ASKED: RUN_DONE},
+    "response.mcp_list_tools.in_progress": {LISTING: LISTING},
+    "response.mcp_list_tools.completed": {LISTING: LISTING_DONE},
+    "response.mcp_list_tools.failed": {LISTING: LISTING_DONE},
     "response.compaction.compacting": {COMPACTION: COMPACTION},
-    _DONE: dict.fromkeys((ITEM, MESSAGE, REASONING, CALL_DONE, CUSTOM_DONE, COMPACTION), OPEN),
+    _DONE: dict.fromkeys((ITEM, MESSAGE, REASONING, CALL_DONE, CUSTOM_DONE, COMPACTION, *_HOSTED), OPEN),
     "response.completed": {OPEN: END, CREATED: END},
     "response.incomplete": {OPEN: END, CREATED: END},
     "response.failed": {OPEN: END, CREATED: END, **dict.fromkeys(_WITHIN, END)},
@@ -82,6 +99,8 @@ _OPENS: Mapping[str, str] = {
     "function_call": CALL,
     "custom_tool_call": CUSTOM,
     "compaction": COMPACTION,
+    "mcp_call": RUN,
+    "mcp_list_tools": LISTING,
 }
 """The state that an added item of each type leads to; of every other type it is `ITEM`."""
 _JOINED: Mapping[str, tuple[str, str]] = {
@@ -91,6 +110,7 @@ _JOINED: Mapping[str, tuple[str, str]] = {
     "response.reasoning_summary_text.done": ("response.reasoning_summary_text.delta", "text"),
     "response.function_call_arguments.done": ("response.function_call_arguments.delta", "arguments"),
     "response.custom_tool_call_input.done": ("response.custom_tool_call_input.delta", "input"),
+    "response.mcp_call_arguments.done": ("response.mcp_call_arguments.delta", "arguments"),
 }
 """Events that repeat the deltas before them, and the field they do it in."""
 _WITH_PART = frozenset(
@@ -104,6 +124,12 @@ _STATUSES: Mapping[str, tuple[str, ...]] = {
     "response.incomplete": ("incomplete", "cancelled"),
 }
 """The status that a response has in each terminal event."""
+_WITHOUT_STATUS = ("mcp_list_tools", "mcp_approval_request")
+_ITEM_STATUSES: Mapping[str, tuple[str | None, ...]] = {
+    **dict.fromkeys(_WITHOUT_STATUS, (None,)),
+    "mcp_call": ("completed", "incomplete", "failed"),
+}
+"""The statuses of an item that is done, by its type; of all others it is complete or not."""
 
 
 class ResponsesGrammar:
@@ -149,9 +175,8 @@ class ResponsesGrammar:
         item = event.get("item")
         if kind == _ADDED and isinstance(item, dict):
             self._added, self._deltas = item, []
-            return (
-                None if item.get("id") and item.get("status") == "in_progress" else "an added item is not in_progress"
-            )
+            status = None if item.get("type") in _WITHOUT_STATUS else "in_progress"
+            return None if item.get("id") and item.get("status") == status else "an added item is not in_progress"
         if kind == _DONE and isinstance(item, dict):
             return self._item_done(item)
         if event.get("item_id") != self._added.get("id"):
@@ -173,7 +198,7 @@ class ResponsesGrammar:
         for name in ("id", "type", "call_id"):
             if item.get(name) != self._added.get(name):
                 return f"the item done has another {name} than the item added"
-        if item.get("status") not in ("completed", "incomplete"):
+        if item.get("status") not in _ITEM_STATUSES.get(str(item.get("type")), ("completed", "incomplete")):
             return f"an item is done with the status {item.get('status')}"
         self.items.append(item)
         return None

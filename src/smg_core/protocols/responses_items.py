@@ -16,29 +16,27 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.errors import InvalidRequest
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols import responses_types as wire
 from smg_core.protocols.decoding import explained
-from smg_core.protocols.documents import document_text, inline_text, untyped_url
 from smg_core.protocols.json_bounds import NestedJson
+from smg_core.protocols.responses_content import TEXTS, read_part
+from smg_core.protocols.responses_mcp import call_result
 from smg_core.protocols.responses_names import ToolNames
 from smg_core.protocols.responses_summaries import Said
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
-    Audio,
-    File,
-    Image,
-    MediaSource,
+    AskedCall,
     Message,
     Part,
     Reasoning,
-    Refusal,
     Role,
     Text,
     ToolCall,
     ToolResult,
 )
+from smg_core.tool_names import flat_name
 
 __all__ = ["ReadInput", "item_type", "read_items", "with_ids"]
 
@@ -55,6 +53,7 @@ _PREFIXES: Mapping[str, str] = {
     "tool_search_output": "tso_",
     "additional_tools": "at_",
     "compaction": "cmp_",
+    "mcp_approval_response": "mcprs_",
 }
 _LEFT_OUT = frozenset(
     {
@@ -90,13 +89,16 @@ _NOT_SAID = frozenset({"id", "status", "type"})
 class ReadInput(Struct, frozen=True):
     """What the items come to. `places` has, for each message, the field it was read from and the field of each of its parts.
     `tools` are those that items bring along, with their fields. `update` is the last configuration_update, `compact` says
-    that the last item asks for a compaction instead of a turn."""
+    that the last item asks for a compaction instead of a turn. `approved` are the calls that the user agrees to in this request,
+    `listed` the labels of the servers whose tools the items list."""
 
     messages: tuple[Message, ...]
     places: tuple[tuple[str, tuple[str, ...]], ...]
     tools: tuple[tuple[str, JsonObject], ...] = ()
     update: wire.ConfigurationUpdate | None = None
     compact: bool = False
+    approved: tuple[AskedCall, ...] = ()
+    listed: frozenset[str] = frozenset()
 
 
 def item_type(item: Mapping[str, Json]) -> str:
@@ -137,11 +139,13 @@ def read_items(
     loaded_at: str = "previous_response_id",
     summaries: Mapping[str, tuple[Said, ...]] = {},
     text_input: bool = False,
+    hosted: frozenset[str] = frozenset(),
 ) -> ReadInput:
     """`items` in order; the first `loaded` of them come from the store, by the parameter `loaded_at`. `names` are the tools'
     names before the model, `summaries` what sealed compactions say, by their encrypted_content. `text_input`: the request's
-    input was one string. Raises `InvalidRequest` naming the field at fault."""
-    reader = _Reader(limits, names, loaded, summaries, text_input, loaded_at)
+    input was one string. `hosted` are the labels of the servers whose tools run here. Raises `InvalidRequest` naming the field
+    at fault."""
+    reader = _Reader(limits, names, loaded, summaries, text_input, loaded_at, hosted=hosted)
     for order, item in enumerate(items):
         reader.read(order, item)
     return reader.done()
@@ -212,6 +216,7 @@ class _Reader:
         text_input: bool,
         loaded_at: str = "previous_response_id",
         calls: Iterable[str] = (),
+        hosted: frozenset[str] = frozenset(),
     ) -> None:
         self._names = names
         self._loaded = loaded
@@ -225,6 +230,10 @@ class _Reader:
         self._compact = False
         self._calls: set[str] = set(calls)
         self._open: dict[str, _OpenCall] = {}
+        self._hosted = hosted
+        self._listed: set[str] = set()
+        self._asked: dict[str, wire.McpApprovalRequest] = {}
+        self._approved: dict[str, AskedCall] = {}
 
     def read(self, order: int, item: JsonObject) -> None:
         at = self._place(order)
@@ -233,6 +242,8 @@ class _Reader:
             return  # it was obeyed when it was sent
         if self._compact:
             raise InvalidRequest(f"Invalid '{at}': a compaction_trigger is the last item.", param=at)
+        if self._hosted and kind in _OF_SERVERS and _OF_SERVERS[kind](self, item, at):
+            return
         if kind in _LEFT_OUT:
             return
         if kind in _AS_TEXT:
@@ -255,6 +266,8 @@ class _Reader:
             tuple(self._tools),
             self._update,
             self._compact,
+            tuple(self._approved.values()),
+            frozenset(self._listed),
         )
 
     def _place(self, order: int) -> str:
@@ -295,11 +308,11 @@ class _Reader:
             return
         if not read.content and read.role != "assistant" and at != self._loaded_at:
             raise InvalidRequest(f"Invalid '{at}.content': empty array.", param=f"{at}.content", code="empty_array")
-        one_text = len(read.content) == 1 and str(read.content[0].get("type")) in _TEXTS
+        one_text = len(read.content) == 1 and str(read.content[0].get("type")) in TEXTS
         turn.text = one_text and not turn.parts and not read.content[0].get("prompt_cache_breakpoint")
         for order, part in enumerate(read.content):
             where = at if self._text_input else f"{at}.content[{order}]"
-            turn.add(_part(part, read.role, where), where)
+            turn.add(read_part(part, read.role, where), where)
 
     def _reasoning(self, item: JsonObject, at: str) -> None:
         read = explained(item, wire.ReasoningItem, at)
@@ -346,7 +359,7 @@ class _Reader:
             places = [f"{at}.output"]
         else:
             places = [f"{at}.output[{order}]" for order in range(len(read.output))]
-            content = tuple(_part(part, "tool", place) for part, place in zip(read.output, places, strict=True))
+            content = tuple(read_part(part, "tool", place) for part, place in zip(read.output, places, strict=True))
         self._returned(read.call_id, content, at, isinstance(read.output, str))
 
     def _found_tools(self, item: JsonObject, at: str) -> None:
@@ -365,6 +378,82 @@ class _Reader:
         turn.add(ToolResult(call_id, content), f"{at}.output")
         turn.text = is_text
         self._turns.append(turn)
+
+    # ----------------------------------------------------------------------------------------- tools that run here
+    # Each returns whether the item is of a server of this request; others are read as if no tools ran here.
+
+    def _list_of_tools(self, item: JsonObject, at: str) -> bool:
+        self._listed.add(str(item.get("server_label")))
+        return True
+
+    def _hosted_call(self, item: JsonObject, at: str) -> bool:
+        read = explained(item, wire.McpCall, at)
+        if read.server_label not in self._hosted:
+            return False
+        asked = read.approval_request_id
+        if asked is not None and (asked in self._approved or asked in self._calls):
+            self._drop_asked(asked)
+        call_id = read.id or at
+        text, failed = call_result(read)
+        self._answered(call_id, read, (Text(text),), at, failed=failed)
+        return True
+
+    def _answered(
+        self,
+        call_id: str,
+        call: wire.McpCall | wire.McpApprovalRequest,
+        content: tuple[Part, ...],
+        at: str,
+        *,
+        failed: bool = False,
+    ) -> None:
+        """A call of a hosted tool and its result."""
+        self._nested.check(call.arguments, f"{at}.arguments")
+        self._calls.add(call_id)
+        name = flat_name(call.server_label, call.name)
+        self._turn("assistant", at).add(ToolCall(call_id, name, call.arguments or "{}"), at)
+        turn = _Turn("tool", at)
+        turn.add(ToolResult(call_id, content, failed), at)
+        turn.text = True
+        self._turns.append(turn)
+
+    def _drop_asked(self, asked: str) -> None:
+        """The call that was asked about under this id has run, and stands here with its result."""
+        self._approved.pop(asked, None)
+        for turn in self._turns:
+            turn.drop_calls((asked,))
+        self._turns = [
+            turn
+            for turn in self._turns
+            if not any(isinstance(part, ToolResult) and part.call_id == asked for part in turn.parts)
+        ]
+
+    def _approval_request(self, item: JsonObject, at: str) -> bool:
+        read = explained(item, wire.McpApprovalRequest, at)
+        if read.server_label in self._hosted:
+            self._asked[read.id] = read
+        return True
+
+    def _approval_response(self, item: JsonObject, at: str) -> bool:
+        read = explained(item, wire.McpApprovalResponse, at)
+        asked = self._asked.get(read.approval_request_id)
+        if asked is None and at == self._loaded_at:
+            return True
+        if asked is None or asked.id in self._approved:
+            what = "No approval request" if asked is None else "More than one answer"
+            raise InvalidRequest(
+                f"{what} found for the id '{read.approval_request_id[:80]}'.", param=f"{at}.approval_request_id"
+            )
+        said = f" The user says: {read.reason}" if read.reason else ""
+        if not read.approve:
+            text = f"The user did not approve this call.{said}"
+        elif at == self._loaded_at:
+            text = "The user approved this call, and its result is not known."
+        else:
+            text = ""
+            self._approved[asked.id] = AskedCall(asked.id, asked.server_label, asked.name, asked.arguments)
+        self._answered(asked.id, asked, (Text(text),), at, failed=bool(text))
+        return True
 
     # ---------------------------------------------------------------------------------------------------------- others
 
@@ -416,86 +505,10 @@ _READERS: Mapping[str, Callable[[_Reader, JsonObject, str], None]] = {
     "compaction": _Reader._compaction,
     "compaction_trigger": _Reader._trigger,
 }
-
-
-# ---------------------------------------------------------------------------------------------------------------- parts
-
-_TEXTS = frozenset({"input_text", "output_text", "text"})
-_MEDIA = frozenset({"input_image", "input_file", "input_audio"})
-_ALLOWED: Mapping[str, frozenset[str]] = {
-    "system": _TEXTS,
-    "developer": _TEXTS | _MEDIA,
-    "user": _TEXTS | _MEDIA,
-    "assistant": _TEXTS | {"refusal", "reasoning_text", "summary_text"},
-    "tool": _TEXTS | _MEDIA | {"computer_screenshot"},
+_OF_SERVERS: Mapping[str, Callable[[_Reader, JsonObject, str], bool]] = {
+    "mcp_list_tools": _Reader._list_of_tools,
+    "mcp_call": _Reader._hosted_call,
+    "mcp_approval_request": _Reader._approval_request,
+    "mcp_approval_response": _Reader._approval_response,
 }
-
-
-def _part(part: JsonObject, role: str, at: str) -> Part:
-    kind = part.get("type")
-    if not isinstance(kind, str) or kind not in _ALLOWED[role]:
-        raise InvalidRequest(
-            f"Invalid value for '{at}.type': {str(kind)[:80]!r}. "
-            f"Supported values are: {', '.join(sorted(repr(each) for each in _ALLOWED[role]))}.",
-            param=f"{at}.type",
-            code="invalid_value",
-        )
-    if kind in _TEXTS:
-        text = explained(part, wire.TextPart, at)
-        return Text(text.text, _mark(text.prompt_cache_breakpoint))
-    return _PART_READERS[str(kind)](part, at)
-
-
-def _mark(mark: Struct | None) -> JsonObject | None:
-    return None if mark is None else {k: v for k, v in msgspec.structs.asdict(mark).items() if v is not None}
-
-
-def _image(part: JsonObject, at: str) -> Part:
-    read = explained(part, wire.InputImagePart, at)
-    if read.file_id is not None:
-        raise _no_files(f"{at}.file_id")
-    if read.image_url is None:
-        raise _missing(f"{at}.image_url")
-    return Image(MediaSource(url=read.image_url), read.detail or "auto", cache=_mark(read.prompt_cache_breakpoint))
-
-
-def _file(part: JsonObject, at: str) -> Part:
-    read = explained(part, wire.InputFilePart, at)
-    if read.file_id is not None:
-        raise _no_files(f"{at}.file_id")
-    if (read.file_data is None) == (read.file_url is None):
-        raise _missing(f"{at}.file_data")
-    url = read.file_url or untyped_url(read.file_data or "")
-    cache = _mark(read.prompt_cache_breakpoint)
-    text = inline_text(url, f"{at}.{'file_data' if read.file_url is None else 'file_url'}")
-    if text is not None:
-        return Text(document_text(text, read.filename), cache)
-    return File(MediaSource(url=url), read.filename, cache=cache)
-
-
-def _audio(part: JsonObject, at: str) -> Part:
-    read = explained(part, wire.InputAudioPart, at)
-    sound = read.input_audio
-    url = f"data:audio/{sound.format};base64,{sound.data}"
-    return Audio(MediaSource(url=url), sound.format, cache=_mark(read.prompt_cache_breakpoint))
-
-
-def _no_files(at: str) -> UnsupportedParameter:
-    return UnsupportedParameter(
-        f"Unsupported parameter: '{at}' is not supported on this server: it keeps no files.", param=at
-    )
-
-
-def _missing(at: str) -> InvalidRequest:
-    return InvalidRequest(f"Missing required parameter: '{at}'.", param=at, code="missing_required_parameter")
-
-
-_PART_READERS: Mapping[str, Callable[[JsonObject, str], Part]] = {
-    "input_image": _image,
-    "computer_screenshot": _image,
-    "input_file": _file,
-    "input_audio": _audio,
-    "refusal": lambda part, at: Refusal(explained(part, wire.RefusalPart, at).refusal),
-    "reasoning_text": lambda part, at: Reasoning(explained(part, wire.TextPart, at).text),
-    "summary_text": lambda part, at: Reasoning(explained(part, wire.TextPart, at).text),
-}
+"""The items of servers of tools."""

@@ -27,11 +27,12 @@ class OfferedTool:
 class ToolNames:
     """The names of one request's tools."""
 
-    __slots__ = ("_by_flat", "_flat")
+    __slots__ = ("_by_flat", "_flat", "_servers")
 
     def __init__(self, tools: Iterable[OfferedTool] = ()) -> None:
         self._by_flat: dict[str, OfferedTool] = {}
         self._flat: dict[tuple[str, str | None], str] = {}
+        self._servers: list[str] = []
         for tool in tools:
             self.add(tool)
 
@@ -48,6 +49,10 @@ class ToolNames:
         self._flat[tool.name, tool.namespace] = flat
         return flat
 
+    def add_server(self, at: str) -> None:
+        """Take in a server of tools, which stands behind the tools in the request."""
+        self._servers.append(at)
+
     def flat(self, name: str, namespace: str | None) -> str:
         """The name before the model; of a tool that the request does not have, the one it would get."""
         return self._flat.get((name, namespace)) or _flattened(name, namespace)
@@ -58,8 +63,8 @@ class ToolNames:
 
     def place(self, order: int) -> str:
         """The field that the tool offered in place `order` was read from."""
-        tools = list(self._by_flat.values())
-        return tools[order].at if order < len(tools) else "tools"
+        places = [tool.at for tool in self._by_flat.values()] + self._servers
+        return places[order] if order < len(places) else "tools"
 
 
 def _flattened(name: str, namespace: str | None) -> str:

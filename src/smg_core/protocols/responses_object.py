@@ -16,6 +16,7 @@ from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Locate
 from smg_core.protocols.error_texts import in_stream_text
 from smg_core.protocols.responses import ResponsesRequest
+from smg_core.protocols.responses_mcp import HIDDEN
 
 __all__ = ["END_EVENTS", "INCOMPLETE", "error_object", "response_fields", "usage_object"]
 
@@ -23,6 +24,7 @@ INCOMPLETE: Mapping[str, str] = {
     "length": "max_output_tokens",
     "context": "max_output_tokens",
     "content_filter": "content_filter",
+    "pause": "max_tool_calls",
 }
 """Why a response is incomplete, by the reason of its choice's end."""
 END_EVENTS: Mapping[str, str] = {
@@ -96,6 +98,8 @@ _TOOL_DEFAULTS: Mapping[str, JsonObject] = {
 
 
 def _echoed(tool: JsonObject) -> JsonObject:
+    if tool.get("type") == "mcp":
+        tool = {name: value for name, value in tool.items() if name not in HIDDEN}
     return {**_TOOL_DEFAULTS.get(str(tool.get("type")), {}), **tool}
 
 

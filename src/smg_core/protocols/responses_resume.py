@@ -20,10 +20,15 @@ from smg_core.protocols.responses_grammar import (
     CUSTOM_DONE,
     END,
     ITEM,
+    LISTING,
+    LISTING_DONE,
     MESSAGE,
     PART_DONE,
     REASONING,
     REFUSAL,
+    RUN,
+    RUN_ASKED,
+    RUN_DONE,
     START,
     SUMMARY,
     SUMMARY_DONE,
@@ -185,10 +190,13 @@ class EventLog:
             item["arguments"] = self._text
         elif kind == "custom_tool_call":
             item["input"] = self._text
+        elif kind == "mcp_call":
+            item["arguments"] = self._text
         elif self._parts:
             summarized = self._parts[0]["type"] == "summary_text"
             item["summary" if summarized else "content"] = [*self._parts]
-        item["status"] = "incomplete"
+        if "status" in item:
+            item["status"] = "incomplete"
         return "response.output_item.done", {"output_index": len(self.items), "item": item}
 
 
@@ -203,6 +211,7 @@ CLOSING: Mapping[str, Callable[[EventLog], tuple[str, JsonObject]]] = {
     CALL: EventLog._arguments_done,
     CUSTOM: EventLog._input_done,
     **dict.fromkeys((ITEM, MESSAGE, REASONING, CALL_DONE, CUSTOM_DONE, COMPACTION), EventLog._item_done),
+    **dict.fromkeys((RUN, RUN_ASKED, RUN_DONE, LISTING, LISTING_DONE), EventLog._item_done),
 }
 """The event that an open item needs next, by the state that the log is in."""
 

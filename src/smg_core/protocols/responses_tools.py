@@ -15,11 +15,13 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.protocols import responses_types as wire
 from smg_core.protocols.decoding import brief, check_depth, explained, too_many
+from smg_core.protocols.responses_mcp import read_server
 from smg_core.protocols.responses_names import OfferedTool, ToolNames
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     CustomTool,
     FunctionTool,
+    HostedTool,
     JsonFormat,
     ResponseFormat,
     SchemaFormat,
@@ -55,15 +57,30 @@ knows."""
 
 
 class ReadTools(Struct, frozen=True):
-    """`offered` is what the model is told of; `names` what their names stand for; `not_offered` the types that it is not."""
+    """`offered` is what the model is told of; `names` what their names stand for; `not_offered` the types that it is not;
+    `servers` the servers whose tools run here."""
 
     offered: tuple[Tool, ...]
     names: ToolNames
     not_offered: tuple[str, ...] = ()
+    servers: tuple[HostedTool, ...] = ()
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of the servers whose tools run here."""
+        return frozenset([str(server.config["label"]) for server in self.servers])
+
+    @property
+    def all(self) -> tuple[Tool, ...]:
+        """What is offered, and the servers behind it."""
+        return (*self.offered, *self.servers)
 
 
-def read_tools(tools: Iterable[tuple[str, JsonObject]], limits: LimitsConfig, size: int) -> ReadTools:
-    """`tools` with the field that each stands in; `size` is the body's, in bytes. A later tool of the same name takes the
+def read_tools(
+    tools: Iterable[tuple[str, JsonObject]], limits: LimitsConfig, size: int, hosted: frozenset[str] = frozenset()
+) -> ReadTools:
+    """`tools` with the field that each stands in; `size` is the body's, in bytes; `hosted` are the types that run here.
+    A later tool of the same name takes the
     place of an earlier one, since items may bring tools again. Where the model can search for tools, those that are to be loaded
     later are offered once a search has found them."""
     tools = list(tools)
@@ -71,8 +88,13 @@ def read_tools(tools: Iterable[tuple[str, JsonObject]], limits: LimitsConfig, si
     names = ToolNames()
     found: dict[str, Tool] = {}
     left: dict[str, None] = {}
+    servers: dict[str, HostedTool] = {}
     for at, tool in tools:
         kind = str(tool.get("type"))
+        if kind in hosted:
+            if _add_server(servers, tool, at):
+                names.add_server(at)
+            continue
         if kind in HOSTED:
             left[kind] = None
             continue
@@ -93,7 +115,21 @@ def read_tools(tools: Iterable[tuple[str, JsonObject]], limits: LimitsConfig, si
     check_depth(schemas, limits.json_depth, "tools")
     if size > limits.schema_bytes and (taken := len(msgspec.json.encode(schemas))) > limits.schema_bytes:
         raise _too_large("tools", taken, limits)
-    return ReadTools(tuple(found.values()), names, tuple(left))
+    return ReadTools(tuple(found.values()), names, tuple(left), tuple(servers.values()))
+
+
+def _add_server(servers: dict[str, HostedTool], tool: JsonObject, at: str) -> bool:
+    """Take in a server of tools; returns whether its label is new. Raises InvalidRequest for a second one of the same label,
+    unless an item brings it again."""
+    server = read_server(tool, at)
+    label = str(server.config["label"])
+    if label in servers and at.startswith("tools["):
+        raise InvalidRequest(
+            f"Invalid '{at}.server_label': two servers are named '{label}'.", param=f"{at}.server_label"
+        )
+    is_new = label not in servers
+    servers[label] = server
+    return is_new
 
 
 def _parameters(tool: Tool) -> object:
@@ -166,7 +202,7 @@ def read_tool_choice(asked: str | JsonObject | None, parallel: bool | None, tool
     if asked is None or asked in ("auto", "none"):
         return ToolChoice("none" if asked == "none" else "auto", (), parallel)
     if isinstance(asked, str):
-        if not tools.offered:
+        if not tools.all:
             _nothing_to_call(tools)
         return ToolChoice("required", (), parallel)
     if asked.get("type") == "allowed_tools":
@@ -190,6 +226,8 @@ def _nothing_to_call(tools: ReadTools) -> NoReturn:
 
 
 def _chosen(choice: wire.NamedChoice, tools: ReadTools, at: str, *, demanded: bool) -> ToolKey | None:
+    if choice.type == "mcp" and choice.server_label in tools.labels:
+        return ToolKey(choice.name or "", choice.server_label, "mcp")
     if choice.type in HOSTED:
         if demanded:
             raise _unsupported(f"{at}.type", f" with the value '{choice.type}': such a tool cannot be called here")

@@ -43,6 +43,10 @@ __all__ = [
     "InputImagePart",
     "ItemReference",
     "JsonSchemaText",
+    "McpApprovalRequest",
+    "McpApprovalResponse",
+    "McpCall",
+    "McpServerTool",
     "MessageItem",
     "NamedChoice",
     "NamespaceTool",
@@ -161,6 +165,30 @@ class ToolSearchOutput(_Item):
     id: ItemId | None = None
 
 
+class McpCall(_Item):
+    server_label: Label
+    name: str
+    arguments: str
+    output: str | None = None
+    error: Json = None
+    approval_request_id: ItemId | None = None
+    id: ItemId | None = None
+
+
+class McpApprovalRequest(_Item):
+    server_label: Label
+    name: str
+    arguments: str
+    id: ItemId
+
+
+class McpApprovalResponse(_Item):
+    approval_request_id: ItemId
+    approve: bool
+    reason: str | None = None
+    id: ItemId | None = None
+
+
 class AdditionalTools(_Item):
     tools: list[JsonObject]
 
@@ -221,6 +249,29 @@ class ToolSearchTool(_Item):
     execution: Literal["server", "client"] | None = None
     description: str | None = None
     parameters: JsonObject | None = None
+
+
+class McpToolFilter(_Item):
+    tool_names: list[str] | None = None
+    read_only: bool | None = None
+
+
+class McpApproval(_Item):
+    always: McpToolFilter | None = None
+    never: McpToolFilter | None = None
+
+
+class McpServerTool(_Item):
+    """A server of tools."""
+
+    server_label: Annotated[str, Meta(min_length=1, max_length=256)]
+    server_url: Annotated[str, Meta(min_length=1)] | None = None
+    connector_id: str | None = None
+    authorization: str | None = None
+    headers: dict[str, str] | None = None
+    allowed_tools: list[str] | McpToolFilter | None = None
+    require_approval: Literal["always", "never"] | McpApproval | None = None
+    defer_loading: bool | None = None
 
 
 class NamedChoice(_Item):

@@ -13,6 +13,7 @@ from smg_core.errors import SmgError
 from smg_core.events import Usage
 from smg_core.pipeline.flow import Terms, respond, respond_together
 from smg_core.pipeline.steps import Flow
+from smg_core.pipeline.tool_loop import respond_with_tools
 from smg_core.protocols.base import Decoded, ErrorEncoder, Incoming, StreamEncoder, WholeEncoder
 from smg_core.protocols.chat import ChatRequest, decode_chat
 from smg_core.protocols.chat_encode import ChatStreamEncoder, ChatWholeEncoder
@@ -70,8 +71,8 @@ class Memory(Protocol[D]):
 
 
 def one_turn(decoded: Decoded, terms: Terms) -> Flow[None]:
-    """The flow of an API whose answers are one turn of the model."""
-    return respond(decoded.generation, terms)
+    """The flow of an API that remembers nothing: one turn of the model, or as many as its hosted tools take."""
+    return respond_with_tools(decoded.generation, terms)
 
 
 def usual_status(error: SmgError) -> int:

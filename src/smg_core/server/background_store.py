@@ -123,6 +123,7 @@ class PendingResponse(Generic[D]):
             caller=Caller(self.tenant, request.principal),
             limits=limits,
             compat=gateway.compat,
+            hosted=gateway.hosted,
         )
         return await self._worked(len(request.body), lambda: decode(incoming))
 

@@ -145,7 +145,7 @@ class Inference(Generic[D]):
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
         because the client has left, or the gateway shuts down, raises that into the flow."""
         gateway = self._gateway
-        terms = Terms(run.answer, gateway.config.routing, gateway.rng, run.trace)
+        terms = Terms(run.answer, gateway.config.routing, gateway.rng, run.trace, gateway.config.mcp)
         try:
             try:
                 await gateway.driver.drive(self._api.flow(decoded, terms), run)
@@ -175,7 +175,7 @@ class Inference(Generic[D]):
         with gateway.admission.bodies.open() as held:
             body = await exchange.body(gateway.body_bytes, held)
             gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, its answer lost
-            incoming = incoming_of(gateway, exchange, body)
+            incoming = incoming_of(gateway, exchange, body, hosted=gateway.hosted)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             return await self._decode_elsewhere(exchange, incoming)
@@ -232,8 +232,9 @@ def refusal_headers(gateway: Runtime, error: SmgError) -> list[Header]:
     return [*error_headers(error), *closing]
 
 
-def incoming_of(gateway: Runtime, exchange: Exchange, body: bytes) -> Incoming:
-    """The `Incoming` for a request whose body was read, which its decoder is given."""
+def incoming_of(gateway: Runtime, exchange: Exchange, body: bytes, *, hosted: frozenset[str] = frozenset()) -> Incoming:
+    """The `Incoming` for a request whose body was read, which its decoder is given. `hosted` are the kinds of tools that run
+    here for it; those that are only counted have none."""
     return Incoming(
         body,
         path_values=exchange.path_values,
@@ -244,6 +245,7 @@ def incoming_of(gateway: Runtime, exchange: Exchange, body: bytes) -> Incoming:
         limits=gateway.limits,
         compat=gateway.compat,
         messages=gateway.config.messages,
+        hosted=hosted,
     )
 
 

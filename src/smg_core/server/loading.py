@@ -37,7 +37,7 @@ from smg_parsers.models import family as family_named
 if TYPE_CHECKING:
     from smg_core.server.media import GatewayMedia, ModelMedia
 
-__all__ = ["ModelLoader", "TokenizerSource"]
+__all__ = ["ModelLoader", "ServedModel", "TokenizerSource"]
 
 log = logging.getLogger("smg.gateway")
 

@@ -17,6 +17,7 @@ from smg_core.errors import EngineFailed, PromptTooLong, UnsupportedParameter
 from smg_core.events import OpaqueBlock
 from smg_core.pipeline.flow import Terms, generate, prefilling
 from smg_core.pipeline.steps import Finish, Flow, Prepare, Tell, ask
+from smg_core.pipeline.tool_loop import has_hosted_tools, looped, without_hosted_tools
 from smg_core.pipeline.turn import Turn
 from smg_core.protocols.responses import ResponsesRequest
 from smg_core.protocols.responses_summaries import COMPACTION, said_by
@@ -37,14 +38,26 @@ def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[None]:
         generation = summarizing(generation)
     elif generation.compact is not None and generation.generate:
         generation = yield from _compacted(request, terms)
-    turn = yield from _within_context(generation, terms)
+    if has_hosted_tools(generation) and generation.generate:
+        turn = yield from _with_tools(request, generation, terms)
+    else:
+        turn = yield from _within_context(without_hosted_tools(generation), terms)
     yield from ask(Finish(turn))
+
+
+def _with_tools(request: ResponsesRequest, generation: GenerationRequest, terms: Terms) -> Flow[Turn]:
+    """The turns of a response with tools that run here."""
+
+    def turn(asked: GenerationRequest, hosted: frozenset[str]) -> Flow[Turn]:
+        return _within_context(asked, terms, ends=False, keep=True, hosted=hosted)
+
+    return (yield from looped(generation, terms, turn, approved=request.approved, known=request.listed))
 
 
 def prompted_as(request: ResponsesRequest) -> GenerationRequest:
     """The first request that is prepared to answer `request`: without the fields that only this flow reads."""
     asked = summarizing(request.generation) if request.compacts else request.generation
-    return _plain(asked)
+    return without_hosted_tools(_plain(asked))
 
 
 def _plain(request: GenerationRequest) -> GenerationRequest:
@@ -57,7 +70,7 @@ def _compacted(request: ResponsesRequest, terms: Terms) -> Flow[GenerationReques
     off replaces nothing: the turn is made on the whole prompt."""
     generation = request.generation
     over = generation.compact.over_tokens if generation.compact is not None else None
-    size = yield from prompt_size(_plain(generation))
+    size = yield from prompt_size(prompted_as(request))
     leading, last = _kept(generation.messages)
     if over is None or size <= over or len(leading) + len(last) == len(generation.messages):
         return generation
@@ -113,13 +126,25 @@ def summarizing(request: GenerationRequest, instructions: str = _SUMMARIZE) -> G
     )
 
 
-def _within_context(asked: GenerationRequest, terms: Terms, *, shown: bool = True) -> Flow[Turn]:
-    """A turn; of a prompt that is too long, without its oldest turns where the client allows that. One that is not `shown` is
-    kept for the flow."""
+def _within_context(
+    asked: GenerationRequest,
+    terms: Terms,
+    *,
+    shown: bool = True,
+    ends: bool = True,
+    keep: bool = False,
+    hosted: frozenset[str] = frozenset(),
+) -> Flow[Turn]:
+    """A turn; of a prompt that is too long, without its oldest turns where the client allows that. The rest as for `generate`;
+    one that is not `shown` is kept for the flow and ends nothing."""
     request = _plain(asked if asked.generate else prefilling(asked))
     while True:
         try:
-            return (yield from generate(request, terms, ends=shown, keep=not shown, shown=shown))
+            return (
+                yield from generate(
+                    request, terms, ends=ends and shown, keep=keep or not shown, shown=shown, hosted=hosted
+                )
+            )
         except PromptTooLong as error:
             allowed = asked.truncation == "auto" and not terms.answer.committed
             shorter = shortened(request.messages, error) if allowed else None

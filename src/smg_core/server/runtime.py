@@ -17,13 +17,13 @@ from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
 from smg_core.pipeline.performers import Rows, loop_call_later, performers
-from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission, compat_of
+from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.identity import Authenticator, Identify, anonymous, open_identity
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
-from smg_core.server.loading import ModelLoader
+from smg_core.server.loading import ModelLoader, ServedModel
 from smg_core.server.onboarding import Onboarding, executor_of, loading_place
 from smg_core.server.reaching import Reaching, workers_in
 from smg_core.workers.monitor import Monitor
@@ -108,6 +108,7 @@ class Runtime:
         self.started = False
         self._id_header = self.config.observability.request_id_header.lower()
         self._id_characters = self.config.observability.request_id_characters
+        self.hosted = hosted_kinds(self.config.mcp)
         self.explains = self.config.observability.explain
         self.limits = self.config.limits
         self.compat = compat_of(self.config)
@@ -191,7 +192,9 @@ class Runtime:
             served_as=self.config.model.served_as,
             documents=loader.documents,
         )
-        self.driver = self.performers.driver(self._further)
+        running = hosted_tools(self.config.mcp, self.history, self.clock, self._media_of)
+        tools = await self._stack.enter_async_context(running)
+        self.driver = self.performers.driver({**self._further, **tools})
         for spec in await self._first_workers(self._stack, scratch):
             self.add_worker(spec)
         for beside in self._beside.values():
@@ -280,6 +283,11 @@ class Runtime:
     def served(self, name: str, tenant: str) -> ServedModel | None:
         """The model that is asked for as `name` in a request of `tenant`; None where there is none."""
         return self.models.get(name) or self.models.get(self.config.model.served_as(name, tenant))
+
+    def _media_of(self, name: str, tenant: str) -> frozenset[str]:
+        """The kinds of media that a model takes."""
+        model = self.served(name, tenant)
+        return model.media.kinds if model is not None and model.media is not None else frozenset()
 
     @property
     def ready_now(self) -> bool:

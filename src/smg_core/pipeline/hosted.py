@@ -1,0 +1,187 @@
+"""The tools that the gateway runs for a model: their records, the steps that a flow asks for, and the role that runs them.
+
+A request names servers of tools (`HostedTool` of kind "mcp" among its tools). `ListTools` asks what they offer, `CallTools` has
+calls run. Who runs them fulfils `ToolService`; this room knows no protocol of such servers. Pure. Above: pipeline.tool_loop asks
+for the steps, pipeline.tool_calls performs them. Below: request.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from smg_core.errors import SmgError
+from smg_core.json_types import Json, JsonObject
+from smg_core.pipeline.steps import Step
+from smg_core.request import Caller, Part
+
+__all__ = [
+    "CallTools",
+    "Called",
+    "HostedCall",
+    "HostedResult",
+    "ListTools",
+    "ListedServer",
+    "OnToolProgress",
+    "ServerTool",
+    "ToolAnswer",
+    "ToolFilter",
+    "ToolServer",
+    "ToolService",
+    "ToolVerdict",
+]
+
+ToolVerdict = Literal["allow", "deny", "ask"]
+"""What the operator's policy says of a tool: its calls run, do not run, or run once the user has agreed."""
+
+
+class ToolFilter(Struct, frozen=True):
+    """Some tools of a server: those of these names (None: of any name), and of them those that only read (True) or that may
+    write (False)."""
+
+    names: tuple[str, ...] | None = None
+    read_only: bool | None = None
+
+    def takes(self, tool: "ServerTool") -> bool:
+        """Whether `tool` is one of them."""
+        named = self.names is None or tool.name in self.names
+        return named and (self.read_only is None or self.read_only == tool.read_only)
+
+
+class ToolServer(Struct, frozen=True):
+    """A server of tools as a request names it: the `config` of a `HostedTool` of kind "mcp".
+
+    `label` is the client's name for it, by which the calls of its tools are known. `url` is its address; None means a server of
+    that name in the operator's configuration. `authorization` is a bearer token for it, `headers` are sent to it. `allowed` are
+    the tools that the model may call. `approval`: "always" and "never" hold for all of its tools; None means that `always` and
+    `never` say which, and a tool that neither takes needs approval. `at` is its place in `GenerationRequest`."""
+
+    label: str
+    url: str | None = None
+    authorization: str | None = None
+    headers: Mapping[str, str] = {}
+    allowed: ToolFilter | None = None
+    approval: Literal["always", "never"] | None = None
+    always: ToolFilter | None = None
+    never: ToolFilter | None = None
+    at: str = "tools"
+
+    def __repr__(self) -> str:
+        """Without the secrets, which must not get into a log."""
+        return f"ToolServer(label={self.label!r})"
+
+    def asks(self, tool: "ServerTool") -> bool:
+        """Whether the client wants to approve calls of `tool`."""
+        if self.approval is not None:
+            return self.approval == "always"
+        if self.always is not None and self.always.takes(tool):
+            return True
+        return self.never is None or not self.never.takes(tool)
+
+
+class ServerTool(Struct, frozen=True):
+    """One tool that a server offers. `schema` is the JSON Schema of its arguments; `annotations` is what the server says about
+    it; `verdict` is the operator's policy for it."""
+
+    name: str
+    description: str | None = None
+    schema: Mapping[str, Json] = {}
+    annotations: Mapping[str, Json] | None = None
+    verdict: ToolVerdict = "allow"
+
+    @property
+    def read_only(self) -> bool:
+        return self.annotations is not None and self.annotations.get("readOnlyHint") is True
+
+
+class ListedServer(Struct, frozen=True):
+    """What a server offers to this request."""
+
+    server: ToolServer
+    tools: tuple[ServerTool, ...]
+
+
+class HostedCall(Struct, frozen=True):
+    """A call of a hosted tool. `id` is the model's id of the call and `arguments` the text that it wrote; `fault` says why the
+    call cannot be run (then it is answered with that as an error), `approval` is the id under which the user has agreed to it."""
+
+    id: str
+    server: ToolServer
+    name: str
+    arguments: str
+    fault: str | None = None
+    approval: str | None = None
+
+
+class ToolAnswer(Struct, frozen=True):
+    """What a tool has returned: text and media for the model, and `structured` where the tool has a result as JSON."""
+
+    content: tuple[Part, ...]
+    is_error: bool = False
+    structured: Json = None
+
+
+class HostedResult(Struct, frozen=True):
+    """The outcome of one call, for the next turn's prompt."""
+
+    call: HostedCall
+    content: tuple[Part, ...]
+    is_error: bool = False
+
+
+class Called(Struct, frozen=True):
+    """The outcome of `CallTools`: the results in the order of the calls, and the seconds since the request began."""
+
+    results: tuple[HostedResult, ...]
+    seconds: float = 0.0
+
+
+class ListTools(Step[tuple[ListedServer, ...]], frozen=True):
+    """Ask `servers` which tools they offer, all at the same time. Raises ToolServerFailed for the first that fails."""
+
+    servers: tuple[ToolServer, ...]
+    caller: Caller
+    headers: Mapping[str, str] = {}
+
+
+class CallTools(Step[Called], frozen=True):
+    """Run `calls`, at most `at_once` at the same time, and tell the client how each goes, in their order. An error of a call is
+    its result and is not raised. Raises
+    Conflict for a call that was approved and was run before."""
+
+    request_id: str
+    model: str
+    calls: tuple[HostedCall, ...]
+    caller: Caller
+    headers: Mapping[str, str] = {}
+    at_once: int = 1
+
+
+OnToolProgress = Callable[[JsonObject], None]
+"""Called with what a tool tells of its progress: `progress`, and `total` and `message` where it gives them."""
+
+
+class ToolService(Protocol):
+    """Runs tools of servers. Each call names the caller, whose tenant owns the sessions that are opened for it."""
+
+    async def tools(self, server: ToolServer, caller: Caller, headers: Mapping[str, str]) -> tuple[ServerTool, ...]:
+        """What `server` offers to `caller`. Raises ToolServerFailed, and InvalidRequest for a server that may not be asked."""
+        ...
+
+    async def call(
+        self,
+        call: HostedCall,
+        arguments: JsonObject,
+        caller: Caller,
+        headers: Mapping[str, str],
+        progress: OnToolProgress,
+        request_id: str,
+    ) -> ToolAnswer:
+        """Run one call of the request `request_id`. Raises SmgError where there is no result; a tool's own error is an answer
+        with `is_error`."""
+        ...
+
+    async def claim(self, approval: str, request_id: str, caller: Caller) -> SmgError | None:
+        """Take the right to run the call that was approved under this id; it is given once, whichever process asks. Returns the
+        error for the client where it was given before."""
+        ...

@@ -1,0 +1,253 @@
+"""Tools that run here, by the package smg_mcp: the gateway's `ToolService` (edge).
+
+Decides how a request's server becomes one of that package, what its errors are to a client, and how an approval is used once: it
+is a record of the history that only the first can make. Above: `server.runtime`, which opens it at the start. Below: smg_mcp,
+which is loaded when it is switched on; the history; the performers of the steps.
+"""
+
+import base64
+import binascii
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import smg_mcp
+from smg_core.clock import Clock
+from smg_core.errors import (
+    AuthenticationFailed,
+    Conflict,
+    InvalidRequest,
+    Overloaded,
+    PermissionDenied,
+    SmgError,
+    ToolServerFailed,
+)
+from smg_core.history.base import NotKept, PutRecord, StaleVersion, Store, StoredRecord
+from smg_core.json_types import JsonObject
+from smg_core.pipeline.hosted import (
+    CallTools,
+    HostedCall,
+    ListTools,
+    OnToolProgress,
+    ServerTool,
+    ToolAnswer,
+    ToolServer,
+)
+from smg_core.pipeline.settings import McpConfig
+from smg_core.pipeline.tool_calls import Takes, ToolCalling, ToolListing
+from smg_core.protocols.json_text import encode_object
+from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
+from smg_core.settings import ConfigError
+from smg_mcp.base import (
+    Decision,
+    McpTool,
+    RequestServer,
+    ToolAudio,
+    ToolImage,
+    ToolLink,
+    ToolOutcome,
+    ToolPart,
+    ToolProgress,
+    ToolResource,
+    ToolText,
+)
+from smg_mcp.errors import McpBadArguments, McpBusy, McpConfigError, McpDenied, McpError, McpForbidden, McpUnknownTool
+
+if TYPE_CHECKING:
+    from smg_mcp.audit import AuditEntry
+    from smg_mcp.request_tools import RequestTools
+    from smg_mcp.tools import McpTools
+
+__all__ = ["HostedTools", "hosted_kinds", "hosted_tools"]
+
+log = logging.getLogger("smg.tools")
+
+_APPROVAL = "mcp_approval"
+"""The kind of the records of approvals that were used."""
+
+
+def hosted_kinds(settings: McpConfig) -> frozenset[str]:
+    """The kinds of tools that run here by the settings."""
+    return frozenset({"mcp"}) if settings.config is not None or settings.request_servers else frozenset()
+
+
+@asynccontextmanager
+async def hosted_tools(
+    settings: McpConfig, history: Store, clock: Clock, takes: Takes
+) -> AsyncIterator[Mapping[type[Any], Any]]:
+    """The performers of the steps of tools that run here, while they may be used; none where they are switched off. Raises
+    ConfigError where the file cannot be read or says what cannot be, or where the extra is not installed, and ToolServerFailed
+    where a server that is required cannot be reached."""
+    if not hosted_kinds(settings):
+        yield {}
+        return
+    try:
+        tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=_noted)
+        async with tools:
+            service = HostedTools(tools, settings, history, clock)
+            yield {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)}
+    except ImportError as error:
+        raise ConfigError(f"mcp: tools of MCP servers need the extra 'mcp' of this package ({error})") from error
+    except McpConfigError as error:
+        raise ConfigError(str(error)) from error
+    except McpError as error:
+        raise ToolServerFailed(str(error)) from error
+
+
+def _noted(entry: "AuditEntry") -> None:
+    """Write a decision to the log: which call, for whom, and what was decided why."""
+    facts, decision = entry.facts, entry.decision
+    log.info(
+        "tool %s.%s for tenant %r in %s: %s%s (%s)",
+        facts.server,
+        facts.tool,
+        facts.tenant,
+        entry.request_id or "no request",
+        decision.verdict,
+        ", approved" if entry.approved else "",
+        decision.source,
+    )
+
+
+class HostedTools:
+    """The `ToolService` of one gateway."""
+
+    def __init__(self, tools: "McpTools", settings: McpConfig, history: Store, clock: Clock) -> None:
+        self._tools = tools
+        self._settings = settings
+        self._history = history
+        self._clock = clock
+
+    async def tools(self, server: ToolServer, caller: Caller, headers: Mapping[str, str]) -> tuple[ServerTool, ...]:
+        try:
+            request = self._of(server, caller, headers)
+            found = [await _listed(request, tool) for tool in await request.tools()]
+        except McpError as error:
+            raise _refused(error, server) from error
+        allowed = server.allowed
+        return tuple(tool for tool in found if tool.verdict != "deny" and (allowed is None or allowed.takes(tool)))
+
+    async def call(
+        self,
+        call: HostedCall,
+        arguments: JsonObject,
+        caller: Caller,
+        headers: Mapping[str, str],
+        progress: OnToolProgress,
+        request_id: str,
+    ) -> ToolAnswer:
+        def told(news: ToolProgress) -> None:
+            found = {"progress": news.progress, "total": news.total, "message": news.message}
+            progress({name: value for name, value in found.items() if value is not None})
+
+        try:
+            request = self._of(call.server, caller, headers, request_id)
+            outcome = await request.call(call.name, arguments, progress=told, approved=call.approval is not None)
+        except McpError as error:
+            raise _refused(error, call.server) from error
+        return _answer(outcome)
+
+    async def claim(self, approval: str, request_id: str, caller: Caller) -> SmgError | None:
+        body = encode_object({"response": request_id})
+        record = StoredRecord(kind=_APPROVAL, id=approval, body=body, created_at=self._clock.time())
+        try:
+            await self._history.write(caller.tenant, [PutRecord(record, if_version=0)], principal=caller.principal)
+        except NotKept:
+            return None  # nothing is kept of this tenant, so the client alone knows what it has approved
+        except StaleVersion:
+            return Conflict(
+                f"The approval '{approval[:80]}' was used before: its call was run, or is running.",
+                code="approval_already_used",
+            )
+        except SmgError as error:
+            return error
+        return None
+
+    def _of(
+        self, server: ToolServer, caller: Caller, headers: Mapping[str, str], request_id: str = ""
+    ) -> "RequestTools":
+        """The tools of one server as the caller sees them. Raises McpError, and InvalidRequest for one that may not be named."""
+        label, token = server.label, server.authorization
+        if server.url is None:
+            return self._tools.for_request(
+                tenant=caller.tenant,
+                credentials={} if token is None else {label: token},
+                headers=headers,
+                servers=[label],
+                request_id=request_id,
+            )
+        if not self._settings.request_servers:
+            raise InvalidRequest(
+                "This server reaches no servers of tools that a request names by their URL; it may name one that is configured "
+                "here, by its label alone.",
+                param=server.at,
+            )
+        try:
+            brought = RequestServer(label, server.url, server.headers, token)
+        except ValueError as error:
+            raise InvalidRequest(f"Invalid server of tools: {error}.", param=server.at) from error
+        return self._tools.for_request(
+            tenant=caller.tenant, headers=headers, servers=[], extra=[brought], request_id=request_id
+        )
+
+
+async def _listed(request: "RequestTools", tool: McpTool) -> ServerTool:
+    decision: Decision = await request.decide(tool.name)
+    hints = {
+        "readOnlyHint": tool.hints.read_only,
+        "destructiveHint": tool.hints.destructive,
+        "idempotentHint": tool.hints.idempotent,
+        "openWorldHint": tool.hints.open_world,
+        "title": tool.title,
+    }
+    told: JsonObject = {name: value for name, value in hints.items() if value is not None}
+    return ServerTool(tool.name, tool.description or None, tool.schema, told or None, decision.verdict)
+
+
+def _refused(error: McpError, server: ToolServer) -> SmgError:
+    """What an error of the package is to the client."""
+    message = f"The server of tools '{server.label}' cannot be used: {error}"
+    if isinstance(error, McpBusy):
+        return Overloaded(message, retry_after=error.retry_after)
+    if isinstance(error, McpForbidden | McpBadArguments | McpUnknownTool):
+        return InvalidRequest(message, param=server.at)
+    if error.status == 401:
+        return AuthenticationFailed(message, param=server.at, code="mcp_authentication")
+    if error.status == 403 or isinstance(error, McpDenied):
+        return PermissionDenied(message, param=server.at)
+    return ToolServerFailed(message, param=server.at)
+
+
+def _answer(outcome: ToolOutcome) -> ToolAnswer:
+    parts = _parts(outcome.content)
+    if outcome.structured is not None and not any(isinstance(part, Text) for part in parts):
+        parts = [*parts, Text(encode_object(outcome.structured).decode())]
+    return ToolAnswer(tuple(parts), outcome.is_error, outcome.structured)
+
+
+def _parts(content: Sequence[ToolPart]) -> list[Part]:
+    found: list[Part] = []
+    for part in content:
+        match part:
+            case ToolText():
+                found.append(Text(part.text))
+            case ToolImage() | ToolAudio():
+                found.append(_medium(part))
+            case ToolResource(text=str(text)):
+                found.append(Text(text))
+            case ToolResource():
+                found.append(Text(f"[The tool returned the resource {part.uri}, which is no text.]"))
+            case ToolLink():
+                described = f": {part.description}" if part.description else ""
+                found.append(Text(f"[{part.name}]({part.uri}){described}"))
+    return found
+
+
+def _medium(part: ToolImage | ToolAudio) -> Part:
+    try:
+        data = base64.b64decode(part.data, validate=True)
+    except binascii.Error:
+        return Text(f"[The tool returned a part of the type {part.mime} that cannot be read.]")
+    source = MediaSource(data=data, media_type=part.mime)
+    return Image(source) if isinstance(part, ToolImage) else Audio(source, part.mime.rpartition("/")[2])
