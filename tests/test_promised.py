@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 64
+AT_LANDING = 62
 
 PROMISED: dict[str, str] = {
     "responses": """
