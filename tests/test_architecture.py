@@ -144,6 +144,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.responses_socket": frozenset(),
     "server.socket_memory": frozenset(),
     "server.socket_protocol": frozenset(),
+    "server.virtual_keys": frozenset(),
     "server.websocket": frozenset(),
     "server.stored": frozenset(),
     "server.stored_answers": frozenset(),

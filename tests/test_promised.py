@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tests.vocabulary_reads import RECORDS, Sources
 
-AT_LANDING = 62
+AT_LANDING = 60
 
 PROMISED: dict[str, str] = {
     "responses": """
-        StoreFailed.reason ToolCallEnd.repaired Text.cache Image.cache Audio.cache File.cache Reasoning.cache
+        ToolCallEnd.repaired Text.cache Image.cache Audio.cache File.cache Reasoning.cache
         Refusal.cache ToolCall.item_id Message.phase FunctionTool.deferred CustomTool.deferred
         SchemaFormat.strict GenerationRequest.session_key
     """,
@@ -26,9 +26,6 @@ PROMISED: dict[str, str] = {
     """,
     "generateContent": """
         MediaSource.start_s MediaSource.end_s MediaSource.fps
-    """,
-    "completions": """
-        GenerationRequest.priority
     """,
     "tokenize": "GenerationRequest.template",
     "providers": "GenerationRequest.extra",

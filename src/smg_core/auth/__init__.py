@@ -5,6 +5,7 @@
 - `base`: what an authenticator is
 - `credentials`: the one credential that a request carries
 - `keys`: API keys from settings and files
+- `virtual_keys`: keys that are made and revoked while the gateway runs
 - `attempts`: limits how often one address may fail
 - `oidc`: callers by the tokens of an OpenID Connect issuer; `issuer` fetches its documents (edges)
 - `jwks`: the issuer's keys, and when they are fetched again

@@ -6,15 +6,17 @@ server reads might not be the same. Pure. Above: `server.exchange` calls `presen
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
 from smg_core.errors import AuthenticationFailed
 
 __all__ = ["Credential", "presented"]
 
-_BEARER = b"bearer"
-_AUTHORIZATION = b"authorization"
-_CARRIERS = frozenset({_AUTHORIZATION, b"x-api-key", b"x-goog-api-key"})
+_BEARER = "bearer"
+_USUAL = "Bearer "  # as nearly all clients write it
+_AUTHORIZATION = "authorization"
+_ANTHROPICS, _GOOGLES = "x-api-key", "x-goog-api-key"
+_CARRIERS = frozenset(name.encode() for name in (_AUTHORIZATION, _ANTHROPICS, _GOOGLES))
 
 
 class Credential:
@@ -38,39 +40,53 @@ class Credential:
         return "<Credential>"  # a key is in no log
 
 
-def presented(headers: Iterable[tuple[bytes, bytes]], in_query: Iterable[str] = ()) -> Credential | None:
-    """The credential among these headers, whose names are lower-cased, and these values of `?key=`; None without any. An empty
-    one counts as none: clients whose key is not set send it. Raises AuthenticationFailed."""
-    found: dict[bytes, bytes] = {}
-    for name, value in headers:
-        if name in _CARRIERS:
-            if name in found:
-                raise AuthenticationFailed(f"The header {name.decode()} is given twice.")
-            found[name] = value
-    queried = list(in_query)
-    if len(queried) > 1:
+def presented(
+    headers: Mapping[str, str], pairs: Sequence[tuple[bytes, bytes]], in_query: Sequence[str] = ()
+) -> Credential | None:
+    """The credential of a request; None without any. `headers` has the last value of each lower-cased name, `pairs` all that were
+    sent, `in_query` the values of `?key=`. An empty one counts as none: clients whose key is not set send it. Raises
+    AuthenticationFailed."""
+    if len(pairs) != len(headers):
+        _refuse_repeated(pairs)
+    if len(in_query) > 1:
         raise AuthenticationFailed("The key is given twice in the query.")
-    if not found and not queried:
+    found = [*in_query]
+    if value := headers.get(_AUTHORIZATION):
+        found.append(_bearer(value))
+    if value := headers.get(_ANTHROPICS):
+        found.append(value.strip())
+    if value := headers.get(_GOOGLES):
+        found.append(value.strip())
+    if not found:
         return None
-    texts = {text for each in found.items() if (text := _text(*each))}
-    texts |= {text for each in queried if (text := _checked(each.encode("utf-8", "replace")))}
-    if len(texts) > 1:
-        raise AuthenticationFailed("The request carries two credentials that differ; send one.")
-    return Credential(texts.pop()) if texts else None
-
-
-def _text(name: bytes, value: bytes) -> str:
-    """The credential in a header, "" if there is none."""
-    value = value.strip()
-    if name == _AUTHORIZATION and value:
-        scheme, _, value = value.partition(b" ")
-        if scheme.lower() != _BEARER:
-            raise AuthenticationFailed("The header Authorization takes the scheme Bearer.")
-    return _checked(value.strip())
-
-
-def _checked(value: bytes) -> str:
-    text = value.decode("latin-1")
-    if text and not (text.isascii() and text.isprintable() and " " not in text):
+    text = found[0]
+    if len(found) > 1:
+        texts = {each for each in found if each}
+        if len(texts) > 1:
+            raise AuthenticationFailed("The request carries two credentials that differ; send one.")
+        text = texts.pop() if texts else ""
+    if not text:
+        return None
+    if not (text.isascii() and text.isprintable()) or " " in text:
         raise AuthenticationFailed("The credential has characters that no credential has.")
-    return text
+    return Credential(text)
+
+
+def _refuse_repeated(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+    names = [name for name, _ in pairs if name in _CARRIERS]
+    for name in names:
+        if names.count(name) > 1:
+            raise AuthenticationFailed(f"The header {name.decode()} is given twice.")
+
+
+def _bearer(value: str) -> str:
+    """The credential in an Authorization header, "" if there is none."""
+    if value.startswith(_USUAL):
+        return value[len(_USUAL) :].strip()
+    value = value.strip()
+    if not value:
+        return ""
+    scheme, _, rest = value.partition(" ")
+    if scheme.lower() != _BEARER:
+        raise AuthenticationFailed("The header Authorization takes the scheme Bearer.")
+    return rest.strip()

@@ -5,7 +5,7 @@ and fields of a request need one of their own. A role is a name for some permiss
 Pure. Above: `keys` and other authenticators make `Grants` of a caller's roles. Below: `request`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -95,7 +95,7 @@ class Roles:
         return Grants(permissions, tuple(lists))
 
 
-def check_permission(granted: Grants, needed: str, headers: Iterable[str] = ()) -> None:
+def check_permission(granted: Grants, needed: str, headers: Container[str] = ()) -> None:
     """Refuse a caller that may not do what it asks for: the permission of its route, and that of each header. Raises
     PermissionDenied."""
     permissions = granted.permissions
@@ -103,8 +103,8 @@ def check_permission(granted: Grants, needed: str, headers: Iterable[str] = ()) 
         return
     if needed != PUBLIC and needed not in permissions:
         raise PermissionDenied(f"This key has no permission '{needed}', which this request needs.")
-    for name in HEADERS.keys() & headers:
-        if HEADERS[name] not in permissions:
+    for name in HEADERS:
+        if name in headers and HEADERS[name] not in permissions:
             raise PermissionDenied(f"This key has no permission '{HEADERS[name]}', which the header {name} needs.")
 
 

@@ -23,6 +23,20 @@ class AuthConfig:
     keys_file: str | None = option(
         None, "File with such keys, one in a line; or a list of objects in .yaml or .json (docs/identity.md)."
     )
+    virtual_keys: bool = option(
+        False,
+        "Take virtual keys too: the history keeps them, and they are made and revoked while the gateway runs. Several processes "
+        "need a history that they share.",
+    )
+    key_fresh_s: float = option(
+        0.5,
+        "Seconds for which a process remembers a virtual key; after that long, all know that one was revoked.",
+        at_least=0,
+        at_most=1.0,
+    )
+    keys_remembered: int = option(
+        10_000, "Virtual keys that a process remembers, those in use last.", at_least=1, at_most=1 << 22
+    )
     roles: tuple[str, ...] = option(
         (),
         'Role, as "NAME=PERMISSION PERMISSION model:NAME": what its callers may do (docs/identity.md lists the permissions); '

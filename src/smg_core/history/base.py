@@ -38,6 +38,7 @@ import attrs
 from smg_core.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 
 __all__ = [
+    "KEYS_OWNER",
     "AppendEvents",
     "AppendItems",
     "Chain",
@@ -71,6 +72,11 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+
+KEYS_OWNER = "~keys"
+"""In place of a tenant: whose the virtual keys of the gateway are. No caller has this tenant (`server.identity` sees to it), and
+settings about tenants do not hold for it."""
 
 
 # ------------------------------------------------------------------------------------------------------------ what is kept

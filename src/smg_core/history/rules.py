@@ -11,6 +11,7 @@ import attrs
 
 from smg_core.errors import InvalidRequest
 from smg_core.history.base import (
+    KEYS_OWNER,
     AppendEvents,
     AppendItems,
     ChainLink,
@@ -104,6 +105,8 @@ class Rules:
     config: HistoryConfig
 
     def keeps(self, tenant: str, principal: str) -> bool:
+        if tenant == KEYS_OWNER:
+            return True
         none = self.config.zero_retention
         return "*" not in none and tenant not in none and f"{tenant}/{principal}" not in none
 

@@ -12,7 +12,7 @@ import attrs
 from msgspec.structs import replace
 
 from smg_core.clock import Clock
-from smg_core.errors import ClientGone, NoWorker, PromptTooLong
+from smg_core.errors import ClientGone, NoWorker, PermissionDenied, PromptTooLong
 from smg_core.hooks import EncodeDone, MediaLoaded, ReasoningLeftOut, Rendered
 from smg_core.pipeline.context_edits import EditedContext, change_of, check_countable, edited_context
 from smg_core.pipeline.driver import Run
@@ -104,10 +104,15 @@ class Preparing:
 
     async def prepare(self, request: GenerationRequest, trace: Trace) -> Prompted:
         """The request, ready for any engine of its model. Raises ModelNotFound, NoWorker, and InvalidRequest."""
+        asked, granted = request.model, request.caller.grants
         model = self._models.get(request.model)
         if model is None and (name := self._served_as(request.model, request.caller.tenant)) != request.model:
             request = replace(request, model=name)
             model = self._models.get(name)
+        if granted.models and not granted.may_use(asked, request.model):
+            self._registry.refuse(asked, hidden=True)
+        if request.priority and not granted.may("priority"):
+            raise PermissionDenied("This key has no permission 'priority', which 'priority' needs.", param="priority")
         if model is None:
             self._registry.refuse(request.model)
             raise NoWorker(f"The model '{request.model}' is still being loaded.", retry_after=1.0)

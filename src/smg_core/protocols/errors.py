@@ -9,7 +9,7 @@ the server and the encoders. Below: smg_core.errors, error_texts.
 import math
 import re
 
-from smg_core.errors import PromptTooLong, SmgError
+from smg_core.errors import AuthenticationFailed, PromptTooLong, SmgError
 from smg_core.json_types import JsonObject
 from smg_core.protocols.base import Locate
 from smg_core.protocols.decoding import brief
@@ -96,6 +96,8 @@ def gemini_error(error: SmgError, request_id: str = "", locate: Locate | None = 
 def error_headers(error: SmgError) -> list[tuple[bytes, bytes]]:
     """Headers of an error response: the content type and, if the error has them, `retry_after` and `should_retry`."""
     headers = [(b"content-type", b"application/json")]
+    if isinstance(error, AuthenticationFailed):
+        headers.append((b"www-authenticate", b"Bearer"))  # RFC 9110, 11.6.1
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % _retry_seconds(error.retry_after)))
         headers.append((b"retry-after-ms", b"%d" % _retry_milliseconds(error.retry_after)))

@@ -36,6 +36,7 @@ from smg_core.protocols.sglang_encode import (
     SglangWholeEncoder,
     merge_sglang,
 )
+from smg_core.request import Caller
 
 __all__ = [
     "CHAT",
@@ -150,12 +151,12 @@ COMPLETIONS: Api[CompletionRequest] = Api(
 )
 
 
-def sglang_api(only_model: Callable[[str], str]) -> Api[SglangRequest]:
-    """SGLang's `/generate`; `only_model` returns the model that is meant where a body names none."""
+def sglang_api(only_model: Callable[[str, Caller], str]) -> Api[SglangRequest]:
+    """SGLang's `/generate`; `only_model` returns the model that a caller means whose body names none."""
     return Api(
         name="generate",
         id_prefix="gen-",
-        decode=lambda incoming: decode_sglang(incoming, only_model),
+        decode=lambda incoming: decode_sglang(incoming, lambda name: only_model(name, incoming.caller)),
         stream=SglangStreamEncoder,
         whole=SglangWholeEncoder,
         error=openai_error,

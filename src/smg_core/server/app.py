@@ -19,7 +19,7 @@ from smg_core.server.browsers import check_json_type, check_origin, hosts_taken
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
-from smg_core.server.identity import Identify, permitted
+from smg_core.server.identity import Identify, anonymous, permitted
 from smg_core.server.inference import internal_error
 from smg_core.server.proxies.forwarded import forwarding_of
 from smg_core.server.public_routes import public_routes
@@ -57,6 +57,7 @@ class App:
         self._forwarding = forwarding_of(gateway.config.proxies)
         self._any_type = server.any_content_type
         self._header_bytes = server.header_bytes
+        self._stranger_bytes = server.stranger_bytes
         self.routes = public_routes(gateway)
         self._routes: Routes[Endpoint] = Routes(self.routes)
 
@@ -131,9 +132,13 @@ class App:
             if endpoint.reads_json and not self._any_type:
                 check_json_type(exchange.headers.get("content-type", ""))
             if not endpoint.public:
-                exchange.caller = await permitted(self._identify or self._gateway.identify, exchange, endpoint.needs)
+                await self._permit(exchange, endpoint.needs)
+            elif self._asks_everybody:
+                exchange.discard(self._stranger_bytes)
             await endpoint.answer(exchange)
         except SmgError as error:
+            if not exchange.identified and self._asks_everybody:
+                exchange.discard(self._stranger_bytes)  # a stranger's body, whatever it is refused for
             await self._error(exchange, error)
             return "client_gone" if isinstance(error, ClientGone) else type(error).__name__
         except Exception as error:
@@ -144,6 +149,18 @@ class App:
             await self._error(exchange, internal_error())
             return "error"
         return "ok"
+
+    @property
+    def _asks_everybody(self) -> bool:
+        """Whether requests without a good credential are refused."""
+        return (self._identify or self._gateway.identify) is not anonymous
+
+    async def _permit(self, exchange: Exchange, needed: str) -> None:
+        """Find the caller of a request. Raises AuthenticationFailed and PermissionDenied."""
+        identify = self._identify or self._gateway.identify
+        exchange.caller = await permitted(identify, exchange, needed)
+        if isinstance(exchange, WebSocket):
+            exchange.identify = lambda: permitted(identify, exchange, needed)
 
     async def _begun(self, exchange: Exchange) -> None:
         """Start the gateway if no lifespan has done so. Requests that come meanwhile wait too, until a worker is ready or

@@ -45,7 +45,7 @@ async def keep_request(gateway: Runtime, api: BackgroundApi[D], exchange: Exchan
     kept = api.stored(decoded, response, True)
     kept = attrs.evolve(kept, expires_at=kept_until(gateway, settings.pending_s))
     headers = {**_kept_headers(exchange), **api.headers(decoded)}
-    request = KeptRequest(api.body(decoded).decode(), headers, exchange.caller.principal)
+    request = KeptRequest(api.body(decoded).decode(), headers, exchange.caller.principal, exchange.caller.grants)
     operations: list[StoreOperation] = [PutResponse(kept, if_version=0)]
     operations += marks(id, request, now, settings.pending_s * 2)
     if generation.stream:

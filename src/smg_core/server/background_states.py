@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from smg_core.errors import SmgError
+from smg_core.grants import Grants
 from smg_core.history.base import DeleteRecord, PutRecord, StoredRecord, StoredResponse, StoreOperation
 from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_body
@@ -54,11 +55,12 @@ REQUEST = "background_request"
 
 
 class KeptRequest(Struct, frozen=True):
-    """A request as it was: its body, the headers that it is run by, and whose key it came with."""
+    """A request as it was: its body, the headers that it is run by, whose key it came with, and what that key may do."""
 
     body: str
     headers: dict[str, str]
     principal: str
+    grants: Grants = Grants()
 
 
 def next_status(status: str, what: str) -> str | None:

@@ -120,7 +120,7 @@ class PendingResponse(Generic[D]):
             body,
             self.id,
             headers=request.headers,
-            caller=Caller(self.tenant, request.principal),
+            caller=Caller(self.tenant, request.principal, request.grants),
             limits=limits,
             compat=gateway.compat,
             hosted=gateway.hosted,

@@ -24,9 +24,10 @@ log = logging.getLogger("smg.server")
 
 @attrs.frozen
 class BatchEndpoint:
-    """Where requests of batches go: a path, its handler, and the envelope of its errors."""
+    """Where requests of batches go: a path, the permission that its callers need, its handler, and the envelope of its errors."""
 
     path: str
+    needs: str
     handler: Handler
     error: ErrorEncoder
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from smg_core.auth.roles import check_permission
 from smg_core.errors import Conflict, NotFound, Overloaded, RateLimited, StoreFailed
 from smg_core.history.base import DeleteEvents, DeleteRecord, NotKept, Owned, Page, StaleVersion, StoreOperation
 from smg_core.protocols.batches import KeptBatch
@@ -164,6 +165,11 @@ class BatchQueue:
         if not found.data and after is not None and await history.record(tenant, kind, after) is None:
             raise not_in_list(after, param)
         return Page(tuple(msgspec.json.decode(each.body, type=KeptBatch) for each in found.data), found.has_more)
+
+    def check_permission(self, path: str, caller: Caller) -> None:
+        """Refuse a batch whose requests its caller could not send one by one. Raises PermissionDenied."""
+        if (endpoint := self._endpoints.get(path)) is not None:
+            check_permission(caller.grants, endpoint.needs)
 
     async def forget(self, caller: Caller, kind: str, id: str) -> None:
         """Forget a batch that has ended, and its results."""

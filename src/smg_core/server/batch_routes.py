@@ -20,17 +20,17 @@ from smg_core.server.spooling import Spools
 __all__ = ["batch_routes"]
 
 _ERRORS = {
-    "/v1/chat/completions": openai_error,
-    "/v1/completions": openai_error,
-    "/v1/responses": responses_error,
-    "/v1/messages": anthropic_error,
+    "/v1/chat/completions": ("chat", openai_error),
+    "/v1/completions": ("completions", openai_error),
+    "/v1/responses": ("responses", responses_error),
+    "/v1/messages": ("messages", anthropic_error),
 }
-"""The envelope of the errors of each path that requests of batches go to."""
+"""Of each path that requests of batches go to: the permission that its callers need, and the envelope of its errors."""
 
 
 def batch_routes(gateway: Runtime, handlers: Mapping[str, Handler]) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`. `handlers` answer the requests of batches, by their paths."""
-    endpoints = {path: BatchEndpoint(path, handlers[path], error) for path, error in _ERRORS.items()}
+    endpoints = {path: BatchEndpoint(path, needs, handlers[path], error) for path, (needs, error) in _ERRORS.items()}
     queue = gateway.beside(BatchQueue, lambda: BatchQueue(gateway, endpoints))
     files, spools = KeptFiles(gateway), Spools(gateway)
     return (

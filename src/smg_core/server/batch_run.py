@@ -214,7 +214,7 @@ class BatchRun:
             if not await self._turns.enter(tenant, self):
                 return None
             try:
-                answer = await called(endpoint, body, job.headers, Caller(tenant, job.principal))
+                answer = await called(endpoint, body, job.headers, Caller(tenant, job.principal, job.grants))
             finally:
                 self._turns.leave(tenant)
             if not self._again(answer):

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct, field
 
 from smg_core.errors import InvalidRequest
+from smg_core.grants import Grants
 from smg_core.history.base import PutRecord, StoredRecord
 from smg_core.protocols.batches import BatchCounts, BatchTokens, KeptBatch
 
@@ -80,6 +81,7 @@ class BatchJob(Struct, omit_defaults=True):
     tokens: BatchTokens = field(default_factory=BatchTokens)
     output: Tail = field(default_factory=Tail)
     errors: Tail = field(default_factory=Tail)
+    grants: Grants = Grants()
 
     @property
     def kind(self) -> str:

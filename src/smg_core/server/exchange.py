@@ -113,14 +113,15 @@ class Disconnect:
     """Whether the client of one request has left, and the function to call when it leaves.
 
     The server makes one for each request, puts it into the scope and calls `happened` when the connection is lost. The app sets
-    the function with `tell`, and may set `write_seconds`: how long the client may read nothing while data waits for it, before
-    the connection is closed (None: the server's setting). It is an object of its own so that it works with a middleware that
-    passes on a copy of the scope.
+    the function with `tell`. It may set two bounds (None: the server's settings): `write_seconds`, how long the client may read
+    nothing while data waits for it, before the connection is closed, and `discard_bytes`, how much of a refused body is read. It
+    is an object of its own so that it works with a middleware that passes on a copy of the scope.
     """
 
-    __slots__ = ("_call", "_has_happened", "write_seconds")
+    __slots__ = ("_call", "_has_happened", "discard_bytes", "write_seconds")
 
     def __init__(self) -> None:
+        self.discard_bytes: int | None = None
         self.write_seconds: float | None = None
         self._call: Callable[[], object] | None = None
         self._has_happened = False
@@ -243,9 +244,14 @@ class Exchange:
         AuthenticationFailed."""
         queried: bytes | None = self.scope.get(_QUERY)
         if queried is None or not takes_key_in_query(self.path):
-            return presented(self.scope["headers"])
+            return presented(self.headers, self.scope["headers"])
         values = [unquote_plus(found[2].decode("latin-1")) for found in _KEY_IN_QUERY.finditer(queried)]
-        return presented(self.scope["headers"], values)
+        return presented(self.headers, self.scope["headers"], values)
+
+    @property
+    def identified(self) -> bool:
+        """Whether the app has found out whose this request is."""
+        return self.caller is not _NOBODY
 
     @property
     def address(self) -> str:
@@ -274,6 +280,13 @@ class Exchange:
             self.always.append((b"connection", b"close"))
         if fault is not None:
             raise fault
+
+    def discard(self, most: int) -> None:
+        """Take in at most `most` more bytes of the body of this request, which is refused: our own HTTP protocol closes the
+        connection then."""
+        disconnect = self.scope.get(DISCONNECT)
+        if disconnect is not None:
+            disconnect.discard_bytes = most
 
     def count_direct(self) -> None:
         """Count the bytes of `write_now` too. Only called if an observer needs the number, since it costs time for every

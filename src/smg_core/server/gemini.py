@@ -13,6 +13,7 @@ from smg_core.protocols.gemini import decode_count
 from smg_core.protocols.gemini_models import gemini_model_body, gemini_models_body
 from smg_core.protocols.json_text import encode_object
 from smg_core.protocols.models import ModelCard
+from smg_core.request import Caller
 from smg_core.server import descriptions
 from smg_core.server.apis import GENERATE_CONTENT, STREAM_GENERATE_CONTENT
 from smg_core.server.endpoint import Endpoint, Handler
@@ -73,17 +74,15 @@ class GeminiModelRoutes:
         """A page of the models."""
         query = exchange.query
         size, token = (query.get(name, ("",))[-1] for name in ("pageSize", "pageToken"))
-        cards = [self._card(name) for name in sorted(self._gateway.models)]
+        cards = [self._card(name, exchange.caller) for name in self._gateway.names(exchange.caller)]
         await self._respond(exchange, gemini_models_body(cards, size, token))
 
     async def one(self, exchange: Exchange) -> None:
         """One model. Raises ModelNotFound."""
-        await self._respond(
-            exchange, gemini_model_body(self._card(exchange.path_values["model"], exchange.caller.tenant))
-        )
+        await self._respond(exchange, gemini_model_body(self._card(exchange.path_values["model"], exchange.caller)))
 
-    def _card(self, name: str, tenant: str = "") -> ModelCard:
-        model = self._gateway.served(name, tenant)
+    def _card(self, name: str, caller: Caller) -> ModelCard:
+        model = self._gateway.served(name, caller)
         if model is None:
             raise ModelNotFound(name)
         return ModelCard(id=name, created=model.created, max_model_len=model.context_length or None)

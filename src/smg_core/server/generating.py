@@ -29,7 +29,7 @@ def generating_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         Inference(gateway, COMPLETIONS), "completions", reads_json=True, about=descriptions.COMPLETIONS
     )
     generate = Endpoint(
-        Inference(gateway, sglang_api(lambda name: only_model(gateway, name))),
+        Inference(gateway, sglang_api(lambda name, caller: only_model(gateway, name, caller))),
         "generate",
         reads_json=True,
         about=descriptions.SGLANG,

@@ -243,7 +243,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().on_body(body)
             return
         self._discarded += len(body)
-        if self._discarded > self.discard_bytes:
+        own: int | None = cast("Scope", self.cycle.scope)[DISCONNECT].discard_bytes
+        if self._discarded > (self.discard_bytes if own is None else min(own, self.discard_bytes)):
             self.transport.close()
 
     def on_message_complete(self) -> None:

@@ -21,14 +21,28 @@ from smg_core.auth.settings import AuthConfig
 from smg_core.auth.tokens import looks_like_token
 from smg_core.clock import Clock
 from smg_core.config import Config, ConfigError
-from smg_core.errors import AuthenticationFailed, SmgError
+from smg_core.errors import AuthenticationFailed, PermissionDenied, SmgError
+from smg_core.history.base import KEYS_OWNER, Store
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
+from smg_core.server.virtual_keys import VirtualKeys
 
 if TYPE_CHECKING:
     from smg_core.auth.oidc import OidcAuthenticator
 
-__all__ = ["Authenticator", "Head", "Identify", "Identity", "anonymous", "is_open", "open_identity", "permitted"]
+__all__ = [
+    "Authenticator",
+    "Caller",
+    "Head",
+    "Identify",
+    "Identity",
+    "VirtualKeys",
+    "anonymous",
+    "is_open",
+    "open_identity",
+    "permitted",
+    "unshared_keys",
+]
 
 log = logging.getLogger("smg.auth")
 
@@ -50,6 +64,8 @@ async def anonymous(head: Head) -> Caller:
 async def permitted(identify: Identify, head: Head, needed: str) -> Caller:
     """The caller of a request to a route that needs the permission `needed`. Raises AuthenticationFailed and PermissionDenied."""
     caller = await identify(head)
+    if caller.tenant == KEYS_OWNER:
+        raise PermissionDenied("This tenant cannot be anybody's.")
     if caller.grants.permissions is not None:
         check_permission(caller.grants, needed, head.headers)
     return caller
@@ -58,17 +74,29 @@ async def permitted(identify: Identify, head: Head, needed: str) -> Caller:
 def is_open(config: Config) -> bool:
     """Whether these settings let everybody in."""
     auth = config.auth
-    return not (auth.keys or auth.keys_file is not None or config.oidc.issuer is not None)
+    return not (auth.keys or auth.keys_file is not None or auth.virtual_keys or config.oidc.issuer is not None)
+
+
+def unshared_keys(config: Config, processes: int) -> str:
+    """What is wrong with virtual keys in so many processes, "" if nothing: a key that one has revoked must be known to all."""
+    scheme = (config.history.url or "memory:").partition(":")[0]
+    if not config.auth.virtual_keys or processes == 1 or scheme != "memory":
+        return ""
+    return (
+        f"auth.virtual_keys with server.processes {processes}: the history is in each process's own memory; "
+        "set history.url to a store that they share"
+    )
 
 
 async def open_identity(
-    config: Config, clock: Clock, stack: AsyncExitStack, given: Authenticator | None = None
-) -> Identify:
-    """The `Identify` of these settings, or of the authenticator that was `given` in their place. Called when a gateway starts;
-    `stack` ends what was begun for it. Raises ConfigError for what cannot be made, and where both are given."""
+    config: Config, clock: Clock, stack: AsyncExitStack, store: Store, given: Authenticator | None = None
+) -> tuple[Identify, VirtualKeys | None]:
+    """The `Identify` of these settings, or of the authenticator that was `given` in their place, and the virtual keys if there
+    are any, which `store` keeps. Called when a gateway starts; `stack` ends what was begun for it. Raises ConfigError for what
+    cannot be made, and where both are given."""
     auth = config.auth
     if is_open(config) and given is None:
-        return anonymous
+        return anonymous, None
     if given is not None and not is_open(config):
         raise ConfigError(
             "auth, oidc: the gateway was given an identity of its own; leave out the settings of these sections"
@@ -78,13 +106,18 @@ async def open_identity(
     asked: list[Authenticator] = [given] if given is not None else []
     if keys := _static_keys(auth):
         knowing.append(StaticKeys(keys, roles, clock.time))
+    virtual = VirtualKeys(auth, store, clock, roles) if auth.virtual_keys else None
+    if virtual is not None:
+        stack.push_async_callback(virtual.close)
+        knowing.append(virtual)
+        asked.append(virtual)
     if config.oidc.issuer is not None:
         tokens = _oidc(config, roles, clock)
         stack.push_async_callback(tokens.stop)
         await tokens.start()
         knowing.append(tokens)
         asked.append(tokens)
-    return Identity(config, clock, knowing=knowing, asked=asked)
+    return Identity(config, clock, knowing=knowing, asked=asked), virtual
 
 
 def _oidc(config: Config, roles: Roles, clock: Clock) -> "OidcAuthenticator":

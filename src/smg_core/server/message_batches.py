@@ -63,6 +63,7 @@ class _MessageBatches:
     async def create(self, exchange: Exchange) -> None:
         """POST /v1/messages/batches"""
         gateway, settings, caller = self._gateway, self._settings, exchange.caller
+        self._queue.check_permission(_ENDPOINT, caller)
         exchange.request_id = gateway.ids("req_")
         with self._spools.place():
             body, lines = await asyncio.to_thread(lambda: (self._spools.new(), self._spools.new()))
@@ -80,7 +81,7 @@ class _MessageBatches:
                     total=count,
                     times={"in_progress": now},
                 )
-                job = BatchJob(True, caller.principal, _kept_headers(exchange), input_log(id), 0)
+                job = BatchJob(True, caller.principal, _kept_headers(exchange), input_log(id), 0, grants=caller.grants)
                 until = batch.expires_at + settings.kept_s
                 await self._files.keep(
                     caller,

@@ -53,6 +53,7 @@ class _Batches:
         """POST /v1/batches"""
         gateway, tenant, settings = self._gateway, incoming.caller.tenant, self._gateway.config.batches
         wire = read_batch(incoming.body, incoming.limits)
+        self._queue.check_permission(wire.endpoint, incoming.caller)
         try:
             file = await self._files.find(tenant, wire.input_file_id)
         except NotFound as error:
@@ -73,7 +74,7 @@ class _Batches:
             files_s=None if expiry is None else float(expiry.seconds),
         )
         kept = {name: value for name, value in incoming.headers.items() if name.startswith(_OWN_HEADERS)}
-        job = BatchJob(False, incoming.caller.principal, kept, file.log, file.pieces)
+        job = BatchJob(False, incoming.caller.principal, kept, file.log, file.pieces, grants=incoming.caller.grants)
         operations = self._queue.operations(batch, job)
         await gateway.history.write(tenant, operations, principal=incoming.caller.principal)
         self._queue.added()

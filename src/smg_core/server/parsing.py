@@ -45,7 +45,7 @@ def _handler(gateway: Runtime, parse: Parse) -> Handler:
 
     async def read(exchange: Exchange, body: bytes) -> bytes | None:
         def family_of(name: str) -> Family | None:
-            served = gateway.served(name, exchange.caller.tenant)
+            served = gateway.served(name, exchange.caller)
             return served.parser if served is not None else None
 
         exchange.watch()

@@ -139,6 +139,8 @@ class _Connection:
         gateway = self._gateway
         if earlier is not None:
             await asyncio.wait([earlier])
+        if not await self._permitted(frame):
+            return
         exchange = self._exchange(frame, lane)
         started = gateway.clock.monotonic()
         await self._inference(exchange)
@@ -161,6 +163,17 @@ class _Connection:
                 principal=exchange.caller.principal,
             )
         )
+
+    async def _permitted(self, frame: ClientFrame) -> bool:
+        """Whether the key of the connection is still good. If not, the client is told, and the connection closed."""
+        socket = self._socket
+        try:
+            if socket.identify is not None:
+                socket.caller = await socket.identify()
+        except SmgError as error:
+            self._close(frame.stream_id, error)
+            return False
+        return True
 
     def _exchange(self, frame: ClientFrame, lane: _Lane) -> Exchange:
         """The request by HTTP that the frame is: its body, with the head of the handshake."""
@@ -220,7 +233,8 @@ class _Connection:
             self._close(None, None)
 
     def _close(self, stream_id: str | None, failure: SmgError | None) -> None:
-        """Close the connection: one that failed could not say how far its responses have come."""
+        """Close the connection: one that failed could not say how far its responses have come, and one whose key is good no more
+        begins none."""
         if self._closing is None and not self._socket.gone:
             self._closing = asyncio.get_running_loop().create_task(self._leave(stream_id, failure))
 

@@ -21,7 +21,7 @@ from smg_core.routing import Policies, Policy, RequestEnded
 from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission, compat_of
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
-from smg_core.server.identity import Authenticator, Identify, anonymous, open_identity
+from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKeys, anonymous, open_identity
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
 from smg_core.server.loading import ModelLoader, ServedModel
 from smg_core.server.onboarding import Onboarding, executor_of, loading_place
@@ -122,6 +122,7 @@ class Runtime:
         self._history, self._history_hooks = history, history_hooks
         self._identity = identity
         self.identify: Identify = anonymous
+        self.virtual_keys: VirtualKeys | None = None
         self._stack = AsyncExitStack()
         self._changing = asyncio.Lock()  # held while it starts and while it stops
 
@@ -156,7 +157,9 @@ class Runtime:
         self._stack.callback(self.executor.close)
         opened = keeping(self.config.history, self.clock, self._history, self._history_hooks)
         self.history: GuardedStore = await self._stack.enter_async_context(opened)
-        self.identify = await open_identity(self.config, self.clock, self._stack, self._identity)
+        self.identify, self.virtual_keys = await open_identity(
+            self.config, self.clock, self._stack, self.history, self._identity
+        )
         pool, scratch = await loading_place(self.config, self._stack)
         loader = ModelLoader(
             self.config,
@@ -280,13 +283,18 @@ class Runtime:
             _ended, self.loop.create_task(beside.run(), name=f"beside {type(beside).__name__}")
         )
 
-    def served(self, name: str, tenant: str) -> ServedModel | None:
-        """The model that is asked for as `name` in a request of `tenant`; None where there is none."""
-        return self.models.get(name) or self.models.get(self.config.model.served_as(name, tenant))
+    def served(self, name: str, caller: Caller) -> ServedModel | None:
+        """The model that this caller asks for as `name`; None where there is none, or it is none of the caller's."""
+        model = name if name in self.models else self.config.model.served_as(name, caller.tenant)
+        return self.models.get(model) if caller.grants.may_use(name, model) else None
+
+    def names(self, caller: Caller) -> list[str]:
+        """The names of the models that this caller may use, sorted."""
+        return sorted(name for name in self.models if caller.grants.may_use(name))
 
     def _media_of(self, name: str, tenant: str) -> frozenset[str]:
         """The kinds of media that a model takes."""
-        model = self.served(name, tenant)
+        model = self.served(name, Caller(tenant))
         return model.media.kinds if model is not None and model.media is not None else frozenset()
 
     @property

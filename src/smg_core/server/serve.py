@@ -32,7 +32,7 @@ from smg_core.server.announcing import announce
 from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
-from smg_core.server.identity import is_open
+from smg_core.server.identity import is_open, unshared_keys
 from smg_core.server.keeping import with_state_file
 from smg_core.server.memory import use_one_arena
 from smg_core.server.sealing_keys import with_cache_secret
@@ -75,6 +75,10 @@ def serve(config: Config) -> int:
     except OSError as error:
         log.critical("there is no place for the history (--history memory: needs none): %s", error)
         return 1
+    processes = config.server.processes or os.cpu_count() or 1
+    if wrong := unshared_keys(config, processes):
+        log.critical("the gateway cannot start: %s", wrong)
+        return 1
     try:
         contexts_of(config)
         listener = _listen(config)
@@ -84,7 +88,6 @@ def serve(config: Config) -> int:
     except OSError as error:
         log.critical("cannot listen on %s port %d: %s", config.server.host, config.server.port, error.strerror or error)
         return 1
-    processes = config.server.processes or os.cpu_count() or 1
     host, port = listener.getsockname()[:2]
     if not is_loopback(config.server.host) and is_open(config):
         log.warning(

@@ -65,6 +65,12 @@ class ServerConfig:
         at_least=0,
         at_most=1 << 40,
     )
+    stranger_bytes: int = option(
+        65536,
+        "Such bytes of a request that was refused for want of a good key or a permission; then its connection is closed.",
+        at_least=0,
+        at_most=1 << 40,
+    )
     keep_alive_s: float = option(75.0, "Seconds an idle connection is kept.", at_least=0, at_most=86400)
     header_bytes: int = option(65536, "Largest head of a request, in bytes.", at_least=1024, at_most=MIB)
     wait_for_workers_s: float = option(

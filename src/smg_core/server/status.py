@@ -12,6 +12,7 @@ from smg_core.protocols.models import (
     model_body,
     models_body,
 )
+from smg_core.request import Caller
 from smg_core.server import descriptions
 from smg_core.server.announcing import curl
 from smg_core.server.endpoint import Endpoint
@@ -67,7 +68,7 @@ class _Status:
         if _is_googles(exchange):
             await self._google.all(exchange)
             return
-        cards = [self._card(name) for name in sorted(self._gateway.models)]
+        cards = [self._card(name, exchange.caller) for name in self._gateway.names(exchange.caller)]
         if ANTHROPIC not in exchange.headers:
             await self._json(exchange, models_body(cards))
             return
@@ -79,13 +80,13 @@ class _Status:
         if _is_googles(exchange):
             await self._google.one(exchange)
             return
-        card = self._card(exchange.path_values["model"], exchange.caller.tenant)
+        card = self._card(exchange.path_values["model"], exchange.caller)
         body = anthropic_model_body(card) if ANTHROPIC in exchange.headers else model_body(card)
         await self._json(exchange, body)
 
-    def _card(self, name: str, tenant: str = "") -> ModelCard:
-        """The card of one model, by its name or an alias that this tenant may use. Raises ModelNotFound."""
-        model = self._gateway.served(name, tenant)
+    def _card(self, name: str, caller: Caller) -> ModelCard:
+        """The card of one model, by its name or an alias that this caller may use. Raises ModelNotFound."""
+        model = self._gateway.served(name, caller)
         if model is None:
             raise ModelNotFound(name)
         return ModelCard(
@@ -103,7 +104,7 @@ class _Status:
         await self._json(exchange, b'{"status":"ok"}')
 
     async def front_page(self, exchange: Exchange) -> None:
-        names = sorted(self._gateway.models)
+        names = self._gateway.names(exchange.caller)
         root = exchange.scope.get("root_path", "")
         base = f"{exchange.scope.get('scheme', 'http')}://{exchange.headers.get('host', 'localhost')}{root}"
         page = front_page(names, ready=self._gateway.ready_now, trial=curl(base, names[0]) if names else "")

@@ -159,14 +159,14 @@ async def made_of(gateway: Runtime, caller: Caller, size: int, make: Callable[[]
 
 def named(request: GenerationRequest, gateway: Runtime) -> GenerationRequest:
     """The request with the name of its model."""
-    return request if request.model else replace(request, model=only_model(gateway, ""))
+    return request if request.model else replace(request, model=only_model(gateway, "", request.caller))
 
 
-def only_model(gateway: Runtime, name: str) -> str:
-    """`name`, or the model that is meant where a body names none: the only one that is served."""
+def only_model(gateway: Runtime, name: str, caller: Caller) -> str:
+    """`name`, or the model that is meant where a body names none: the only one that this caller may use."""
     if name:
         return name
-    served = {model.primary or model.name for model in gateway.models.values()}
+    served = {gateway.models[each].primary or gateway.models[each].name for each in gateway.names(caller)}
     if len(served) != 1:
         raise InvalidRequest("Missing required parameter: 'model'.", param="model", code="missing_required_parameter")
     return served.pop()
@@ -184,7 +184,7 @@ class Tokenizing:
         gateway = self._gateway
         decoded: TokenizeRequest = await decoded_body(gateway, incoming, decode_tokenize)
         located.append(decoded.locate)
-        model = gateway.served(only_model(gateway, decoded.generations[0].model), incoming.caller.tenant)
+        model = gateway.served(only_model(gateway, decoded.generations[0].model, incoming.caller), incoming.caller)
         ids = [await prompt_ids(gateway, named(request, gateway)) for request in decoded.generations]
         if model is None:
             raise ModelNotFound(decoded.generations[0].model)
@@ -198,8 +198,8 @@ class Tokenizing:
     async def _detokenize(self, incoming: Incoming, located: list[Locate]) -> bytes:
         gateway = self._gateway
         wire = await decoded_body(gateway, incoming, decode_detokenize)
-        name = only_model(gateway, wire.model)
-        model = gateway.served(name, incoming.caller.tenant)
+        name = only_model(gateway, wire.model, incoming.caller)
+        model = gateway.served(name, incoming.caller)
         if model is None:
             raise ModelNotFound(name)
         tokenizer, size = tokenizer_of(model), model.vocab_size

@@ -4,8 +4,9 @@ The app checks and routes a handshake as it does a request; one that it refuses 
 that, else closed. Speaks ASGI and nothing else. Above: server.app, and handlers of WebSockets. Below: the exchange.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+from smg_core.request import Caller
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send, hide_key
 from smg_core.server.routes import WEBSOCKET
 
@@ -17,13 +18,14 @@ _RESPONSE = "websocket.http.response"
 
 
 class WebSocket(Exchange):
-    """One connection. `read` and `send` are for after `accept`."""
+    """One connection. `read` and `send` are for after `accept`. `identify` finds the caller anew: a connection outlives keys."""
 
-    __slots__ = ()
+    __slots__ = ("identify",)
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         hide_key(scope)  # in the server's own scope, not in the copy alone
         super().__init__({**scope, "method": WEBSOCKET}, receive, send)
+        self.identify: Callable[[], Awaitable[Caller]] | None = None
 
     async def accept(self) -> None:
         """Switch to frames. The client's first message from the server is this; one that has left already is noticed by

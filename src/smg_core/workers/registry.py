@@ -125,10 +125,10 @@ class Registry:
             self.refuse(model)
         return ready
 
-    def refuse(self, model: str) -> None:
+    def refuse(self, model: str, *, hidden: bool = False) -> None:
         """Raise NoWorker when a worker serves the model but none is ready, or when a worker that is joining may turn out to serve
-        it; else ModelNotFound."""
-        if model in self._known:
+        it; else ModelNotFound. `hidden`: the caller may not use it, and is answered as if no worker knew it."""
+        if model in self._known and not hidden:
             raise NoWorker(f"No worker for the model '{model}' is ready.", retry_after=self._retry_after)
         if any(worker.state == "joining" for worker in self._workers.values()) or not self._workers:
             raise NoWorker("The gateway has no worker yet.", retry_after=self._retry_after)

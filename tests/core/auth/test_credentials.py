@@ -1,15 +1,22 @@
 """The one credential of a request."""
 
 import hashlib
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.auth.credentials import presented
+from smg_core.auth.credentials import Credential
+from smg_core.auth.credentials import presented as presented_in
 from smg_core.errors import AuthenticationFailed
 
 KEY = "sk-0123456789abcdef"
+
+
+def presented(pairs: list[tuple[bytes, bytes]], in_query: Sequence[str] = ()) -> Credential | None:
+    """As an exchange asks."""
+    return presented_in({name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}, pairs, in_query)
 
 
 @pytest.mark.parametrize(

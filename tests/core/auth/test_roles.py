@@ -1,5 +1,7 @@
 """Roles and permissions."""
 
+from pathlib import Path
+
 import pytest
 
 from smg_core.auth.roles import HEADERS, PERMISSIONS, Roles, check_permission
@@ -18,6 +20,12 @@ def test_a_user_may_use_every_api_and_nothing_else() -> None:
         *(name for name in PERMISSIONS if name.startswith("admin.")),
     }
     assert granted.may_use("any")
+
+
+def test_the_page_lists_every_permission() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "identity.md").read_text()
+
+    assert [name for name, text in PERMISSIONS.items() if f"| `{name}` | {text} |" not in page] == []
 
 
 def test_an_admin_may_do_everything() -> None:

@@ -1,0 +1,253 @@
+"""Creates, rotates, revokes and lists virtual keys, and knows whose a request is by them (edge).
+
+The store of the history keeps them, under an owner that no tenant can be. Each process remembers the keys in use for
+`auth.key_fresh_s`, at most a second, and reads them anew beside the requests; so a key that one process has revoked is known
+to all within that time. A secret that does not fit what is remembered is compared with the store before it is refused, so that a
+rotated key is good in every process at once. Where the store does not answer, nothing is let in that is not remembered: the
+client gets 503. Above: server.identity asks for every request; the admin listener calls the operations. Below: the pure records
+in `auth.virtual_keys`, the history.
+"""
+
+import asyncio
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+import msgspec
+
+from smg_core.auth.base import Head
+from smg_core.auth.credentials import Credential
+from smg_core.auth.roles import USER, Roles
+from smg_core.auth.settings import AuthConfig
+from smg_core.auth.virtual_keys import KeyHash, VirtualKey, key_text, named_id, virtual_id
+from smg_core.clock import Clock
+from smg_core.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound, StoreFailed
+from smg_core.history.base import KEYS_OWNER, Page, PutRecord, StaleVersion, Store, StoredRecord
+from smg_core.request import Caller
+from smg_core.settings import ConfigError
+
+__all__ = ["NewKey", "VirtualKeys"]
+
+_KIND = "key"
+_CENTURY = 36_500 * 86400.0  # seconds that a key is kept which never expires
+_TRIES = 8  # how often a change is made anew that another has come before
+_ID_BYTES, _SECRET_BYTES = 8, 32
+
+
+@attrs.frozen
+class NewKey:
+    """A key that was created or rotated. `text` is the key itself: it is told now and never again."""
+
+    key: VirtualKey
+    text: str = attrs.field(repr=False)
+
+
+@attrs.define(eq=False)
+class _Remembered:
+    """A key in use, and when the read of it began (on the monotonic clock). `good` has until when each of its secrets is good, by
+    their hashes."""
+
+    key: VirtualKey
+    caller: Caller | None
+    read_at: float
+    good: Mapping[bytes, float]
+
+
+class VirtualKeys:
+    """The virtual keys of a gateway. `random` returns that many random bytes."""
+
+    def __init__(
+        self,
+        settings: AuthConfig,
+        store: Store,
+        clock: Clock,
+        roles: Roles,
+        random: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        self._settings, self._store, self._clock, self._roles, self._random = settings, store, clock, roles, random
+        self._remembered: OrderedDict[str, _Remembered] = OrderedDict()
+        self._reading: dict[str, asyncio.Task[_Remembered | None]] = {}
+
+    async def close(self) -> None:
+        """Give up what is being read. Called when the gateway stops."""
+        tasks = list(self._reading.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ------------------------------------------------------------------------------------------------------- operations
+
+    async def create(
+        self,
+        *,
+        tenant: str,
+        principal: str = "",
+        name: str = "",
+        roles: Sequence[str] = (USER,),
+        models: Sequence[str] = (),
+        expires_at: float | None = None,
+    ) -> NewKey:
+        """Make a key. Raises InvalidRequest for a tenant or a role that is none and for a time that is over, StoreFailed."""
+        now = self._clock.time()
+        if not tenant:
+            raise InvalidRequest("A key names its tenant.", param="tenant")
+        if expires_at is not None and expires_at <= now:
+            raise InvalidRequest("The time at which the key expires is over.", param="expires_at")
+        try:
+            self._roles.grants(roles)
+        except ConfigError as error:
+            raise InvalidRequest(f"{error}.", param="roles") from None
+        id = self._random(_ID_BYTES).hex()
+        text = key_text(id, self._random(_SECRET_BYTES))
+        key = VirtualKey(
+            id=id,
+            tenant=tenant,
+            principal=principal or name or id,
+            created_at=now,
+            hashes=(KeyHash(_hash(text).hex()),),
+            name=name,
+            roles=tuple(roles),
+            models=tuple(models),
+            expires_at=expires_at,
+        )
+        await self._put(key, 0)
+        return NewKey(key, text)
+
+    async def rotate(self, id: str, overlap_s: float = 0.0) -> NewKey:
+        """Give a key a new secret; the earlier ones stay good for `overlap_s` more seconds. Raises NotFound, StoreFailed, and
+        Conflict for a key that is not active."""
+        text = key_text(id, self._random(_SECRET_BYTES))
+        digest = _hash(text)
+        return NewKey(await self._change(id, lambda key, now: key.rotated(digest, now, overlap_s)), text)
+
+    async def revoke(self, id: str) -> VirtualKey:
+        """End a key; every process knows within `auth.key_fresh_s`. Raises NotFound, StoreFailed."""
+        return await self._change(id, lambda key, now: key.revoked(now))
+
+    async def get(self, id: str) -> VirtualKey:
+        """One key. Raises NotFound, StoreFailed."""
+        return (await self._read(id))[0]
+
+    async def list_page(self, *, after: str | None = None, limit: int = 100) -> Page[VirtualKey]:
+        """Keys behind the key `after`, newest first. Raises StoreFailed."""
+        page = await self._store.records(KEYS_OWNER, _KIND, after=after, limit=limit)
+        return Page(tuple(_decoded(record) for record in page.data), page.has_more)
+
+    async def _change(self, id: str, change: Callable[[VirtualKey, float], VirtualKey]) -> VirtualKey:
+        for _ in range(_TRIES):
+            key, version = await self._read(id)
+            changed = change(key, self._clock.time())
+            if changed is key:
+                return key
+            try:
+                await self._put(changed, version)
+            except StaleVersion:
+                continue
+            return changed
+        raise Conflict("The key is being changed by others; try again.")
+
+    async def _read(self, id: str) -> tuple[VirtualKey, int]:
+        record = (
+            await self._store.record(KEYS_OWNER, _KIND, id) if virtual_id(key_text(id, bytes(_SECRET_BYTES))) else None
+        )
+        if record is None:
+            raise NotFound("There is no such key.")
+        return _decoded(record), record.version
+
+    async def _put(self, key: VirtualKey, version: int) -> None:
+        body = msgspec.json.encode(key)
+        record = StoredRecord(
+            kind=_KIND, id=key.id, body=body, created_at=key.created_at, expires_at=key.created_at + _CENTURY
+        )
+        began = self._clock.monotonic()
+        await self._store.write(KEYS_OWNER, [PutRecord(record, if_version=version)])
+        self._remember(key, began)
+
+    # ---------------------------------------------------------------------------------------------------- authentication
+
+    def known(self, credential: Credential) -> Caller | None:
+        """The caller with this key, where it was read a moment ago. Raises AuthenticationFailed for one that is known to be
+        revoked or expired."""
+        id = named_id(credential.text)
+        entry = self._remembered.get(id)
+        if entry is None:
+            return None
+        until = entry.good.get(credential.digest)
+        age, most = self._clock.monotonic() - entry.read_at, self._settings.key_fresh_s
+        if until is None or age > most:
+            return None
+        if age > most / 2 and id not in self._reading:
+            self._begin(id)
+        self._remembered.move_to_end(id)
+        if entry.caller is not None and self._clock.time() < until:
+            return entry.caller
+        return self._caller(entry, credential)
+
+    async def __call__(self, head: Head) -> Caller | None:
+        """The caller with the virtual key of the request, as the store has it now."""
+        credential = head.credential
+        id = virtual_id(credential.text) if credential is not None else None
+        if credential is None or id is None:
+            return None
+        joined = self._reading.get(id)
+        entry = await asyncio.shield(joined or self._begin(id))
+        if joined is not None and (entry is None or credential.digest not in entry.good):
+            entry = await asyncio.shield(self._reading.get(id) or self._begin(id))  # the read may have begun too early
+        if entry is None:
+            raise AuthenticationFailed("Incorrect API key.")
+        return self._caller(entry, credential)
+
+    def _caller(self, entry: _Remembered, credential: Credential) -> Caller:
+        entry.key.check(credential.digest, self._clock.time())
+        if entry.caller is None:
+            raise AuthenticationFailed("The API key has a role that does not exist any more.")
+        return entry.caller
+
+    def _begin(self, id: str) -> "asyncio.Task[_Remembered | None]":
+        """Read a key; who asks for it meanwhile waits for the same read."""
+        task = asyncio.create_task(self._refresh(id))
+        self._reading[id] = task
+        task.add_done_callback(lambda done: self._over(id, done))
+        return task
+
+    def _over(self, id: str, task: "asyncio.Task[_Remembered | None]") -> None:
+        if self._reading.get(id) is task:
+            del self._reading[id]
+        if not task.cancelled():
+            task.exception()  # who waited for it has it; where nobody did, the next request meets the same
+
+    async def _refresh(self, id: str) -> _Remembered | None:
+        began = self._clock.monotonic()
+        try:
+            key, _ = await self._read(id)
+        except NotFound:
+            self._remembered.pop(id, None)
+            return None
+        except StoreFailed as error:
+            raise StoreFailed(error.reason, f"virtual keys: {error.detail}", retry_after=1.0) from error
+        return self._remember(key, began)
+
+    def _remember(self, key: VirtualKey, read_at: float) -> _Remembered:
+        """Remember a key as it was at `read_at`, unless a later state of it is remembered."""
+        before = self._remembered.get(key.id)
+        if before is not None and before.read_at > read_at:
+            return before
+        try:
+            caller = Caller(key.tenant, key.principal, self._roles.grants(key.roles, key.models))
+        except ConfigError:
+            caller = None
+        entry = self._remembered[key.id] = _Remembered(key, caller, read_at, key.good())
+        self._remembered.move_to_end(key.id)
+        if len(self._remembered) > self._settings.keys_remembered:
+            self._remembered.popitem(last=False)
+        return entry
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _decoded(record: StoredRecord) -> VirtualKey:
+    return msgspec.json.decode(record.body, type=VirtualKey)
