@@ -361,6 +361,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_mcp.search: _QUERY_WORDS
         smg_mcp.stdio: _ELSEWHERE
         smg_multimodal.documents: _HASHED_HERE
+        smg_mcp.wire: _ELSEWHERE
         smg_multimodal.audio: _BLOCK
         smg_multimodal.content: _HASH_DIRECTLY _COMPARE_DIRECTLY _BLOCK
         smg_multimodal.decode: _ROWS _USUAL_SCANS

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from smg_mcp.base import ToolProgress as ToolProgress
     from smg_mcp.base import ToolResource as ToolResource
     from smg_mcp.base import ToolText as ToolText
+    from smg_mcp.catalogue import Catalogue as Catalogue
     from smg_mcp.errors import McpBadAnswer as McpBadAnswer
     from smg_mcp.errors import McpBadArguments as McpBadArguments
     from smg_mcp.errors import McpBusy as McpBusy
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from smg_mcp.errors import McpTimeout as McpTimeout
     from smg_mcp.errors import McpUnavailable as McpUnavailable
     from smg_mcp.errors import McpUnknownTool as McpUnknownTool
-    from smg_mcp.request_tools import Catalogue as Catalogue
     from smg_mcp.request_tools import RequestTools as RequestTools
     from smg_mcp.search import TOOL_SEARCH as TOOL_SEARCH
     from smg_mcp.search import TOOL_SEARCH_SCHEMA as TOOL_SEARCH_SCHEMA
@@ -65,7 +65,8 @@ _PLACES = {
         *("McpBadAnswer", "McpBadArguments", "McpBusy", "McpConfigError", "McpDenied", "McpError", "McpForbidden"),
         *("McpNeedsApproval", "McpRefused", "McpTimeout", "McpUnavailable", "McpUnknownTool"),
     ),
-    "request_tools": ("Catalogue", "RequestTools"),
+    "catalogue": ("Catalogue",),
+    "request_tools": ("RequestTools",),
     "search": ("TOOL_SEARCH", "TOOL_SEARCH_SCHEMA", "Bm25Index"),
     "settings": ("McpPolicy", "McpServer", "McpSettings"),
     "tools": ("McpTools",),

@@ -15,13 +15,13 @@ from smg_mcp.approval import Approval, stricter
 from smg_mcp.arguments import arguments_for
 from smg_mcp.audit import AuditEntry, AuditTrail
 from smg_mcp.base import CallFacts, Decision, McpTool, OnProgress, ServerInventory, ToolOutcome
+from smg_mcp.catalogue import Catalogue, CatalogueCache
 from smg_mcp.errors import McpBadArguments, McpDenied, McpError, McpNeedsApproval, McpUnknownTool
-from smg_mcp.inventory import ListedTool, offered_tools
-from smg_mcp.search import Bm25Index
+from smg_mcp.inventory import ListedTool
 from smg_mcp.session import Session
 from smg_mcp.settings import McpLimits, McpServer, ToolSettings
 
-__all__ = ["Catalogue", "Reachable", "RequestTools"]
+__all__ = ["Reachable", "RequestTools"]
 
 _PLAIN = ToolSettings()
 
@@ -32,23 +32,6 @@ class Reachable:
 
     server: McpServer
     session: Callable[[], AbstractAsyncContextManager[Session]] = attrs.field(repr=False)
-
-
-@attrs.frozen
-class Catalogue:
-    """The tools of several servers at one time, by name; and the servers that could not be asked, with the reason."""
-
-    tools: Sequence[McpTool]
-    failed: Mapping[str, McpError]
-    listed: Mapping[str, Mapping[str, ListedTool]] = attrs.field(repr=False)
-    left_out: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict, repr=False)
-
-    def found(self, name: str) -> McpTool | None:
-        """The tool of a name: as it is offered, or "server.tool"."""
-        for tool in self.tools:
-            if name in (tool.name, tool.qualified):
-                return tool
-        return None
 
 
 class RequestTools:
@@ -63,13 +46,14 @@ class RequestTools:
         approval: Approval,
         audit: AuditTrail,
         limits: McpLimits,
+        catalogues: CatalogueCache,
         wall: Callable[[], float],
     ) -> None:
         self._reachable = {each.server.name: each for each in reachable}
         self._tenant, self._request_id = tenant, request_id
         self._approval, self._audit, self._limits, self._wall = approval, audit, limits, wall
+        self._catalogues = catalogues
         self._catalogue: asyncio.Future[Catalogue] | None = None
-        self._index: Bm25Index | None = None
 
     @property
     def servers(self) -> Sequence[str]:
@@ -92,9 +76,10 @@ class RequestTools:
 
     async def search(self, query: str, limit: int = 5) -> Sequence[McpTool]:
         """The tools that fit a query, best first."""
-        if self._index is None:
-            self._index = Bm25Index((await self.catalogue()).tools)
-        return self._index.search(query, limit)
+        index = (await self.catalogue()).index
+        if not index.built:
+            await asyncio.to_thread(index.build)
+        return index.search(query, limit)
 
     async def decide(self, name: str) -> Decision:
         """What the policy says of a call of this tool, without making it."""
@@ -144,14 +129,14 @@ class RequestTools:
         reachable = self._server(server)
         async with reachable.session() as session:
             listed = await session.tools()
-            tools, left_out = offered_tools([(reachable.server, listed)])
+            catalogue = self._catalogues.catalogue([(reachable.server, listed)])
             resources, templates, prompts = [
                 await session.listed(each) for each in ("resources", "templates", "prompts")
             ]
             title, instructions, protocol = await session.facts()
-            reasons = {**left_out[server], **session.left_out}
+            reasons = {**catalogue.left_out[server], **session.left_out}
         return ServerInventory(
-            server, tools, resources, templates, prompts, title, instructions, protocol, left_out=reasons
+            server, catalogue.tools, resources, templates, prompts, title, instructions, protocol, left_out=reasons
         )
 
     async def read(self, server: str, uri: str) -> Sequence[Mapping[str, Any]]:
@@ -196,9 +181,7 @@ class RequestTools:
                 failed[each.server.name] = answer
             else:
                 listed.append((each.server, answer))
-        tools, left_out = offered_tools(listed)
-        by_name = {server.name: {tool.tool: tool for tool in found} for server, found in listed}
-        return Catalogue(tools, failed, by_name, left_out)
+        return attrs.evolve(self._catalogues.catalogue(listed), failed=failed)
 
 
 async def _listed(reachable: Reachable) -> Sequence[ListedTool] | McpError:

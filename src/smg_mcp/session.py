@@ -15,7 +15,7 @@ import attrs
 
 from smg_mcp.base import OnProgress, ToolOutcome
 from smg_mcp.connection import ConnectionLost, McpConnection, ServerSaidNo
-from smg_mcp.errors import McpError, McpTimeout, McpUnavailable
+from smg_mcp.errors import McpBusy, McpError, McpTimeout, McpUnavailable
 from smg_mcp.inventory import ListedTool, tools_of
 from smg_mcp.output_schemas import OutputSchemas
 from smg_mcp.results import error_outcome, outcome_of
@@ -58,7 +58,6 @@ class Session:
         self.users = 0
         self.used_at = times.clock()
         self.pinged_at = times.clock()
-        self.calls_running = 0
 
     @property
     def open(self) -> bool:
@@ -77,22 +76,28 @@ class Session:
     ) -> ToolOutcome:
         """Call a tool. It is asked again after a lost connection only where the server cannot have seen the call, or `twice` says
         that running it twice does no harm. A caller that is cancelled, or that waited too long, has the server told to stop."""
-        async with self._slots:
-            self.calls_running += 1
-            try:
-                async with asyncio.timeout(timeout_s):
-                    result = await self._asked(lambda each: each.call(tool, arguments, progress), twice=twice)
-            except TimeoutError:
-                raise McpTimeout(f"the tool did not answer within {timeout_s:g} s") from None
-            except ServerSaidNo as error:
-                return error_outcome(str(error))
-            finally:
-                self.calls_running -= 1
+        await self._take_slot(timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                result = await self._asked(lambda each: each.call(tool, arguments, progress), twice=twice)
+        except TimeoutError:
+            raise McpTimeout(f"the tool did not answer within {timeout_s:g} s") from None
+        except ServerSaidNo as error:
+            return error_outcome(str(error))
+        finally:
+            self._slots.release()
         outcome = outcome_of(result, self._settings.limits)
         fault = None if outcome.is_error or outcome.truncated else self._fault_of_structured(tool, outcome)
         if fault is not None:
             return attrs.evolve(error_outcome(fault), content=(*outcome.content, *error_outcome(fault).content))
         return outcome
+
+    async def _take_slot(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise McpBusy(f"{self._settings.pool.calls_at_once} calls of the server {self._name} are running") from None
 
     def _fault_of_structured(self, tool: str, outcome: ToolOutcome) -> str | None:
         listed = next((each for each in self._listed if each.tool == tool), None)

@@ -131,6 +131,7 @@ class InventorySettings(_Record, frozen=True, kw_only=True):
     schema_depth: _Count = 32
     description_chars: _Count = 8192
     validators: _Count = 256
+    catalogues: _Count = 64
 
 
 class McpLimits(_Record, frozen=True, kw_only=True):

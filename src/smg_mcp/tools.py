@@ -18,6 +18,7 @@ from typing import Any
 from smg_mcp.approval import Approval
 from smg_mcp.audit import AuditEntry, AuditTrail
 from smg_mcp.base import AskUser, McpTool, OnProgress, RequestServer, SampleModel, ServerInventory, ToolOutcome
+from smg_mcp.catalogue import CatalogueCache
 from smg_mcp.config import settings_of
 from smg_mcp.connection import Peers, open_connection
 from smg_mcp.egress import McpUrlRules, rules_for_request, rules_for_server
@@ -67,6 +68,7 @@ class McpTools:
         self._times = SessionTimes(clock, sleep, random or Random())
         self._wall = wall
         self._approval = Approval(settings.policy)
+        self._catalogues = CatalogueCache(settings.inventory.catalogues)
         self._servers = {server.name: server for server in settings.servers}
         self._rules = {
             server.name: rules_for_server(server, settings.egress)
@@ -146,6 +148,7 @@ class McpTools:
             approval=self._approval,
             audit=self.audit,
             limits=self.settings.limits,
+            catalogues=self._catalogues,
             wall=self._wall,
         )
 

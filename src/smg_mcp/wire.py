@@ -6,6 +6,7 @@ package sees them. What goes wrong becomes a JSON-RPC error with a `WireFault` t
 would end the package's session with all its calls. Above: `connection`. Below: `egress`, `strict_json`, smg_egress, httpx2.
 """
 
+import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -25,6 +26,7 @@ from smg_mcp.strict_json import AmbiguousJson, strict_object
 __all__ = ["GuardedTransport", "WireFault"]
 
 _FAULT_CODE = -32099
+_ELSEWHERE = 64 * 1024
 
 
 @attrs.frozen
@@ -187,7 +189,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if response.status_code in (401, 403) and rpc_id is not None:
             raise _Unusable(_status_fault(response))
         if kind == "application/json" and rpc_id is not None:
-            self.check(content, rpc_id)
+            await self.checked(content, rpc_id)
         headers = [(k, v) for k, v in response.headers.raw if k.lower() not in _LENGTHS]
         return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
 
@@ -209,6 +211,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                     WireFault("broken", f"the server sent more than {self._limits.message_bytes} bytes at once")
                 )
         return bytes(body)
+
+    async def checked(self, content: bytes, rpc_id: object) -> None:
+        """`check`; for what is long, in a thread."""
+        if len(content) > _ELSEWHERE:
+            await asyncio.to_thread(self.check, content, rpc_id)
+        else:
+            self.check(content, rpc_id)
 
     def check(self, content: bytes, rpc_id: object) -> None:
         """Raises `_Unusable` where a message is ambiguous or answers another request."""
@@ -275,7 +284,7 @@ class _Events(httpx2.AsyncByteStream):
             async for chunk in self._response.aiter_raw():
                 for event, data in lines.fed(chunk):
                     if data:
-                        self._wire.check(data, self._rpc_id)
+                        await self._wire.checked(data, self._rpc_id)
                     yield event
         except _Unusable as unusable:
             if self._rpc_id is not None:

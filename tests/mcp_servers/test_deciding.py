@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from smg_mcp import Approval, Bm25Index, CallFacts, Decision, McpConfigError, McpTool, ToolHints, ToolText, stricter
 from smg_mcp.arguments import arguments_for, schema_for
 from smg_mcp.audit import AuditEntry, AuditTrail
+from smg_mcp.catalogue import CatalogueCache
 from smg_mcp.config import settings_of
-from smg_mcp.inventory import fault_of_tool
+from smg_mcp.inventory import ListedTool, fault_of_tool
 from smg_mcp.naming import legal_name, unique_names
 from smg_mcp.pool import digest_of_credentials
 from smg_mcp.results import outcome_of
@@ -325,3 +326,15 @@ def test_any_json_is_a_tool_or_has_a_fault_that_is_told(raw: Any) -> None:
 
 def test_a_policy_of_nothing_allows() -> None:
     assert Approval(McpPolicy()).decide(CallFacts("s", "x")).verdict == "allow"
+
+
+def test_a_catalogue_is_made_once_for_the_same_lists_and_the_memory_is_bounded() -> None:
+    server = settings_of({"servers": [SERVER]}, {}).servers[0]
+    lists = [[ListedTool(f"t{number}", "", {"type": "object"})] for number in range(5)]
+    cache = CatalogueCache(2)
+    first = cache.catalogue([(server, lists[0])])
+    assert cache.catalogue([(server, lists[0])]) is first
+    for each in lists:
+        assert cache.catalogue([(server, each)]).tools[0].tool == each[0].tool
+    assert cache.catalogue([(server, lists[0])]) is not first
+    assert len(cache._kept) == 2

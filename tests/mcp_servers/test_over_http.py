@@ -19,6 +19,7 @@ from tests.peers import listening
 from smg_mcp import (
     McpBadAnswer,
     McpBadArguments,
+    McpBusy,
     McpForbidden,
     McpRefused,
     McpTools,
@@ -413,3 +414,91 @@ async def test_a_tenant_does_not_know_of_another_tenant_s_server() -> None:
             await tools.call("colours.add", {}, tenant="b")
         with pytest.raises(McpUnknownTool):
             await tools.list("colours", tenant="b")
+
+
+# ------------------------------------------------------------------------------------------------------- sessions and proxies
+
+
+async def test_a_session_that_its_server_has_forgotten_is_opened_again_and_the_call_made_once_more() -> None:
+    sessions: list[Any] = []
+
+    class Restarting:
+        """The same server, whose sessions are lost when it is told so."""
+
+        def __init__(self) -> None:
+            self.lost = False
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            headers = dict(scope.get("headers", ()))
+            if scope["type"] == "http" and self.lost and headers.get(b"mcp-session-id") in sessions:
+                await send({"type": "http.response.start", "status": 404, "headers": []})
+                await send({"type": "http.response.body", "body": b"gone"})
+                return
+            if scope["type"] == "http" and b"mcp-session-id" in headers and not self.lost:
+                sessions.append(headers[b"mcp-session-id"])
+            await app(scope, receive, send)
+
+    app, restarting = colours().streamable_http_app(), Restarting()
+    async with using(restarting, generation="legacy") as tools:
+        assert (await tools.call("colours.add", {"a": 1, "b": 1})).structured == {"result": 2}
+        restarting.lost = True
+        assert (await tools.call("colours.add", {"a": 1, "b": 2})).structured == {"result": 3}
+
+
+async def test_a_server_is_reached_by_its_proxy_and_hosts_of_no_proxy_directly() -> None:
+    seen: list[str] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        seen.append(head)
+        writer.write(b"HTTP/1.1 502 So\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with listening(proxy) as port, serving(colours().streamable_http_app()) as there:
+        told = {"http": f"http://127.0.0.1:{port}", "username": "u", "password": "p"}
+        pool = {"pool": {"connect_tries": 1}}
+        async with McpTools.from_config(config(there, proxy=told, settings=pool)) as tools:
+            with pytest.raises(McpUnavailable):
+                await tools.tools()
+        assert seen[0].startswith(f"POST http://127.0.0.1:{there}/mcp ")
+        assert "proxy-authorization: basic " in seen[0].lower()
+        seen.clear()
+        direct = {**told, "no_proxy": ["127.0.0.1"]}
+        async with McpTools.from_config(config(there, proxy=direct)) as tools:
+            assert await tools.tools()
+        assert not seen
+
+
+async def test_a_pool_whose_sessions_are_all_in_use_says_so_and_an_idle_one_makes_room() -> None:
+    app = colours().streamable_http_app()
+    async with using(app, settings={"pool": {"max_connections": 1}}) as tools:
+        assert (await tools.call("colours.add", {"a": 1, "b": 1}, tenant="a")).structured == {"result": 2}
+        assert (await tools.call("colours.add", {"a": 1, "b": 1}, tenant="b")).structured == {"result": 2}
+        assert len(tools.pool) == 1
+        reachable = tools.for_request(tenant="b")._reachable["colours"]
+        async with reachable.session():
+            with pytest.raises(McpBusy):
+                await tools.call("colours.add", {"a": 1, "b": 1}, tenant="a")
+
+
+async def test_a_required_server_that_cannot_be_used_keeps_the_program_from_starting() -> None:
+    async with replying(lambda message: (401, [], b""), True) as (port, _):
+        with pytest.raises(McpRefused):
+            async with McpTools.from_config(config(port, required=True)):
+                pass
+
+
+async def test_a_server_that_refuses_does_not_hide_the_tools_of_another() -> None:
+    async with (
+        replying(lambda message: (403, [], b""), True) as (port, _),
+        serving(colours().streamable_http_app()) as there,
+    ):
+        servers = [*config(there)["servers"], {**config(port)["servers"][0], "name": "closed"}]
+        async with McpTools.from_config({"servers": servers}) as tools:
+            catalogue = await tools.for_request().catalogue()
+            assert {tool.server for tool in catalogue.tools} == {"colours"}
+            assert list(catalogue.failed) == ["closed"]
+            with pytest.raises(McpRefused):
+                await tools.tools()
+            assert (await tools.for_request().call("add", {"a": 1, "b": 1})).structured == {"result": 2}
