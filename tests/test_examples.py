@@ -94,6 +94,16 @@ def test_the_notebook_shows_the_prompt_and_what_the_engine_got() -> None:
     assert values[3].input_ids
 
 
+def test_the_notebook_of_tools_shows_what_is_offered_called_found_and_noted() -> None:
+    _, offered, converted, failed, found, noted, _ = asyncio.run(_run_cells(code_of("mcp_tools.ipynb")))
+
+    assert offered["convert"][1] == ["time", "target_timezone"]
+    assert converted["timezone"] == "Asia/Tokyo"
+    assert failed[0] is True
+    assert found[0] == "time.get_current_time"
+    assert [row[1:] for row in noted] == [("allow", "rules[0]"), ("allow", "rules[0]")]
+
+
 def code_of(name: str) -> list[str]:
     """The code cells of a notebook."""
     cells = json.loads((EXAMPLES / name).read_text())["cells"]
