@@ -53,6 +53,10 @@ def test_the_gateway_answers_whole_and_streamed() -> None:
     assert streamed.strip()
 
 
+def test_a_token_of_the_issuer_opens_what_is_its_tenants() -> None:
+    assert run("oidc.py").splitlines() == ["ada 200", "eve 404", "nobody 401"]
+
+
 def test_a_users_requests_stay_on_one_worker() -> None:
     lines = run("custom_policy.py").splitlines()
 

@@ -64,6 +64,7 @@ class OidcAuthenticator:
         self._documents = documents or IssuerDocuments(settings)
         self._keys = IssuerKeys(settings.fresh_s, settings.keep_s, settings.pause_s)
         self._verified: VerifiedTokens[Caller] = VerifiedTokens(settings.tokens)
+        self._look_again = 0.0
         self._fetching: asyncio.Task[None] | None = None
         self._failure = ""
 
@@ -84,11 +85,11 @@ class OidcAuthenticator:
     def known(self, credential: Credential) -> Caller | None:
         """The caller of a token that was verified before and is still good. Keys that are no longer new are fetched beside it."""
         now = self._clock.monotonic()
-        age = self._keys.age(now)
-        if age == "gone":
-            return None
-        if age == "stale" and self._keys.may_fetch(now):
-            self._fetch()
+        if now >= self._look_again:
+            if self._keys.age(now) == "gone":
+                return None
+            if self._keys.may_fetch(now):
+                self._fetch()
         return self._verified.get(credential.digest, self._clock.time())
 
     async def __call__(self, head: Head) -> Caller | None:
@@ -163,5 +164,7 @@ class OidcAuthenticator:
             log.warning("oidc: the keys of %s could not be fetched: %s", self._settings.issuer, error)
             return
         self._failure = ""
-        if self._keys.learn(keys, self._clock.monotonic()):
+        now = self._clock.monotonic()
+        self._look_again = now + self._settings.fresh_s
+        if self._keys.learn(keys, now):
             self._verified.forget()
