@@ -86,7 +86,9 @@ class Roles:
             if name not in self._roles:
                 raise ConfigError(f"there is no role {name}{nearest(name, tuple(self._roles))}")
         roles = [self._roles[name] for name in names]
-        permissions = frozenset[str]().union(*(role.permissions for role in roles))
+        permissions = (
+            frozenset[str]().union(*(role.permissions for role in roles)) if len(roles) != 1 else roles[0].permissions
+        )
         lists: list[tuple[str, ...]] = []
         if roles and all(role.models is not None for role in roles):
             lists.append(tuple(model for role in roles for model in role.models or ()))

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from smg_core.errors import AuthenticationFailed, Conflict
 from smg_core.json_types import JsonObject
 
-__all__ = ["KeyHash", "VirtualKey", "key_text", "named_id", "virtual_id"]
+__all__ = ["KeyHash", "VirtualKey", "is_id", "key_text", "named_id", "virtual_id"]
 
 _PREFIX = "smg_"
 _ID_DIGITS = 16
+_ID = re.compile(r"[0-9a-f]{16}")
 _SHAPE = re.compile(r"smg_([0-9a-f]{16})_[A-Za-z0-9_-]{43}")
 
 
@@ -116,6 +117,11 @@ class VirtualKey(Struct, frozen=True, omit_defaults=True, kw_only=True):
 def key_text(id: str, secret: bytes) -> str:
     """The key that its user gets, of an id of 16 hexadecimal digits and 32 random bytes."""
     return f"{_PREFIX}{id}_{base64.urlsafe_b64encode(secret).decode().rstrip('=')}"
+
+
+def is_id(text: str) -> bool:
+    """Whether this can be the id of a virtual key."""
+    return _ID.fullmatch(text) is not None
 
 
 def named_id(text: str) -> str:

@@ -21,7 +21,7 @@ from smg_core.auth.base import Head
 from smg_core.auth.credentials import Credential
 from smg_core.auth.roles import USER, Roles
 from smg_core.auth.settings import AuthConfig
-from smg_core.auth.virtual_keys import KeyHash, VirtualKey, key_text, named_id, virtual_id
+from smg_core.auth.virtual_keys import KeyHash, VirtualKey, is_id, key_text, named_id, virtual_id
 from smg_core.clock import Clock
 from smg_core.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound, StoreFailed
 from smg_core.history.base import KEYS_OWNER, Page, PutRecord, StaleVersion, Store, StoredRecord
@@ -31,6 +31,7 @@ from smg_core.settings import ConfigError
 __all__ = ["NewKey", "VirtualKeys"]
 
 _KIND = "key"
+_decode = msgspec.json.Decoder(VirtualKey).decode
 _CENTURY = 36_500 * 86400.0  # seconds that a key is kept which never expires
 _TRIES = 8  # how often a change is made anew that another has come before
 _ID_BYTES, _SECRET_BYTES = 8, 32
@@ -68,11 +69,12 @@ class VirtualKeys:
     ) -> None:
         self._settings, self._store, self._clock, self._roles, self._random = settings, store, clock, roles, random
         self._remembered: OrderedDict[str, _Remembered] = OrderedDict()
-        self._reading: dict[str, asyncio.Task[_Remembered | None]] = {}
+        self._reading: dict[str, asyncio.Future[_Remembered | None]] = {}
+        self._tasks: set[asyncio.Task[_Remembered | None]] = set()
 
     async def close(self) -> None:
         """Give up what is being read. Called when the gateway stops."""
-        tasks = list(self._reading.values())
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -149,9 +151,7 @@ class VirtualKeys:
         raise Conflict("The key is being changed by others; try again.")
 
     async def _read(self, id: str) -> tuple[VirtualKey, int]:
-        record = (
-            await self._store.record(KEYS_OWNER, _KIND, id) if virtual_id(key_text(id, bytes(_SECRET_BYTES))) else None
-        )
+        record = await self._store.record(KEYS_OWNER, _KIND, id) if is_id(id) else None
         if record is None:
             raise NotFound("There is no such key.")
         return _decoded(record), record.version
@@ -179,7 +179,7 @@ class VirtualKeys:
         if until is None or age > most:
             return None
         if age > most / 2 and id not in self._reading:
-            self._begin(id)
+            self._read_beside(id)
         self._remembered.move_to_end(id)
         if entry.caller is not None and self._clock.time() < until:
             return entry.caller
@@ -191,10 +191,10 @@ class VirtualKeys:
         id = virtual_id(credential.text) if credential is not None else None
         if credential is None or id is None:
             return None
-        joined = self._reading.get(id)
-        entry = await asyncio.shield(joined or self._begin(id))
-        if joined is not None and (entry is None or credential.digest not in entry.good):
-            entry = await asyncio.shield(self._reading.get(id) or self._begin(id))  # the read may have begun too early
+        joined = id in self._reading
+        entry = await self._looked_up(id)
+        if joined and (entry is None or credential.digest not in entry.good):
+            entry = await self._looked_up(id)  # the read may have begun before the key was made or rotated
         if entry is None:
             raise AuthenticationFailed("Incorrect API key.")
         return self._caller(entry, credential)
@@ -205,18 +205,37 @@ class VirtualKeys:
             raise AuthenticationFailed("The API key has a role that does not exist any more.")
         return entry.caller
 
-    def _begin(self, id: str) -> "asyncio.Task[_Remembered | None]":
-        """Read a key; who asks for it meanwhile waits for the same read."""
-        task = asyncio.create_task(self._refresh(id))
-        self._reading[id] = task
-        task.add_done_callback(lambda done: self._over(id, done))
-        return task
-
-    def _over(self, id: str, task: "asyncio.Task[_Remembered | None]") -> None:
-        if self._reading.get(id) is task:
+    async def _looked_up(self, id: str) -> _Remembered | None:
+        """The key as the store has it, read once for all who ask meanwhile. One who leaves while he reads for all is followed by
+        the next. Raises StoreFailed."""
+        while (reading := self._reading.get(id)) is not None:
+            await asyncio.wait([reading])
+            if not reading.cancelled():
+                return reading.result()
+        reading = self._reading[id] = asyncio.get_running_loop().create_future()
+        try:
+            entry = await self._refresh(id)
+        except StoreFailed as error:
+            reading.set_exception(error)
+            reading.exception()  # whoever waits has it; perhaps nobody does
+            raise
+        else:
+            reading.set_result(entry)
+        finally:
             del self._reading[id]
+            reading.cancel()
+        return entry
+
+    def _read_beside(self, id: str) -> None:
+        """Read a key in use anew, beside the requests. Where the store fails, the next request that waits for it says so."""
+        task = asyncio.create_task(self._looked_up(id))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[_Remembered | None]") -> None:
+        self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # who waited for it has it; where nobody did, the next request meets the same
+            task.exception()
 
     async def _refresh(self, id: str) -> _Remembered | None:
         began = self._clock.monotonic()
@@ -250,4 +269,4 @@ def _hash(text: str) -> bytes:
 
 
 def _decoded(record: StoredRecord) -> VirtualKey:
-    return msgspec.json.decode(record.body, type=VirtualKey)
+    return _decode(record.body)

@@ -41,12 +41,15 @@ class Failing:
     store: MemoryStore
     down: bool = False
     reads: int = 0
+    held: asyncio.Event | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
     async def record(self, *arguments: Any) -> Any:
         self.reads += 1
+        if self.held is not None:
+            await self.held.wait()
         if self.down:
             raise StoreFailed("unreachable", "no route to the database")
         return await self.store.record(*arguments)
@@ -145,6 +148,21 @@ async def test_a_thousand_requests_with_a_cold_key_are_one_read(world: World) ->
 
     assert None not in callers
     assert world.store.reads == 1
+
+
+async def test_a_client_that_leaves_while_the_key_is_read_takes_nobody_with_it(world: World) -> None:
+    made = await world.here.create(tenant="acme")
+    release = asyncio.Event()
+    world.store.held = release
+    asking = [asyncio.create_task(world.caller(made.text)) for _ in range(10)]
+    await asyncio.sleep(0)
+    asking[0].cancel()
+    release.set()
+
+    callers = await asyncio.gather(*asking, return_exceptions=True)
+
+    assert isinstance(callers[0], asyncio.CancelledError)
+    assert all(isinstance(caller, Caller) for caller in callers[1:])
 
 
 async def test_a_store_that_is_down_lets_nobody_in(world: World) -> None:
