@@ -157,6 +157,7 @@ class McpConnection:
             return
         try:
             async with self._client.listen(tools_list_changed=True) as changes:
+                self.streams.screen.changed.add("tools")  # what changed before the server listened was not told
                 async for _ in changes:
                     self.streams.screen.changed.add("tools")
         except (MCPError, RuntimeError, TimeoutError):

@@ -14,6 +14,9 @@ from smg_mcp.settings import InventorySettings, McpLimits
 __all__ = ["ProtocolBreach", "Screen"]
 
 
+_LISTS = frozenset({"tools", "resources", "prompts"})
+
+
 class ProtocolBreach(ValueError):
     """The server broke the protocol or a bound; the text says how."""
 
@@ -56,7 +59,7 @@ class Screen:
         if self._credit < 0:
             raise ProtocolBreach(f"the server sent more than {self._limits.notifications_per_s} notifications a second")
         kind, _, event = method.removeprefix("notifications/").partition("/")
-        if event == "list_changed":
+        if event == "list_changed" and kind in _LISTS:
             self.changed.add(kind)
 
     def _screen_tools(self, result: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ It is opened when it is first needed, and again after it has ended. Above: `pool
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from random import Random
@@ -24,6 +25,8 @@ from smg_mcp.settings import McpSettings
 __all__ = ["Session", "SessionTimes"]
 
 T = TypeVar("T")
+
+log = logging.getLogger("smg.mcp")
 
 
 @attrs.frozen
@@ -50,7 +53,7 @@ class Session:
         self._opening: asyncio.Task[McpConnection] | None = None
         self._owners: dict[asyncio.Task[None], asyncio.Event] = {}
         self._slots = asyncio.Semaphore(settings.pool.calls_at_once)
-        self._listing = asyncio.Lock()
+        self._relisting: asyncio.Task[list[ListedTool]] | None = None
         self._listed: list[ListedTool] = []
         self._listed_of: McpConnection | None = None
         self._listed_at = 0.0
@@ -105,21 +108,34 @@ class Session:
         return None if schema is None else self._schemas.fault(tool, schema, outcome.structured)
 
     async def tools(self) -> list[ListedTool]:
-        """The tools, listed again when the server said that they changed, or after their time to live."""
-        async with self._listing:
-            connection = await self._connected()
-            screen, now = connection.streams.screen, self._times.clock()
-            aged = now - self._listed_at >= self._settings.inventory.tool_ttl
-            if self._listed_of is connection and not aged and "tools" not in screen.changed:
+        """The tools, listed again when the server said that they changed, or after their time to live. All who ask meanwhile wait
+        for one list, and get its error where there is none."""
+        connection = self._connection
+        if connection is not None and connection is self._listed_of and not connection.streams.ended.is_set():
+            aged = self._times.clock() - self._listed_at >= self._settings.inventory.tool_ttl
+            if not aged and "tools" not in connection.streams.screen.changed:
                 return self._listed
-            screen.changed.discard("tools")
-            screen.left_out.clear()
-            raw = await self.listed("tools")
-            schemas = screen.output_schemas
-            found = tools_of(raw, self._settings.inventory)
-            self._listed = [attrs.evolve(each, output_schema=schemas.get(each.tool)) for each in found]
-            self._listed_of, self._listed_at = self._connection, now
-            return self._listed
+        if self._relisting is None:
+            self._relisting = asyncio.ensure_future(self._relisted())
+            self._relisting.add_done_callback(self._relisting_done)
+        return await asyncio.shield(self._relisting)
+
+    def _relisting_done(self, relisting: "asyncio.Task[list[ListedTool]]") -> None:
+        self._relisting = None
+        if not relisting.cancelled():
+            relisting.exception()  # seen here, in case everybody who waited has gone
+
+    async def _relisted(self) -> list[ListedTool]:
+        screen, now = (await self._connected()).streams.screen, self._times.clock()
+        screen.changed.discard("tools")
+        screen.left_out.clear()
+        raw = await self.listed("tools")
+        connection = await self._connected()
+        schemas = connection.streams.screen.output_schemas
+        found = tools_of(raw, self._settings.inventory)
+        self._listed = [attrs.evolve(each, output_schema=schemas.get(each.tool)) for each in found]
+        self._listed_of, self._listed_at = connection, now
+        return self._listed
 
     async def listed(self, what: str) -> list[dict[str, Any]]:
         """All "tools", "resources", "templates" or "prompts" as the server describes them."""
@@ -210,7 +226,7 @@ class Session:
         stop = asyncio.Event()
         owner = asyncio.ensure_future(self._own(ready, stop))
         self._owners[owner] = stop
-        owner.add_done_callback(lambda done: self._owners.pop(done, None))
+        owner.add_done_callback(self._owner_done)
         timeout_s = self._settings.pool.connect_timeout
         try:
             async with asyncio.timeout(timeout_s):
@@ -218,6 +234,12 @@ class Session:
         except TimeoutError:
             owner.cancel()
             raise McpUnavailable(f"the server {self._name} did not answer within {timeout_s:g} s") from None
+
+    def _owner_done(self, owner: "asyncio.Task[None]") -> None:
+        self._owners.pop(owner, None)
+        error = None if owner.cancelled() else owner.exception()
+        if error is not None:
+            log.warning("the connection to the MCP server %s ended with %s", self._name, type(error).__name__)
 
     async def _own(self, ready: "asyncio.Future[McpConnection]", stop: asyncio.Event) -> None:
         """The owner task: opens, waits until it is to stop or the connection has ended, closes."""
@@ -247,8 +269,9 @@ class Session:
 
     async def close(self) -> None:
         """Close the connection and wait for its owner, for a bounded time."""
-        if self._opening is not None:
-            self._opening.cancel()
+        for task in (self._opening, self._relisting):
+            if task is not None:
+                task.cancel()
         owners = dict(self._owners)
         for stop in owners.values():
             stop.set()

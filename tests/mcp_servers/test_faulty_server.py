@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from contextlib import suppress
 
 import pytest
@@ -10,6 +11,10 @@ from tests.mcp_servers.peers import Faulty, eventually
 from smg_mcp import McpBadAnswer, McpTimeout, McpUnavailable, McpUnknownTool, ToolProgress
 
 pytestmark = pytest.mark.anyio
+
+
+SILENT = "import os, sys; open(sys.argv[1], 'a').write(f'pid {os.getpid()}' + chr(10)); sys.stdin.read()"
+"""A program that reads and never answers."""
 
 
 def alive(pid: int) -> bool:
@@ -203,3 +208,25 @@ async def test_a_command_that_is_not_there_is_tried_with_growing_pauses(faulty: 
         with pytest.raises(McpUnavailable, match="cannot be started"):
             await tools.call("bad.echo", {})
     assert [0.5 * 2**n <= pause <= 2**n for n, pause in enumerate(pauses)] == [True, True, True]
+
+
+async def test_a_server_that_never_says_hello_is_waited_for_once_by_all(faulty: Faulty) -> None:
+    silent = {"command": sys.executable, "args": ["-c", SILENT, str(faulty.log)]}
+    pool = {"connect_timeout": 5, "connect_tries": 1}
+    async with faulty.tools(silent, pool=pool) as tools:
+        calls = [tools.call("bad.echo", {}) for _ in range(50)]
+        errors = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(error) for error in errors} == {McpUnavailable}
+        assert {str(error) for error in errors} == {"the server bad did not answer within 5 s"}
+    assert len(faulty.pids) == 1
+
+
+async def test_callers_that_leave_a_server_that_starts_leave_nothing_behind(faulty: Faulty) -> None:
+    silent = {"command": sys.executable, "args": ["-c", SILENT, str(faulty.log)]}
+    async with faulty.tools(silent) as tools:
+        calls = [asyncio.ensure_future(tools.call("bad.echo", {})) for _ in range(5)]
+        await eventually(lambda: bool(faulty.pids))
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+    await eventually(lambda: not any(alive(pid) for pid in faulty.pids))

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -73,6 +73,14 @@ def colours() -> MCPServer:
     def headers(ctx: Context) -> dict[str, str]:
         """The headers of the request."""
         return dict(ctx.headers or {})
+
+    @server.tool()
+    async def grow(ctx: Context) -> str:
+        """Have one tool more."""
+        server.add_tool(lambda: "new", name="fresh", description="New.")
+        await ctx.notify_tools_changed()
+        await ctx.session.send_tool_list_changed()
+        return "grown"
 
     @server.resource("colour://red")
     def red() -> str:
@@ -502,3 +510,20 @@ async def test_a_server_that_refuses_does_not_hide_the_tools_of_another() -> Non
             with pytest.raises(McpRefused):
                 await tools.tools()
             assert (await tools.for_request().call("add", {"a": 1, "b": 1})).structured == {"result": 2}
+
+
+@pytest.mark.parametrize("generation", ["legacy", "modern"])
+async def test_news_of_changed_tools_come_over_http_in_both_generations(generation: str) -> None:
+    async with using(colours().streamable_http_app(), generation=generation) as tools:
+        await tools.tools()
+        assert (await tools.call("colours.grow", {})).text == "grown"
+
+        async def offered() -> bool:
+            return "fresh" in {tool.name for tool in await tools.tools()}
+
+        await eventually_async(offered)
+
+
+async def eventually_async(holds: Callable[[], Awaitable[bool]]) -> None:
+    while not await holds():
+        await asyncio.sleep(0.01)
