@@ -2,23 +2,27 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
-from tests.gateway.conftest import House, eventually, over_http, settled
+from agents import Agent, HostedMCPTool, OpenAIResponsesModel, Runner, set_tracing_disabled
+from tests.gateway.conftest import House, eventually, in_process, over_http, settled
 from tests.gateway.tool_server import ToolServer, tool_server
 
-from smg_core import Config
-from smg_core.config import HistoryConfig, McpConfig
+from smg_core import Config, Gateway
+from smg_core.config import HistoryConfig, McpConfig, ObservabilityConfig, WorkersConfig
 from smg_core.protocols.responses_grammar import check_stream
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
 
 pytestmark = pytest.mark.anyio
+
+set_tracing_disabled(True)
 
 NOTES: Any = {"type": "mcp", "server_label": "notes", "require_approval": "never"}
 LOOK: Any = {"type": "function", "name": "mine", "parameters": {"type": "object", "properties": {}}}
@@ -35,12 +39,17 @@ DONE = Reply("It is done.")
 @asynccontextmanager
 async def gateway_with(folder: Path, tools: ToolServer, **sections: Any) -> AsyncIterator[House]:
     """A gateway whose operator has configured the server "notes"."""
+    async with over_http(SimulatorConfig(seed=1), config=configured(folder, tools, **sections)) as house:
+        yield house
+
+
+def configured(folder: Path, tools: ToolServer, **sections: Any) -> Config:
+    """The configuration of a gateway with the server "notes"."""
     file = folder / "mcp.json"
     servers = [{"name": "notes", "protocol": "streamable", "url": tools.url}]
     file.write_text(json.dumps({"servers": servers, "egress": {"schemes": ["http", "https"]}}))
-    config = Config(mcp=McpConfig(config=str(file)), **sections)
-    async with over_http(SimulatorConfig(seed=1), config=config) as house:
-        yield house
+    sections = {"observability": ObservabilityConfig(explain=True), **sections}
+    return Config(mcp=McpConfig(config=str(file)), **sections)
 
 
 @pytest.fixture(scope="module")
@@ -242,6 +251,59 @@ async def test_a_client_that_leaves_cancels_the_calls_that_run(
     await stream.close()
     await eventually(lambda: "gone" in tools.left)
     await settled(house)
+
+
+async def test_the_timeline_of_turns_and_tools_is_explained(house: House) -> None:
+    says(house, ADD, DONE)
+    asked = {"model": "sim", "input": "Go!", "tools": [NOTES]}
+    answer = await house.http.post("/v1/responses", json=asked, headers={"x-smg-explain": "1"})
+    told = json.loads(answer.headers["x-smg-explain"])["timeline"]
+    assert [each.get("tool", "model") for each in told] == ["model", "notes.add", "model"]
+    assert {each["outcome"] for each in told} == {"ok"}
+    assert [each["ended_ms"] for each in told] == sorted(each["ended_ms"] for each in told)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "mlx", "sglang", "trtllm", "tokenspeed", "neutral", "chat server"])
+async def test_tools_run_with_every_kind_of_engine(engine: Any, tools: ToolServer, tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        if engine == "chat server":
+            far = await stack.enter_async_context(over_http(SimulatorConfig(seed=1)))
+            near = Gateway([far.url], config=configured(tmp_path, tools))
+            gateway, model = await stack.enter_async_context(near), far
+        else:
+            workers = WorkersConfig(dialect=engine)
+            config = configured(tmp_path, tools, workers=workers)
+            model = await stack.enter_async_context(in_process(SimulatorConfig(seed=1), config=config))
+            gateway = model.gateway
+        transport = gateway.http_client(openai)
+        client = openai.AsyncOpenAI(api_key="x", base_url="http://gateway/v1", http_client=transport, max_retries=0)
+        await stack.enter_async_context(client)
+        says(model, ADD, DONE)
+        events = await streamed(client, input="2 + 3?", tools=[NOTES])
+        assert "SUM-5" in prompt(model)
+        says(model, ADD, DONE)
+        whole = await client.responses.create(model="sim", input="2 + 3?", tools=[NOTES])
+    for response in (events[-1].response, whole):
+        assert [item.type for item in response.output] == ["mcp_list_tools", "mcp_call", "message"]
+        assert response.output_text == "It is done."
+
+
+async def test_a_real_server_over_stdio_answers_an_agent(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.yaml"
+    command = Path(sys.executable).with_name("mcp-server-time")
+    file.write_text(f"servers: [{{name: time, protocol: stdio, command: '{command}', args: [--local-timezone, UTC]}}]")
+    convert = {"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "UTC"}
+    async with (
+        over_http(SimulatorConfig(seed=1), config=Config(mcp=McpConfig(config=str(file)))) as house,
+        openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client,
+    ):
+        says(house, Reply(tool_calls=(("time__convert_time", convert),)), Reply("It is three."))
+        server: Any = {"type": "mcp", "server_label": "time", "require_approval": "never"}
+        model = OpenAIResponsesModel(model="sim", openai_client=client)
+        agent: Agent[Any] = Agent(name="Clock", model=model, tools=[HostedMCPTool(tool_config=server)])
+        result = await Runner.run(agent, "What is noon of Tokyo in UTC?")
+    assert result.final_output == "It is three."
+    assert "T03:00:00" in prompt(house)
 
 
 # ------------------------------------------------------------------------------------------------------------- approval

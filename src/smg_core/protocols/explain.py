@@ -13,7 +13,7 @@ from smg_core.cards import card
 from smg_core.json_types import JsonObject
 from smg_core.protocols.json_text import encode_object, without_surrogates
 
-__all__ = ["Explanation", "Phase", "explanation_header"]
+__all__ = ["Explanation", "Phase", "TimelineEntry", "explanation_header"]
 
 
 @attrs.frozen
@@ -24,6 +24,18 @@ class Phase:
     seconds: float
 
 
+@attrs.frozen
+class TimelineEntry:
+    """One turn of the model, or one call of a tool that ran here. `kind` is "model" or "tool", `name` the worker's name or
+    "server.tool", `seconds` its duration, `outcome` how it ended, `at` when it ended, in seconds from the request's beginning."""
+
+    kind: str
+    name: str
+    seconds: float
+    outcome: str
+    at: float
+
+
 @attrs.frozen(repr=False)
 class Explanation:
     """What happened to one request. Counts are tokens, except `prompt_characters` and `cached_characters`.
@@ -31,8 +43,9 @@ class Explanation:
     `prompt` is the rendered text, None for a request that came as ids; `token_ids` what the engine was sent;
     `cached_characters` how much of the prompt was in the tokenizer cache; `cached_tokens` how many tokens the engine had in
     its cache; `attempts` the names of the workers that were called, in order, the last one served the request; `phases` in
-    order. `notes` holds further facts by name, for example the dialect. A number that is None is not known (yet) and is left
-    out of the header.
+    order. `timeline` has the turns of a response with tools that ran here, and their calls, in the order in which they ended; it
+    is empty for all others. `notes` holds further facts by name, for example the dialect. A number that is None is not known
+    (yet) and is left out of the header.
     """
 
     request_id: str
@@ -47,6 +60,7 @@ class Explanation:
     policy: str | None = None
     attempts: tuple[str, ...] = ()
     phases: tuple[Phase, ...] = ()
+    timeline: tuple[TimelineEntry, ...] = ()
     notes: Mapping[str, str] = attrs.field(factory=dict)
 
     def __repr__(self) -> str:
@@ -56,10 +70,11 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """A card for a notebook."""
-        found = {name: value for name, value in _summary(self).items() if name != "phases_ms"}
+        found = {name: value for name, value in _summary(self).items() if name not in ("phases_ms", "timeline")}
         phases = [(f"{phase.name} (ms)", round(phase.seconds * 1000, 3)) for phase in self.phases]
         texts = [("prompt", self.prompt or ""), ("token ids", " ".join(map(str, self.token_ids)))]
-        return card("Explanation", [*found.items(), *phases, *self.notes.items(), *texts])
+        turns = [(f"{each.kind} {each.name} (ms)", f"{_ms(each.seconds)} {each.outcome}") for each in self.timeline]
+        return card("Explanation", [*found.items(), *phases, *turns, *self.notes.items(), *texts])
 
 
 def explanation_header(explanation: Explanation, limit: int = 2048) -> str:
@@ -71,7 +86,7 @@ def explanation_header(explanation: Explanation, limit: int = 2048) -> str:
     if limit < 256:
         raise ValueError("a header explanation needs at least 256 characters")
     full = _summary(explanation)
-    bare = {name: value for name, value in full.items() if name != "phases_ms"}
+    bare = {name: value for name, value in full.items() if name not in ("phases_ms", "timeline")}
     numbers: JsonObject = {name: value for name, value in full.items() if isinstance(value, int | float)}
     text = ""
     for found in (full, {**bare, "truncated": True}, {**numbers, "truncated": True}):
@@ -82,7 +97,7 @@ def explanation_header(explanation: Explanation, limit: int = 2048) -> str:
 
 
 def _summary(explanation: Explanation) -> JsonObject:
-    found = {
+    found: JsonObject = {
         "request_id": explanation.request_id,
         "model": explanation.model,
         "worker": explanation.worker,
@@ -96,8 +111,17 @@ def _summary(explanation: Explanation) -> JsonObject:
         "phases_ms": {phase.name: round(phase.seconds * 1000, 3) for phase in explanation.phases},
         "total_ms": round(sum(phase.seconds for phase in explanation.phases) * 1000, 3),
     }
+    if explanation.timeline:
+        found["timeline"] = [
+            {each.kind: each.name, "ms": _ms(each.seconds), "outcome": each.outcome, "ended_ms": _ms(each.at)}
+            for each in explanation.timeline
+        ]
     unknown = ("cached_characters", "cached_tokens", "completion_tokens")
     return {name: value for name, value in found.items() if value is not None or name not in unknown}
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
 
 
 def _ascii(value: JsonObject) -> str:

@@ -6,10 +6,10 @@ rehearsal, in which a request is prepared and routed but no engine is asked.
 
 from collections.abc import Callable
 
-from smg_core.hooks import EncodeDone, WorkerPicked
+from smg_core.hooks import AttemptEnded, EncodeDone, ToolCalled, WorkerPicked
 from smg_core.pipeline.steps import Select
 from smg_core.pipeline.trace import Trace
-from smg_core.protocols.explain import Explanation, Phase
+from smg_core.protocols.explain import Explanation, Phase, TimelineEntry
 from smg_core.request import GenerationRequest
 from smg_core.server.runtime import Runtime
 
@@ -38,8 +38,22 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
         policy=picked.policy if picked is not None else None,
         attempts=tuple(_label(runtime, name) for name in trace.workers),
         phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
+        timeline=_timeline(runtime, trace),
         notes=notes,
     )
+
+
+def _timeline(runtime: Runtime, trace: Trace) -> tuple[TimelineEntry, ...]:
+    """The turns and the calls of a response with tools that ran here; empty for one without."""
+    found: list[TimelineEntry] = []
+    for moment in trace.moments:
+        if isinstance(moment, AttemptEnded):
+            name = _label(runtime, moment.worker)
+            found.append(TimelineEntry("model", name, moment.seconds, moment.outcome, moment.at - trace.started))
+        elif isinstance(moment, ToolCalled):
+            name, at = f"{moment.server}.{moment.tool}", moment.at - trace.started
+            found.append(TimelineEntry("tool", name, moment.seconds, moment.outcome, at))
+    return tuple(found) if any(each.kind == "tool" for each in found) else ()
 
 
 def _label(runtime: Runtime, name: str) -> str:

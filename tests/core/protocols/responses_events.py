@@ -9,6 +9,9 @@ from smg_core.events import (
     Event,
     Failed,
     Finished,
+    HostedEnd,
+    HostedProgress,
+    HostedStart,
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
@@ -25,13 +28,14 @@ __all__ = ["STARTED", "USAGE", "streams"]
 
 STARTED = Started(10, 4, "sim")
 USAGE = Usage(10, 5, cached_tokens=4, reasoning_tokens=2)
+_HOSTED = ("mcp", "mcp_list_tools", "mcp_approval_request")
 _TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
 
 
 @st.composite
 def _block(draw: st.DrawFn, call: int) -> list[Event]:
     pieces = draw(st.lists(_TEXT, min_size=1, max_size=4))
-    kind = draw(st.sampled_from(["text", "refusal", "reasoning", "function", "custom", "search"]))
+    kind = draw(st.sampled_from(["text", "refusal", "reasoning", "function", "custom", "search", *_HOSTED]))
     match kind:
         case "text":
             return [*(TextDelta(0, piece) for piece in pieces), TextEnd(0)]
@@ -42,10 +46,18 @@ def _block(draw: st.DrawFn, call: int) -> list[Event]:
                 *(ReasoningDelta(0, piece) for piece in pieces),
                 ReasoningEnd(0, draw(st.sampled_from([None, b"gw1.x"]))),
             ]
+    if kind in _HOSTED:
+        start = HostedStart(0, "call_h", kind, b'{"server":"notes","name":"add","arguments":"{\\"a\\":1}"}')
+        told = [HostedProgress(0, "progress", b'{"progress":1}')] if kind == "mcp" else []
+        return [
+            start,
+            *told,
+            HostedEnd(0, b'{"text":"3","content":[{"type":"text","text":"3"}],"tools":[]}', draw(st.booleans())),
+        ]
     name = {"function": "look", "custom": "patch", "search": "tool_search"}[kind]
-    start = ToolCallStart(0, call, f"call_{call}", name, custom=kind == "custom")
+    begins = ToolCallStart(0, call, f"call_{call}", name, custom=kind == "custom")
     deltas = [ToolCallDelta(0, call, piece) for piece in pieces]
-    return [start, *deltas, ToolCallEnd(0, call)]
+    return [begins, *deltas, ToolCallEnd(0, call)]
 
 
 @st.composite
