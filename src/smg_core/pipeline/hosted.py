@@ -37,14 +37,15 @@ ToolVerdict = Literal["allow", "deny", "ask"]
 
 class ToolFilter(Struct, frozen=True):
     """Some tools of a server: those of these names (None: of any name), and of them those that only read (True) or that may
-    write (False)."""
+    write (False); `without` are left out."""
 
     names: tuple[str, ...] | None = None
     read_only: bool | None = None
+    without: tuple[str, ...] = ()
 
     def takes(self, tool: "ServerTool") -> bool:
         """Whether `tool` is one of them."""
-        named = self.names is None or tool.name in self.names
+        named = (self.names is None or tool.name in self.names) and tool.name not in self.without
         return named and (self.read_only is None or self.read_only == tool.read_only)
 
 

@@ -62,15 +62,16 @@ _ENDS: frozenset[FinishReason] = frozenset({"stop", "tool_calls"})
 
 
 def respond_with_tools(request: GenerationRequest, terms: Terms) -> Flow[None]:
-    """The response to `request`: of one turn, or of as many as its hosted tools take."""
-    if not has_hosted_tools(request):
-        yield from respond(request, terms)
+    """The response to `request`, in an API that cannot ask the user to approve a call: of one turn, or of as many as its hosted
+    tools take."""
+    if not has_hosted_tools(request) or not request.generate:
+        yield from respond(without_hosted_tools(request), terms)
         return
 
     def turn(asked: GenerationRequest, hosted: frozenset[str]) -> Flow[Turn]:
         return generate(asked, terms, ends=False, keep=True, hosted=hosted)
 
-    last = yield from looped(request, terms, turn)
+    last = yield from looped(request, terms, turn, can_ask=False)
     yield from ask(Finish(last))
 
 
@@ -116,9 +117,12 @@ def looped(
     *,
     approved: Sequence[AskedCall] = (),
     known: frozenset[str] = frozenset(),
+    can_ask: bool = True,
 ) -> Flow[Turn]:
-    """The turns of a response with hosted tools; returns the last, whose `Finished` are to be sent by `Finish`. `approved` are
-    calls that the user has agreed to, `known` the labels of the servers whose tools the client has been told already."""
+    """The turns of a response with hosted tools; returns the last, whose `Finished` are to be sent by `Finish`.
+
+    `approved` are calls that the user has agreed to, `known` the labels of the servers whose tools the client has been
+    told already. `can_ask`: the API has a way to ask for approval; without one, a call that needs it is refused to the model."""
     if request.sampling.n > 1:
         raise UnsupportedParameter("Tools that run on this server need n = 1.", param="sampling.n")
     servers = _servers(request, terms)
@@ -142,8 +146,8 @@ def looped(
         if not hosted:
             return turn
         left = _calls_left(request, terms, spent)
-        asked = [call for call in hosted[:left] if offers[call.name].asks]
-        run = [_call(call, offers[call.name]) for call in hosted[:left] if not offers[call.name].asks]
+        asked = [call for call in hosted[:left] if can_ask and offers[call.name].asks]
+        run = [_call(call, offers[call.name]) for call in hosted[:left] if not (can_ask and offers[call.name].asks)]
         spent.calls += len(run) + len(asked)
         called = Called(())
         if run:
@@ -248,7 +252,10 @@ def _listing(listed: ListedServer) -> tuple[Event, ...]:
 
 
 def _call(call: CalledTool, offer: _Offer) -> HostedCall:
-    return HostedCall(call.id, offer.server, offer.tool.name, call.arguments, _fault(call.arguments, call.complete))
+    fault = _fault(call.arguments, call.complete)
+    if fault is None and offer.asks:
+        fault = "This tool needs the user's approval, which cannot be asked for here, so it was not run."
+    return HostedCall(call.id, offer.server, offer.tool.name, call.arguments, fault)
 
 
 def _fault(arguments: str, complete: bool = True) -> str | None:

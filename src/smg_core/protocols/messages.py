@@ -19,7 +19,8 @@ from smg_core.protocols.decoding import WireDecoder, plain_body, too_many
 from smg_core.protocols.messages_compaction import read_compaction
 from smg_core.protocols.messages_content import Conversation, Place, check_calls
 from smg_core.protocols.messages_edits import read_edits
-from smg_core.protocols.messages_tools import OfferedTools, read_tool_choice, read_tools
+from smg_core.protocols.messages_mcp import servers_of_tools
+from smg_core.protocols.messages_tools import OfferedTools, read_tool_choice, read_tools, with_servers
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.request import (
     GenerationRequest,
@@ -78,6 +79,8 @@ class MessagesRequest(Struct, frozen=True):
         if name == "messages" and index is not None and index < len(self.places):
             return self._of_message(self.places[index], rest)
         if name == "tools" and index is not None and index < len(self.tool_places):
+            if self.tool_places[index] < 0:
+                return "mcp_servers"
             return f"tools[{self.tool_places[index]}]" + (f".{rest}" if rest else "").replace(
                 ".parameters", ".input_schema"
             )
@@ -157,8 +160,10 @@ def _decoded(
         raise InvalidRequest("at least one message is required", param="messages")
     if len(body.messages) > limits.messages:
         raise too_many("messages", len(body.messages), limits.messages, "messages")
-    if body.mcp_servers:
+    runs_tools = "mcp" in incoming.hosted
+    if body.mcp_servers and not runs_tools:
         raise UnsupportedParameter("MCP servers of requests are not called by this server.", param="mcp_servers")
+    servers = servers_of_tools(body.mcp_servers, body.tools) if runs_tools else ()
     edits = read_edits(body.context_management, settings.edits)
     compact, pauses = read_compaction(body, body.compaction if isinstance(body, wire.MessagesBody) else None)
     talk = Conversation(limits, drop_billing=settings.drop_billing)
@@ -166,7 +171,7 @@ def _decoded(
     for number, message in enumerate(body.messages):
         _check_turn(message, number, last=number == len(body.messages) - 1)
         talk.message(message, number)
-    offered = read_tools(body.tools, talk.referred, limits, len(incoming.body))
+    offered = with_servers(read_tools(body.tools, talk.referred, limits, len(incoming.body)), servers)
     messages = talk.messages()
     prefilled = _prefilled(messages, body, settings)
     if not messages:  # an empty turn of the assistant alone, or blocks of which no model is told: engines fail on it
@@ -201,7 +206,7 @@ def _generation(
         id=incoming.request_id,
         model=body.model,
         messages=tuple(messages),
-        tools=offered.tools,
+        tools=(*offered.tools, *offered.servers),
         tool_choice=read_tool_choice(body.tool_choice, offered),
         response_format=_format(body),
         sampling=sampling,

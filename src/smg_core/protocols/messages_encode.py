@@ -37,6 +37,8 @@ from smg_core.events import (
     Event,
     Failed,
     Finished,
+    HostedEnd,
+    HostedStart,
     OpaqueBlock,
     ReasoningDelta,
     ReasoningEnd,
@@ -54,6 +56,7 @@ from smg_core.protocols.errors import anthropic_error
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
 from smg_core.protocols.messages import MessagesRequest
 from smg_core.protocols.messages_compaction import COMPACTED, Compacted, read_compacted
+from smg_core.protocols.messages_mcp import result_block, use_block
 from smg_core.sse import COMMENT
 
 __all__ = ["MessagesStreamEncoder", "MessagesWholeEncoder", "stop_reason"]
@@ -157,6 +160,7 @@ class MessagesStreamEncoder:
         self._next = 0  # the index of the next block
         self._open = ""  # the type of the open block
         self._delta = b""  # what a delta of the open block begins with
+        self._use_id = ""  # of the call that runs here
         self._finished: Finished | None = None
         self._edits: tuple[EditedContext, ...] = ()
         self._compacted: Compacted | None = None
@@ -247,6 +251,23 @@ class MessagesStreamEncoder:
         if event.arguments and self._open == "tool_use":
             frames += (self._delta, encode_text(event.arguments), _BLOCK_END)
 
+    def _run(self, event: HostedStart, frames: list[bytes]) -> None:
+        """A call of a tool that runs here; of what else the server does with tools the API tells nothing."""
+        self._use_id = ""
+        if event.kind != "mcp":
+            return
+        block, arguments = use_block(event, self._request.generation.id, self._next)
+        self._use_id = str(block["id"])
+        self._start_block("mcp_tool_use", encode_object(block), b'"type":"input_json_delta","partial_json":', frames)
+        frames += (self._delta, encode_text(arguments), _BLOCK_END)
+        self._end_block(frames)
+
+    def _returned(self, event: HostedEnd, frames: list[bytes]) -> None:
+        if self._use_id:
+            block = encode_object(result_block(event, self._use_id))
+            self._start_block("mcp_tool_result", block, b"", frames)
+            self._end_block(frames)
+
     def _summarized(self, event: OpaqueBlock, frames: list[bytes]) -> None:
         if event.kind != COMPACTED:
             return
@@ -293,6 +314,8 @@ _WRITERS: dict[type, Callable[[MessagesStreamEncoder, Any, list[bytes]], None]] 
     ToolCallStart: MessagesStreamEncoder._call,
     ToolCallDelta: MessagesStreamEncoder._arguments,
     ToolCallEnd: MessagesStreamEncoder._close,
+    HostedStart: MessagesStreamEncoder._run,
+    HostedEnd: MessagesStreamEncoder._returned,
     OpaqueBlock: MessagesStreamEncoder._summarized,
     Finished: MessagesStreamEncoder._finish,
     Usage: MessagesStreamEncoder._count,
@@ -347,10 +370,21 @@ class MessagesWholeEncoder:
                 case ToolCallEnd():
                     self._blocks[-1]["input"] = _input("".join(self._said))
                     self._said.clear()
+                case HostedStart() | HostedEnd():
+                    self._run(event)
                 case OpaqueBlock():
                     self._summarized(event)
                 case Finished() | Usage() | Failed() | Cancelled():
                     self._ended(event)
+
+    def _run(self, event: HostedStart | HostedEnd) -> None:
+        """A call of a tool that runs here, or its result."""
+        if isinstance(event, HostedEnd):
+            if self._blocks and self._blocks[-1]["type"] == "mcp_tool_use":
+                self._blocks.append(result_block(event, str(self._blocks[-1]["id"])))
+        elif event.kind == "mcp":
+            block, arguments = use_block(event, self._request.generation.id, len(self._blocks))
+            self._blocks.append(block | {"input": _input(arguments)})
 
     def _ended(self, event: Finished | Usage | Failed | Cancelled) -> None:
         match event:

@@ -16,10 +16,11 @@ from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.protocols import messages_types as wire
 from smg_core.protocols.decoding import brief, check_depth, too_many
+from smg_core.protocols.messages_mcp import ServerOfTools
 from smg_core.protocols.settings import LimitsConfig
-from smg_core.request import FunctionTool, ToolChoice, ToolKey
+from smg_core.request import FunctionTool, HostedTool, ToolChoice, ToolKey
 
-__all__ = ["OfferedTools", "read_tool_choice", "read_tools"]
+__all__ = ["OfferedTools", "read_tool_choice", "read_tools", "with_servers"]
 
 
 def _schema(required: list[str], **properties: JsonObject) -> JsonObject:
@@ -66,11 +67,22 @@ _HOSTED = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", 
 
 class OfferedTools(msgspec.Struct, frozen=True):
     """The tools of a request: those that are offered, the place of each in the body, and the names of those that a server
-    runs."""
+    runs; `servers` are those whose tools run here."""
 
     tools: tuple[FunctionTool, ...] = ()
     places: tuple[int, ...] = ()
     hosted: frozenset[str] = frozenset()
+    servers: tuple[HostedTool, ...] = ()
+
+
+def with_servers(offered: OfferedTools, servers: Sequence[ServerOfTools]) -> OfferedTools:
+    """The tools with the servers whose tools run here behind them."""
+    if not servers:
+        return offered
+    places = tuple(-1 if server.place is None else server.place for server in servers)
+    return msgspec.structs.replace(
+        offered, servers=tuple(server.tool for server in servers), places=(*offered.places, *places)
+    )
 
 
 def read_tools(
@@ -133,7 +145,7 @@ def read_tool_choice(choice: wire.ToolChoiceWire | None, offered: OfferedTools) 
     if choice.type in ("auto", "none"):
         return ToolChoice("auto" if choice.type == "auto" else "none", (), parallel)
     if choice.type == "any":
-        if not offered.tools:
+        if not offered.tools and not offered.servers:
             raise _no_tool(offered)
         return ToolChoice("required", (), parallel)
     if choice.name in offered.hosted:

@@ -203,6 +203,31 @@ class ToolWire(Struct, gc=False):
     cache_control: JsonObject | None = None
     defer_loading: bool | None = None
     input_examples: list[JsonObject] | None = None
+    mcp_server_name: str | None = None
+    default_config: JsonObject | None = None
+    configs: dict[str, JsonObject] | None = None
+
+
+class McpToolConfig(Struct, gc=False):
+    """Whether a tool of a server is offered, in a toolset."""
+
+    enabled: bool | None = None
+
+
+class McpToolConfiguration(Struct, gc=False):
+    """The same in the earlier form, for all tools of a server."""
+
+    enabled: bool | None = None
+    allowed_tools: list[str] | None = None
+
+
+class McpServerWire(Struct, gc=False):
+    """A server of tools."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    url: Annotated[str, Meta(min_length=1)]
+    authorization_token: str | None = None
+    tool_configuration: McpToolConfiguration | None = None
 
 
 class ToolChoiceWire(_Wire):

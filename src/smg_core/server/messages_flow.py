@@ -14,6 +14,7 @@ from smg_core.errors import EngineFailed
 from smg_core.events import OpaqueBlock
 from smg_core.pipeline.flow import Terms, generate, respond
 from smg_core.pipeline.steps import Finish, Flow, Tell, ask
+from smg_core.pipeline.tool_loop import respond_with_tools, without_hosted_tools
 from smg_core.protocols.json_text import without_surrogates
 from smg_core.protocols.messages import MessagesRequest
 from smg_core.protocols.messages_compaction import COMPACTED, Compacted, summary_text
@@ -27,17 +28,17 @@ def respond_to_messages(request: MessagesRequest, terms: Terms) -> Flow[None]:
     """The response to `request`."""
     generation = request.generation
     if generation.compact is None:
-        return respond(generation, terms)
+        return respond_with_tools(generation, terms)
     if not generation.generate:
-        return respond(replace(generation, compact=None), terms)
+        return respond(without_hosted_tools(replace(generation, compact=None)), terms)
     return _compacting(request, terms)
 
 
 def _compacting(request: MessagesRequest, terms: Terms) -> Flow[None]:
     compact, asked = request.generation.compact, replace(request.generation, compact=None)
     over = compact.over_tokens if compact is not None else None
-    if over is not None and (_is_short(asked) or (yield from prompt_size(asked)) <= over):
-        yield from respond(asked, terms)
+    if over is not None and (_is_short(asked) or (yield from prompt_size(without_hosted_tools(asked))) <= over):
+        yield from respond_with_tools(asked, terms)
         return
     instructions = compact.instructions if compact is not None else None
     turn = yield from generate(_summary_of(asked, instructions), terms, ends=False, keep=True, shown=False)
@@ -49,7 +50,7 @@ def _compacting(request: MessagesRequest, terms: Terms) -> Flow[None]:
     if request.pauses:
         yield from ask(Finish(turn))
     else:
-        yield from respond(_on_summary(asked, summary), terms)
+        yield from respond_with_tools(_on_summary(asked, summary), terms)
 
 
 def _leading(request: GenerationRequest) -> tuple[Message, ...]:
