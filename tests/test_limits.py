@@ -243,6 +243,8 @@ CONSTANTS: dict[str, str] = {
         (f"server.proxies.protocol_header.{name}" for name in ("FIXED", "LOCAL", "LONGEST_LINE", "PROXIED")), FORMAT
     ),
     "server.proxies.forwarded.ELEMENT": COST,
+    "server.admin.app.SHOWN": SHOWN,
+    "server.admin.health.SILENT_MS": "how old a word of a process is before it is called silent; nothing is refused for it",
     "server.app.SHOWN": SHOWN,
     "server.bodies._LARGE": COST,
     "server.exchange._GZIP": FORMAT,

@@ -26,6 +26,7 @@ from smg_core.pipeline.settings import McpConfig, StructuredConfig, TimeoutsConf
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
+from smg_core.server.admin.settings import AdminConfig
 from smg_core.server.proxies.settings import ProxiesConfig
 from smg_core.server.settings import (
     BatchesConfig,
@@ -52,6 +53,7 @@ from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.workers.settings import WorkersConfig
 
 __all__ = [
+    "AdminConfig",
     "AuthConfig",
     "BatchesConfig",
     "Config",
@@ -100,6 +102,7 @@ class Config:
     tls: TlsConfig = attrs.field(factory=TlsConfig)
     proxies: ProxiesConfig = attrs.field(factory=ProxiesConfig)
     oidc: OidcConfig = attrs.field(factory=OidcConfig)
+    admin: AdminConfig = attrs.field(factory=AdminConfig)
     workers: WorkersConfig = attrs.field(factory=WorkersConfig)
     engines: EnginesConfig = attrs.field(factory=EnginesConfig)
     timeouts: TimeoutsConfig = attrs.field(factory=TimeoutsConfig)

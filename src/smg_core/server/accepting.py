@@ -203,14 +203,17 @@ def contexts_of(config: Config) -> Contexts | None:
     return contexts
 
 
-def accepting(config: Config, tls: Contexts | None, listener: socket.socket, make: MakeProtocol) -> Accepting:
-    """What takes the connections of `listener` by the settings. Called in the event loop."""
+def accepting(
+    config: Config, tls: Contexts | None, listener: socket.socket, make: MakeProtocol, *, proxied: bool
+) -> Accepting:
+    """What takes the connections of `listener` by the settings; `proxied`: those of trusted proxies begin with a PROXY header.
+    Called in the event loop."""
     proxies, observability = config.proxies, config.observability
     return Accepting(
         listener,
         make,
         tls=tls,
-        proxies=Networks(proxies.networks()) if proxies.protocol else None,
+        proxies=Networks(proxies.networks()) if proxied else None,
         header_bytes=proxies.protocol_bytes,
         seconds=config.tls.handshake_s,
         most=config.tls.handshakes,

@@ -15,14 +15,14 @@ from smg_core.errors import ClientGone, InternalError, MethodNotAllowed, NotFoun
 from smg_core.hooks import ExchangeEnded, SilentObserver
 from smg_core.observability.repeats import Repeats
 from smg_core.protocols.errors import anthropic_error, anthropic_status, error_headers
-from smg_core.server.browsers import check_json_type, check_origin, hosts_taken
-from smg_core.server.endpoint import Endpoint
+from smg_core.server.browsers import check_json_type, check_origin
+from smg_core.server.endpoint import Endpoint, RouteTable
 from smg_core.server.envelopes import envelope_of, unknown_google_method
 from smg_core.server.exchange import Exchange, Header, Receive, Scope, Send
 from smg_core.server.identity import Identify, anonymous, permitted
 from smg_core.server.inference import internal_error
 from smg_core.server.proxies.forwarded import forwarding_of
-from smg_core.server.public_routes import public_routes
+from smg_core.server.public_routes import public_table
 from smg_core.server.routes import WEBSOCKET, Routes
 from smg_core.server.runtime import Runtime
 from smg_core.server.websocket import WebSocket
@@ -41,9 +41,9 @@ SHOWN = 200  # characters of a path that an answer or a log repeats
 
 class App:
     """`await app(scope, receive, send)`. `identify` is called before the handler and returns the caller of the request; without
-    it, the gateway's own identity is asked."""
+    it, the gateway's own identity is asked. `table` has the routes, by default those of the public listener."""
 
-    def __init__(self, gateway: Runtime, identify: Identify | None = None) -> None:
+    def __init__(self, gateway: Runtime, identify: Identify | None = None, *, table: RouteTable | None = None) -> None:
         self._gateway = gateway
         self._identify = identify
         self._watched = not isinstance(gateway.observer, SilentObserver)
@@ -51,14 +51,14 @@ class App:
         self._beginning: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         server = gateway.config.server
-        self._origins = server.cors_origins
-        self._hosts = hosts_taken(server.host, server.allowed_hosts)
+        table = public_table(gateway) if table is None else table
+        self._origins, self._hosts = table.origins, table.hosts
         self._exposed = ", ".join([gateway.config.observability.request_id_header.lower(), *EXPOSED]).encode()
         self._forwarding = forwarding_of(gateway.config.proxies)
         self._any_type = server.any_content_type
         self._header_bytes = server.header_bytes
         self._stranger_bytes = server.stranger_bytes
-        self.routes = public_routes(gateway)
+        self.routes = table.routes
         self._routes: Routes[Endpoint] = Routes(self.routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

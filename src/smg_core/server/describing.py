@@ -27,12 +27,15 @@ HTML: tuple[Header, ...] = (
 )
 
 
-def describing_routes(gateway: Runtime, described: Iterable[Route[Endpoint]]) -> tuple[Route[Endpoint], ...]:
-    """The two routes; the document describes them and those of `described`."""
+def describing_routes(
+    gateway: Runtime, described: Iterable[Route[Endpoint]], *, prefix: str = "", needs: str = "models"
+) -> tuple[Route[Endpoint], ...]:
+    """The two routes, below `prefix` and with the permission that they need; the document describes them and those of
+    `described`."""
     describing = _Describing(gateway)
     own = (
-        Route("GET", "/openapi.json", Endpoint(describing.openapi, "models", about=descriptions.OPENAPI)),
-        Route("GET", "/docs", Endpoint(describing.docs, "models", about=descriptions.DOCS)),
+        Route("GET", f"{prefix}/openapi.json", Endpoint(describing.openapi, needs, about=descriptions.OPENAPI)),
+        Route("GET", f"{prefix}/docs", Endpoint(describing.docs, needs, about=descriptions.DOCS)),
     )
     describing.routes = [
         Described(route.method, route.pattern, route.target.about)

@@ -10,9 +10,11 @@ import attrs
 
 from smg_core.auth.roles import PERMISSIONS, PUBLIC
 from smg_core.protocols.operation import Operation
+from smg_core.server.browsers import Hosts
 from smg_core.server.exchange import Exchange
+from smg_core.server.routes import Route
 
-__all__ = ["Endpoint", "Handler"]
+__all__ = ["Endpoint", "Handler", "RouteTable"]
 
 Handler = Callable[[Exchange], Awaitable[None]]
 
@@ -42,3 +44,13 @@ class Endpoint:
     def public(self) -> bool:
         """Whether everybody may call it."""
         return self.needs == PUBLIC
+
+
+@attrs.frozen
+class RouteTable:
+    """The routes of one listener, and who may call them from a browser: the `hosts` that requests may name (None: any), and the
+    `origins` of the pages that may read answers."""
+
+    routes: tuple[Route[Endpoint], ...]
+    hosts: Hosts | None
+    origins: tuple[str, ...] = ()

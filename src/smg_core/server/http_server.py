@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import multiprocessing
+import os
 import signal
 import socket
 import sys
@@ -24,6 +25,7 @@ from smg_core.server.app import App
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
 from smg_core.server.memory import settle_objects
+from smg_core.server.processes import ProcessState, ProcessTable
 from smg_core.server.proxies.protocol_header import ProxiedClient
 from smg_core.server.routes import WEBSOCKET
 from smg_core.server.socket_protocol import BoundedWebSocketProtocol, socket_protocol_class
@@ -45,16 +47,29 @@ class HttpServer(uvicorn.Server):
     """uvicorn with our way of leaving, and the sweep over connections that wait. Starts and stops a gateway that was not
     started before."""
 
-    def __init__(self, gateway: Gateway, config: Config, *, alone: bool = False) -> None:
-        """`alone`: this process serves nothing but the gateway. Raises ConfigError for a certificate that cannot be loaded."""
+    def __init__(
+        self,
+        gateway: Gateway,
+        config: Config,
+        *,
+        alone: bool = False,
+        app: App | None = None,
+        plain: bool = False,
+        processes: ProcessTable | None = None,
+    ) -> None:
+        """`alone`: this process serves nothing but the gateway. `app` is served in place of the gateway's; `plain`: without TLS,
+        whatever the settings say. How it goes is written to `processes`. Raises ConfigError for a certificate that
+        cannot be loaded."""
         settings = config.server
-        self._settings, self._contexts = config, contexts_of(config)
+        self._settings, self._contexts = config, None if plain else contexts_of(config)
+        self._proxied = config.proxies.protocol and app is None
+        self._processes, self._began = processes, gateway.clock.time()
         self._beside: asyncio.Task[None] | None = None
         self._alone = alone
         self._most = connections_within(settings.connections, open_files(), settings.spare_files)
         self._warned, self._nearly_all = False, settings.connections_warning
         self._settled: tuple[int, ...] = ()  # which models, by identity
-        app = gateway.asgi()
+        app = gateway.asgi() if app is None else app
         super().__init__(
             uvicorn.Config(
                 app,
@@ -94,14 +109,15 @@ class HttpServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's; a listener that speaks TLS, or that proxies pass connections to, is not left to the event loop."""
-        if sockets is None or (self._contexts is None and not self._settings.proxies.protocol):
+        unix = any(each.family == socket.AF_UNIX for each in sockets or ())  # which uvloop takes from us one by one
+        if sockets is None or (self._contexts is None and not self._proxied and not unix):
             await super().startup(sockets)
             return
         await super().startup([])
         if self._contexts is not None:
             self._beside = asyncio.create_task(self._contexts.run(), name="beside Contexts")
         for each in sockets:
-            taking = accepting(self._settings, self._contexts, each, self._protocol)
+            taking = accepting(self._settings, self._contexts, each, self._protocol, proxied=self._proxied)
             taking.start()
             self.servers.append(cast("asyncio.Server", taking))
 
@@ -170,6 +186,7 @@ class HttpServer(uvicorn.Server):
                 if isinstance(connection, BoundedHttpProtocol | BoundedWebSocketProtocol):
                     connection.check(now)
             self._warn_of_connections()
+            self._tell_processes()
             if self._alone:
                 self._settle_models()
         if self._deadline is not None and not self.should_exit:
@@ -185,6 +202,22 @@ class HttpServer(uvicorn.Server):
         if models != self._settled:
             self._settled = models
             settle_objects()
+
+    def _tell_processes(self) -> None:
+        """Say how this process is, for all to read."""
+        if self._processes is None:
+            return
+        gateway = self._gateway
+        state = ProcessState(
+            pid=os.getpid(),
+            started_at=int(self._began * 1000),
+            seen_at=int(gateway.clock.time() * 1000),
+            ready=int(gateway.ready_now),
+            draining=int(gateway.draining),
+            in_flight=gateway.in_flight,
+            connections=len(self.server_state.connections),
+        )
+        self._processes.write(state)
 
     def _warn_of_connections(self) -> None:
         """Log once that connections run out, and again only after there were fewer."""

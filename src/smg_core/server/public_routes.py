@@ -3,17 +3,20 @@
 Decides nothing. Above: server.app, which finds the handler of each request in it. Below: the modules with handlers.
 """
 
+from smg_core.server.browsers import hosts_taken
 from smg_core.server.describing import describing_routes
-from smg_core.server.endpoint import Endpoint
+from smg_core.server.endpoint import RouteTable
 from smg_core.server.generating import generating_routes
-from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.server.status import status_routes
 
-__all__ = ["public_routes"]
+__all__ = ["public_table"]
 
 
-def public_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
-    """The routes over `gateway`, with those that describe the others where `server.docs` wants them."""
+def public_table(gateway: Runtime) -> RouteTable:
+    """The routes over `gateway`, with those that describe the others where `server.docs` wants them; and who may call them from a
+    browser."""
+    server = gateway.config.server
     routes = [*generating_routes(gateway), *status_routes(gateway)]
-    return (*routes, *(describing_routes(gateway, routes) if gateway.config.server.docs else ()))
+    described = describing_routes(gateway, routes) if server.docs else ()
+    return RouteTable((*routes, *described), hosts_taken(server.host, server.allowed_hosts), server.cors_origins)

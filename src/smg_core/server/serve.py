@@ -14,27 +14,28 @@ import logging
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import time
+from array import array
 from collections.abc import AsyncIterator, Callable
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
 import attrs
 
-from smg_core.config import Config, ConfigError
+from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.hooks import SilentObserver
 from smg_core.observability.logs import AccessLog, configure
-from smg_core.server.accepting import contexts_of
+from smg_core.server.admin.running import administered
 from smg_core.server.announcing import announce
-from smg_core.server.browsers import is_loopback
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
-from smg_core.server.identity import is_open, unshared_keys
+from smg_core.server.identity import unshared_keys
 from smg_core.server.keeping import with_state_file
+from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
 from smg_core.server.memory import use_one_arena
+from smg_core.server.processes import ProcessTable
 from smg_core.server.sealing_keys import with_cache_secret
 from smg_core.workers.worker import Board, LocalBoard
 
@@ -79,52 +80,36 @@ def serve(config: Config) -> int:
     if wrong := unshared_keys(config, processes):
         log.critical("the gateway cannot start: %s", wrong)
         return 1
+    listeners = open_listeners(config)
+    if listeners is None:
+        return 1
+    tell_listeners(config, listeners, processes)
     try:
-        contexts_of(config)
-        listener = _listen(config)
-    except ConfigError as error:
-        log.critical("the gateway cannot start: %s", error)
-        return 1
-    except OSError as error:
-        log.critical("cannot listen on %s port %d: %s", config.server.host, config.server.port, error.strerror or error)
-        return 1
-    host, port = listener.getsockname()[:2]
-    if not is_loopback(config.server.host) and is_open(config):
-        log.warning(
-            "listening on %s without asking who sends a request: whoever reaches it may use it", config.server.host
-        )
-    log.info(
-        "listening on %s://%s:%d with %s",
-        _scheme(config),
-        host,
-        port,
-        "1 process" if processes == 1 else f"{processes} processes",
-    )
-    if processes == 1:
-        return 1 if _run(config, listener, LocalBoard(), patience=0.0) else 0
-    return _Supervisor(config, listener, processes).run()
+        if processes == 1:
+            table = ProcessTable(array("q", bytes(8 * ProcessTable.size(1))))
+            return 1 if _run(config, listeners, LocalBoard(), table, patience=0.0) else 0
+        return _Supervisor(config, listeners, processes).run()
+    finally:
+        listeners.close(config)
 
 
-def _listen(config: Config) -> socket.socket:
-    family = socket.AF_INET6 if ":" in config.server.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((config.server.host, config.server.port))
-    listener.listen(config.server.backlog)
-    listener.setblocking(False)
-    return listener
-
-
-def _run(config: Config, listener: socket.socket, board: Board, *, patience: float) -> int:
-    """One process's life. It takes no connection before a worker is ready, for at most `patience` seconds: meanwhile the
-    other processes do."""
+def _run(
+    config: Config,
+    listeners: Listeners,
+    board: Board,
+    table: ProcessTable,
+    *,
+    patience: float,
+) -> int:
+    """One process's life, with the listeners that it has. It takes no connection before a worker is ready, for at most `patience`
+    seconds: meanwhile the other processes do."""
     use_one_arena()
     _raise_file_limit(config.server.connections, config.server.spare_files)
     gateway = Gateway(
         config=config, board=board, observer=AccessLog() if config.server.access_log else SilentObserver()
     )
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_live(gateway, config, listener, patience))
+        return runner.run(_live(gateway, config, listeners, table, patience))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -136,7 +121,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _live(gateway: Gateway, config: Config, listener: socket.socket, patience: float) -> int:
+async def _live(gateway: Gateway, config: Config, listeners: Listeners, table: ProcessTable, patience: float) -> int:
     try:
         await gateway.start()
     except (SmgError, OSError, LookupError, ValueError) as error:
@@ -144,39 +129,28 @@ async def _live(gateway: Gateway, config: Config, listener: socket.socket, patie
         await gateway.stop()
         return CANNOT_START
     try:
-        async with _announced(gateway, config, listener):
+        async with _announced(gateway, config, listeners), administered(gateway, config, listeners.admin, table):
             if not await _waited(gateway, config.server.wait_for_workers_s, patience):
                 return CANNOT_START
-            await HttpServer(gateway, config, alone=True).serve(sockets=[listener])
+            await HttpServer(gateway, config, alone=True, processes=table).serve(sockets=[listeners.public])
     finally:
         await gateway.stop()
     return 0
 
 
 @contextlib.asynccontextmanager
-async def _announced(gateway: Gateway, config: Config, listener: socket.socket) -> AsyncIterator[None]:
+async def _announced(gateway: Gateway, config: Config, listeners: Listeners) -> AsyncIterator[None]:
     """A context in which the first of several processes tells the operator when workers join."""
     child = multiprocessing.parent_process() is not None
     if child and multiprocessing.current_process().name != SPEAKER:
         yield
         return
-    base = f"{_scheme(config)}://{_named(*listener.getsockname()[:2])}"
-    telling = asyncio.create_task(announce(gateway, base, config.server.reminder_s))
+    telling = asyncio.create_task(announce(gateway, listeners.url(config), config.server.reminder_s))
     try:
         yield
     finally:
         telling.cancel()
         await asyncio.gather(telling, return_exceptions=True)
-
-
-def _scheme(config: Config) -> str:
-    return "https" if config.tls.cert else "http"
-
-
-def _named(host: str, port: int) -> str:
-    """Host and port as a URL has them; for a server that listens everywhere, the loopback, where it can be tried."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  (compared, not listened on)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _waited(gateway: Gateway, wanted: float, patience: float) -> bool:
@@ -210,11 +184,12 @@ def _raise_file_limit(wanted: int, spare: int) -> None:
 class _Supervisor:
     """Starts the processes, replaces those that die, and passes on the signal to leave."""
 
-    def __init__(self, config: Config, listener: socket.socket, processes: int) -> None:
+    def __init__(self, config: Config, listeners: Listeners, processes: int) -> None:
         self._config = attrs.evolve(config, sealing=with_cache_secret(config.sealing))
-        self._listener = listener
+        self._listeners = listeners
         self._context = multiprocessing.get_context("spawn")
         self._cells = self._context.RawArray(ctypes.c_int32, config.workers.most * processes)
+        self._states = self._context.RawArray(ctypes.c_int64, ProcessTable.size(processes))
         self._children: list[BaseProcess] = []
         self._count = processes
         self._leaving = False
@@ -252,9 +227,11 @@ class _Supervisor:
     def _start(self, column: int) -> BaseProcess:
         board = SharedBoard(self._cells, self._count, column)
         board.clear()
+        ProcessTable(self._states, self._count, column).clear()
+        listeners = self._listeners.for_process(column)
         child = self._context.Process(
             target=_child,
-            args=(self._config, self._listener, self._cells, self._count, column),
+            args=(self._config, listeners, self._cells, self._states, self._count, column),
             daemon=False,
             name=SPEAKER if column == 0 else None,
         )
@@ -275,8 +252,14 @@ class _Supervisor:
 
 
 def _child(
-    config: Config, listener: socket.socket, cells: "ctypes.Array[ctypes.c_int32]", processes: int, column: int
+    config: Config,
+    listeners: Listeners,
+    cells: "ctypes.Array[ctypes.c_int32]",
+    states: "ctypes.Array[ctypes.c_int64]",
+    processes: int,
+    column: int,
 ) -> None:
     """Entry of a spawned process."""
     configure(config.observability.log_level, config.observability.log_format)
-    raise SystemExit(_run(config, listener, SharedBoard(cells, processes, column), patience=config.server.first_wait_s))
+    board, table = SharedBoard(cells, processes, column), ProcessTable(states, processes, column)
+    raise SystemExit(_run(config, listeners, board, table, patience=config.server.first_wait_s))

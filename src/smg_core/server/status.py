@@ -22,7 +22,7 @@ from smg_core.server.gemini import GeminiModelRoutes
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 
-__all__ = ["status_routes"]
+__all__ = ["Status", "status_routes"]
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 ANTHROPIC = "anthropic-version"
@@ -35,7 +35,7 @@ HTML: tuple[Header, ...] = (
 
 def status_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
     """The routes, over `gateway`. Health is public; the other routes need the caller's identity."""
-    status = _Status(gateway)
+    status = Status(gateway)
     return (
         Route("GET", "/", Endpoint(status.front_page, "models", about=descriptions.FRONT_PAGE)),
         Route("GET", "/v1/models", Endpoint(status.models, "models", about=descriptions.MODELS)),
@@ -57,7 +57,7 @@ def _is_googles(exchange: Exchange) -> bool:
     return "x-goog-api-key" in exchange.headers or "key" in exchange.query
 
 
-class _Status:
+class Status:
     """Answers of one gateway about itself."""
 
     def __init__(self, gateway: Runtime) -> None:

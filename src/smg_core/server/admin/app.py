@@ -1,0 +1,78 @@
+"""The ASGI app of the admin door (edge).
+
+The same machine as the public app, `server.app`, with a route table of its own: none of its paths is on the public listener, and
+none of the public ones here. Callers are authenticated as there, and need the permission that their route names. Without any
+identity in the settings everybody who reaches the door may do everything, so it is opened on the loopback or a Unix socket alone
+(`server.admin.listening`). Every request that changes something, and every refused one, is a line of the log `smg.audit`; refused
+ones are logged in a bounded way. Above: server.admin.running. Below: the routes.
+"""
+
+import logging
+
+from smg_core.observability.repeats import Repeats
+from smg_core.request import Caller
+from smg_core.server.admin.health import health_routes
+from smg_core.server.app import App
+from smg_core.server.browsers import LOOPBACK, Hosts
+from smg_core.server.describing import describing_routes
+from smg_core.server.endpoint import Endpoint, RouteTable
+from smg_core.server.exchange import Exchange
+from smg_core.server.identity import Head
+from smg_core.server.processes import ProcessTable
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+
+__all__ = ["AdminApp", "admin_table"]
+
+log = logging.getLogger("smg.audit")
+
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+SHOWN = 200  # characters of a path that a line of the log repeats
+
+
+def admin_table(gateway: Runtime, processes: ProcessTable) -> RouteTable:
+    """The routes of the admin door of `gateway`, and the hosts that its requests may name: a page in a browser that has its own
+    name point here is refused."""
+    config = gateway.config.admin
+    routes: list[Route[Endpoint]] = [*health_routes(gateway, processes)]
+    described = describing_routes(gateway, routes, prefix="/admin", needs="admin.health")
+    names = config.allowed_hosts or (*LOOPBACK, config.host)
+    return RouteTable((*routes, *described), Hosts(tuple(name.lower() for name in names), everywhere=True))
+
+
+class AdminApp(App):
+    """The app over `gateway`, whose table is `admin_table`'s."""
+
+    def __init__(self, gateway: Runtime, processes: ProcessTable) -> None:
+        super().__init__(gateway, self._named, table=admin_table(gateway, processes))
+        told = gateway.config.observability
+        self._refused = Repeats(told.repeat_s, told.repeats)
+
+    async def _named(self, head: Head) -> Caller:
+        """The caller of a request, kept for the log also where its permission is then found wanting."""
+        caller = await self._gateway.identify(head)
+        if isinstance(head, Exchange):
+            head.caller = caller
+        return caller
+
+    async def _answered(self, exchange: Exchange) -> str:
+        outcome = await super()._answered(exchange)
+        if outcome != "ok":
+            self._tell_refused(exchange, outcome)
+        elif exchange.method not in READING:
+            log.info("%s %s by %s", exchange.method, exchange.path[:SHOWN], _who(exchange))
+        return outcome
+
+    def _tell_refused(self, exchange: Exchange, outcome: str) -> None:
+        again = self._refused.note((exchange.address, outcome), self._gateway.clock.monotonic())
+        if again is not None:
+            what = f"{exchange.method} {exchange.path[:SHOWN]}"
+            more = f" ({again} more like it since the last time)" if again else ""
+            log.warning("refused %s of %s: %s%s", what, _who(exchange), outcome, more)
+
+
+def _who(exchange: Exchange) -> str:
+    """Who sent a request, in words: whom its credential names, and from where."""
+    caller, at = exchange.caller, exchange.address or "the socket"
+    name = caller.principal or caller.tenant
+    return f"{caller.tenant}/{name} at {at}" if name else f"whoever is at {at}"

@@ -1,0 +1,67 @@
+"""The health of a gateway and its processes, at the admin door (edge).
+
+`/admin/liveness` and `/admin/readiness` are for probes and need no credential; `/admin/health` tells more. Above:
+server.admin.app. Below: the table that the processes write.
+"""
+
+from collections import Counter
+from importlib import metadata
+
+import msgspec
+
+from smg_core.auth.roles import PUBLIC
+from smg_core.server.admin.descriptions import HEALTH, LIVENESS, READINESS, GatewayHealth, ProcessHealth
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.exchange import Exchange
+from smg_core.server.processes import ProcessState, ProcessTable
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.server.status import Status
+
+__all__ = ["health_routes"]
+
+SILENT_MS = 10_000
+"""Milliseconds after which a process that has said nothing is called silent; it says something twice a second."""
+
+
+def health_routes(gateway: Runtime, processes: ProcessTable) -> tuple[Route[Endpoint], ...]:
+    """The routes, over `gateway` in this process and the table of all."""
+    status, health = Status(gateway), _Health(gateway, processes)
+    return (
+        Route("GET", "/admin/liveness", Endpoint(status.liveness, PUBLIC, about=LIVENESS)),
+        Route("GET", "/admin/readiness", Endpoint(status.readiness, PUBLIC, about=READINESS)),
+        Route("GET", "/admin/health", Endpoint(health.answer, "admin.health", about=HEALTH)),
+    )
+
+
+class _Health:
+    def __init__(self, gateway: Runtime, processes: ProcessTable) -> None:
+        self._gateway = gateway
+        self._processes = processes
+
+    async def answer(self, exchange: Exchange) -> None:
+        gateway, now = self._gateway, int(self._gateway.clock.time() * 1000)
+        processes = [_shown(each, now) for each in self._processes.read()]
+        ready = any(each.status == "ready" for each in processes)
+        health = GatewayHealth(
+            "draining" if gateway.draining else "ok" if ready else "waiting",
+            metadata.version("smg-sdk"),
+            sorted(gateway.models),
+            dict(Counter(worker.state for worker in gateway.registry)),
+            processes,
+        )
+        exchange.request_id = gateway.ids("req-")
+        headers = [(b"content-type", b"application/json"), gateway.id_header(exchange.name)]
+        await exchange.respond(200, msgspec.json.encode(health), headers)
+
+
+def _shown(state: ProcessState, now: int) -> ProcessHealth:
+    """A process as it is told, at the time `now` in milliseconds."""
+    if not state.pid:
+        return ProcessHealth(0, "starting", 0.0, 0.0, 0, 0)
+    said = max(0, now - state.seen_at)
+    up = max(0, now - state.started_at) / 1000
+    if said > SILENT_MS:
+        return ProcessHealth(state.pid, "silent", up, said / 1000, state.in_flight, state.connections)
+    status = "draining" if state.draining else "ready" if state.ready else "waiting"
+    return ProcessHealth(state.pid, status, up, said / 1000, state.in_flight, state.connections)  # type: ignore[arg-type]
