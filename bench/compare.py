@@ -76,7 +76,7 @@ def script(folder: Path, name: str, scenario: Scenario) -> Path:
     lines = [
         'wrk.method = "POST"',
         'wrk.headers["Content-Type"] = "application/json"',
-        'wrk.headers["Authorization"] = "Bearer -"',
+        f'wrk.headers["Authorization"] = "Bearer {stand.KEY}"',
         f'body = io.open("{folder}/{name}.json", "rb"):read("*a")',
         "wrk.body = body",
     ]

@@ -3,6 +3,7 @@
     python bench/instructions.py --peer before=../before/src            this checkout beside another one
     python bench/instructions.py --scenario paced --requests 200
     python bench/instructions.py --scenario paced --api chat --api responses --api stored      one API beside another
+    python bench/instructions.py --scenario paced --identity            without and with an API key
 
 Each gateway runs under `valgrind --tool=callgrind` before the mock engine; one client sends one request at a time, so that every
 token is a read, a decoding and a write of its own; with `--at-once 16` as many come together, and so do their writes to the
@@ -36,7 +37,8 @@ APIS = ("chat", "generate_content", "interactions", "messages", "responses", "st
 """APIs by name; "stored" is Responses that are kept in SQLite, "responses" those that are not."""
 PROSE = "Most of what a port does is waiting for water. "
 COMMAND = (
-    "env PYTHONPATH={source} XDG_STATE_HOME={state} valgrind --tool=callgrind --callgrind-out-file={out} --combine-dumps=no "
+    "env {settings} PYTHONPATH={source} XDG_STATE_HOME={state} "
+    "valgrind --tool=callgrind --callgrind-out-file={out} --combine-dumps=no "
     "{python} -m smg_core serve --host 127.0.0.1 --port {{port}} --worker grpc://{{engine}} --tokenizer {{model}} "
     "--policy round_robin --log-level warning"
 )
@@ -66,7 +68,9 @@ def asked(gateway: stand.Gateway, scenario: str, count: int, api: str, at_once: 
     url = f"http://127.0.0.1:{gateway.port}{path}"
 
     def ask(_: int) -> None:
-        request = urllib.request.Request(url, body, {"Content-Type": "application/json", "Authorization": "Bearer -"})
+        request = urllib.request.Request(
+            url, body, {"Content-Type": "application/json", "Authorization": f"Bearer {stand.KEY}"}
+        )
         urllib.request.urlopen(request, timeout=1200).read()
 
     with ThreadPoolExecutor(at_once) as clients:
@@ -106,6 +110,7 @@ def counted(gateway: stand.Gateway, scenario: str, requests: int, api: str, at_o
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=SRC", help="another checkout's src folder")
+    parser.add_argument("--identity", action="store_true", help="this checkout a second time, which asks for a key")
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="may be repeated; default all")
     parser.add_argument(
         "--api", action="append", choices=APIS, help="may be repeated; ratios are to the first; default chat"
@@ -120,14 +125,23 @@ def main() -> int:
     if shutil.which("valgrind") is None:
         print("valgrind is needed: apt-get install -y valgrind", file=sys.stderr)
         return 2
-    sources = dict(each.partition("=")[::2] for each in args.peer) | {"ours": str(stand.HERE.parent / "src")}
+    own = str(stand.HERE.parent / "src")
+    sources = dict(each.partition("=")[::2] for each in args.peer) | {"ours": own}
+    if args.identity:
+        sources["identity"] = own
     folder = stand.HERE / "results"
     folder.mkdir(exist_ok=True)
     python = shlex.quote(sys.executable)
     outs = {name: folder / f"callgrind.{os.getpid()}.{name}" for name in sources}
     states = {name: folder / f"state.{os.getpid()}.{name}" for name in sources}
     commands = {
-        name: COMMAND.format(source=Path(source).resolve(), state=states[name], out=outs[name], python=python)
+        name: COMMAND.format(
+            settings=f"SMG_AUTH_KEYS={stand.KEY}" if name == "identity" else "",
+            source=Path(source).resolve(),
+            state=states[name],
+            out=outs[name],
+            python=python,
+        )
         for name, source in sources.items()
     }
     try:

@@ -25,6 +25,8 @@ import make_tokenizer
 
 HERE = Path(__file__).parent
 MODEL = HERE / "results" / "model"
+KEY = "sk-bench-0123456789abcdef"
+"""What all loads send as their API key: `SMG_AUTH_KEYS` with it makes a gateway ask for it."""
 OURS = (
     f"{shlex.quote(sys.executable)} -m smg_core serve --host 127.0.0.1 --port {{port}} --worker grpc://{{engine}} "
     "--tokenizer {model} --policy round_robin --log-level warning"
@@ -77,7 +79,9 @@ class Gateway:
         url = f"http://127.0.0.1:{self.port}/v1/chat/completions"
         deadline = time.monotonic() + seconds
         while True:
-            asked = urllib.request.Request(url, body, {"Content-Type": "application/json", "Authorization": "Bearer -"})
+            asked = urllib.request.Request(
+                url, body, {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
+            )
             try:
                 urllib.request.urlopen(asked, timeout=seconds / 10).read()
             except OSError as error:

@@ -1,4 +1,5 @@
-"""Checks of a configuration beyond single settings: unknown policies, dialects and parser families, and invalid URLs.
+"""Checks of a configuration beyond single settings: unknown policies, dialects, parser families and roles, and
+invalid URLs.
 
 `check` is called by the command line before anything starts, and by `server.loading` when a gateway starts, so that one with a
 setting that could never work does not begin. Below: the tables of policies, dialects and parser families. Opens nothing.
@@ -7,6 +8,9 @@ setting that could never work does not begin. Below: the tables of policies, dia
 import json
 from collections.abc import Iterator, Mapping
 
+from smg_core.auth.keys import StaticKeys, keys_in_lines
+from smg_core.auth.roles import Roles
+from smg_core.auth.settings import AuthConfig
 from smg_core.config import Config, ConfigError, MediaConfig
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
 from smg_core.engines.openai.address import ChatAddress
@@ -26,11 +30,19 @@ OWN_PARSERS = ("auto", "none")
 def check(config: Config) -> None:
     """Raise ConfigError with every problem, each beginning with its setting's path."""
     problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config), *_media(config.media)]
-    problems += _history(config.history)
+    problems += [*_history(config.history), *_auth(config.auth)]
     if config.proxies.believes and not config.proxies.trusted:
         problems.append(f"{config.proxies.believes}: proxies.trusted names none of which it is believed")
     if problems:
         raise ConfigError(*problems)
+
+
+def _auth(auth: AuthConfig) -> Iterator[str]:
+    """What is wrong with roles, and with the keys that stand in the settings; those of a file are read at the start."""
+    try:
+        StaticKeys(keys_in_lines(auth.keys, "auth.keys"), Roles(auth.roles), lambda: 0.0)
+    except ConfigError as error:
+        yield str(error)
 
 
 def _history(history: HistoryConfig) -> Iterator[str]:
