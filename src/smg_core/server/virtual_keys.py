@@ -51,6 +51,7 @@ class _Remembered:
     their hashes."""
 
     key: VirtualKey
+    version: int
     caller: Caller | None
     read_at: float
     good: Mapping[bytes, float]
@@ -163,7 +164,7 @@ class VirtualKeys:
         )
         began = self._clock.monotonic()
         await self._store.write(KEYS_OWNER, [PutRecord(record, if_version=version)])
-        self._remember(key, began)
+        self._remember(key, version + 1, began)
 
     # ---------------------------------------------------------------------------------------------------- authentication
 
@@ -240,24 +241,25 @@ class VirtualKeys:
     async def _refresh(self, id: str) -> _Remembered | None:
         began = self._clock.monotonic()
         try:
-            key, _ = await self._read(id)
+            key, version = await self._read(id)
         except NotFound:
             self._remembered.pop(id, None)
             return None
         except StoreFailed as error:
             raise StoreFailed(error.reason, f"virtual keys: {error.detail}", retry_after=1.0) from error
-        return self._remember(key, began)
+        return self._remember(key, version, began)
 
-    def _remember(self, key: VirtualKey, read_at: float) -> _Remembered:
-        """Remember a key as it was at `read_at`, unless a later state of it is remembered."""
+    def _remember(self, key: VirtualKey, version: int, read_at: float) -> _Remembered:
+        """Remember this version of a key, as it was at `read_at`, unless a later one is remembered: of a read and a write that go
+        on at once, either may end last."""
         before = self._remembered.get(key.id)
-        if before is not None and before.read_at > read_at:
+        if before is not None and (before.version, before.read_at) > (version, read_at):
             return before
         try:
             caller = Caller(key.tenant, key.principal, self._roles.grants(key.roles, key.models))
         except ConfigError:
             caller = None
-        entry = self._remembered[key.id] = _Remembered(key, caller, read_at, key.good())
+        entry = self._remembered[key.id] = _Remembered(key, version, caller, read_at, key.good())
         self._remembered.move_to_end(key.id)
         if len(self._remembered) > self._settings.keys_remembered:
             self._remembered.popitem(last=False)

@@ -42,9 +42,15 @@ class Failing:
     down: bool = False
     reads: int = 0
     held: asyncio.Event | None = None
+    held_write: asyncio.Event | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
+
+    async def write(self, *arguments: Any, **named: Any) -> None:
+        if self.held_write is not None:
+            await self.held_write.wait()
+        await self.store.write(*arguments, **named)
 
     async def record(self, *arguments: Any) -> Any:
         self.reads += 1
@@ -125,6 +131,19 @@ async def test_a_revoked_key_is_refused_here_at_once_and_everywhere_within_the_t
     assert not await world.is_good(made.text, world.here)
     world.clock.advance(SETTINGS.key_fresh_s + 0.001)
     assert not await world.is_good(made.text, world.there)
+
+
+async def test_a_read_while_a_revocation_is_written_does_not_bring_the_key_back(world: World) -> None:
+    made = await world.here.create(tenant="acme")
+    world.store.held_write = asyncio.Event()
+    revoking = asyncio.create_task(world.here.revoke(made.key.id))
+    await asyncio.sleep(0)
+    world.clock.advance(SETTINGS.key_fresh_s + 0.001)
+    assert await world.is_good(made.text, world.here)  # it is read anew, and not revoked yet
+    world.store.held_write.set()
+    await revoking
+
+    assert not await world.is_good(made.text, world.here)
 
 
 async def test_a_key_in_use_is_read_anew_beside_its_requests(world: World) -> None:
