@@ -3,7 +3,6 @@
 Above: `session`. Below: jsonschema_rs, whose patterns take linear time and which is not let fetch anything. Pure.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,11 +12,11 @@ __all__ = ["OutputSchemas"]
 
 
 class OutputSchemas:
-    """Validators of one session's tools, made once for each schema; at most `most` are kept."""
+    """Validators of one session's tools, made once for each schema (the same object); at most `most` are kept."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._made: dict[str, tuple[str, Any]] = {}
+        self._made: dict[str, tuple[Mapping[str, Any], Any]] = {}
 
     def fault(self, tool: str, schema: Mapping[str, Any], structured: Any) -> str | None:
         """What is wrong with a result's structured content; None if nothing is. A schema that cannot be used checks nothing."""
@@ -32,9 +31,8 @@ class OutputSchemas:
         )
 
     def _validator(self, tool: str, schema: Mapping[str, Any]) -> Any:
-        text = json.dumps(schema, sort_keys=True)
         made = self._made.get(tool)
-        if made is not None and made[0] == text:
+        if made is not None and made[0] is schema:
             return made[1]
         try:
             validator = jsonschema_rs.validator_for(
@@ -42,7 +40,7 @@ class OutputSchemas:
             )
         except (ValueError, jsonschema_rs.ReferencingError):
             validator = None
-        self._made[tool] = (text, validator)
+        self._made[tool] = (schema, validator)
         if len(self._made) > self._most:
             del self._made[next(iter(self._made))]
         return validator

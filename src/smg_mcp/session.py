@@ -96,6 +96,9 @@ class Session:
         return outcome
 
     async def _take_slot(self, timeout_s: float) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
         try:
             async with asyncio.timeout(timeout_s):
                 await self._slots.acquire()
