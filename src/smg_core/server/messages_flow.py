@@ -2,7 +2,7 @@
 
 A prompt over the client's trigger is compacted: the model summarizes the history in a turn that is not shown, the client is told
 the summary in a block, and the turn is made on the summary and the user's last message; or the answer ends there, as the client
-says. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow`.
+says. A summary that was cut off replaces nothing. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow`.
 """
 
 from itertools import takewhile
@@ -19,7 +19,7 @@ from smg_core.protocols.json_text import without_surrogates
 from smg_core.protocols.messages import MessagesRequest
 from smg_core.protocols.messages_compaction import COMPACTED, Compacted, summary_text
 from smg_core.request import GenerationRequest, Message, Text
-from smg_core.server.responses_flow import prompt_size, summarizing
+from smg_core.server.responses_flow import prompt_size, summarizing, was_cut
 
 __all__ = ["respond_to_messages"]
 
@@ -42,6 +42,11 @@ def _compacting(request: MessagesRequest, terms: Terms) -> Flow[None]:
         return
     instructions = compact.instructions if compact is not None else None
     turn = yield from generate(_summary_of(asked, instructions), terms, ends=False, keep=True, shown=False)
+    if was_cut(turn):
+        if over is None:
+            raise EngineFailed("The model's summary was cut off.")
+        yield from respond(asked, terms)  # on the whole history, which such a summary does not replace
+        return
     summary = without_surrogates(turn.output.text.strip())
     if not summary:
         raise EngineFailed("The model wrote no summary.")

@@ -96,6 +96,22 @@ async def test_a_history_is_compacted_at_once_by_instructions_of_the_client() ->
     assert (SUMMARY in after, "Go on." in after) == (True, True)
 
 
+@pytest.mark.parametrize("pauses", [True, False], ids=["that was to end the answer", "before a turn"])
+async def test_a_summary_that_was_cut_off_replaces_nothing(pauses: bool) -> None:
+    """It fills the context: the turn is made on the whole history; where only a summary was asked for, there is an error."""
+    long = attrs.evolve(SHORTENS, replies=(Reply("word " * 3000), Reply(ANSWER), Reply("word " * 3000)), context_length=1000)
+    async with here(long) as talk:
+        message = await asked(talk, False, context_management=edits(pause_after_compaction=pauses))
+        with pytest.raises(anthropic.InternalServerError, match="summary was cut off"):
+            await asked(talk, False, extra_body={"compaction": {"type": "summarize"}})
+        _, answering, _ = prompts(talk)
+
+    assert [block.type for block in message.content] == ["text"]
+    assert (message.content[0].text.strip(), message.stop_reason) == (ANSWER, "end_turn")
+    assert "Five so far" in answering
+    assert message.usage.output_tokens > 300  # the summary's too: nobody else is told of them
+
+
 async def test_a_prompt_under_the_trigger_is_left_as_it_is() -> None:
     async with here(SHORTENS) as talk:
         message = await asked(talk, False, context_management=edits(100_000))
