@@ -193,15 +193,23 @@ class RedisStore:
     async def write(
         self, tenant: str, operations: Sequence[StoreOperation], *, lease: Lease | None = None, principal: str = ""
     ) -> None:
-        keys = Keys(self._prefix, tenant)
+        await self._written(Keys(self._prefix, tenant), operations, lease)
+
+    async def _written(
+        self, keys: Keys, operations: Sequence[StoreOperation], lease: Lease | None, expired: str | None = None
+    ) -> bool:
+        """Do the operations; nothing, and False, where the hash `expired` is gone or its time is not up any more."""
         wanted = needed(keys, operations, lease)
         with _failures():
             for _ in range(_TRIES):
-                plan = RedisPlan(keys, await self._read(wanted), self._now())
+                read, now = await self._read(wanted), self._now()
+                if expired is not None and (read[expired]["version"] is None or alive(read[expired], now)):
+                    return False
+                plan = RedisPlan(keys, read, now)
                 plan.run(operations, lease)
                 script = self._adding if plan.adds else self._deleting
                 if await script(keys=[keys.base], args=plan.arguments):
-                    return
+                    return True
         raise StoreFailed("failed", f"Redis: others were quicker {_TRIES} times")
 
     async def _read(self, wanted: dict[str, list[str]]) -> dict[str, Fields]:
@@ -495,13 +503,13 @@ class RedisStore:
             names = await self._redis.zrangebyscore(due, "-inf", now, start=0, num=limit)
         for name in names:
             tenant, what, kind, id = (unquote(part) for part in name.decode().split("/"))
-            gone += await self._expire(tenant, what, kind, id, now)
+            gone += await self._expire(tenant, what, kind, id)
             with _failures():
                 await self._not_due(keys=[due], args=[name, repr(now)])
         return gone
 
-    async def _expire(self, tenant: str, what: str, kind: str, id: str, now: float) -> int:
-        """Delete one thing if its time is up; it may have been given a later one."""
+    async def _expire(self, tenant: str, what: str, kind: str, id: str) -> bool:
+        """Delete one thing if its time is up; it may have been given a later one, up to the moment in which it is deleted."""
         keys = Keys(self._prefix, tenant)
         operation: StoreOperation
         match what:
@@ -513,12 +521,7 @@ class RedisStore:
                 key, operation = keys.log(id), DeleteEvents(id)
             case _:
                 key, operation = keys.record(kind, id), DeleteRecord(kind, id)
-        with _failures():
-            version, expires_at = await self._redis.hmget(key, ["version", "expires_at"])
-        if version is None or alive({"version": version, "expires_at": expires_at}, now):
-            return 0
-        await self.write(tenant, [operation])
-        return 1
+        return await self._written(keys, [operation], None, expired=key)
 
     async def close(self) -> None:
         """Let go of the connections."""

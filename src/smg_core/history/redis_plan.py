@@ -177,15 +177,23 @@ def _fields(keys: Keys, operation: StoreOperation) -> Iterable[tuple[str, Iterab
             yield keys.record(kind, id), _HEAD
 
 
+def _fixed(fields: Fields) -> tuple[str, ...]:
+    """The fields that must be as they were when they were read. The time of a thing is one: what takes the place of an expired
+    thing begins with the same version. That of a lease is none: it is renewed while its holder writes."""
+    return _HEAD if "version" in fields else ("owner", "token")
+
+
 class RedisPlan:
     """The commands of one write, made of what was read. `checks` are the fields, with their values, that must be as they were."""
 
     def __init__(self, keys: Keys, read: Mapping[str, Fields], now: float) -> None:
         self._keys, self._now = keys, now
         self._read = {key: dict(fields) for key, fields in read.items()}
-        fixed = ("version", "owner", "token")
         self.checks = [
-            (key, name, fields[name] or b"") for key, fields in read.items() for name in fixed if name in fields
+            (key, name, fields[name] or b"")
+            for key, fields in read.items()
+            for name in _fixed(fields)
+            if name in fields
         ]
         self.commands: list[tuple[str | bytes | float, ...]] = []
 

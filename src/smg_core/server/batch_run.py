@@ -19,6 +19,7 @@ from smg_core.history.base import LeaseLost, StaleVersion
 from smg_core.protocols.batches import BatchLine, BatchTokens, LineCheck, error_line, read_tokens, refusal, result_line
 from smg_core.protocols.messages_batches import MessageLine, message_result, message_result_without_answer
 from smg_core.request import Caller
+from smg_core.server.batch_absences import Absences
 from smg_core.server.batch_calls import BatchAnswer, BatchEndpoint, called
 from smg_core.server.batch_store import BatchOutcome, PendingBatch
 from smg_core.server.batch_turns import Turns
@@ -56,7 +57,7 @@ class BatchRun:
         self._gathering: _Gathering | None = None
         self._writes: set[asyncio.Task[None]] = set()
         self._writing = asyncio.Lock()
-        self._absent: float | None = None
+        self._absences = Absences(self._settings.absence_s)
 
     def stop(self) -> None:
         """Begin no further request: the batch was cancelled. Those under way end."""
@@ -210,6 +211,7 @@ class BatchRun:
     async def _answer(self, endpoint: BatchEndpoint, body: bytes) -> BatchAnswer | None:
         """The answer to a request; None where it is not sent any more."""
         tenant, job = self._pending.tenant, self._pending.job
+        first: float | None = None  # when nobody served its model
         while not self._stopping.is_set():
             if not await self._turns.enter(tenant, self):
                 return None
@@ -217,19 +219,27 @@ class BatchRun:
                 answer = await called(endpoint, body, job.headers, Caller(tenant, job.principal, job.grants))
             finally:
                 self._turns.leave(tenant)
-            if not self._again(answer):
+            if answer.status == _NOT_THERE:
+                first = self._gateway.clock.monotonic() if first is None else first
+            if not await self._again(answer, body, first):
                 return answer
             await rung(self._stopping, self._settings.retry_s)
         return None
 
-    def _again(self, answer: BatchAnswer) -> bool:
-        """Whether a request is tried again."""
-        if answer.status != _NOT_THERE:
-            return answer.status in _NO_ROOM
-        now = self._gateway.clock.monotonic()
-        if self._absent is None:
-            self._absent = now
-        return now - self._absent < self._settings.absence_s
+    async def _again(self, answer: BatchAnswer, body: bytes, first: float | None) -> bool:
+        """Whether a request is tried again, whose model was first found to be absent at `first`."""
+        if answer.status in _NO_ROOM:
+            return True
+        if first is None or answer.status != _NOT_THERE:
+            if self._absences:
+                self._absences.answered(await self._model_of(body))
+            return False
+        model = await self._model_of(body)
+        return self._absences.found_nobody(model, first, self._gateway.clock.monotonic())
+
+    async def _model_of(self, body: bytes) -> str:
+        name: str = await self._made(len(body), lambda: _named_model(body))
+        return name
 
     def _outcome(self, place: int, custom_id: str, answer: BatchAnswer) -> BatchOutcome:
         good = answer.status < 400
@@ -307,6 +317,23 @@ _WRITTEN = 128 * 1024  # bytes of results that are written at once
 
 _REQUEST = msgspec.json.Decoder(BatchLine)
 _MESSAGE = msgspec.json.Decoder(MessageLine)
+
+
+class _Named(msgspec.Struct):
+    """The field of a body that says of which model it asks."""
+
+    model: str = ""
+
+
+_NAMED = msgspec.json.Decoder(_Named)
+
+
+def _named_model(body: bytes) -> str:
+    """The model that a request names, "" for a body that names none."""
+    try:
+        return _NAMED.decode(body).model
+    except msgspec.DecodeError:
+        return ""
 
 
 def _read_line(line: bytes, messages: bool) -> tuple[str, bytes]:

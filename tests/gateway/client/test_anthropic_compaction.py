@@ -99,7 +99,9 @@ async def test_a_history_is_compacted_at_once_by_instructions_of_the_client() ->
 @pytest.mark.parametrize("pauses", [True, False], ids=["that was to end the answer", "before a turn"])
 async def test_a_summary_that_was_cut_off_replaces_nothing(pauses: bool) -> None:
     """It fills the context: the turn is made on the whole history; where only a summary was asked for, there is an error."""
-    long = attrs.evolve(SHORTENS, replies=(Reply("word " * 3000), Reply(ANSWER), Reply("word " * 3000)), context_length=1000)
+    long = attrs.evolve(
+        SHORTENS, replies=(Reply("word " * 3000), Reply(ANSWER), Reply("word " * 3000)), context_length=1000
+    )
     async with here(long) as talk:
         message = await asked(talk, False, context_management=edits(pause_after_compaction=pauses))
         with pytest.raises(anthropic.InternalServerError, match="summary was cut off"):

@@ -1,0 +1,59 @@
+"""What is Redis's own: another process may write between the steps of a write, and of a sweep."""
+
+from typing import Any
+
+import attrs
+import pytest
+from tests.history.conformance import conversation, record, response
+from tests.history.conftest import opens_redis
+
+from smg_core.history.base import AppendEvents, StoredEvent
+from smg_core.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+def events(clock: FakeClock, expires_at: float) -> AppendEvents:
+    return AppendEvents("resp_1", (StoredEvent(1, b"{}"),), expires_at)
+
+
+THINGS: dict[str, Any] = {
+    "a response": lambda clock, until: response(clock, expires_at=until),
+    "a conversation": lambda clock, until: conversation(clock, expires_at=until),
+    "a record": lambda clock, until: record(clock, "r", expires_at=until),
+    "events": events,
+}
+
+
+@attrs.define
+class Overtaken:
+    """A script that is run after another process has written."""
+
+    script: Any
+    before: Any
+
+    async def __call__(self, **arguments: Any) -> Any:
+        before, self.before = self.before, None
+        if before is not None:
+            await before()
+        return await self.script(**arguments)
+
+
+@pytest.mark.parametrize("made", THINGS.values(), ids=THINGS)
+async def test_what_is_kept_anew_while_it_is_swept_stays(valkey: str, schema: str, clock: FakeClock, made: Any) -> None:
+    async with opens_redis(valkey, f"{schema}:", clock)() as store, opens_redis(valkey, f"{schema}:", clock)() as other:
+        await store.write("t", [made(clock, clock.time() + 10)])
+        clock.advance(20)
+        kept = [made(clock, clock.time() + 10)]
+        store._deleting = Overtaken(store._deleting, lambda: other.write("t", kept))  # type: ignore[attr-defined]
+        assert await store.sweep() == 0
+        found = [
+            await store.response("t", "resp_1"),
+            await store.conversation("t", "conv_1"),
+            await store.record("t", "batch", "r"),
+            *await store.events("t", "resp_1"),
+        ]
+        assert [each is not None for each in found].count(True) == 1
+        assert await store.sweep() == 0
+        clock.advance(20)
+        assert await store.sweep() == 1
