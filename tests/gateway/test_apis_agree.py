@@ -466,3 +466,31 @@ async def test_every_api_says_the_same_answer_in_its_own_words(house: House, rep
     first = found["chat", False]
     assert all(said == first for said in found.values()), found
     assert first.text or first.calls
+
+
+async def test_two_tools_of_one_name_are_refused_by_every_api(house: House) -> None:
+    """A model calls tools by their names."""
+    schema = {"type": "object", "properties": {}}
+    chat = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    flat = {"type": "function", "name": "f", "parameters": schema}
+    message = {"name": "f", "input_schema": schema}
+    declared = [{"name": "f"}, {"name": "g"}, {"name": "f"}]
+    hello = [{"role": "user", "content": "Hello"}]
+    contents = [{"role": "user", "parts": [{"text": "Hello"}]}]
+    asked: dict[str, tuple[str, dict[str, Any], str]] = {
+        "Chat": ("/v1/chat/completions", {"messages": hello, "tools": [chat, chat]}, "tools[1].function.name"),
+        "Responses": ("/v1/responses", {"input": "Hello", "tools": [flat, flat]}, "tools[1].name"),
+        "Messages": ("/v1/messages", {"messages": hello, "max_tokens": 5, "tools": [message, message]}, "tools.1.name"),
+        "generateContent": (
+            "/v1beta/models/sim:generateContent",
+            {"contents": contents, "tools": [{"functionDeclarations": declared}]},
+            "tools[0].functionDeclarations[2].name",
+        ),
+        "Interactions": ("/v1beta/interactions", {"input": "Hello", "tools": [flat, flat]}, "tools[1].name"),
+    }
+    for name, (path, body, param) in asked.items():
+        body = body if "contents" in body else {"model": "sim", **body}
+        answer = await house.http.post(path, json=body)
+        assert answer.status_code == 400, (name, answer.text)
+        assert param in answer.text, (name, answer.text)
+        assert ("must be unique" if name == "Messages" else "named 'f'") in answer.text, (name, answer.text)

@@ -578,3 +578,23 @@ def test_a_schema_is_refused_under_the_name_that_it_was_sent_with(field: str) ->
 
     assert request.locate("response_format") == f"generationConfig.{field}"
     assert request.locate("response_format.schema") == f"generationConfig.{field}"
+
+
+async def test_a_field_in_both_of_its_spellings_is_refused_by_its_place() -> None:
+    """One of the two values would be lost. One that is null says nothing."""
+    settings = {"maxOutputTokens": 3}
+    thinking = {"thinkingConfig": {"includeThoughts": True, "include_thoughts": False}}
+    part = {"functionCall": {"name": "f"}, "function_call": {"name": "g"}}
+    asked: list[tuple[dict[str, Any], str]] = [
+        ({**HELLO, "generationConfig": settings, "generation_config": settings}, "generationConfig"),
+        ({**HELLO, "generation_config": thinking}, "generationConfig.thinkingConfig.includeThoughts"),
+        ({"contents": [{"role": "model", "parts": [part]}]}, "contents[0].parts[0].functionCall"),
+    ]
+    async with in_process() as house:
+        for body, place in asked:
+            answer = await house.http.post(path(), json=body)
+            assert answer.status_code == 400, answer.text
+            message = answer.json()["error"]["message"]
+            assert message == f"Invalid value at '{place}': the field is given in both of its spellings."
+        once = {**HELLO, "generation_config": settings, "generationConfig": None}
+        assert (await house.http.post(path(), json=once)).status_code == 200

@@ -40,11 +40,13 @@ def check_tools(tools: Sequence[Tool]) -> None:
         if isinstance(tool, CustomTool) and tool.syntax == "regex":
             _check_pattern(tool, place)
         kind = isinstance(tool, CustomTool)
-        if custom.setdefault(tool.name, kind) != kind:
+        if tool.name in custom:
+            both = "Two tools" if custom[tool.name] == kind else "A function and a custom tool"
             raise InvalidRequest(
-                f"A function and a custom tool are both named '{tool.name}': a model calls tools by their names.",
+                f"{both} are both named '{tool.name}': a model calls tools by their names.",
                 param=f"tools[{place}].name",
             )
+        custom[tool.name] = kind
 
 
 def custom_names(request: GenerationRequest) -> frozenset[str]:

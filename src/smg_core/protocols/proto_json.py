@@ -43,7 +43,7 @@ class ProtoJsonDecoder(Generic[T]):
                 raise
         plain = plain_body(body, limits)
         try:
-            return self._decoder.decode_plain(_canonical(plain, self._kind), compat)
+            return self._decoder.decode_plain(_canonical(plain, self._kind, ""), compat)
         except InvalidJson:
             raise
         except InvalidRequest as error:
@@ -57,7 +57,7 @@ def proto_value(plain: object, wire_type: type[T], at: str) -> T:
     except msgspec.ValidationError:
         pass  # it may be spelt another way
     try:
-        return explained(_canonical(plain, inspect.type_info(wire_type)), wire_type, at)
+        return explained(_canonical(plain, inspect.type_info(wire_type), at), wire_type, at)
     except InvalidRequest as error:
         raise _in_googles_words(error) from None
 
@@ -78,14 +78,16 @@ def _in_googles_words(error: InvalidRequest) -> InvalidRequest:
 # ----------------------------------------------------------------------------------------------------- other spellings
 
 
-def _canonical(value: object, kind: inspect.Type) -> object:
-    """`value` with the names and values that its type has."""
+def _canonical(value: object, kind: inspect.Type, at: str) -> object:
+    """`value`, which stands at `at`, with the names and values that its type has."""
     if isinstance(kind, inspect.UnionType):
         kind = next((each for each in kind.types if not isinstance(each, inspect.NoneType)), kind)
     if isinstance(kind, inspect.StructType):
-        return _object(value, kind.cls) if type(value) is dict else value
+        return _object(value, kind.cls, at) if type(value) is dict else value
     if isinstance(kind, inspect.ListType):
-        return [_canonical(each, kind.item_type) for each in value] if type(value) is list else value
+        if type(value) is not list:
+            return value
+        return [_canonical(each, kind.item_type, f"{at}[{order}]") for order, each in enumerate(value)]
     if isinstance(kind, inspect.LiteralType):
         return _enum(value, kind)
     if isinstance(kind, inspect.IntType):
@@ -95,14 +97,19 @@ def _canonical(value: object, kind: inspect.Type) -> object:
     return value
 
 
-def _object(found: dict[str, object], wire_type: type[msgspec.Struct]) -> dict[str, object]:
-    """An object with its type's names, without nulls."""
+def _object(found: dict[str, object], wire_type: type[msgspec.Struct], at: str) -> dict[str, object]:
+    """An object with its type's names, without nulls. Raises InvalidRequest for a field that has a value in both spellings: one
+    of them would be lost."""
     spellings, kinds = _fields(wire_type)
     renamed: dict[str, object] = {}
     for written, value in found.items():
         name = spellings.get(written, written)
-        if value is not None:
-            renamed[name] = _canonical(value, kinds[name]) if name in kinds else value
+        if value is None:
+            continue
+        place = f"{at}.{name}" if at else name
+        if name in renamed:
+            raise InvalidRequest("the field is given in both of its spellings.", param=place, code="invalid_value")
+        renamed[name] = _canonical(value, kinds[name], place) if name in kinds else value
     return renamed
 
 

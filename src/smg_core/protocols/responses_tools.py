@@ -79,10 +79,9 @@ class ReadTools(Struct, frozen=True):
 def read_tools(
     tools: Iterable[tuple[str, JsonObject]], limits: LimitsConfig, size: int, hosted: frozenset[str] = frozenset()
 ) -> ReadTools:
-    """`tools` with the field that each stands in; `size` is the body's, in bytes; `hosted` are the types that run here.
-    A later tool of the same name takes the
-    place of an earlier one, since items may bring tools again. Where the model can search for tools, those that are to be loaded
-    later are offered once a search has found them."""
+    """`tools` with the field that each stands in; `size` is the body's, in bytes; `hosted` are the types that run here. Two
+    tools of one name are refused, but one that an item brings takes the place of an earlier one, since items may bring tools
+    again. Where the model can search for tools, those that are to be loaded later are offered once a search has found them."""
     tools = list(tools)
     searches = any(tool.get("type") == "tool_search" for _, tool in tools)
     names = ToolNames()
@@ -108,6 +107,12 @@ def read_tools(
                 continue
             offered, made = _tool(each, where, namespace or None)
             flat = names.add(offered)
+            if flat in found and where.startswith("tools["):
+                raise InvalidRequest(
+                    f"Invalid '{where}.name': two tools are named '{flat}', and a model calls tools by their names.",
+                    param=f"{where}.name",
+                    code="invalid_value",
+                )
             found[flat] = made(flat)
     if len(found) > limits.tools:
         raise too_many("tools", len(found), limits.tools, "tools")
