@@ -33,7 +33,7 @@ LEVELS: dict[str, int] = {
     **dict.fromkeys(("pipeline", "mesh", "middleware", "simulator"), 3),
     "config": 4,
     "server": 5,
-    **dict.fromkeys(("cli", "__main__", "demo", "testing", "pytest_plugin", "smg_core"), 6),
+    **dict.fromkeys(("admin_client", "cli", "__main__", "demo", "testing", "pytest_plugin", "smg_core"), 6),
 }
 VOCABULARY = frozenset(
     {"errors", "grants", "request", "events", "clock", "hooks", "sse", "tokens", "json_types", "tool_names"}
@@ -46,6 +46,7 @@ NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
         ("smg_multimodal", "smg_egress"),  # one law for every URL that others choose
         ("smg_mcp", "smg_egress"),
         ("__main__", "cli"),
+        ("cli", "admin_client"),
         ("cli", "demo"),
         ("testing", "smg_core"),
         ("pytest_plugin", "testing"),
@@ -95,6 +96,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.tls.contexts": frozenset(),
     "server.admin.app": frozenset(),
     "server.admin.health": frozenset(),
+    "server.admin.keys": frozenset(),
     "server.admin.listening": frozenset(),
     "server.admin.running": frozenset(),
     "server.announcing": frozenset({"demo"}),
@@ -165,6 +167,7 @@ EDGES: dict[str, frozenset[str]] = {
     "testing": frozenset({"pytest_plugin"}),
     "pytest_plugin": frozenset(),
     "cli": frozenset({"__main__"}),
+    "admin_client": frozenset({"cli"}),
     "demo": frozenset({"cli"}),
     "__main__": frozenset(),
     "server.sharing": frozenset(),

@@ -243,7 +243,9 @@ CONSTANTS: dict[str, str] = {
         (f"server.proxies.protocol_header.{name}" for name in ("FIXED", "LOCAL", "LONGEST_LINE", "PROXIED")), FORMAT
     ),
     "server.proxies.forwarded.ELEMENT": COST,
+    "admin_client.HTTP_ERRORS": FORMAT,
     "server.admin.app.SHOWN": SHOWN,
+    "server.admin.descriptions._CENTURY": "longer than any overlap, so that a number that is none is refused",
     "server.admin.health.SILENT_MS": "how old a word of a process is before it is called silent; nothing is refused for it",
     "server.app.SHOWN": SHOWN,
     "server.bodies._LARGE": COST,

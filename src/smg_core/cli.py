@@ -256,7 +256,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser(prog="smg-gateway", description="A gateway in front of inference engines.", allow_abbrev=False)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the program's version and exit")
     commands = parser.add_subparsers(
-        title="commands", required=True, metavar="serve | simulate | faults | demo | config | setup | conform | mcp"
+        title="commands",
+        required=True,
+        metavar="serve | simulate | faults | demo | config | setup | conform | mcp | health | keys",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -270,6 +272,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     text = "check that a server's answers are what clients of its APIs rely on"
     _conform_flags(commands.add_parser("conform", help=text, allow_abbrev=False))
     _mcp_flags(commands.add_parser("mcp", help="see and try the MCP servers of a configuration", allow_abbrev=False))
+    _health_flags(commands.add_parser("health", help="print how a gateway and its processes are", allow_abbrev=False))
+    _keys_flags(commands.add_parser("keys", help="make, rotate, revoke and list virtual keys", allow_abbrev=False))
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -320,6 +324,18 @@ def _config_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_config)
     parser.add_argument("--sources", action="store_true", help="say of each value where it came from")
     _add_settings(parser)
+
+
+def _health_flags(parser: argparse.ArgumentParser) -> None:
+    from smg_core.admin_client import health_flags
+
+    health_flags(parser)
+
+
+def _keys_flags(parser: argparse.ArgumentParser) -> None:
+    from smg_core.admin_client import keys_flags
+
+    keys_flags(parser)
 
 
 def _demo_flags(parser: argparse.ArgumentParser) -> None:

@@ -90,7 +90,7 @@ __all__ = [
 
 ENVIRONMENT_PREFIX = "SMG_"
 MISTYPED = 0.85  # likeness, of 1, from which a variable is taken for a misspelled setting
-NOT_SETTINGS = frozenset({"SMG_CONFIG"})  # names the file; the command line reads it
+NOT_SETTINGS = frozenset({"SMG_CONFIG", "SMG_ADMIN", "SMG_ADMIN_KEY"})  # what the command line itself reads
 
 
 @attrs.frozen

@@ -1,6 +1,8 @@
 """The admin door: what it tells, who is let in, and that nothing of it is on the public listener."""
 
 import asyncio
+import json
+import logging
 import os
 import signal
 import socket
@@ -15,9 +17,10 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.authority import Authority
-from tests.gateway.conftest import House, over_http
+from tests.gateway.conftest import JSON, House, over_http
 from tests.gateway.test_serve import QUICK, read, start
 
+from smg_core.cli import main
 from smg_core.config import AdminConfig, AuthConfig, Config, ConfigError, TlsConfig
 from smg_core.server.admin.app import AdminApp, admin_table
 from smg_core.server.admin.listening import admin_listener, close_listener
@@ -237,6 +240,135 @@ async def test_the_door_speaks_tls_where_it_is_told_to(tmp_path: Path) -> None:
 
     assert plain.status_code == 400
     assert "https" in plain.text
+
+
+# ------------------------------------------------------------------------------------------------------------------- keys
+
+
+VIRTUAL = attrs.evolve(KEYS, virtual_keys=True)
+
+
+async def test_a_key_is_made_rotated_with_overlap_expired_and_revoked_at_the_door(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "smg.audit")
+    async with opened(auth=VIRTUAL) as door:
+        admin, models = {**bearer(ADMIN), **JSON}, "/v1/models"
+
+        async def status(key: str) -> int:
+            return (await door.house.http.get(models, headers=bearer(key))).status_code
+
+        made = await door.http.post("/admin/keys", json={"tenant": "acme", "name": "ci"}, headers=admin)
+        first, path = made.json()["key"], f"/admin/keys/{made.json()['id']}"
+        good = await status(first)
+        second = (await door.http.post(f"{path}/rotate", json={"overlap_s": 600}, headers=admin)).json()["key"]
+        both = [await status(first), await status(second)]
+        third = (await door.http.post(f"{path}/rotate", json={}, headers=admin)).json()["key"]
+        one = [await status(first), await status(second), await status(third)]
+        expired = await door.http.post(f"{path}/expire", json={"expires_at": 1}, headers=admin)
+        over = await status(third)
+        await door.http.post(f"{path}/expire", json={"expires_at": None}, headers=admin)
+        again = await status(third)
+        revoked = await door.http.post(f"{path}/revoke", json={}, headers=admin)
+        after = await status(third)
+        listed = await door.http.get("/admin/keys", headers=admin)
+        shown = await door.http.get(f"/admin/keys/{made.json()['prefix']}", headers=admin)
+        texts = [made.text, expired.text, revoked.text, listed.text, shown.text]
+
+    assert (made.status_code, good, both, one) == (201, 200, [200, 200], [401, 401, 200])
+    assert made.headers["cache-control"] == "no-store"
+    assert (expired.json()["status"], over, again) == ("expired", 401, 200)
+    assert (revoked.json()["status"], after) == ("revoked", 401)
+    assert [key["status"] for key in listed.json()["data"]] == ["revoked"]
+    assert shown.json()["name"] == "ci"
+    assert not any(key in text for key in (first, second, third) for text in [*texts[1:], *caplog.messages])
+    assert sum("by ops/root" in each.message for each in caplog.records if each.name == "smg.audit") == 6
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/admin/keys", {}, "tenant"),
+        ("/admin/keys", {"tenant": 5}, "tenant"),
+        ("/admin/keys", {"tenant": "a", "colour": "red"}, "colour"),
+        ("/admin/keys", {"tenant": "a", "roles": ["rooot"]}, "roles"),
+        ("/admin/keys", {"tenant": "a", "expires_at": 1}, "expires_at"),
+        ("/admin/keys", {"tenant": "x" * 300}, "tenant"),
+        ("/admin/keys/x/rotate", {"overlap_s": -1}, "overlap_s"),
+        ("/admin/keys/x/revoke", {"why": "because"}, "why"),
+    ],
+)
+async def test_what_is_wrong_with_a_body_is_said_by_name(path: str, body: dict[str, Any], param: str) -> None:
+    async with opened(auth=VIRTUAL) as door:
+        answer = await door.http.post(path, json=body, headers=bearer(ADMIN))
+
+    assert answer.status_code == 400
+    assert param in answer.text
+
+
+async def test_keys_are_for_admins_and_only_where_they_are_on() -> None:
+    async with opened(auth=VIRTUAL) as door:
+        made = await door.http.post("/admin/keys", json={"tenant": "t"}, headers=bearer(USER))
+        listed = await door.http.get("/admin/keys", headers=bearer(USER))
+        form = await door.http.post(
+            "/admin/keys", content=b"{}", headers={**bearer(ADMIN), "content-type": "text/plain"}
+        )
+        large = await door.http.post("/admin/keys", json={"tenant": "x" * 100_000}, headers=bearer(ADMIN))
+        unknown = await door.http.post("/admin/keys/0123456789abcdef/revoke", json={}, headers=bearer(ADMIN))
+        limits = [
+            await door.http.get(f"/admin/keys?limit={each}", headers=bearer(ADMIN)) for each in ("0", "x", "99999")
+        ]
+    async with opened(auth=KEYS) as door:
+        off = await door.http.get("/admin/keys", headers=bearer(ADMIN))
+
+    assert [made.status_code, listed.status_code, form.status_code, large.status_code] == [403, 403, 415, 413]
+    assert unknown.status_code == 404
+    assert {answer.status_code for answer in limits} == {400}
+    assert off.status_code == 400
+    assert "auth.virtual_keys" in off.text
+
+
+# ------------------------------------------------------------------------------------------------------------ command line
+
+
+async def test_the_command_line_makes_rotates_lists_and_revokes_keys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, key_file = tmp_path / "admin.sock", tmp_path / "key"
+    key_file.write_text(ADMIN + "\n")
+    monkeypatch.setenv("SMG_ADMIN", f"unix:{path}")
+
+    async def run(*words: str) -> Any:
+        assert await asyncio.to_thread(main, [*words, "--key-file", str(key_file)]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    async with opened(AdminConfig(socket=str(path)), auth=VIRTUAL) as door:
+        made = await run("keys", "create", "--tenant", "acme", "--role", "user", "--model", "sim")
+        rotated = await run("keys", "rotate", made["prefix"], "--overlap", "60")
+        good = [await door.house.http.get("/v1/models", headers=bearer(each["key"])) for each in (made, rotated)]
+        expired = await run("keys", "expire", made["id"], "--at", "1")
+        listed = await run("keys", "list")
+        revoked = await run("keys", "revoke", made["id"])
+        shown = await run("keys", "show", made["id"])
+        health = await run("health")
+        refused = await asyncio.to_thread(main, ["keys", "list"])
+        said = capsys.readouterr().err
+
+    assert [answer.status_code for answer in good] == [200, 200]
+    assert (expired["status"], revoked["status"], shown["status"]) == ("expired", "revoked", "revoked")
+    assert [key["id"] for key in listed["data"]] == [made["id"]]
+    assert health["models"] == ["sim"]
+    assert refused == 1
+    assert "401" in said
+
+
+def test_a_door_that_is_not_named_or_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["health"]) == 2
+    assert main(["health", "--admin", "http://127.0.0.1:1"]) == 1
+    said = capsys.readouterr().err
+
+    assert "SMG_ADMIN" in said
+    assert "cannot be asked" in said
 
 
 # -------------------------------------------------------------------------------------------------------------- processes

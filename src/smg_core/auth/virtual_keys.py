@@ -96,6 +96,12 @@ class VirtualKey(Struct, frozen=True, omit_defaults=True, kw_only=True):
         """The key, good no more; one that was revoked before stays as it is."""
         return self if self.revoked_at is not None else replace(self, revoked_at=now)
 
+    def expiring(self, at: float | None) -> "VirtualKey":
+        """The key, refused from this time on; None: never. Raises Conflict for one that was revoked."""
+        if self.revoked_at is not None:
+            raise Conflict(f"The key {self.prefix} is revoked.")
+        return replace(self, expires_at=at)
+
     def shown(self, now: float) -> JsonObject:
         """The key without its hashes, for lists."""
         return {

@@ -129,6 +129,10 @@ class VirtualKeys:
         """End a key; every process knows within `auth.key_fresh_s`. Raises NotFound, StoreFailed."""
         return await self._change(id, lambda key, now: key.revoked(now))
 
+    async def expire(self, id: str, expires_at: float | None) -> VirtualKey:
+        """Say when a key expires; None: never. Raises NotFound, StoreFailed, and Conflict for a key that was revoked."""
+        return await self._change(id, lambda key, now: key.expiring(expires_at))
+
     async def get(self, id: str) -> VirtualKey:
         """One key. Raises NotFound, StoreFailed."""
         return (await self._read(id))[0]

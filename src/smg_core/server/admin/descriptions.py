@@ -1,13 +1,32 @@
 """The input and output of each route of the admin door, for its `/admin/openapi.json`. Above: the routes. Pure."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from smg_core.protocols.operation import Operation, OperationResponse
 from smg_core.server.descriptions import LIVENESS, READINESS
 
-__all__ = ["HEALTH", "LIVENESS", "READINESS", "GatewayHealth", "ProcessHealth"]
+__all__ = [
+    "CREATE_KEY",
+    "EXPIRE_KEY",
+    "HEALTH",
+    "KEY",
+    "KEYS",
+    "LIVENESS",
+    "READINESS",
+    "REVOKE_KEY",
+    "ROTATE_KEY",
+    "CreateKeyBody",
+    "ExpireKeyBody",
+    "GatewayHealth",
+    "ProcessHealth",
+    "RevokeKeyBody",
+    "RotateKeyBody",
+]
+
+_Name = Annotated[str, Meta(max_length=256)]
+_CENTURY = 36_500 * 86400.0
 
 
 class ProcessHealth(Struct):
@@ -40,3 +59,73 @@ HEALTH = Operation(
     None,
     (OperationResponse(200, "How they are, whatever that is.", GatewayHealth),),
 )
+
+
+class CreateKeyBody(Struct, forbid_unknown_fields=True):
+    """A key that is to be made: whose requests it carries, its roles and models, and when it expires, in seconds since the Unix
+    epoch."""
+
+    tenant: _Name
+    principal: _Name = ""
+    name: _Name = ""
+    roles: Annotated[tuple[_Name, ...], Meta(max_length=64)] = ("user",)
+    models: Annotated[tuple[_Name, ...], Meta(max_length=1024)] = ()
+    expires_at: Annotated[float, Meta(ge=0, le=1e12)] | None = None
+
+
+class RotateKeyBody(Struct, forbid_unknown_fields=True):
+    """`overlap_s`: seconds for which the earlier secrets stay good."""
+
+    overlap_s: Annotated[float, Meta(ge=0, le=_CENTURY)] = 0.0
+
+
+class ExpireKeyBody(Struct, forbid_unknown_fields=True):
+    """`expires_at`: from when on the key is refused, in seconds since the Unix epoch; null: never."""
+
+    expires_at: Annotated[float, Meta(ge=0, le=1e12)] | None
+
+
+class RevokeKeyBody(Struct, forbid_unknown_fields=True):
+    """A revocation says nothing more."""
+
+
+class ShownKey(Struct):
+    """A virtual key without its secret. Times are in seconds since the Unix epoch."""
+
+    id: str
+    prefix: str
+    name: str
+    tenant: str
+    principal: str
+    roles: list[str]
+    models: list[str]
+    status: Literal["active", "expired", "revoked"]
+    secrets: int
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+
+
+class TextOfKey(ShownKey, kw_only=True):
+    """A virtual key that was just made or rotated, with the key itself."""
+
+    key: str
+
+
+class KeyPage(Struct):
+    """Virtual keys, newest first."""
+
+    data: list[ShownKey]
+    has_more: bool
+
+
+def _about(name: str, summary: str, body: object, status: int, answer: object) -> Operation:
+    return Operation(name, summary, "keys", body, (OperationResponse(status, "Done.", answer),))
+
+
+KEYS = _about("listKeys", "Virtual keys, newest first; limit and after go through them.", None, 200, KeyPage)
+KEY = _about("getKey", "One virtual key.", None, 200, ShownKey)
+CREATE_KEY = _about("createKey", "Make a virtual key; it is told now and never again.", CreateKeyBody, 201, TextOfKey)
+ROTATE_KEY = _about("rotateKey", "Give a virtual key a new secret.", RotateKeyBody, 200, TextOfKey)
+EXPIRE_KEY = _about("expireKey", "Say when a virtual key expires.", ExpireKeyBody, 200, ShownKey)
+REVOKE_KEY = _about("revokeKey", "End a virtual key, in every process.", RevokeKeyBody, 200, ShownKey)

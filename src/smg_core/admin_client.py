@@ -1,0 +1,147 @@
+"""The client of the admin door: `smg-gateway health` and `smg-gateway keys ...` (edge).
+
+Decides which flags these commands have, which request each makes, and what is printed: JSON, as the door answers. The credential
+is never a flag, since everybody on a machine can read those: it comes from SMG_ADMIN_KEY or a file. Above: cli. Below: settings.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from smg_core.settings import ConfigError
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["health_flags", "keys_flags"]
+
+HTTP_ERRORS = 400
+HERE = "http://localhost"
+"""The base of a URL at a Unix socket, whose requests need a host too."""
+
+Request = tuple[str, str, Mapping[str, object] | None]
+"""Method, path and body of what a command asks for."""
+
+
+def health_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway health`."""
+    _common(parser, lambda args: ("GET", "/admin/health", None))
+
+
+def keys_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway keys` and its own commands."""
+    commands = parser.add_subparsers(required=True, metavar="create | rotate | expire | revoke | list | show")
+    create = commands.add_parser("create", help="make a key; it is printed now and never again", allow_abbrev=False)
+    create.add_argument("--tenant", required=True, help="whose data its requests share")
+    create.add_argument("--principal", default="", help="the user or program within the tenant")
+    create.add_argument("--name", default="", help="for people")
+    create.add_argument("--role", action="append", default=[], help="what it may do, may be repeated (default: user)")
+    create.add_argument("--model", action="append", default=[], help="a model that it may use, may be repeated")
+    create.add_argument("--expires-at", type=float, help="when it expires, in seconds since 1970")
+    _common(create, _create)
+    rotate = _of_key(commands, "rotate", "give a key a new secret, which is printed")
+    rotate.add_argument("--overlap", type=float, default=0.0, help="seconds for which the earlier secret stays good")
+    _common(rotate, lambda args: ("POST", f"{_path(args)}/rotate", {"overlap_s": args.overlap}))
+    expire = _of_key(commands, "expire", "say when a key expires")
+    expire.add_argument("--at", type=float, help="in seconds since 1970; without it, never")
+    _common(expire, lambda args: ("POST", f"{_path(args)}/expire", {"expires_at": args.at}))
+    revoke = _of_key(commands, "revoke", "end a key, in every process")
+    _common(revoke, lambda args: ("POST", f"{_path(args)}/revoke", {}))
+    show = _of_key(commands, "show", "print what is known of a key")
+    _common(show, lambda args: ("GET", _path(args), None))
+    listed = commands.add_parser("list", help="print the keys, newest first", allow_abbrev=False)
+    listed.add_argument("--limit", type=int, default=100, help="how many (default: %(default)s)")
+    listed.add_argument("--after", default="", help="those behind this one")
+    _common(listed, _list)
+
+
+def _of_key(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, allow_abbrev=False)
+    parser.add_argument("id", metavar="ID", help="the key's id or prefix")
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser, request: Callable[[argparse.Namespace], Request]) -> None:
+    """The flags that every command has; `request` makes what it asks for."""
+    text = "where the admin door is, http(s)://HOST:PORT or unix:PATH (default: SMG_ADMIN)"
+    parser.add_argument("--admin", default=os.environ.get("SMG_ADMIN"), metavar="URL", help=text)
+    parser.add_argument("--key-file", metavar="FILE", help="file with the API key of an admin (default: SMG_ADMIN_KEY)")
+    parser.add_argument("--tls-ca", metavar="FILE", help="certificates (PEM) that the door is checked against")
+    parser.add_argument("--timeout", type=float, default=30, help="seconds that it may take (default: %(default)s)")
+    parser.set_defaults(run=lambda args: _ask(args, request(args)))
+
+
+def _path(args: argparse.Namespace) -> str:
+    return f"/admin/keys/{quote(args.id, safe='')}"
+
+
+def _create(args: argparse.Namespace) -> Request:
+    body: dict[str, object] = {
+        "tenant": args.tenant,
+        "principal": args.principal,
+        "name": args.name,
+        "models": args.model,
+    }
+    if args.role:
+        body["roles"] = args.role
+    if args.expires_at is not None:
+        body["expires_at"] = args.expires_at
+    return "POST", "/admin/keys", body
+
+
+def _list(args: argparse.Namespace) -> Request:
+    return (
+        "GET",
+        f"/admin/keys?limit={args.limit}" + (f"&after={quote(args.after, safe='')}" if args.after else ""),
+        None,
+    )
+
+
+def _ask(args: argparse.Namespace, request: Request) -> int:
+    """Make the request and print the answer; the exit status."""
+    import ssl
+
+    import httpx
+
+    if not args.admin:
+        raise ConfigError("where is the admin door? Give --admin URL or SMG_ADMIN")
+    unix = args.admin.removeprefix("unix:") if args.admin.startswith("unix:") else None
+    headers, (method, path, body) = _credential(args.key_file), request
+    try:
+        verify = ssl.create_default_context(cafile=args.tls_ca)
+        transport = httpx.HTTPTransport(uds=unix, verify=verify)
+        with httpx.Client(transport=transport, timeout=args.timeout, headers=headers) as client:
+            answer = client.request(method, (HERE if unix else args.admin.rstrip("/")) + path, json=body)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        print(f"smg-gateway: the admin door at {args.admin} cannot be asked: {error}", file=sys.stderr)
+        return 1
+    if answer.status_code >= HTTP_ERRORS:
+        print(f"smg-gateway: {answer.status_code}: {_message(answer)}", file=sys.stderr)
+        return 1
+    print(answer.text)
+    return 0
+
+
+def _message(answer: "httpx.Response") -> str:
+    """What the door says is wrong."""
+    try:
+        return str(answer.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:200]
+
+
+def _credential(file: str | None) -> dict[str, str]:
+    """The header with the admin's key, if there is one."""
+    key = os.environ.get("SMG_ADMIN_KEY", "")
+    if file is not None:
+        try:
+            key = Path(file).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--key-file: {file} cannot be read: {error}") from None
+    return {"authorization": f"Bearer {key.strip()}"} if key.strip() else {}

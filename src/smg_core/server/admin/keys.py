@@ -1,0 +1,134 @@
+"""The routes of virtual keys, at the admin door (edge).
+
+Each calls one operation of the gateway's virtual keys; what a key may be is decided there. The key itself is in the answer that
+creates or rotates it, and nowhere else. Above: server.admin.app. Below: server.virtual_keys.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from smg_core.errors import InvalidRequest, SmgError
+from smg_core.json_types import JsonObject
+from smg_core.server.admin.descriptions import (
+    CREATE_KEY,
+    EXPIRE_KEY,
+    KEY,
+    KEYS,
+    REVOKE_KEY,
+    ROTATE_KEY,
+    CreateKeyBody,
+    ExpireKeyBody,
+    RevokeKeyBody,
+    RotateKeyBody,
+)
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.exchange import Exchange
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.server.virtual_keys import NewKey, VirtualKeys
+
+__all__ = ["key_routes"]
+
+B = TypeVar("B", bound=msgspec.Struct)
+NEEDED = "admin.keys"
+
+
+def key_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+    """The routes, over the virtual keys of `gateway`."""
+    keys = _Keys(gateway)
+    changing = (
+        ("/admin/keys", keys.create, CREATE_KEY),
+        ("/admin/keys/{id}/rotate", keys.rotate, ROTATE_KEY),
+        ("/admin/keys/{id}/expire", keys.expire, EXPIRE_KEY),
+        ("/admin/keys/{id}/revoke", keys.revoke, REVOKE_KEY),
+    )
+    return (
+        Route("GET", "/admin/keys", Endpoint(keys.listed, NEEDED, about=KEYS)),
+        Route("GET", "/admin/keys/{id}", Endpoint(keys.one, NEEDED, about=KEY)),
+        *(
+            Route("POST", path, Endpoint(answer, NEEDED, reads_json=True, about=about))
+            for path, answer, about in changing
+        ),
+    )
+
+
+class _Keys:
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+
+    @property
+    def _keys(self) -> VirtualKeys:
+        keys = self._gateway.virtual_keys
+        if keys is None:
+            raise InvalidRequest("This gateway takes no virtual keys; auth.virtual_keys switches them on.")
+        return keys
+
+    async def listed(self, exchange: Exchange) -> None:
+        most = self._gateway.config.admin.most_listed
+        asked = exchange.query.get("limit", (str(most),))[-1]
+        if not asked.isdecimal() or len(asked) > len(str(most)) or not 1 <= int(asked) <= most:
+            raise InvalidRequest(f"'limit' is a number from 1 to {most}.", param="limit")
+        after = exchange.query.get("after", (None,))[-1]
+        page = await self._keys.list_page(after=_id(after) if after else None, limit=int(asked))
+        now = self._gateway.clock.time()
+        await self._respond(exchange, {"data": [key.shown(now) for key in page.data], "has_more": page.has_more})
+
+    async def one(self, exchange: Exchange) -> None:
+        key = await self._keys.get(_id(exchange.path_values["id"]))
+        await self._respond(exchange, key.shown(self._gateway.clock.time()))
+
+    async def create(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, CreateKeyBody)
+        made = await self._keys.create(
+            tenant=body.tenant,
+            principal=body.principal,
+            name=body.name,
+            roles=body.roles,
+            models=body.models,
+            expires_at=body.expires_at,
+        )
+        await self._respond_new(exchange, made, 201)
+
+    async def rotate(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, RotateKeyBody)
+        await self._respond_new(exchange, await self._keys.rotate(_id(exchange.path_values["id"]), body.overlap_s), 200)
+
+    async def expire(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, ExpireKeyBody)
+        key = await self._keys.expire(_id(exchange.path_values["id"]), body.expires_at)
+        await self._respond(exchange, key.shown(self._gateway.clock.time()))
+
+    async def revoke(self, exchange: Exchange) -> None:
+        await self._body(exchange, RevokeKeyBody)
+        key = await self._keys.revoke(_id(exchange.path_values["id"]))
+        await self._respond(exchange, key.shown(self._gateway.clock.time()))
+
+    async def _body(self, exchange: Exchange, shape: type[B]) -> B:
+        data = await exchange.body(self._gateway.config.admin.body_bytes)
+        try:
+            return msgspec.json.decode(data or b"{}", type=shape)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise _fault(str(error)) from None
+
+    async def _respond_new(self, exchange: Exchange, made: NewKey, status: int) -> None:
+        """Answer with a key that was created or rotated: the only place where it is told."""
+        await self._respond(exchange, {"key": made.text, **made.key.shown(self._gateway.clock.time())}, status)
+
+    async def _respond(self, exchange: Exchange, answer: JsonObject, status: int = 200) -> None:
+        exchange.request_id = self._gateway.ids("req-")
+        headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+        headers.append(self._gateway.id_header(exchange.name))
+        await exchange.respond(status, msgspec.json.encode(answer), headers)
+
+
+def _id(text: str) -> str:
+    """The id of a key, which may be named by its prefix."""
+    return text.removeprefix("smg_")
+
+
+def _fault(message: str) -> SmgError:
+    """The refusal of a body, from what msgspec says of it: "Expected `str`, got `int` - at `$.tenant`"."""
+    what, _, place = message.partition(" - at ")
+    param = place.strip("`").removeprefix("$.")
+    return InvalidRequest(f"Invalid '{param}': {what}." if param else f"Invalid body: {what}.", param=param or None)
