@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     config = _resolve(args).config
-    if not config.workers.urls and not config.workers.file:
+    workers = config.workers
+    if not (workers.urls or workers.file or (workers.prefill_urls and workers.decode_urls)):
         raise ConfigError(
             "no engine to send requests to: give --worker grpc://host:port, or start a simulated one with "
             "`smg-gateway simulate`"

@@ -22,7 +22,7 @@ from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
 from smg_core.observability.settings import ObservabilityConfig
-from smg_core.pipeline.settings import McpConfig, StructuredConfig, TimeoutsConfig
+from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
@@ -58,6 +58,7 @@ __all__ = [
     "BatchesConfig",
     "Config",
     "ConfigError",
+    "DisaggregationConfig",
     "DocumentsConfig",
     "EnginesConfig",
     "HistoryConfig",
@@ -108,6 +109,7 @@ class Config:
     timeouts: TimeoutsConfig = attrs.field(factory=TimeoutsConfig)
     tokenizer: TokenizerConfig = attrs.field(factory=TokenizerConfig)
     routing: RoutingConfig = attrs.field(factory=RoutingConfig)
+    disaggregation: DisaggregationConfig = attrs.field(factory=DisaggregationConfig)
     limits: LimitsConfig = attrs.field(factory=LimitsConfig)
     media: MediaConfig = attrs.field(factory=MediaConfig)
     documents: DocumentsConfig = attrs.field(factory=DocumentsConfig)

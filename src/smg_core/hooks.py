@@ -77,13 +77,15 @@ class EncodeDone(Struct, frozen=True):
 
 
 class WorkerPicked(Struct, frozen=True):
-    """A policy chose `worker` (its name, not its address) on try number `attempt`, from 1."""
+    """A policy chose `worker` (its name, not its address) on try number `attempt`, from 1. `role`: what it is to compute of the
+    turn, "regular" for all of it."""
 
     request_id: str
     worker: str
     policy: str
     attempt: int
     at: float
+    role: str = "regular"
 
 
 class FirstToken(Struct, frozen=True):
@@ -108,7 +110,8 @@ class AttemptEnded(Struct, frozen=True):
     """One call of a worker's engine ended, successfully or not. `outcome` is "ok", "abandoned" (the client left, or the gateway
     shuts down) or the error's class name; `detail` is the engine's own text, which only the operator may see; `finish` has the
     reason of each choice, in the order in which they ended; `first_seconds` is the time from the call's start to its first
-    output, None without output. `client_id` is the client's own name for the request, "" when it gave none."""
+    output, None without output. `client_id` is the client's own name for the request, "" when it gave none.
+    `role` as in WorkerPicked: a turn of two workers has two such moments."""
 
     request_id: str
     worker: str
@@ -121,6 +124,7 @@ class AttemptEnded(Struct, frozen=True):
     at: float
     detail: str = ""
     client_id: str = ""
+    role: str = "regular"
 
 
 class FormatViolation(Struct, frozen=True):

@@ -39,6 +39,7 @@ __all__ = [
     "EngineRequest",
     "EngineSink",
     "IdsEngine",
+    "KvFacts",
     "Loads",
     "MediaPacking",
     "ModelInfo",
@@ -198,6 +199,17 @@ class Pixels:
     resize: Literal["pil", "torch"] = "pil"
 
 
+@attrs.frozen
+class KvFacts:
+    """What an engine says of the cache that it hands over or takes: its `connector` ("NixlConnector"), its `role` there
+    ("kv_producer", "kv_consumer", "kv_both"), and its id and port. Empty and 0: it did not say."""
+
+    connector: str = ""
+    role: str = ""
+    engine_id: str = ""
+    port: int = 0
+
+
 @attrs.frozen(cache_hash=True)
 class EngineFacts:
     """What one engine is and can do: as the engine itself reports it, or by the dialect's table for facts that the dialect
@@ -212,7 +224,8 @@ class EngineFacts:
     `media_together`: the kinds that one request may mix; any one kind may always come alone. `normalizes`: it rescales and
     normalises pixels itself, so it wants their bytes; `resizes`: whose arithmetic its own processor of pictures uses. `floats`:
     how wide tensors of floats are best sent; a narrower type than float32 is one that it rounds them to anyway.
-    `shared_memory`: id of the shared memory that it can open, "" for none.
+    `shared_memory`: id of the shared memory that it can open, "" for none. `kv` is of this engine alone: two engines are of one
+    kind whatever it says, and a worker has it apart (`Worker.kv`).
     `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can.
     `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its data-parallel ranks. `loads`,
     `kv_events`, `embed`: whether it answers these calls. `hands_over`: the field of `EngineRequest` in which its dialect tells
@@ -241,6 +254,7 @@ class EngineFacts:
     resizes: Literal["pil", "torch"] = "pil"
     floats: Literal["float32", "bfloat16", "float16"] = "float32"
     shared_memory: str = ""
+    kv: KvFacts = attrs.field(factory=KvFacts, eq=False)
     context_length: int = 0
     block_size: int = 0
     ranks: int = 1

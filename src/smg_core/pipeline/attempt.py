@@ -60,9 +60,6 @@ class TurnReader(Protocol[Pushed]):
     def cached_tokens(self) -> int: ...
 
     @property
-    def kv_transfer(self) -> str | None: ...
-
-    @property
     def kept_ids(self) -> Sequence[int]:
         """The ids of the turn so far, where they are kept."""
         ...

@@ -220,7 +220,6 @@ class ChatReader:
         self.done = False
         self.finishes: list[Finished] = []
         self.rest: list[Event] = []
-        self.kv_transfer: str | None = None
         self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
         self._usage: Usage | None = None
         self._started: Started | None = None

@@ -3,7 +3,7 @@
 `generate` prepares, selects, streams, and tries again elsewhere while nothing has gone out. The commit point is the first byte
 sent to the client: before it, a worker that is gone or full is excluded and another is chosen; after it, the error belongs to
 the client. A response is a flow around turns, and only the outermost flow ends it: `respond` is the one with a single turn;
-a tool loop, history, or prefill and decode are others. When the client leaves or the gateway shuts down, ClientGone or Draining
+a tool loop and history are others. When the client leaves or the gateway shuts down, ClientGone or Draining
 is thrown into the flow at the step that it waits for; steps that the flow asks for after that are still performed.
 
 Decides whether to try again, where and after how long. The driver's performers do the work.
@@ -83,7 +83,9 @@ def generate(
             if failure is not None:  # no worker is left: the last worker's error says more
                 raise failure from None
             raise
-        step = Stream(prompted, placement.last, attempt, ends, keep, shown=shown, hosted=hosted)
+        step = Stream(
+            prompted, placement.last, attempt, ends, keep, prefill=placement.prefill, shown=shown, hosted=hosted
+        )
         turn = yield from ask(step)
         if turn.cut_short:
             turn = yield from ask(replace(step, continues=turn))
@@ -92,9 +94,11 @@ def generate(
             return turn
         if not failure.another_worker_may_do or terms.answer.committed or attempt == attempts:
             break
-        tried |= placement.names
+        tried |= placement.names if turn.failed is None else {turn.failed}
         delay = retry_delay(attempt, terms.retries, terms.rng)
-        terms.observer.report(Retrying(prompted.request.id, placement.last.worker.name, type(failure).__name__, delay))
+        terms.observer.report(
+            Retrying(prompted.request.id, turn.failed or placement.last.worker.name, type(failure).__name__, delay)
+        )
         if delay:
             yield from ask(Wait(delay))
     raise failure if failure is not None else AssertionError("there is one attempt at least")

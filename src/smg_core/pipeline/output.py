@@ -397,7 +397,6 @@ class OutputProcessor:
         "cut_short",
         "done",
         "finishes",
-        "kv_transfer",
         "rest",
     )
 
@@ -418,7 +417,6 @@ class OutputProcessor:
         self.cut_short = False  # the budget of reasoning is used up: another call continues the turn
         self.finishes: list[Finished] = []
         self.rest: list[Event] = []
-        self.kv_transfer: str | None = None
         self.done = False
 
     @property
@@ -460,7 +458,6 @@ class OutputProcessor:
                     continue
                 if output.finish is not None:
                     self._engine_open -= 1
-                    self.kv_transfer = output.kv_transfer or self.kv_transfer
                 first = output.index * self._plan.copies
                 for index in range(first, first + self._plan.copies):
                     self._feed_choice(index, output, events)

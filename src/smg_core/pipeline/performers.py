@@ -12,17 +12,21 @@ from smg_core.clock import CallLater, Clock
 from smg_core.pipeline.documents import DocumentService
 from smg_core.pipeline.driver import Driver, Performer, finish, loop_call_later, tell, wait
 from smg_core.pipeline.executor import FairExecutor
+from smg_core.pipeline.pairing import Pairs
 from smg_core.pipeline.parted import PerformTogether
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.reading_documents import reads_documents
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedAs, ServedModel, as_named
+from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Tell, Together, Wait
 from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Policies
 from smg_core.workers.registry import Registry
 
 __all__ = ["Performers", "Rows", "loop_call_later", "performers"]
+
+_APART = DisaggregationConfig()
 
 Rows = Mapping[type[Step[Any]], Performer]
 """Kind of step to performer."""
@@ -68,9 +72,11 @@ def performers(
     call_later: CallLater,
     served_as: ServedAs = as_named,
     documents: DocumentService | None = None,
+    disaggregation: DisaggregationConfig = _APART,
 ) -> Performers:
     """The performers of one gateway. `documents` reads those of requests, where they are read; other arguments as of `Preparing`,
     `Selecting` and `Streaming`."""
+    pairs = Pairs(clock=clock, on_outcome=on_outcome, call_later=call_later, settings=disaggregation)
     return Performers(
         Preparing(
             registry=registry,
@@ -80,8 +86,8 @@ def performers(
             served_as=served_as,
             documents=reads_documents(documents, executor) if documents is not None else None,
         ),
-        Selecting(registry=registry, models=models, policies=policies, clock=clock),
-        Streaming(clock=clock, on_outcome=on_outcome, call_later=call_later),
+        Selecting(registry=registry, models=models, policies=policies, clock=clock, disaggregation=disaggregation),
+        Streaming(clock=clock, on_outcome=on_outcome, call_later=call_later, pairs=pairs),
         clock,
         call_later,
     )

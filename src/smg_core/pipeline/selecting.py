@@ -8,12 +8,14 @@ workers.
 from collections.abc import Mapping
 
 from smg_core.clock import Clock
+from smg_core.engines.handover import KvEnd, hands_to
 from smg_core.errors import InternalError, NoWorker, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import fitted
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
@@ -23,14 +25,24 @@ from smg_core.workers.worker import Worker, WorkerRole
 
 __all__ = ["Selecting", "able"]
 
+_APART = DisaggregationConfig()
+
 
 class Selecting:
-    """The performer of `Select`: `registry` has the workers, `policies` choose. `models` are looked at to refuse a prompt whose
+    """The performer of `Select`: `registry` has the workers, `policies` choose; `disaggregation` says what becomes of a request
+    that has no prefill worker. `models` are looked at to refuse a prompt whose
     model was replaced after it was made."""
 
     def __init__(
-        self, *, registry: Registry, models: Mapping[str, ServedModel], policies: Policies, clock: Clock
+        self,
+        *,
+        registry: Registry,
+        models: Mapping[str, ServedModel],
+        policies: Policies,
+        clock: Clock,
+        disaggregation: DisaggregationConfig = _APART,
     ) -> None:
+        self._disaggregation = disaggregation
         self._registry = registry
         self._models = models
         self._policies = policies
@@ -41,14 +53,54 @@ class Selecting:
 
     def choose(self, step: Select, trace: Trace) -> Placement:
         """A worker for each role. Raises ModelNotFound, NoWorker, or the refusal if no engine can do what is asked."""
-        if len(step.roles) == 1:
-            return Placement((self._one(step, step.roles[0], trace),))
-        return Placement(tuple([self._one(step, role, trace) for role in step.roles]))
+        roles = step.roles or self._roles(step)
+        if len(roles) == 1:
+            return Placement((self._one(step, roles[0], trace, None),))
+        chosen: list[Chosen] = []
+        for role in roles:
+            chosen.append(self._one(step, role, trace, chosen[-1].worker if chosen else None))
+        return Placement(tuple(chosen))
 
-    def _one(self, step: Select, role: WorkerRole, trace: Trace) -> Chosen:
+    def _roles(self, step: Select) -> tuple[WorkerRole, ...]:
+        """The roles of the workers that are to work on this turn. Raises NoWorker where a part of it has no worker."""
+        model = step.prompted.request.model
+        if not self._registry.split(model):
+            return ("regular",)
+
+        def ready(role: WorkerRole) -> bool:
+            return self._registry.some_ready(model, role, step.exclude)
+
+        if ready("prefill") and ready("decode"):
+            return ("prefill", "decode")
+        if ready("regular"):
+            return ("regular",)
+        if ready("decode"):
+            if self._disaggregation.without_prefill == "decode_alone":
+                return ("decode",)
+            raise NoWorker(f"No prefill worker for the model '{model}' is ready.", retry_after=1.0)
+        if ready("prefill"):
+            raise NoWorker(f"No decode worker for the model '{model}' is ready.", retry_after=1.0)
+        return ("regular",)
+
+    def _candidates(self, step: Select, role: WorkerRole, partner: Worker | None) -> tuple[Worker, ...]:
+        """The ready workers in `role`; for prefill and decode those that understand each other: `partner` was chosen before."""
+        model = step.prompted.request.model
+        found = self._registry.candidates(model, step.exclude, role)
+        if partner is not None:
+            found = tuple(worker for worker in found if understand_each_other(partner, worker))
+        elif role == "prefill":
+            others = self._registry.candidates(model, step.exclude, "decode")
+            found = tuple(worker for worker in found if any(understand_each_other(worker, other) for other in others))
+        if not found:
+            raise NoWorker(
+                f"No prefill and decode workers for the model '{model}' understand each other.", retry_after=1.0
+            )
+        return found
+
+    def _one(self, step: Select, role: WorkerRole, trace: Trace, partner: Worker | None) -> Chosen:
         prompted = step.prompted
         request = prompted.request
-        candidates = self._registry.candidates(request.model, step.exclude, role)
+        candidates = self._candidates(step, role, partner)
         self._refuse_outdated(prompted, candidates)
         try:
             if self._registry.uniform(request.model, role):
@@ -75,7 +127,7 @@ class Selecting:
                 detail=f"the policy {policy.name!r} answered {pick!r}, which is no Pick of one of the candidates",
             )
         worker = pick.worker
-        trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, self._clock.monotonic()))
+        trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, self._clock.monotonic(), role))
         return Chosen(worker, role, pick.rank)
 
     def _refuse_outdated(self, prompted: Prompted, candidates: tuple[Worker, ...]) -> None:
@@ -103,6 +155,11 @@ def _own_key(request: GenerationRequest) -> str | None:
     """The client's routing key among those of its tenant, so that a guessed one does not lead to another tenant's worker."""
     key, tenant = request.cache_key, request.caller.tenant
     return key if key is None or not tenant else f"{len(tenant)}:{tenant}{key}"
+
+
+def understand_each_other(prefill: Worker, decode: Worker) -> bool:
+    """Whether one worker takes the cache that the other hands over."""
+    return hands_to(KvEnd(prefill.facts.dialect, prefill.kv), KvEnd(decode.facts.dialect, decode.kv))
 
 
 def able(prompted: Prompted, candidates: tuple[Worker, ...]) -> tuple[Worker, ...]:

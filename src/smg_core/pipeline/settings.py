@@ -1,4 +1,5 @@
-"""How long each part of a request may take, what happens to an answer that violates its format, and tools that run here.
+"""How long each part of a request may take, how two engines share one, what happens to an answer that violates its format, and
+tools that run here.
 
 Records of settings: `config` gathers them, with those of the other rooms. Below: `settings`.
 """
@@ -10,7 +11,7 @@ import attrs
 
 from smg_core.settings import ConfigError, option
 
-__all__ = ["McpConfig", "StructuredConfig", "TimeoutsConfig"]
+__all__ = ["DisaggregationConfig", "McpConfig", "StructuredConfig", "TimeoutsConfig"]
 
 
 @attrs.frozen
@@ -91,6 +92,32 @@ class TimeoutsConfig:
 
 
 _OF_MODELS = ("connect", "first_token", "token", "request", "stream", "write")
+
+
+@attrs.frozen
+class DisaggregationConfig:
+    """Requests that two engines work on: one reads the prompt, another writes the answer; see
+    [Prefill and decode](prefill-decode.md)."""
+
+    without_prefill: Literal["fail", "decode_alone"] = option(
+        "fail",
+        "What becomes of a request for a model of decode engines while no prefill engine of it is ready: fail answers 503, "
+        "decode_alone has the decode engine read the prompt too.",
+    )
+    transfer_s: float = option(
+        30.0,
+        "Seconds from the end of the prefill to the first token, in which the cache goes from one engine to the other; then "
+        "another pair is tried.",
+        at_least=0.05,
+        at_most=3600,
+    )
+    end_s: float = option(
+        1.0,
+        "Seconds that a prefill engine may take to say that it is done after the other engine's first token, which is held back "
+        "as long.",
+        at_least=0.01,
+        at_most=600,
+    )
 
 
 @attrs.frozen

@@ -60,6 +60,11 @@ class Placement(Struct, frozen=True):
         return self.chosen[-1]
 
     @property
+    def prefill(self) -> Chosen | None:
+        """The worker that reads the prompt for the one that answers; None if that one does it all."""
+        return self.chosen[0] if len(self.chosen) > 1 else None
+
+    @property
     def names(self) -> frozenset[str]:
         return frozenset(each.worker.name for each in self.chosen)
 
@@ -72,12 +77,13 @@ class Prepare(Step[Prompted], frozen=True):
 
 class Select(Step[Placement], frozen=True):
     """Choose a ready worker for each of `roles`, none of those named in `exclude`, and only among workers whose engines can do
-    what is asked. `attempt` counts from 1. Raises the refusal when no engine can do it, and NoWorker."""
+    what is asked. Without `roles`, those that the model's workers are there for: prefill and decode, or one worker for all.
+    `attempt` counts from 1. Raises the refusal when no engine can do it, and NoWorker."""
 
     prompted: Prompted
     exclude: frozenset[str] = frozenset()
     attempt: int = 1
-    roles: tuple[WorkerRole, ...] = ("regular",)
+    roles: tuple[WorkerRole, ...] = ()
 
 
 class Stream(Step[Turn], frozen=True):
@@ -88,8 +94,8 @@ class Stream(Step[Turn], frozen=True):
     another turn. `keep`: keep the output in `Turn.outputs`. `shown`: the client gets the output; if False, only the flow does, by
     `keep`, though its tokens are in the client's `Usage`. `continues` is a turn that failed or was cut short, and was kept:
     this one continues it and has the outputs of both. If that is not possible (`Turn.reader` is None, or the chosen engine speaks
-    chat), the failed turn's error is raised. `kv_transfer` is passed to the engine. `hosted` are the names of tools that run
-    here: the flow gets their calls, by `keep`, and the client does not.
+    chat), the failed turn's error is raised. `prefill` is the worker that reads the prompt first, if `chosen` only decodes.
+    `hosted` are the names of tools that run here: the flow gets their calls, by `keep`, and the client does not.
     """
 
     prompted: Prompted
@@ -98,7 +104,7 @@ class Stream(Step[Turn], frozen=True):
     ends: bool = True
     keep: bool = False
     continues: Turn | None = None
-    kv_transfer: str | None = None
+    prefill: Chosen | None = None
     shown: bool = True
     hosted: frozenset[str] = frozenset()
 

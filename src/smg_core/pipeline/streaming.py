@@ -20,10 +20,10 @@ from smg_core.pipeline.driver import Run, loop_call_later
 from smg_core.pipeline.fit import FitForChat, FitForIds, fitted, reader_for
 from smg_core.pipeline.media import SharedInputs
 from smg_core.pipeline.output import OutputProcessor
+from smg_core.pipeline.pairing import Pairing, Pairs
 from smg_core.pipeline.patience import Watch
-from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.receivers import Recording, Unseen, WithoutCalls, without_finishes
-from smg_core.pipeline.steps import Stream
+from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.pipeline.turn import Transcript, Turn
 from smg_core.workers.worker import Worker
 
@@ -39,11 +39,19 @@ class OnOutcome(Protocol):
 
 
 class Streaming:
-    """The performer of `Stream`. Time-outs of connecting and of silence are those of the request (`Run.timeouts`); `call_later`
-    is the event loop's unless a test passes its own."""
+    """The performer of `Stream`. Time-outs of connecting and of silence are those of the request (`Run.timeouts`). `pairs` calls
+    two engines for one request; `call_later` is the event loop's unless a test passes its own."""
 
-    def __init__(self, *, clock: Clock, on_outcome: OnOutcome, call_later: CallLater = loop_call_later) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        on_outcome: OnOutcome,
+        call_later: CallLater = loop_call_later,
+        pairs: Pairs | None = None,
+    ) -> None:
         self._clock = clock
+        self._pairs = pairs or Pairs(clock=clock, on_outcome=on_outcome, call_later=call_later)
         self._on_outcome = on_outcome
         self._call_later = call_later
         self._running: dict[str, set[AnyAttempt]] = {}
@@ -51,11 +59,14 @@ class Streaming:
 
     async def __call__(self, step: Stream, run: Run) -> Turn:
         call = _Call(step, run, self._clock)
+        if step.prefill is not None:
+            call.pairing = self._pairs.of(step, step.prefill, run, self._tell)
         worker, attempt = step.chosen.worker, call.attempt
         run.answer.begin(attempt)
         worker.board.add(worker.row, 1)
-        running = self._running.setdefault(worker.name, set())
-        running.add(attempt)
+        waits_for = [worker.name] if step.prefill is None else [worker.name, step.prefill.worker.name]
+        for name in waits_for:
+            self._running.setdefault(name, set()).add(attempt)
         watch = Watch(attempt, run.timeouts, self._call_later)
         try:
             attempt.reads_from(await call.start(run.timeouts.connect))
@@ -64,15 +75,20 @@ class Streaming:
             attempt.end(error)
         finally:
             watch.stop()
-            running.discard(attempt)
-            if not running:
-                self._running.pop(worker.name, None)
+            self._forget(attempt, waits_for)
             worker.board.add(worker.row, -1)
             call.release_shared()
-            if attempt.release():
+            if attempt.release() and call.pairing is None:  # two legs are told by what holds them
                 self._tell(call.engine, call.id)
             self._report(call, attempt, run)
         return call.turn()
+
+    def _forget(self, attempt: AnyAttempt, names: Sequence[str]) -> None:
+        for name in names:
+            running = self._running.get(name, set())
+            running.discard(attempt)
+            if not running:
+                self._running.pop(name, None)
 
     def move_waiting(self, worker: Worker) -> None:
         """Called when a worker no longer answers probes: ends its calls that have no output yet, so that they are tried
@@ -93,10 +109,11 @@ class Streaming:
         step, now = call.step, self._clock.monotonic()
         worker, seconds = step.chosen.worker, now - call.began
         outcome, detail = "ok" if attempt.state == "complete" else "abandoned", ""
-        if attempt.error is not None:
-            outcome, detail = type(attempt.error).__name__, attempt.error.detail or attempt.error.message
-        impatient = run.timeouts.hasty and isinstance(attempt.error, EngineTimeout | WorkerGone)
-        self._on_outcome(worker, None if impatient else attempt.error, seconds)
+        error = attempt.error if call.failed in (None, worker.name) else None  # the prefill worker's is told already
+        if error is not None:
+            outcome, detail = type(error).__name__, error.detail or error.message
+        impatient = run.timeouts.hasty and isinstance(error, EngineTimeout | WorkerGone)
+        self._on_outcome(worker, None if impatient else error, seconds)
         for each in attempt.reader.finishes:
             if each.violation is not None:
                 request_id = step.prompted.request.id
@@ -115,6 +132,7 @@ class Streaming:
                 at=now,
                 detail=detail,
                 client_id=run.trace.client_id,
+                role=step.chosen.role,
             )
         )
 
@@ -127,8 +145,9 @@ class _Call:
         self.engine: Engine = step.chosen.worker.engine
         self.began = clock.monotonic()
         self.first_seconds: float | None = None
+        self.pairing: Pairing | None = None
         self._fit = fitted(step.prompted, step.chosen.worker.facts)
-        self._shared: SharedInputs | None = None
+        self._shared: list[SharedInputs] = []
         self._opening: asyncio.Task[object] | None = None  # the task that opens the call, meanwhile
         self._gave_up = False
         self._answer = run.answer
@@ -216,7 +235,12 @@ class _Call:
         engine: IdsEngine = self.engine  # type: ignore[assignment]
         request, prompted = self._request(fit), self.step.prompted
         if prompted.media is not None:
-            request = replace(request, multimodal=await self._media(prompted))
+            request = replace(request, multimodal=await self._media(self.step.chosen))
+        if self.pairing is not None and self.step.prefill is not None:
+            media = None if prompted.media is None else await self._media(self.step.prefill)
+            return await self.pairing.generate(
+                request, self.attempt, prefill_media=media, connect_timeout=connect_timeout
+            )
         return await engine.generate(request, self.attempt, connect_timeout=connect_timeout)
 
     def _request(self, fit: FitForIds) -> EngineRequest:
@@ -226,26 +250,33 @@ class _Call:
             changes["id"] = self.id
         if step.chosen.rank is not None:
             changes["data_parallel_rank"] = step.chosen.rank
-        if step.kv_transfer is not None:
-            changes["kv_transfer"] = step.kv_transfer
         if step.continues is not None and step.continues.reader is not None:
             changes |= _remaining_request(request, step.continues.reader.kept_ids)
         return replace(request, **changes) if changes else request
 
-    async def _media(self, prompted: Prompted) -> RequestMedia | None:
-        service, facts = prompted.model.media, self.step.chosen.worker.facts
+    async def _media(self, chosen: Chosen) -> RequestMedia | None:
+        prompted, facts = self.step.prompted, chosen.worker.facts
+        service = prompted.model.media
         if service is None or prompted.media is None:
             return None
         if facts not in prompted.packed:
             prompted.packed[facts] = await service.pack(prompted.media.features, facts)
         inputs = prompted.packed[facts]
-        self._shared = await service.share(inputs, facts)
-        return inputs if self._shared is None else self._shared.inputs
+        shared = await service.share(inputs, facts)
+        if shared is None:
+            return inputs
+        self._shared.append(shared)
+        return shared.inputs
 
     def release_shared(self) -> None:
         """Free the shared memory of this call."""
-        if self._shared is not None:
-            self._shared.release()
+        for shared in self._shared:
+            shared.release()
+
+    @property
+    def failed(self) -> str | None:
+        """Of two workers, the name of the one that failed; None where one does it all."""
+        return None if self.pairing is None or self.attempt.error is None else self.pairing.failed
 
     def turn(self) -> Turn:
         """The result of the call, once it is over."""
@@ -257,7 +288,7 @@ class _Call:
             calls=self._answer.calls,
             error=attempt.error,
             outputs=self.transcript.outputs() if self.transcript is not None else None,
-            kv_transfer=reader.kv_transfer,
+            failed=self.failed,
             held=not self.step.ends,
             reader=reader if resumable else None,
             transcript=self.transcript,

@@ -93,8 +93,9 @@ class Trace:
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """The names of the workers that were chosen, in order; the last one served, or failed, the request."""
-        return tuple(moment.worker for moment in self.moments if isinstance(moment, WorkerPicked))
+        """The names of the workers that were chosen to answer, in order; the last one served, or failed, the request."""
+        picked = (moment for moment in self.moments if isinstance(moment, WorkerPicked))
+        return tuple(moment.worker for moment in picked if moment.role != "prefill")
 
     def phases(self) -> list[tuple[str, float]]:
         """The phases up to the first output that are over, in order, with the seconds that each took. A phase that was repeated
@@ -103,9 +104,14 @@ class Trace:
         before = self.started
         for moment in self.moments:
             if isinstance(moment, Rendered | EncodeDone | MediaLoaded | WorkerPicked | AttemptEnded | FirstToken):
-                name = _PHASES[type(moment)]
+                name = "prefill" if _is_prefill(moment) else _PHASES[type(moment)]
                 found[name] = found.get(name, 0.0) + moment.at - before
                 before = moment.at
             if isinstance(moment, FirstToken):
                 break
         return list(found.items())
+
+
+def _is_prefill(moment: Moment) -> bool:
+    """Whether this is the end of a prefill engine's call."""
+    return isinstance(moment, AttemptEnded) and moment.role == "prefill" and moment.outcome == "ok"

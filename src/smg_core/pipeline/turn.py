@@ -50,17 +50,17 @@ class TurnOutput:
 class Turn(Struct, frozen=True):
     """How a turn ended. `error` is None if it succeeded; then `finishes` has a `Finished` for every choice. `outputs` holds the
     output of each choice by its index if the flow asked for that (`Stream.keep`), else None. `usage` counts only this turn,
-    `calls` the tool calls of the whole response so far. `kv_transfer`: what a decode worker needs from this prefill, as JSON
-    text. `held`: the `Finished` events were not sent to the client. If the turn was kept, another call can continue it
-    (`Stream.continues`) with its `reader`, and `transcript` collects its outputs. `cut_short`: the budget of reasoning is used
-    up, so another call must continue the turn."""
+    `calls` the tool calls of the whole response so far. `failed`: of two workers, the name of the one that failed. `held`: the
+    `Finished` events were not sent to the client. If the turn was kept, another call can continue it (`Stream.continues`) with
+    its `reader`, and `transcript` collects its outputs. `cut_short`: the budget of reasoning is used up, so another call must
+    continue the turn."""
 
     finishes: tuple[Finished, ...]
     usage: Usage
     calls: int = 0
     error: SmgError | None = None
     outputs: Mapping[int, TurnOutput] | None = None
-    kv_transfer: str | None = None
+    failed: str | None = None
     held: bool = False
     reader: AnyReader | None = None
     transcript: "Transcript | None" = None

@@ -113,8 +113,9 @@ def _parsers(config: Config) -> Iterator[str]:
 
 
 def _urls(config: Config) -> Iterator[str]:
-    for url in config.workers.urls:
-        try:
-            check_url(url)
-        except ValueError as error:
-            yield f"workers.urls: {error}"
+    for name in ("urls", "prefill_urls", "decode_urls"):
+        for url in getattr(config.workers, name):
+            try:
+                check_url(url)
+            except ValueError as error:
+                yield f"workers.{name}: {error}"

@@ -23,6 +23,7 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
         raise ValueError("nothing has been prepared yet")
     model, encoded = prompted.model, prompted.encoded
     picked, encoding = trace.last(WorkerPicked), trace.last(EncodeDone)
+    prefill = _prefill_of(trace, picked)
     worker = runtime.registry.get(picked.worker) if picked is not None else None
     notes = {"parser": model.parser.name if model.parser is not None else "none", "cache": encoded.level or "none"}
     if worker is not None:
@@ -36,6 +37,8 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
         cached_characters=encoding.cached_characters if encoding is not None else None,
         worker=_label(runtime, picked.worker) if picked is not None else None,
         policy=picked.policy if picked is not None else None,
+        role=picked.role if picked is not None and picked.role != "regular" else None,
+        prefill_worker=_label(runtime, prefill.worker) if prefill is not None else None,
         attempts=tuple(_label(runtime, name) for name in trace.workers),
         phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
         timeline=_timeline(runtime, trace),
@@ -54,6 +57,15 @@ def _timeline(runtime: Runtime, trace: Trace) -> tuple[TimelineEntry, ...]:
             name, at = f"{moment.server}.{moment.tool}", moment.at - trace.started
             found.append(TimelineEntry("tool", name, moment.seconds, moment.outcome, at))
     return tuple(found) if any(each.kind == "tool" for each in found) else ()
+
+
+def _prefill_of(trace: Trace, picked: WorkerPicked | None) -> WorkerPicked | None:
+    """The choice of the worker that reads the prompt for the one that was `picked` last, if that only decodes."""
+    found = (moment for moment in reversed(trace.moments) if isinstance(moment, WorkerPicked))
+    before = next((moment for moment in found if moment is not picked), None)
+    if picked is None or picked.role != "decode" or before is None:
+        return None
+    return before if before.role == "prefill" and before.attempt == picked.attempt else None
 
 
 def _label(runtime: Runtime, name: str) -> str:

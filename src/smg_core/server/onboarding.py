@@ -18,6 +18,7 @@ import attrs
 
 from smg_core.config import Config
 from smg_core.engines.base import Engine, EngineFacts, ModelInfo
+from smg_core.engines.handover import can_pair, role_of
 from smg_core.errors import InternalError, WorkerGone
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.served import ServedModel
@@ -26,7 +27,7 @@ from smg_core.server.loading import ModelLoader, TokenizerSource
 from smg_core.server.memory import trim
 from smg_core.server.scratch import Scratch
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Worker
+from smg_core.workers.worker import Worker, WorkerRole
 
 if TYPE_CHECKING:
     from smg_core.server.media import GatewayMedia
@@ -56,6 +57,17 @@ async def loading_place(config: Config, stack: AsyncExitStack) -> tuple[ThreadPo
     scratch = await asyncio.get_running_loop().run_in_executor(pool, Scratch)
     stack.callback(scratch.close)
     return pool, scratch.path
+
+
+def refuse_role(role: WorkerRole | None, facts: EngineFacts) -> None:
+    """Raise WorkerGone for an engine that cannot be what the operator says, by its dialect or by its own account."""
+    said = role_of(facts.kv)
+    if role in ("prefill", "decode") and not can_pair(facts.dialect):
+        raise WorkerGone(
+            "The engine cannot share its cache.", detail=f"no {role} worker can speak the dialect {facts.dialect}"
+        )
+    if role is not None and said is not None and role != said:
+        raise WorkerGone("The engine has another role.", detail=f"it is a {said} engine ({facts.kv.role}), not {role}")
 
 
 class Onboarding:
@@ -96,6 +108,7 @@ class Onboarding:
         """Ask for a worker's model, load what is needed to serve it, and return the model's names. If it raises, nothing has
         changed."""
         info, facts = await engine.describe()
+        refuse_role(worker.spec.role, facts)
         name = self._name(worker, info)
         names = tuple(dict.fromkeys((name, *self._config.model.served_names)))
         try:
@@ -157,6 +170,7 @@ class Onboarding:
             self._publish(names, made)
         elif dropped:
             self._policies.worker_left(worker.name, dropped)
+        worker.kv = facts.kv  # before the facts, which are one object for all equal ones
         worker.info, worker.facts, worker.models = info, self._known(facts), names
         if made is not None:
             self._displace(worker, names)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smg_core.config import Config, ConfigError, parse_file
+from smg_core.config import Config, ConfigError, WorkersConfig, parse_file
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
 from smg_core.engines.credentials import WithHeaders
@@ -25,7 +25,7 @@ from smg_core.workers.worker_file import check_headers, workers_of
 if TYPE_CHECKING:
     from smg_core.engines.openai.engine import OpenAiEngine
 
-__all__ = ["Reaching", "workers_in"]
+__all__ = ["Reaching", "specs_of", "workers_in"]
 
 
 def _chat_engine() -> "type[OpenAiEngine]":
@@ -34,6 +34,15 @@ def _chat_engine() -> "type[OpenAiEngine]":
     from smg_core.engines.openai.engine import OpenAiEngine
 
     return OpenAiEngine
+
+
+def specs_of(settings: WorkersConfig) -> list[WorkerSpec]:
+    """The workers that the settings name by their URLs alone."""
+    return [
+        *(WorkerSpec(url) for url in settings.urls),
+        *(WorkerSpec(url, role="prefill") for url in settings.prefill_urls),
+        *(WorkerSpec(url, role="decode") for url in settings.decode_urls),
+    ]
 
 
 async def workers_in(config: Config) -> list[WorkerSpec]:
@@ -63,6 +72,8 @@ class Reaching:
     def check(self, spec: WorkerSpec) -> None:
         """Raise ValueError for an invalid URL, and UnknownDialect for an unknown dialect."""
         check_url(spec.url)
+        if door(spec.url) == "chat" and spec.role not in (None, "regular"):
+            raise ValueError(f"worker {spec.label!r} is an HTTP server, which cannot be a {spec.role} worker")
         check_headers(spec.headers, self._limits.metadata_bytes)
         if door(spec.url) == "ids":
             Target.parse(spec.url, tls=self._tls(spec))

@@ -25,7 +25,7 @@ from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKey
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
 from smg_core.server.loading import ModelLoader, ServedModel
 from smg_core.server.onboarding import Onboarding, executor_of, loading_place
-from smg_core.server.reaching import Reaching, workers_in
+from smg_core.server.reaching import Reaching, specs_of, workers_in
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Board, Worker, WorkerSpec
@@ -114,7 +114,7 @@ class Runtime:
         self.compat = compat_of(self.config)
         self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
-        self._specs = [*(_spec(each) for each in workers), *map(_spec, self.config.workers.urls)]
+        self._specs = [*(_spec(each) for each in workers), *specs_of(self.config.workers)]
         self._from_file: list[WorkerSpec] = []
         self._reaching = Reaching(self.config)
         self._further: Rows = {}
@@ -194,6 +194,7 @@ class Runtime:
             call_later=self.call_later,
             served_as=self.config.model.served_as,
             documents=loader.documents,
+            disaggregation=self.config.disaggregation,
         )
         running = hosted_tools(self.config.mcp, self.history, self.clock, self._media_of)
         tools = await self._stack.enter_async_context(running)

@@ -33,6 +33,7 @@ from smg_core.simulator.clockwork import Clockwork, Ticket
 from smg_core.simulator.control import SERVICE, apply_faults, fault_plan, parse_request
 from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
+from smg_core.simulator.kv_exchange import KvExchange
 from smg_core.simulator.kv_feed import CursorLost, KvFeed
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary, tokenizer_archive
 from smg_core.simulator.prefix_cache import CacheChange
@@ -116,6 +117,7 @@ class SimulatedEngine:
         self.feed = KvFeed()
         self.began = self.timer.monotonic()
         self.instance = secrets.token_hex(8)
+        self.exchange = KvExchange(self.config.kv_connector, self.instance)
         self._listen = listen
         self._runs: dict[_GenerateCall, None] = {}
         self._server: grpc.aio.Server | None = None
@@ -147,6 +149,7 @@ class SimulatedEngine:
         except RuntimeError as error:
             raise OSError(f"the embedded engine cannot listen on {self._listen}") from error
         await server.start()
+        await self.exchange.start()
         if not self._listen.startswith("unix:"):
             self._listen = f"{self._listen.rpartition(':')[0]}:{port}"
         self._server = server
@@ -158,6 +161,7 @@ class SimulatedEngine:
         if self._server is not None:
             server, self._server = self._server, None
             await server.stop(grace)
+            await self.exchange.stop()
 
     async def restart(self, away: float = 0.0) -> None:
         """Drop every connection, and come back on the same address after `away` seconds with an empty cache."""
@@ -165,6 +169,7 @@ class SimulatedEngine:
         if self._server is not None:
             server, self._server = self._server, None
             await server.stop(None)
+            await self.exchange.stop()
         self._publish(self.engine.cache.clear())
         self.instance = secrets.token_hex(8)
         if away:
@@ -229,10 +234,10 @@ class SimulatedEngine:
             self._check_id(codec, request.id)
             self.clockwork.check_room()
             plan = self.engine.plan(request)
+            request, cached = await self.exchange.admit(request, self.engine.cached_tokens(request))
         except Refused as refusal:
             self.counters["refused"] += 1
             await _end(context, refusal.code, refusal.message)
-        cached = self.engine.cached_tokens(request)
         run = _GenerateCall(request, fault, self.clockwork.arrive(plan.prompt_tokens - cached), cached)
         self._runs[run] = None
         try:
@@ -274,6 +279,7 @@ class SimulatedEngine:
             if first:
                 first = False
                 self._store_prefix(run, ())
+                self.exchange.computed(run.request)
             open_choices = await self._step(run, open_choices, context)
             self.clockwork.advance(run.ticket)
         for each in open_choices:
@@ -403,6 +409,7 @@ class SimulatedEngine:
             memory=namespace(),
             normalizes=self.config.normalizes,
             encoder_dtype=self.config.encoder_dtype,
+            kv=(self.config.kv_connector, self.config.kv_role, self.exchange.engine_id, self.exchange.port),
         )
 
     async def loads(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:

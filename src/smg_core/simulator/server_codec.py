@@ -40,7 +40,8 @@ class EngineState:
     """What the engine reports of itself. `active`: requests in flight; `uptime`: seconds; `batch`: requests that run at once;
     `instance`: an id that changes when the engine restarts; `memory`: the id of the shared memory it sees ("": none);
     `normalizes`: it asks for pixels as bytes; `encoder_dtype`: the floats that its encoder works with ("": not said);
-    `context_length` and `cache_tokens`: the tokens of one request, and those that its KV cache has room for."""
+    `context_length` and `cache_tokens`: the tokens of one request, and those that its KV cache has room for; `kv`: connector,
+    role, id and port of what hands its cache over (connector "": nothing does)."""
 
     active: int
     uptime: float
@@ -55,6 +56,7 @@ class EngineState:
     memory: str = ""
     normalizes: bool = False
     encoder_dtype: str = ""
+    kv: tuple[str, str, str, int] = ("", "", "", 0)
 
 
 class ServerCodec(Protocol):

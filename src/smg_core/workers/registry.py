@@ -28,6 +28,8 @@ class Registry:
         self._ready: dict[tuple[str, WorkerRole], tuple[Worker, ...]] = {}
         self._kinds: dict[tuple[str, WorkerRole], frozenset[EngineFacts]] = {}
         self._known: frozenset[str] = frozenset()
+        self._split: frozenset[str] = frozenset()
+        self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._limit = limit
         self._retry_after = retry_after
         self._rows = 0
@@ -85,6 +87,13 @@ class Registry:
         self._ready = {key: tuple(workers) for key, workers in ready.items()}
         self._kinds = {key: frozenset(worker.facts for worker in workers) for key, workers in ready.items()}
         self._known = frozenset(model for worker in self._workers.values() for model in worker.models)
+        parts = [worker for worker in self._workers.values() if worker.role != "regular"]
+        self._split = frozenset(model for worker in parts for model in worker.models)
+        kinds = self._kinds.items()
+        self._kinds_of = {
+            model: frozenset().union(*(found for (other, _), found in kinds if other == model))
+            for model, _ in self._kinds
+        }
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -106,9 +115,17 @@ class Registry:
         more = len(absent) - len(told)
         return "; ".join([*told, *([f"{more} more"] if more else [])]) or "there are none"
 
-    def kinds(self, model: str, role: WorkerRole = "regular") -> frozenset[EngineFacts]:
-        """The different facts of the engines of the ready workers for `model`."""
-        return self._kinds.get((model, role), frozenset())
+    def kinds(self, model: str) -> frozenset[EngineFacts]:
+        """The different facts of the engines of the ready workers for `model`, whatever their role."""
+        return self._kinds_of.get(model, frozenset())
+
+    def split(self, model: str) -> bool:
+        """Whether some worker for `model`, ready or not, is for one part of a turn only."""
+        return model in self._split
+
+    def some_ready(self, model: str, role: WorkerRole, exclude: frozenset[str] = frozenset()) -> bool:
+        """Whether a worker for `model` in `role` is ready that is not named in `exclude`."""
+        return any(worker.name not in exclude for worker in self._ready.get((model, role), ()))
 
     def uniform(self, model: str, role: WorkerRole = "regular") -> bool:
         """Whether the engines of all ready workers for `model` have the same facts."""

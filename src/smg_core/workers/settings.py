@@ -22,6 +22,14 @@ class WorkersConfig:
         "http(s)://host:port; may be repeated.",
         flag="--worker",
     )
+    prefill_urls: tuple[str, ...] = option(
+        (),
+        "Engine that reads prompts for engines that write the answers, grpc(s)://host:port or unix:///path; may be repeated.",
+        flag="--prefill",
+    )
+    decode_urls: tuple[str, ...] = option(
+        (), "Engine that writes the answers to prompts that another one has read; may be repeated.", flag="--decode"
+    )
     file: str | None = option(
         None,
         "File (YAML or JSON) of further engines, a list in which each may have its own name, role, dialect, model, API key, "

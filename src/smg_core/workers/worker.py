@@ -10,7 +10,8 @@ from typing import Literal, Protocol
 import attrs
 
 from smg_core.cards import card
-from smg_core.engines.base import Engine, EngineFacts, Loads, ModelInfo
+from smg_core.engines.base import Engine, EngineFacts, KvFacts, Loads, ModelInfo
+from smg_core.engines.handover import role_of
 from smg_core.engines.target import Tls
 from smg_core.errors import WorkerGone
 
@@ -47,7 +48,8 @@ def _names_of(headers: tuple[tuple[str, str], ...]) -> str:
 class WorkerSpec:
     """A worker as configured. `url` is an engine target ("grpc://gpu-0:50051"); `name` what logs and metrics call it;
     `dialect` the engine protocol or "auto"; `model` overrides the name the engine gives its model; `role` is what it computes
-    (None: everything).
+    (None: what its engine says, else everything). `bootstrap_host` and `bootstrap_port` are where the other engine of a request
+    finds the cache of this one; without them, the URL's host and the port that its engine says.
 
     `headers` are sent with every call of this worker's engine and of no other; names are lower-case, values may be secrets.
     `tls` has the certificates for this worker, in place of those of the settings."""
@@ -60,6 +62,8 @@ class WorkerSpec:
     role: WorkerRole | None = None
     headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=_names_of)
     tls: Tls | None = None
+    bootstrap_host: str = ""
+    bootstrap_port: int = 0
 
     @property
     def label(self) -> str:
@@ -90,13 +94,15 @@ class LocalBoard:
 
 
 _UNKNOWN = EngineFacts(dialect="")
+_NO_KV = KvFacts()
 
 
 @attrs.define(eq=False, repr=False)
 class Worker:
     """A worker as the gateway knows it now. `row` is its row on the board, `models` the model names that it serves, `facts` what
-    its engine can do. `reached` is the client of its engine, None before it has joined and after it has left; `engine` is the
-    same, or an error. `reason` says, for people, why the worker is in its state; while it joins: what keeps it from joining."""
+    its engine can do, and `kv` what it says of the cache that it shares with others. `reached` is the client of its engine, None
+    before it has joined and after it has left; `engine` is the same, or an error. `reason` says, for people, why the worker is in
+    its state; while it joins: what keeps it from joining."""
 
     spec: WorkerSpec
     row: int
@@ -105,6 +111,7 @@ class Worker:
     reached: Engine | None = None
     info: ModelInfo | None = None
     facts: EngineFacts = _UNKNOWN
+    kv: KvFacts = _NO_KV
     models: tuple[str, ...] = ()
     load: Loads | None = None
     reason: str = ""
@@ -139,7 +146,7 @@ class Worker:
 
     @property
     def role(self) -> WorkerRole:
-        return self.spec.role or "regular"
+        return self.spec.role or role_of(self.kv) or "regular"
 
     @property
     def weight(self) -> float:

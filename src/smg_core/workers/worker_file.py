@@ -29,6 +29,9 @@ from smg_core.workers.worker import WorkerRole, WorkerSpec
 __all__ = ["check_headers", "workers_of"]
 
 
+HIGHEST_PORT = 65535
+
+
 class _Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One entry as it is written. `api_key_file` names a file that holds the key alone."""
 
@@ -45,6 +48,8 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     tls_cert: str | None = None
     tls_key: str | None = None
     tls_server_name: str | None = None
+    bootstrap_host: str = ""
+    bootstrap_port: int = 0
 
 
 def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -> list[WorkerSpec]:
@@ -76,6 +81,8 @@ def _spec(entry: _Entry, read: Callable[[str], str], header_bytes: int) -> Worke
             raise ValueError("the API key is sent as the header authorization, which is among the headers too")
         headers = (("authorization", f"Bearer {key}"), *headers)
     check_headers(headers, header_bytes)
+    if not 0 <= entry.bootstrap_port <= HIGHEST_PORT:
+        raise ValueError(f"bootstrap_port must be 0 to {HIGHEST_PORT}")
     if entry.weight <= 0:
         raise ValueError("weight must be above 0")
     return WorkerSpec(
@@ -87,6 +94,8 @@ def _spec(entry: _Entry, read: Callable[[str], str], header_bytes: int) -> Worke
         role=entry.role,
         headers=headers,
         tls=_tls(entry),
+        bootstrap_host=entry.bootstrap_host,
+        bootstrap_port=entry.bootstrap_port,
     )
 
 

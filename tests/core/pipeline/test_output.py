@@ -428,9 +428,8 @@ def test_an_engine_may_be_behind_a_stop_string_that_was_found_here() -> None:
     processor.feed([EngineOutput(ids=ids_of("so END"))])
     assert (processor.done, processor.engine_done) == (True, False)
 
-    processor.feed([EngineOutput(finish="stop", kv_transfer='{"block": 1}')])
+    processor.feed([EngineOutput(finish="stop")])
     assert processor.engine_done
-    assert processor.kv_transfer == '{"block": 1}'
 
 
 @given(st.lists(st.integers(0, 200), max_size=8))

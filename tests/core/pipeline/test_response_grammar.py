@@ -35,7 +35,7 @@ from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.attempt import Attempt
 from smg_core.pipeline.chat_reader import ChatPlan, ChatReader
 from smg_core.pipeline.output import OutputProcessor
-from smg_core.pipeline.streaming import without_finishes
+from smg_core.pipeline.receivers import without_finishes
 from smg_parsers import Parser
 from smg_parsers.models import family
 

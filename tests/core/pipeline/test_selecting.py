@@ -22,9 +22,9 @@ from smg_core.testing import FakeClock, MemoryObserver
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import LocalBoard, Worker, WorkerRole, WorkerSpec
 
-ABLE = EngineFacts("test")
-ONE_AT_A_TIME = EngineFacts("test", n=False)
-SHORT = EngineFacts("test", context_length=5)
+ABLE = EngineFacts("vllm")
+ONE_AT_A_TIME = EngineFacts("vllm", n=False)
+SHORT = EngineFacts("vllm", context_length=5)
 
 
 class Watching:

@@ -320,13 +320,13 @@ async def test_an_engine_that_speaks_chat_cannot_go_on_with_ids() -> None:
 # -------------------------------------------------------------------------------------------- what the engine is sent
 
 
-async def test_rank_and_hand_over_are_the_engines_to_know() -> None:
+async def test_a_rank_is_the_engines_to_know() -> None:
     async with road() as here:
 
         def flow() -> Flow[None]:
             prompted = yield from ask(Prepare(REQUEST))
             chosen = Chosen(here.worker, rank=0)
-            turn = yield from ask(Stream(prompted, chosen, kv_transfer='{"block": 1}'))
+            turn = yield from ask(Stream(prompted, chosen))
             yield from ask(Finish(turn))
 
         await here.drive(flow())

@@ -7,7 +7,7 @@ from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole, WorkerSpec
 
-PLAIN, OTHER = EngineFacts("vllm"), EngineFacts("neutral")
+PLAIN, OTHER, THIRD = EngineFacts("vllm"), EngineFacts("neutral"), EngineFacts("third")
 
 
 def ready(
@@ -142,18 +142,17 @@ def test_workers_of_one_kind_are_uniform_though_each_has_facts_of_its_own() -> N
     assert len(registry.kinds("m")) == 1
 
 
-def test_kinds_are_those_of_the_workers_that_are_ready_in_the_role() -> None:
+def test_kinds_are_those_of_the_workers_that_are_ready_whatever_their_role() -> None:
     registry = Registry()
     ready(registry, "a", "m")
     away = ready(registry, "b", "m", facts=OTHER)
-    ready(registry, "c", "m", role="decode", facts=OTHER)
+    ready(registry, "c", "m", role="decode", facts=THIRD)
 
-    assert registry.kinds("m") == {PLAIN, OTHER}
+    assert registry.kinds("m") == {PLAIN, OTHER, THIRD}
     assert not registry.uniform("m")
     registry.signal(away, "failing")
-    assert registry.kinds("m") == {PLAIN}
+    assert registry.kinds("m") == {PLAIN, THIRD}
     assert registry.uniform("m")
-    assert registry.kinds("m", "decode") == {OTHER}
 
 
 def test_nobody_is_neither_uniform_nor_of_any_kind() -> None:

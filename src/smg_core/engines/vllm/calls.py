@@ -10,7 +10,7 @@ import attrs
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
-from smg_core.engines.base import EngineFacts, ModelInfo, Unary
+from smg_core.engines.base import EngineFacts, KvFacts, ModelInfo, Unary
 from smg_core.engines.shared_calls import health_call, loads_call, tokenizer_call
 from smg_core.engines.wire import tagged, varints_of
 from smg_core.tokens import TokenIds
@@ -71,6 +71,7 @@ def _facts(message: bytes) -> EngineFacts:
         shared_memory=info.shm_namespace_id,
         block_size=info.block_size,
         ranks=max(1, info.data_parallel_size),
+        kv=KvFacts(info.kv_connector, info.kv_role, info.kv_engine_id),
     )
 
 

@@ -1,0 +1,139 @@
+"""How the cache of a prompt gets from a prefill engine to a decode engine, by the dialect of the two and their connector.
+
+Decides which two engines can work on one request, what each of them is asked, and whether they are asked at the same time. Pure:
+ids are derived from the request's own. Above: pipeline.pairing makes the two calls, server.onboarding refuses what cannot be.
+Below: engines.base. It knows no socket and no public API.
+
+    dialect, connector       the prefill engine is sent                       the decode engine is sent             asked
+    vllm, Mooncake           do_remote_decode, a transfer id                  the transfer id, and where it lies    together
+    vllm, NIXL and others    do_remote_decode                                 what the prefill engine answered      in turn
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from smg_core.engines.base import EngineOutput, EngineRequest, KvFacts
+from smg_core.errors import EngineGarbled
+
+__all__ = ["HandOver", "KvEnd", "can_pair", "decode_request", "hand_over_of", "hands_to", "prefill_request", "role_of"]
+
+_MOONCAKE, _NIXL = "mooncake", "nixl"
+_JSON = frozenset({"vllm", "neutral"})
+"""Dialects that tell a hand-over as JSON."""
+_ROLES: Mapping[str, Literal["prefill", "decode"]] = {"kv_producer": "prefill", "kv_consumer": "decode"}
+"""What vLLM calls an engine that does one part only; "kv_both" may do either."""
+
+
+class KvEnd(Struct, frozen=True):
+    """One of the two engines. `host` and `port` are where the other one finds its cache; `rank` its data-parallel rank."""
+
+    dialect: str
+    kv: KvFacts
+    host: str = ""
+    port: int = 0
+    rank: int | None = None
+
+
+class HandOver(Struct, frozen=True):
+    """What the two engines of one request are told. `decode` None: the decode engine is told what the prefill engine answers.
+    `needed`: the decode engine must be told something, or it would compute the prompt again and say nothing."""
+
+    prefill: str
+    decode: str | None
+    needed: bool
+
+    @property
+    def together(self) -> bool:
+        """Whether both are asked at once; else decode is asked once prefill has answered."""
+        return self.decode is not None
+
+
+def _kind(kv: KvFacts) -> str:
+    name = kv.connector.lower()
+    return next((kind for kind in (_MOONCAKE, _NIXL) if kind in name), name)
+
+
+def role_of(kv: KvFacts) -> Literal["prefill", "decode"] | None:
+    """The one part that an engine does by its own account; None where it says nothing, or that it does any."""
+    return _ROLES.get(kv.role)
+
+
+def can_pair(dialect: str) -> bool:
+    """Whether engines of this dialect can hand a cache over."""
+    return dialect in _JSON
+
+
+def hands_to(prefill: KvEnd, decode: KvEnd) -> bool:
+    """Whether `decode` understands what `prefill` hands over."""
+    return prefill.dialect == decode.dialect and can_pair(decode.dialect) and _kind(prefill.kv) == _kind(decode.kv)
+
+
+def hand_over_of(prefill: KvEnd, decode: KvEnd, request_id: str) -> HandOver:
+    """What the two are told for the request of this id, which no other has. The first `hands_to` the second."""
+    kind = _kind(prefill.kv)
+    asked: dict[str, object] = {"do_remote_decode": True, "do_remote_prefill": False}
+    if kind != _MOONCAKE or not prefill.kv.engine_id:
+        return HandOver(_text(asked), None, needed=kind in (_MOONCAKE, _NIXL))
+    transfer = {"transfer_id": f"xfer-{request_id}"}
+    engine = prefill.kv.engine_id if prefill.rank is None else f"{prefill.kv.engine_id}_dp{prefill.rank}"
+    told = {
+        "do_remote_decode": False,
+        "do_remote_prefill": True,
+        **transfer,
+        "remote_engine_id": engine,
+        "remote_bootstrap_addr": f"http://{prefill.host}:{prefill.port}",
+    }
+    return HandOver(_text({**asked, **transfer}), _text(told), needed=True)
+
+
+def _text(params: Mapping[str, object]) -> str:
+    return msgspec.json.encode(params).decode()
+
+
+def prefill_request(request: EngineRequest, plan: HandOver, rank: int | None, multimodal: object) -> EngineRequest:
+    """The request for the prefill engine: one token, which nobody sees, of what is asked of the decode engine. `multimodal` are
+    the media as this engine takes them."""
+    asked = request.sampling
+    one = replace(
+        asked,
+        max_tokens=1,
+        min_tokens=None,
+        n=1,
+        stop=(),
+        stop_token_ids=(),
+        ignore_eos=True,
+        logprobs=None,
+        logit_bias=None,
+        seed=None,
+    )
+    return replace(
+        request,
+        sampling=one,
+        stream=False,
+        constraint=None,
+        kv_transfer=plan.prefill,
+        data_parallel_rank=rank,
+        multimodal=multimodal,
+    )
+
+
+def decode_request(request: EngineRequest, plan: HandOver, answered: EngineOutput | None) -> EngineRequest:
+    """The request for the decode engine; `answered` is the last output of the prefill engine, where that is awaited. Raises
+    EngineGarbled if the prefill engine handed nothing over and should have."""
+    told = plan.decode
+    if told is None and answered is not None:
+        told = answered.kv_transfer
+    if told is None and plan.needed:
+        raise EngineGarbled(
+            "The engine broke its own protocol.",
+            detail="the prefill engine did not say where the cache of the prompt lies",
+        )
+    # What the prompt's own tokens are worth is known to the engine that has read them.
+    sampling = request.sampling
+    if sampling.prompt_logprobs is not None:
+        sampling = replace(sampling, prompt_logprobs=None)
+    return replace(request, sampling=sampling, kv_transfer=told)

@@ -1,0 +1,295 @@
+"""The two legs of one request, prefill and decode, as one call of an engine.
+
+Decides what happens when something happens to one of them: when the decode engine is asked, when the other leg is cancelled, and
+when the client may see the first token. Pure: it is pushed to by the readers of both calls, and has its timer set and its calls
+made by whoever made it (`Doing`). Above: pipeline.pairing. Below: engines.base.
+
+    state      means                                                     what is held back
+    prefill    the prefill engine works; decode is not asked yet         -
+    both       both were asked; decode has said nothing                  -
+    held       both were asked; decode has begun before prefill said     all that decode says
+               that it was done
+    transfer   prefill is done; decode has said nothing                  -
+    decode     decode answers alone                                      -
+    over       done, failed or given up                                  everything
+
+`TRANSITIONS` has every pair of state and event that means something; any other changes nothing. Nothing reaches the client before
+the prefill engine has said that it is done, or for `end_s` seconds after decode has begun: so a request can still be tried
+elsewhere when either engine fails. Whichever fails, the other is cancelled in the same call.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from smg_core.engines.base import Call, EngineLogprob, EngineOutput, EngineSink
+from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, SmgError
+
+__all__ = ["TRANSITIONS", "Action", "Doing", "Leg", "LegEvent", "LegState", "Legs"]
+
+Leg = Literal["prefill", "decode"]
+LegState = Literal["prefill", "both", "held", "transfer", "decode", "over"]
+LegEvent = Literal[
+    "prefill_done", "prefill_failed", "decode_output", "decode_failed", "decode_done", "overdue", "given_up"
+]
+Action = Literal[
+    "ask_decode",
+    "drop_prefill",
+    "drop_decode",
+    "await_transfer",
+    "await_end",
+    "stop_timer",
+    "release",
+    "fail",
+    "stall",
+    "end",
+]
+
+TRANSITIONS: dict[tuple[LegState, LegEvent], tuple[LegState, tuple[Action, ...]]] = {
+    ("prefill", "prefill_done"): ("transfer", ("await_transfer", "ask_decode")),
+    ("prefill", "prefill_failed"): ("over", ("fail",)),
+    ("prefill", "given_up"): ("over", ("drop_prefill",)),
+    ("both", "prefill_done"): ("transfer", ("await_transfer",)),
+    ("both", "prefill_failed"): ("over", ("drop_decode", "fail")),
+    ("both", "decode_output"): ("held", ("await_end",)),
+    ("both", "decode_done"): ("held", ("await_end",)),
+    ("both", "decode_failed"): ("over", ("drop_prefill", "fail")),
+    ("both", "given_up"): ("over", ("drop_prefill", "drop_decode")),
+    ("held", "prefill_done"): ("decode", ("stop_timer", "release")),
+    ("held", "prefill_failed"): ("over", ("stop_timer", "drop_decode", "fail")),
+    ("held", "decode_failed"): ("over", ("stop_timer", "drop_prefill", "fail")),
+    ("held", "overdue"): ("decode", ("drop_prefill", "release")),
+    ("held", "given_up"): ("over", ("stop_timer", "drop_prefill", "drop_decode")),
+    ("transfer", "decode_output"): ("decode", ("stop_timer",)),
+    ("transfer", "decode_failed"): ("over", ("stop_timer", "fail")),
+    ("transfer", "decode_done"): ("over", ("stop_timer", "end")),
+    ("transfer", "overdue"): ("over", ("drop_decode", "stall")),
+    ("transfer", "given_up"): ("over", ("stop_timer", "drop_decode")),
+    ("decode", "decode_failed"): ("over", ("fail",)),
+    ("decode", "decode_done"): ("over", ("end",)),
+    ("decode", "given_up"): ("over", ("drop_decode",)),
+}
+"""(state, event) to the next state and what is done, in order."""
+
+_STALLED = "The engine did not answer in time."
+
+
+class Doing(Protocol):
+    """What the legs have done for them."""
+
+    def ask_decode(self, answered: EngineOutput) -> None:
+        """Ask the decode engine, told what the prefill engine `answered`; its outputs go to `Legs.decode`."""
+        ...
+
+    def drop(self, leg: Leg) -> None:
+        """Cancel the call of a leg, or the attempt to make it, and tell its engine to forget the request."""
+        ...
+
+    def set_timer(self, kind: Literal["transfer", "end"]) -> None:
+        """Call `Legs.overdue` after the time that this may take."""
+        ...
+
+    def stop_timer(self) -> None: ...
+
+    def ended(self, leg: Leg, error: SmgError | None) -> None:
+        """A leg is over: its engine ended it, or it failed with `error`. Not called for one that was dropped."""
+        ...
+
+
+class Legs:
+    """The `Call` of both legs, whose outputs go to `sink`. `together`: both engines are asked at once. `failed` is the leg whose
+    engine is to blame when the call was not completed."""
+
+    def __init__(self, sink: EngineSink[EngineOutput], doing: Doing, *, together: bool) -> None:
+        self.state: LegState = "both" if together else "prefill"
+        self.failed: Leg | None = None
+        self.prefill: EngineSink[EngineOutput] = _PrefillSink(self)
+        self.decode: EngineSink[EngineOutput] = _DecodeSink(self)
+        self._sink = sink
+        self._doing = doing
+        self._calls: dict[Leg, Call] = {}
+        self._paused = False
+        self._error: SmgError | None = None
+        self._held: list[EngineOutput] = []
+        self._held_end = False
+        self._cached: int | None = None
+        self._answered = EngineOutput()
+        self._scores: Sequence[EngineLogprob | None] = ()
+
+    # ------------------------------------------------------------------------------------------------ told by its maker
+
+    def attach(self, leg: Leg, call: Call) -> bool:
+        """Take the call of a leg, whose outputs may have come already. False: the legs are over, so the call is not taken."""
+        if self.state == "over":
+            return False
+        self._calls[leg] = call
+        if leg == "decode" and (self._paused or self.state == "held"):
+            call.pause()
+        return True
+
+    @property
+    def over(self) -> bool:
+        return self.state == "over"
+
+    def overdue(self) -> None:
+        """The timer has run out."""
+        self._happened("overdue")
+
+    def detach(self, leg: Leg) -> Call | None:
+        """The call of a leg, which is no longer one of theirs."""
+        return self._calls.pop(leg, None)
+
+    # ------------------------------------------------------------------------------------------------ told by the owner
+
+    def cancel(self) -> None:
+        if self.state != "over":
+            self.failed = "prefill" if self.state == "prefill" else "decode"
+        self._happened("given_up")
+
+    def pause(self) -> None:
+        self._paused = True
+        self._pause_decode()
+
+    def _pause_decode(self) -> None:
+        if (call := self._calls.get("decode")) is not None:
+            call.pause()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._resume_decode()
+
+    def _resume_decode(self) -> None:
+        if not self._paused and self.state != "held" and (call := self._calls.get("decode")) is not None:
+            call.resume()
+
+    # --------------------------------------------------------------------------------------------- pushed by the engines
+
+    def prefill_pushed(self, outputs: Sequence[EngineOutput]) -> None:
+        """Outputs of the prefill engine. The one with the end of its choice says where the cache lies."""
+        for each in outputs:
+            if each.prompt_logprobs:
+                self._scores = each.prompt_logprobs
+            if each.finish in ("error", "abort"):
+                detail = f"the prefill engine ended with {each.finish}"
+                self._fail("prefill", EngineFailed("The engine failed while it worked on the request.", detail=detail))
+            elif each.finish is not None and self.state in ("prefill", "both", "held"):
+                self._cached = each.cached_tokens
+                self._doing.ended("prefill", None)
+                self._answered = each
+                self._happened("prefill_done")
+
+    def prefill_closed(self, error: SmgError | None) -> None:
+        """The prefill engine's stream is over."""
+        self._calls.pop("prefill", None)
+        if self.state in ("prefill", "both", "held"):
+            detail = "the prefill engine's stream ended before it had read the prompt"
+            self._fail("prefill", error or EngineGarbled("The engine broke its own protocol.", detail=detail))
+
+    def decode_pushed(self, outputs: Sequence[EngineOutput]) -> None:
+        """Outputs of the decode engine."""
+        self._happened("decode_output")
+        if self.state == "held":
+            self._held += outputs
+        elif self.state == "decode":
+            self._pass_on(outputs)
+
+    def decode_closed(self, error: SmgError | None) -> None:
+        """The decode engine's stream is over, or could not be opened."""
+        self._calls.pop("decode", None)
+        if error is not None:
+            self._fail("decode", error)
+            return
+        self._held_end = True
+        self._happened("decode_done")
+
+    # -------------------------------------------------------------------------------------------------------- decided
+
+    def _fail(self, leg: Leg, error: SmgError) -> None:
+        if self.state == "over" or (leg == "prefill" and self.state in ("transfer", "decode")):
+            return
+        self.failed, self._error = leg, error
+        self._doing.ended(leg, error)
+        self._happened("prefill_failed" if leg == "prefill" else "decode_failed")
+
+    def _happened(self, event: LegEvent) -> None:
+        found = TRANSITIONS.get((self.state, event))
+        if found is None:
+            return
+        self.state, actions = found
+        for action in actions:
+            self._do(action)
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case "ask_decode":
+                self._doing.ask_decode(self._answered)
+            case "drop_prefill":
+                self._doing.drop("prefill")
+            case "drop_decode":
+                self._doing.drop("decode")
+            case "await_transfer":
+                self._doing.set_timer("transfer")
+            case "await_end":
+                self._pause_decode()
+                self._doing.set_timer("end")
+            case "stop_timer":
+                self._doing.stop_timer()
+            case "release":
+                self._release()
+            case "stall":
+                self.failed = "decode"
+                stalled = EngineStalled(_STALLED, detail="the decode engine got no cache in time")
+                self._doing.ended("decode", stalled)
+                self._sink.closed(stalled)
+            case "fail":
+                self._sink.closed(self._error)
+            case "end":
+                self._doing.ended("decode", None)
+                self._sink.closed(None)
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        if held:
+            self._pass_on(held)
+        if self._held_end:
+            self._happened("decode_done")
+        else:
+            self._resume_decode()
+
+    def _pass_on(self, outputs: Sequence[EngineOutput]) -> None:
+        """Pass on what decode says, with what prefill knows of the prompt: to decode, all of it was computed elsewhere."""
+        if self._cached is not None:
+            for each in outputs:
+                each.cached_tokens = self._cached
+        if self._scores:
+            outputs[0].prompt_logprobs, self._scores = self._scores, ()
+        self._sink.push(outputs)
+
+
+class _PrefillSink:
+    """Where the prefill engine's call is pushed."""
+
+    __slots__ = ("_legs",)
+
+    def __init__(self, legs: Legs) -> None:
+        self._legs = legs
+
+    def push(self, outputs: Sequence[EngineOutput]) -> None:
+        self._legs.prefill_pushed(outputs)
+
+    def closed(self, error: SmgError | None) -> None:
+        self._legs.prefill_closed(error)
+
+
+class _DecodeSink:
+    """Where the decode engine's call is pushed."""
+
+    __slots__ = ("_legs",)
+
+    def __init__(self, legs: Legs) -> None:
+        self._legs = legs
+
+    def push(self, outputs: Sequence[EngineOutput]) -> None:
+        self._legs.decode_pushed(outputs)
+
+    def closed(self, error: SmgError | None) -> None:
+        self._legs.decode_closed(error)

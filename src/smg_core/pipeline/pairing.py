@@ -1,0 +1,253 @@
+"""Asks two engines for one request: one reads the prompt, the other writes the answer (edge).
+
+Makes both calls, sets the timer between them, and gives back what they hold. What follows from what is decided by `legs`, what
+each engine is told by `engines.handover`. Each choice of several has two calls of its own: a cache is handed over once. Above:
+streaming, for which both legs are one call.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+from urllib.parse import urlsplit
+
+from smg_core.clock import CallLater, Clock, Handle
+from smg_core.engines.base import Call, Engine, EngineOutput, EngineRequest, EngineSink, IdsEngine
+from smg_core.engines.fan_out import FanOut, requests_of
+from smg_core.engines.handover import KvEnd, decode_request, hand_over_of, prefill_request
+from smg_core.errors import SmgError
+from smg_core.hooks import AttemptEnded
+from smg_core.pipeline.driver import Run
+from smg_core.pipeline.legs import Leg, Legs
+from smg_core.pipeline.settings import DisaggregationConfig
+from smg_core.pipeline.steps import Chosen, Stream
+from smg_core.workers.worker import Worker
+
+__all__ = ["Pairing", "Pairs"]
+
+_DEFAULTS = DisaggregationConfig()
+
+_BOOTSTRAP_PORT = 8998
+"""Where engines that have not said otherwise tell of their cache."""
+
+OnPrefill = Callable[[SmgError | None, float, bool], None]
+"""Called when a prefill call is over, with its error, its seconds, and whether it was given up."""
+
+
+class Pairs:
+    """Makes a `Pairing` for each step of two engines. `on_outcome` is called after each prefill call, as `streaming` calls it
+    after each call of its own."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        on_outcome: Callable[[Worker, SmgError | None, float], None],
+        call_later: CallLater,
+        settings: DisaggregationConfig = _DEFAULTS,
+    ) -> None:
+        self._clock = clock
+        self._on_outcome = on_outcome
+        self._call_later = call_later
+        self._settings = settings
+
+    def of(self, step: Stream, prefill: Chosen, run: Run, tell: Callable[[Engine, str], None]) -> "Pairing":
+        """The two engines of `step`. `tell` sends an engine an Abort."""
+
+        def ended(error: SmgError | None, seconds: float, given_up: bool) -> None:
+            self._on_outcome(prefill.worker, error, seconds)
+            outcome = "ok" if error is None else type(error).__name__
+            run.trace.report(
+                AttemptEnded(
+                    request_id=step.prompted.request.id,
+                    worker=prefill.worker.name,
+                    attempt=step.attempt,
+                    outcome="abandoned" if given_up else outcome,
+                    completion_tokens=0,
+                    finish=(),
+                    first_seconds=None,
+                    seconds=seconds,
+                    at=self._clock.monotonic(),
+                    detail="" if error is None else error.detail or error.message,
+                    client_id=run.trace.client_id,
+                    role="prefill",
+                )
+            )
+
+        return Pairing(
+            prefill,
+            step.chosen,
+            self._settings,
+            clock=self._clock,
+            call_later=self._call_later,
+            tell=tell,
+            on_prefill=ended,
+        )
+
+
+class Pairing:
+    """The two engines of one call of `streaming`. `tell` sends an engine an Abort. `failed` is the worker that failed."""
+
+    def __init__(
+        self,
+        prefill: Chosen,
+        decode: Chosen,
+        settings: DisaggregationConfig,
+        *,
+        clock: Clock,
+        call_later: CallLater,
+        tell: Callable[[Engine, str], None],
+        on_prefill: OnPrefill,
+    ) -> None:
+        self.chosen: dict[Leg, Chosen] = {"prefill": prefill, "decode": decode}
+        self.ends = _end_of(prefill), _end_of(decode)
+        self.settings = settings
+        self.clock = clock
+        self.call_later = call_later
+        self.tell = tell
+        self.on_prefill = on_prefill
+        self._pairs: list[_Pair] = []
+
+    @property
+    def failed(self) -> str | None:
+        """The name of the worker whose leg failed first, None while none has."""
+        leg = next((pair.legs.failed for pair in self._pairs if pair.legs.failed is not None), None)
+        return None if leg is None else self.chosen[leg].worker.name
+
+    def engine(self, leg: Leg) -> IdsEngine:
+        """The client of a leg's engine. Raises WorkerGone."""
+        return self.chosen[leg].worker.engine  # type: ignore[return-value]  # engines in these roles take ids
+
+    async def generate(
+        self,
+        request: EngineRequest,
+        sink: EngineSink[EngineOutput],
+        *,
+        prefill_media: object,
+        connect_timeout: float | None,
+    ) -> Call:
+        """Start the legs of every choice; what the decode engines say is pushed into `sink`. `prefill_media` are the request's
+        media as the prefill engine takes them."""
+        requests = requests_of(request) if request.sampling.n > 1 else (request,)
+        fan = FanOut(len(requests), sink, lambda: None) if len(requests) > 1 else None
+        self._pairs = [
+            _Pair(self, each, sink if fan is None else fan.branch(at), prefill_media, connect_timeout)
+            for at, each in enumerate(requests)
+        ]
+        for pair in self._pairs:
+            if fan is not None:
+                fan.attach(pair.legs)
+        try:
+            for pair in self._pairs:
+                await pair.start()
+        except BaseException:
+            for pair in self._pairs:
+                pair.legs.cancel()
+            raise
+        return self._pairs[0].legs if fan is None else fan
+
+
+class _Pair:
+    """The legs of one choice. The `Doing` of its `Legs`."""
+
+    def __init__(
+        self,
+        owner: Pairing,
+        request: EngineRequest,
+        sink: EngineSink[EngineOutput],
+        prefill_media: object,
+        connect_timeout: float | None,
+    ) -> None:
+        self._owner = owner
+        self._request = request
+        self._media = prefill_media
+        self._connect_timeout = connect_timeout
+        self._plan = hand_over_of(*owner.ends, request.id)
+        self.legs = Legs(sink, self, together=self._plan.together)
+        self._asking: asyncio.Task[None] | None = None
+        self._timer: Handle | None = None
+        self._reading_since: float | None = None  # while the prefill engine works
+
+    async def start(self) -> None:
+        """Ask the prefill engine, and the decode engine too where both are asked at once."""
+        if self.legs.over:  # another choice has failed meanwhile
+            return
+        owner, chosen = self._owner, self._owner.chosen["prefill"]
+        request = prefill_request(self._request, self._plan, chosen.rank, self._media)
+        chosen.worker.board.add(chosen.worker.row, 1)
+        self._reading_since = owner.clock.monotonic()
+        try:
+            call = await owner.engine("prefill").generate(
+                request, self.legs.prefill, connect_timeout=self._connect_timeout
+            )
+        except SmgError as error:
+            self.legs.prefill_closed(error)
+            return
+        self._take("prefill", call)
+        if self._plan.together and not self.legs.over:
+            await self._ask_decode(decode_request(self._request, self._plan, None))
+
+    async def _ask_decode(self, request: EngineRequest) -> None:
+        try:
+            call = await self._owner.engine("decode").generate(
+                request, self.legs.decode, connect_timeout=self._connect_timeout
+            )
+        except SmgError as error:
+            self.legs.decode_closed(error)
+        else:
+            self._take("decode", call)
+
+    def _take(self, leg: Leg, call: Call) -> None:
+        if not self.legs.attach(leg, call):
+            call.cancel()
+            self._owner.tell(self._owner.engine(leg), self._request.id)
+
+    # ------------------------------------------------------------------------------------------------- asked by the legs
+
+    def ask_decode(self, answered: EngineOutput) -> None:
+        try:
+            request = decode_request(self._request, self._plan, answered)
+        except SmgError as error:
+            self.legs.decode_closed(error)
+            self.legs.failed = "prefill"
+            return
+        self._asking = asyncio.ensure_future(self._ask_decode(request))
+
+    def drop(self, leg: Leg) -> None:
+        if leg == "prefill":
+            self._prefill_over(None, given_up=True)
+        elif self._asking is not None:
+            self._asking.cancel()
+        call = self.legs.detach(leg)
+        if call is not None:
+            call.cancel()
+            worker = self._owner.chosen[leg].worker
+            if worker.reached is not None:
+                self._owner.tell(worker.reached, self._request.id)
+
+    def set_timer(self, kind: Literal["transfer", "end"]) -> None:
+        settings = self._owner.settings
+        seconds = settings.transfer_s if kind == "transfer" else settings.end_s
+        self._timer = self._owner.call_later(seconds, self.legs.overdue)
+
+    def stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def ended(self, leg: Leg, error: SmgError | None) -> None:
+        if leg == "prefill":
+            self._prefill_over(error, given_up=False)
+
+    def _prefill_over(self, error: SmgError | None, *, given_up: bool) -> None:
+        """Give back the place of the prefill call, once."""
+        since, self._reading_since = self._reading_since, None
+        if since is not None:
+            worker = self._owner.chosen["prefill"].worker
+            worker.board.add(worker.row, -1)
+            self._owner.on_prefill(error, self._owner.clock.monotonic() - since, given_up)
+
+
+def _end_of(chosen: Chosen) -> KvEnd:
+    spec, kv = chosen.worker.spec, chosen.worker.kv
+    host = spec.bootstrap_host or urlsplit(spec.url).hostname or "localhost"
+    port = spec.bootstrap_port or kv.port or _BOOTSTRAP_PORT
+    return KvEnd(chosen.worker.facts.dialect, kv, f"[{host}]" if ":" in host else host, port, chosen.rank)

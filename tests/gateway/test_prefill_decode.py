@@ -1,0 +1,339 @@
+"""One engine reads the prompt, another writes the answer: with real messages, over real sockets, as a client sees it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from tests.gateway.conftest import CHAT, House, body, eventually
+from tests.gateway.fleet import Member, fleet
+
+from smg_core import Config
+from smg_core.config import DisaggregationConfig, ObservabilityConfig, RoutingConfig, WorkersConfig
+from smg_core.hooks import AttemptEnded, Retrying, WorkerPicked
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
+from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.worker import WorkerSpec
+
+pytestmark = pytest.mark.anyio
+CONNECTORS = ("NixlConnector", "MooncakeConnector")
+TEXT = "Tell me a story about the river and the quiet street that runs along it in the morning light."
+
+
+def settings(**disaggregation: Any) -> Config:
+    return Config(
+        workers=WorkersConfig(health_interval_s=3600.0),
+        routing=RoutingConfig(retry_s=0.001),
+        observability=ObservabilityConfig(explain=True),
+        disaggregation=DisaggregationConfig(**disaggregation),
+    )
+
+
+class Part(Member):
+    """A member whose worker is told where its engine hands its cache over."""
+
+    def spec(self, engine: SimulatedEngine) -> WorkerSpec:
+        return attrs.evolve(super().spec(engine), bootstrap_port=engine.exchange.port)
+
+
+def member(name: str, role: str | None, connector: str = CONNECTORS[0], **engine: Any) -> Member:
+    config = SimulatorConfig(kv_connector=connector, kv_role=engine.pop("kv_role", "kv_both"), **engine)
+    return Part(name, engine=config, more={"role": role})
+
+
+@asynccontextmanager
+async def pools(
+    connector: str = CONNECTORS[0],
+    prefill: Sequence[str] = ("p",),
+    decode: Sequence[str] = ("d",),
+    *,
+    config: Config | None = None,
+    regular: Sequence[str] = (),
+    **engine: Any,
+) -> AsyncIterator[House]:
+    """A gateway before a pool of each role; engines are called by name with `engine(house, name)`."""
+    members = [
+        *(member(name, "prefill", connector, **engine) for name in prefill),
+        *(member(name, "decode", connector, **engine) for name in decode),
+        *(member(name, None, connector, **engine) for name in regular),
+    ]
+    async with fleet(*members, config=config or settings()) as house:
+        yield house
+
+
+def engine(house: House, name: str) -> Any:
+    """The engine of the worker of that name."""
+    return house.engines[[each.name for each in house.gateway.registry].index(name)]
+
+
+async def ask(house: House, text: str = TEXT, **fields: Any) -> httpx.Response:
+    return await house.http.post(CHAT, json=body(text, **fields), headers={"x-smg-explain": "1"})
+
+
+def told(answer: httpx.Response) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(answer.headers["x-smg-explain"])
+    return found
+
+
+def content(answer: httpx.Response) -> list[str]:
+    return [each["message"]["content"] for each in answer.json()["choices"]]
+
+
+def calls(house: House) -> list[tuple[str, str, str]]:
+    """(worker, role, outcome) of every engine call."""
+    return [(m.worker, m.role, m.outcome) for m in house.observer.moments if isinstance(m, AttemptEnded)]
+
+
+async def idle(house: House) -> None:
+    """Nothing is left: no place on the load board, no call at an engine, no cache that is waited for."""
+    workers = list(house.gateway.registry)
+    await eventually(
+        lambda: (
+            not any(each.in_flight for each in workers)
+            and not any(each.active or each.exchange.counters["waiting"] for each in house.engines)
+        )
+    )
+
+
+@pytest.fixture(params=CONNECTORS)
+def connector(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+# ------------------------------------------------------------------------------------------------------------- answers
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_answer_is_that_of_one_engine_and_the_prompt_is_read_by_the_other(
+    connector: str, stream: bool
+) -> None:
+    async with fleet(member("alone", None)) as alone:
+        expected = content(await ask(alone, max_tokens=20))
+    async with pools(connector) as house:
+        if stream:
+            answer = await ask(house, max_tokens=20, stream=True, stream_options={"include_usage": True})
+            chunks = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+            text = "".join(each["choices"][0]["delta"].get("content") or "" for each in chunks if each["choices"])
+            usage = chunks[-1]["usage"]
+        else:
+            answer = await ask(house, max_tokens=20)
+            (text,), usage = content(answer), answer.json()["usage"]
+        await idle(house)
+        prefill, decode = engine(house, "p"), engine(house, "d")
+
+        assert [text] == expected
+        assert usage["completion_tokens"] == 20
+        assert usage["prompt_tokens"] == len(prefill.requests[0].input_ids) == len(decode.requests[0].input_ids)
+        assert (prefill.requests[0].sampling.max_tokens, decode.requests[0].sampling.max_tokens) == (1, 20)
+        assert prefill.exchange.counters["offered"] == decode.exchange.counters["fetched"] == 1
+        assert sorted(calls(house)) == [("d", "decode", "ok"), ("p", "prefill", "ok")]
+        assert [told(answer)[name] for name in ("worker", "role", "prefill_worker", "tries")] == ["d", "decode", "p", 1]
+
+
+async def test_cached_tokens_are_those_of_the_engine_that_read_the_prompt(connector: str) -> None:
+    async with pools(connector) as house:
+        first, second = [(await ask(house, max_tokens=5)).json()["usage"] for _ in range(2)]
+        cached = engine(house, "p").engine.cache
+
+        assert (first.get("prompt_tokens_details") or {}).get("cached_tokens", 0) == 0
+        assert second["prompt_tokens_details"]["cached_tokens"] == cached.found > 0
+
+
+async def test_several_choices_have_a_cache_each_and_logprobs(connector: str) -> None:
+    async with fleet(member("alone", None)) as alone:
+        expected = await ask(alone, n=3, logprobs=True, top_logprobs=2, max_tokens=4, temperature=1, seed=7)
+    async with pools(connector) as house:
+        answer = await ask(house, n=3, logprobs=True, top_logprobs=2, max_tokens=4, temperature=1, seed=7)
+        await idle(house)
+        choices = answer.json()["choices"]
+
+        assert [each["index"] for each in choices] == [0, 1, 2]
+        assert all(len(each["logprobs"]["content"]) == 4 for each in choices)
+        assert all(len(each["logprobs"]["content"][0]["top_logprobs"]) == 2 for each in choices)
+        assert len(choices) == len(expected.json()["choices"])
+        assert engine(house, "d").exchange.counters["fetched"] == 3
+        assert len({each.id for each in engine(house, "d").requests}) == 3
+
+
+async def test_prompt_logprobs_come_from_the_engine_that_read_the_prompt(connector: str) -> None:
+    async with pools(connector) as house:
+        answer = await house.http.post(
+            "/v1/completions", json={"model": "sim", "prompt": TEXT, "echo": True, "logprobs": 1, "max_tokens": 3}
+        )
+        found = answer.json()["choices"][0]["logprobs"]
+        prompt_tokens = answer.json()["usage"]["prompt_tokens"]
+
+        assert answer.status_code == 200
+        assert len(found["tokens"]) == prompt_tokens + 3
+        assert all(each is not None for each in found["token_logprobs"][1:])
+
+
+async def test_stop_strings_tools_and_formats_hold_for_the_engine_that_answers(connector: str) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    form = {"type": "json_schema", "json_schema": {"name": "c", "schema": schema, "strict": True}}
+    async with pools(connector) as house:
+        answer = await ask(house, response_format=form, stop=["\n\n"])
+
+        assert set(json.loads(content(answer)[0])) == {"city"}
+        assert engine(house, "p").requests[0].constraint is None
+        assert engine(house, "d").requests[0].constraint is not None
+
+
+# ------------------------------------------------------------------------------------------------------------- failures
+
+
+@pytest.mark.parametrize("kind", ["refuse", "cut", "silence", "garbage", "restart"])
+async def test_a_prefill_engine_that_fails_is_left_and_another_one_asked(connector: str, kind: Any) -> None:
+    async with pools(connector, prefill=("p0", "p1")) as house:
+        engine(house, "p0").inject(Fault(kind))
+        answer = await ask(house, max_tokens=5)
+        await idle(house)
+        retried = [m.worker for m in house.observer.moments if isinstance(m, Retrying)]
+
+        if kind in ("refuse", "cut", "restart"):
+            assert (answer.status_code, retried) == (200, ["p0"])
+            assert told(answer)["prefill_worker"] == "p1"
+            assert told(answer)["worker"] == "d"  # which was not to blame
+        else:  # an engine that breaks its protocol is not asked again elsewhere
+            assert (answer.status_code, retried) == (502, [])
+
+
+@pytest.mark.parametrize("after", [0, 3])
+async def test_a_decode_engine_that_fails_before_the_first_byte_is_left_and_the_prompt_read_again(
+    connector: str, after: int
+) -> None:
+    async with pools(connector, decode=("d0", "d1")) as house:
+        engine(house, "d0").inject(Fault("cut", after))
+        answer = await ask(house, max_tokens=8)
+        await idle(house)
+
+        assert answer.status_code == 200
+        assert [told(answer)[name] for name in ("worker", "prefill_worker", "tries")] == ["d1", "p", 2]
+        assert len(engine(house, "p").requests) == 2
+
+
+async def test_a_stream_that_has_begun_ends_with_one_error_when_its_decode_engine_is_lost(connector: str) -> None:
+    async with pools(connector, timing=Timing(decode_rate=200.0)) as house:
+        engine(house, "d").inject(Fault("cut", 3))
+        answer = await ask(house, max_tokens=8, stream=True)
+        await idle(house)
+
+        assert answer.text.count('"error"') == 1
+        assert len(engine(house, "p").requests) == 1
+
+
+async def test_a_cache_that_never_comes_is_given_up_and_nothing_is_left_at_either_engine(connector: str) -> None:
+    config = settings(transfer_s=0.05, end_s=60.0)
+    async with pools(connector, prefill=("p0", "p1"), decode=("d0", "d1"), config=config) as house:
+        engine(house, "p0").exchange.withheld = True
+        answer = await ask(house, max_tokens=5)
+        await idle(house)
+        stalled = [each for each in calls(house) if each[2] == "EngineStalled"]
+
+        assert stalled[0] == ("d0", "decode", "EngineStalled")
+        assert answer.status_code == (200 if len(stalled) == 1 else 504)
+
+
+async def test_a_cache_of_another_prompt_is_not_decoded(connector: str) -> None:
+    async with pools(connector) as house:
+        engine(house, "p").exchange.spoiled = True
+        answer = await ask(house, max_tokens=5)
+        await idle(house)
+
+        assert answer.status_code == 500
+        assert "another prompt" not in answer.text  # the engine's own words are for the operator
+        assert engine(house, "d").counters["refused"] == 1
+
+
+async def test_a_prefill_engine_that_dies_after_it_handed_over_ends_the_request_or_is_replaced(connector: str) -> None:
+    async with pools(connector, prefill=("p0", "p1")) as house:
+        dying = engine(house, "p0")
+        dying.exchange.withheld = True
+        asked = asyncio.create_task(ask(house, max_tokens=5))
+        await eventually(lambda: engine(house, "d").exchange.counters["waiting"])
+        await dying.stop()
+        answer = await asked
+        await idle(house)
+
+        assert (
+            answer.status_code == 500
+        )  # the decode engine says so at once; a failure of its own is not tried elsewhere
+        assert [each for each in calls(house) if each[1] == "decode"] == [("d", "decode", "EngineFailed")]
+
+
+async def test_a_client_that_leaves_ends_both_engines_work(connector: str) -> None:
+    async with pools(connector) as house:
+        engine(house, "p").exchange.withheld = True
+        asked = asyncio.create_task(ask(house, max_tokens=5))
+        await eventually(lambda: engine(house, "d").exchange.counters["waiting"])
+        asked.cancel()
+        await idle(house)
+
+        assert all(outcome in ("ok", "abandoned") for _, _, outcome in calls(house))
+
+
+# -------------------------------------------------------------------------------------------------------------- choosing
+
+
+async def test_each_pool_is_used_in_turn(connector: str) -> None:
+    async with pools(connector, prefill=("p0", "p1"), decode=("d0", "d1", "d2")) as house:
+        found = [told(await ask(house, max_tokens=2)) for _ in range(6)]
+
+        assert {each["prefill_worker"] for each in found} == {"p0", "p1"}
+        assert {each["worker"] for each in found} == {"d0", "d1", "d2"}
+
+
+@pytest.mark.parametrize("without", ["fail", "decode_alone"])
+async def test_no_prefill_worker_is_what_the_setting_says(without: str) -> None:
+    async with pools(config=settings(without_prefill=without)) as house:
+        house.gateway.drain_worker("p")
+        answer = await ask(house, max_tokens=2)
+
+        if without == "fail":
+            assert answer.status_code == 503
+            assert "No prefill worker" in answer.json()["error"]["message"]
+            assert not engine(house, "d").requests
+        else:
+            assert answer.status_code == 200
+            assert (told(answer)["role"], told(answer).get("prefill_worker")) == ("decode", None)
+            picked = [m.role for m in house.observer.moments if isinstance(m, WorkerPicked)]
+            assert picked == ["decode"]
+
+
+async def test_no_decode_worker_is_a_503_and_a_whole_worker_takes_what_pairs_cannot() -> None:
+    async with pools(regular=("whole",)) as house:
+        assert told(await ask(house, max_tokens=2))["prefill_worker"] == "p"
+        house.gateway.drain_worker("d")
+        assert told(await ask(house, max_tokens=2))["worker"] == "whole"
+        house.gateway.drain_worker("whole")
+        answer = await ask(house, max_tokens=2)
+        assert (answer.status_code, "No decode worker" in answer.text) == (503, True)
+
+
+async def test_engines_of_different_connectors_are_no_pair() -> None:
+    members = [member("p", "prefill", CONNECTORS[0]), member("d", "decode", CONNECTORS[1])]
+    async with fleet(*members, config=settings()) as house:
+        answer = await ask(house, max_tokens=2)
+        assert (answer.status_code, "understand each other" in answer.text) == (503, True)
+
+
+async def test_a_role_is_learned_from_the_engine_and_a_contradiction_keeps_the_worker_out() -> None:
+    members = [member("p", None, kv_role="kv_producer"), member("d", None, kv_role="kv_consumer")]
+    async with fleet(*members, config=settings()) as house:
+        assert [each.role for each in house.gateway.registry] == ["prefill", "decode"]
+        assert told(await ask(house, max_tokens=2))["prefill_worker"] == "p"
+        wrong = house.gateway.add_worker(attrs.evolve(members[0].spec(house.engines[0]), name="wrong", role="decode"))
+        await eventually(lambda: "has another role" in wrong.reason)
+
+
+async def test_an_engine_that_cannot_share_its_cache_does_not_join_in_such_a_role() -> None:
+    async with fleet(member("whole", None), config=settings()) as house:
+        spec = attrs.evolve(next(iter(house.gateway.registry)).spec, name="mlx", dialect="mlx", role="prefill")
+        worker = house.gateway.add_worker(spec)
+        await eventually(lambda: "cannot share its cache" in worker.reason)
