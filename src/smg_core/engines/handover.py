@@ -7,44 +7,72 @@ Below: engines.base. It knows no socket and no public API.
     dialect, connector       the prefill engine is sent                       the decode engine is sent             asked
     vllm, Mooncake           do_remote_decode, a transfer id                  the transfer id, and where it lies    together
     vllm, NIXL and others    do_remote_decode                                 what the prefill engine answered      in turn
+    sglang                   host and port of its bootstrap server, a room    the same                              together
+    tokenspeed               the same, with longer numbers of rooms           the same                              together
+
+TensorRT-LLM has the two parts of a request too, but its answers do not say where the cache lies, so no pair can be made of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from hashlib import blake2b
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.engines.base import EngineOutput, EngineRequest, KvFacts
+from smg_core.engines.base import Bootstrap, EngineOutput, EngineRequest, KvFacts
 from smg_core.errors import EngineGarbled
 
-__all__ = ["HandOver", "KvEnd", "can_pair", "decode_request", "hand_over_of", "hands_to", "prefill_request", "role_of"]
+__all__ = [
+    "HandOver",
+    "KvEnd",
+    "can_pair",
+    "decode_request",
+    "hand_over_of",
+    "hands_to",
+    "prefill_request",
+    "role_of",
+    "room_of",
+]
 
 _MOONCAKE, _NIXL = "mooncake", "nixl"
 _JSON = frozenset({"vllm", "neutral"})
 """Dialects that tell a hand-over as JSON."""
-_ROLES: Mapping[str, Literal["prefill", "decode"]] = {"kv_producer": "prefill", "kv_consumer": "decode"}
-"""What vLLM calls an engine that does one part only; "kv_both" may do either."""
+_ROOM_BITS = {"sglang": 31, "tokenspeed": 63}
+"""Dialects that name a place, and the length of a room's number there."""
+_ROLES: Mapping[str, Literal["prefill", "decode"]] = {
+    "kv_producer": "prefill",
+    "kv_consumer": "decode",
+    "prefill": "prefill",
+    "decode": "decode",
+}
+"""What vLLM and SGLang call an engine that does one part only; vLLM's "kv_both" may do either."""
 
 
 class KvEnd(Struct, frozen=True):
-    """One of the two engines. `host` and `port` are where the other one finds its cache; `rank` its data-parallel rank."""
+    """One of the two engines. `host` and `port` are where the other one finds its cache; `rank` its data-parallel rank of
+    `ranks`."""
 
     dialect: str
     kv: KvFacts
     host: str = ""
     port: int = 0
     rank: int | None = None
+    ranks: int = 1
 
 
 class HandOver(Struct, frozen=True):
-    """What the two engines of one request are told. `decode` None: the decode engine is told what the prefill engine answers.
-    `needed`: the decode engine must be told something, or it would compute the prompt again and say nothing."""
+    """What the two engines of one request are told: changed fields of its `EngineRequest`. `decode` None: decode is told what the
+    prefill engine answers. `needed`: the decode engine must be told something, or it would compute the prompt again and
+    say nothing. `samples`: the prefill engine chooses the first token, so it is sent the settings of sampling. `room`: the number
+    that no other request under way may have, None where there are no rooms."""
 
-    prefill: str
-    decode: str | None
+    prefill: Mapping[str, object]
+    decode: Mapping[str, object] | None
     needed: bool
+    samples: bool = False
+    room: int | None = None
 
     @property
     def together(self) -> bool:
@@ -64,7 +92,7 @@ def role_of(kv: KvFacts) -> Literal["prefill", "decode"] | None:
 
 def can_pair(dialect: str) -> bool:
     """Whether engines of this dialect can hand a cache over."""
-    return dialect in _JSON
+    return dialect in _JSON or dialect in _ROOM_BITS
 
 
 def hands_to(prefill: KvEnd, decode: KvEnd) -> bool:
@@ -72,12 +100,35 @@ def hands_to(prefill: KvEnd, decode: KvEnd) -> bool:
     return prefill.dialect == decode.dialect and can_pair(decode.dialect) and _kind(prefill.kv) == _kind(decode.kv)
 
 
-def hand_over_of(prefill: KvEnd, decode: KvEnd, request_id: str) -> HandOver:
-    """What the two are told for the request of this id, which no other has. The first `hands_to` the second."""
+def room_of(request_id: str, bits: int, end: KvEnd, taken: Container[int]) -> int:
+    """A number for a room, of at most `bits` bits, that is none of `taken`. It is even over all ids, and says the rank of the
+    prefill engine where that is chosen: the rest of dividing it by the number of ranks."""
+    salt = 0
+    while True:
+        digest = blake2b(f"{request_id}/{salt}".encode(), digest_size=8).digest()
+        room = int.from_bytes(digest, "big") >> (64 - bits)
+        if end.rank is not None and end.ranks > 1:
+            room = max(0, room - end.ranks) // end.ranks * end.ranks + end.rank
+        if room not in taken:
+            return room
+        salt += 1
+
+
+def hand_over_of(prefill: KvEnd, decode: KvEnd, request_id: str, taken: Container[int] = frozenset()) -> HandOver:
+    """What the two are told for the request of this id, which no other has; `taken` are the rooms of others. The first `hands_to`
+    the second."""
+    if (bits := _ROOM_BITS.get(prefill.dialect)) is not None:
+        room = room_of(request_id, bits, prefill, taken)
+        told: Mapping[str, object] = {"bootstrap": Bootstrap(prefill.host, prefill.port, room)}
+        return HandOver(told, told, needed=True, samples=True, room=room)
+    return _by_json(prefill, request_id)
+
+
+def _by_json(prefill: KvEnd, request_id: str) -> HandOver:
     kind = _kind(prefill.kv)
     asked: dict[str, object] = {"do_remote_decode": True, "do_remote_prefill": False}
     if kind != _MOONCAKE or not prefill.kv.engine_id:
-        return HandOver(_text(asked), None, needed=kind in (_MOONCAKE, _NIXL))
+        return HandOver(_json(asked), None, needed=kind in (_MOONCAKE, _NIXL))
     transfer = {"transfer_id": f"xfer-{request_id}"}
     engine = prefill.kv.engine_id if prefill.rank is None else f"{prefill.kv.engine_id}_dp{prefill.rank}"
     told = {
@@ -87,37 +138,28 @@ def hand_over_of(prefill: KvEnd, decode: KvEnd, request_id: str) -> HandOver:
         "remote_engine_id": engine,
         "remote_bootstrap_addr": f"http://{prefill.host}:{prefill.port}",
     }
-    return HandOver(_text({**asked, **transfer}), _text(told), needed=True)
+    return HandOver(_json({**asked, **transfer}), _json(told), needed=True)
 
 
-def _text(params: Mapping[str, object]) -> str:
-    return msgspec.json.encode(params).decode()
+def _json(params: Mapping[str, object]) -> Mapping[str, object]:
+    return {"kv_transfer": msgspec.json.encode(params).decode()}
 
 
 def prefill_request(request: EngineRequest, plan: HandOver, rank: int | None, multimodal: object) -> EngineRequest:
     """The request for the prefill engine: one token, which nobody sees, of what is asked of the decode engine. `multimodal` are
     the media as this engine takes them."""
     asked = request.sampling
-    one = replace(
-        asked,
-        max_tokens=1,
-        min_tokens=None,
-        n=1,
-        stop=(),
-        stop_token_ids=(),
-        ignore_eos=True,
-        logprobs=None,
-        logit_bias=None,
-        seed=None,
-    )
+    changes: dict[str, object] = {"max_tokens": 1, "min_tokens": None, "n": 1, "stop": (), "stop_token_ids": ()}
+    if not plan.samples:
+        changes |= {"ignore_eos": True, "logprobs": None, "logit_bias": None, "seed": None}
     return replace(
         request,
-        sampling=one,
+        sampling=replace(asked, **changes),
         stream=False,
-        constraint=None,
-        kv_transfer=plan.prefill,
+        constraint=request.constraint if plan.samples else None,
         data_parallel_rank=rank,
         multimodal=multimodal,
+        **plan.prefill,
     )
 
 
@@ -125,8 +167,8 @@ def decode_request(request: EngineRequest, plan: HandOver, answered: EngineOutpu
     """The request for the decode engine; `answered` is the last output of the prefill engine, where that is awaited. Raises
     EngineGarbled if the prefill engine handed nothing over and should have."""
     told = plan.decode
-    if told is None and answered is not None:
-        told = answered.kv_transfer
+    if told is None and answered is not None and answered.kv_transfer is not None:
+        told = {"kv_transfer": answered.kv_transfer}
     if told is None and plan.needed:
         raise EngineGarbled(
             "The engine broke its own protocol.",
@@ -136,4 +178,4 @@ def decode_request(request: EngineRequest, plan: HandOver, answered: EngineOutpu
     sampling = request.sampling
     if sampling.prompt_logprobs is not None:
         sampling = replace(sampling, prompt_logprobs=None)
-    return replace(request, sampling=sampling, kv_transfer=told)
+    return replace(request, sampling=sampling, **(told or {}))

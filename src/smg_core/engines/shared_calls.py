@@ -13,9 +13,9 @@ from google.protobuf.struct_pb2 import Struct
 from smg_grpc_proto.generated import common_pb2 as common
 
 from smg_core.engines.answers import parse
-from smg_core.engines.base import Loads, RankLoad, Unary
+from smg_core.engines.base import KvFacts, Loads, RankLoad, Unary
 
-__all__ = ["health_call", "loads_call", "struct_number", "struct_text", "tokenizer_call"]
+__all__ = ["health_call", "kv_of_arguments", "loads_call", "struct_number", "struct_text", "tokenizer_call"]
 
 M = TypeVar("M", bound=Message)
 
@@ -96,3 +96,15 @@ def struct_text(fields: Struct, name: str) -> str:
     """The text called `name` among an engine's arguments; "" where it has none."""
     value = fields.fields.get(name)
     return str(value.string_value) if value is not None and value.HasField("string_value") else ""
+
+
+def kv_of_arguments(arguments: Struct) -> KvFacts:
+    """What an engine was started with to share its cache: the names of SGLang's flags."""
+    mode = struct_text(arguments, "disaggregation_mode")
+    if mode not in ("prefill", "decode"):
+        return KvFacts()
+    return KvFacts(
+        connector=struct_text(arguments, "disaggregation_transfer_backend"),
+        role=mode,
+        port=max(0, struct_number(arguments, "disaggregation_bootstrap_port")),
+    )

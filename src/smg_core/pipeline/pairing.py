@@ -49,6 +49,7 @@ class Pairs:
         self._on_outcome = on_outcome
         self._call_later = call_later
         self._settings = settings
+        self._rooms: set[int] = set()  # of the pairs under way: two requests in one room would get each other's cache
 
     def of(self, step: Stream, prefill: Chosen, run: Run, tell: Callable[[Engine, str], None]) -> "Pairing":
         """The two engines of `step`. `tell` sends an engine an Abort."""
@@ -81,11 +82,12 @@ class Pairs:
             call_later=self._call_later,
             tell=tell,
             on_prefill=ended,
+            rooms=self._rooms,
         )
 
 
 class Pairing:
-    """The two engines of one call of `streaming`. `tell` sends an engine an Abort. `failed` is the worker that failed."""
+    """The two engines of one call of `streaming`, to be closed. `tell` sends an engine an Abort, `rooms` are those taken."""
 
     def __init__(
         self,
@@ -97,7 +99,9 @@ class Pairing:
         call_later: CallLater,
         tell: Callable[[Engine, str], None],
         on_prefill: OnPrefill,
+        rooms: set[int],
     ) -> None:
+        self.rooms = rooms
         self.chosen: dict[Leg, Chosen] = {"prefill": prefill, "decode": decode}
         self.ends = _end_of(prefill), _end_of(decode)
         self.settings = settings
@@ -112,6 +116,11 @@ class Pairing:
         """The name of the worker whose leg failed first, None while none has."""
         leg = next((pair.legs.failed for pair in self._pairs if pair.legs.failed is not None), None)
         return None if leg is None else self.chosen[leg].worker.name
+
+    def close(self) -> None:
+        """Give back what the legs held of the gateway, once they are over."""
+        for pair in self._pairs:
+            pair.close()
 
     def engine(self, leg: Leg) -> IdsEngine:
         """The client of a leg's engine. Raises WorkerGone."""
@@ -161,11 +170,17 @@ class _Pair:
         self._request = request
         self._media = prefill_media
         self._connect_timeout = connect_timeout
-        self._plan = hand_over_of(*owner.ends, request.id)
+        self._plan = hand_over_of(*owner.ends, request.id, owner.rooms)
+        if self._plan.room is not None:
+            owner.rooms.add(self._plan.room)
         self.legs = Legs(sink, self, together=self._plan.together)
         self._asking: asyncio.Task[None] | None = None
         self._timer: Handle | None = None
         self._reading_since: float | None = None  # while the prefill engine works
+
+    def close(self) -> None:
+        if self._plan.room is not None:
+            self._owner.rooms.discard(self._plan.room)
 
     async def start(self) -> None:
         """Ask the prefill engine, and the decode engine too where both are asked at once."""
@@ -247,7 +262,7 @@ class _Pair:
 
 
 def _end_of(chosen: Chosen) -> KvEnd:
-    spec, kv = chosen.worker.spec, chosen.worker.kv
+    spec, kv, facts = chosen.worker.spec, chosen.worker.kv, chosen.worker.facts
     host = spec.bootstrap_host or urlsplit(spec.url).hostname or "localhost"
     port = spec.bootstrap_port or kv.port or _BOOTSTRAP_PORT
-    return KvEnd(chosen.worker.facts.dialect, kv, f"[{host}]" if ":" in host else host, port, chosen.rank)
+    return KvEnd(facts.dialect, kv, f"[{host}]" if ":" in host else host, port, chosen.rank, facts.ranks)

@@ -80,6 +80,8 @@ class Streaming:
             call.release_shared()
             if attempt.release() and call.pairing is None:  # two legs are told by what holds them
                 self._tell(call.engine, call.id)
+            if call.pairing is not None:
+                call.pairing.close()
             self._report(call, attempt, run)
         return call.turn()
 

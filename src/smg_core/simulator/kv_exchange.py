@@ -3,7 +3,8 @@
 What goes over the wire is a digest of the prompt's tokens and media. The engine that decodes compares it with what it was asked,
 so a cache of another prompt is found out. Prefill puts a digest up when it has read a prompt; it is fetched once, over a socket
 of its own, as the connectors of real engines have one. A digest that is asked for before it is there is waited for, without end:
-it is for the gateway to lose patience. Above: simulator.server. The parameters are those of vLLM's connectors, NIXL and Mooncake.
+it is for the gateway to lose patience. Above: simulator.server. The parameters are those of vLLM's connectors, NIXL and Mooncake,
+and the rooms of SGLang and TokenSpeed, whose engines know by how they were started which part they do.
 """
 
 import asyncio
@@ -26,11 +27,13 @@ _MOST = 1024  # digests that wait to be fetched; the oldest are dropped
 
 
 class KvExchange:
-    """The caches that one engine, `engine_id`, hands over. Off where `connector` is "". For tests: `withheld` puts nothing up,
-    `spoiled` puts up the digest of another prompt; `counters` has "offered", "fetched", and "waiting" (just now)."""
+    """The caches that one engine, `engine_id`, hands over or takes over; `role` as in `SimulatorConfig.kv_role`. Off where
+    `connector` is "". For tests: `withheld` puts nothing up, `spoiled` puts up the digest of another prompt; `counters` has
+    "offered", "fetched", and "waiting" (just now)."""
 
-    def __init__(self, connector: str, engine_id: str) -> None:
+    def __init__(self, connector: str, role: str, engine_id: str) -> None:
         self.connector = connector
+        self.role = role
         self.engine_id = engine_id
         self.withheld = self.spoiled = False
         self.counters: Counter[str] = Counter()
@@ -60,6 +63,12 @@ class KvExchange:
     async def admit(self, request: EngineRequest, cached: int) -> tuple[EngineRequest, int]:
         """A request as it is answered, and how many tokens of its prompt need not be computed. One that is to decode gets its
         cache first. Raises Refused for a cache that cannot be had, and for that of another prompt."""
+        place = request.bootstrap
+        if self.connector and place is not None:
+            if self.role == "kv_consumer":
+                await self._take_over(request, place.host, place.port, str(place.room))
+                return request, len(request.input_ids)
+            return request, cached
         told = self._told(request)
         if told.get("do_remote_decode"):
             return replace(request, kv_transfer=self._answer(request, told)), cached
@@ -68,19 +77,29 @@ class KvExchange:
         host, port = told.get("remote_host"), told.get("remote_port")
         if bootstrap := urlsplit(str(told.get("remote_bootstrap_addr", ""))):
             host, port = host or bootstrap.hostname, port or bootstrap.port
-        if await self._fetch(str(host), int(str(port)), _key(request, told)) != _digest(request):
-            raise Refused("the cache that was handed over is of another prompt", "INTERNAL")
+        await self._take_over(request, str(host), int(str(port)), _key(request, told))
         return request, len(request.input_ids)
+
+    async def _take_over(self, request: EngineRequest, host: str, port: int, key: str) -> None:
+        if await self._fetch(host, port, key) != _digest(request):
+            raise Refused("the cache that was handed over is of another prompt", "INTERNAL")
 
     def computed(self, request: EngineRequest) -> None:
         """Put the cache of a request up, if another engine is to have it; called when its prompt has been read."""
+        if self.connector and request.bootstrap is not None:
+            if self.role != "kv_consumer":
+                self._offer(request, str(request.bootstrap.room))
+            return
         told = self._told(request)
         if not told.get("remote_request_id") and not told.get("transfer_id"):
             return
         if told.get("do_remote_prefill") and told.get("remote_engine_id") != self.engine_id:
             return  # this engine has taken it over
+        self._offer(request, _key(request, told))
+
+    def _offer(self, request: EngineRequest, key: str) -> None:
         if not self.withheld:
-            self._offers[_key(request, told)] = "spoiled" if self.spoiled else _digest(request)
+            self._offers[key] = "spoiled" if self.spoiled else _digest(request)
             self.counters["offered"] += 1
             while len(self._offers) > _MOST:
                 self._offers.popitem(last=False)

@@ -117,7 +117,7 @@ class SimulatedEngine:
         self.feed = KvFeed()
         self.began = self.timer.monotonic()
         self.instance = secrets.token_hex(8)
-        self.exchange = KvExchange(self.config.kv_connector, self.instance)
+        self.exchange = KvExchange(self.config.kv_connector, self.config.kv_role, self.instance)
         self._listen = listen
         self._runs: dict[_GenerateCall, None] = {}
         self._server: grpc.aio.Server | None = None

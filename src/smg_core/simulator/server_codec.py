@@ -16,7 +16,7 @@ from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.refusal import Refused
 from smg_core.tokens import TokenIds
 
-__all__ = ["ChoiceSlice", "EngineState", "FullServerCodec", "ServerCodec", "parse_message"]
+__all__ = ["ChoiceSlice", "EngineState", "FullServerCodec", "ServerCodec", "disaggregation_arguments", "parse_message"]
 
 M = TypeVar("M", bound=Message)
 
@@ -151,3 +151,14 @@ def parse_message(kind: type[M], message: bytes) -> M:
         return kind.FromString(message)
     except DecodeError as error:
         raise Refused("the message cannot be read") from error
+
+
+def disaggregation_arguments(state: EngineState) -> dict[str, str | int]:
+    """How an engine of SGLang or TokenSpeed says that it was started to do one part of each request."""
+    connector, role, _, port = state.kv
+    mode = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(role, "null") if connector else "null"
+    return {
+        "disaggregation_mode": mode,
+        "disaggregation_bootstrap_port": port if mode == "prefill" else 8998,
+        "disaggregation_transfer_backend": connector.lower().removesuffix("connector") or "mooncake",
+    }

@@ -17,7 +17,7 @@ from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.media import SeenMedia, seen_tensor
 from smg_core.simulator.refusal import Refused
-from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse_message
+from smg_core.simulator.server_codec import ChoiceSlice, EngineState, disaggregation_arguments, parse_message
 from smg_core.simulator.shared_messages import SharedAnswers, scheduler_load, write_logprobs, write_prompt_logprobs
 from smg_core.tokens import TokenIds
 
@@ -154,8 +154,7 @@ class SglangServerCodec(SharedAnswers):
                 "context_length": state.context_length,
                 "page_size": state.block_size,
                 "dp_size": 1,
-                "disaggregation_mode": "null",
-                "disaggregation_bootstrap_port": 8998,
+                **disaggregation_arguments(state),
                 "reasoning_parser": None,
                 "tool_call_parser": None,
                 "kv_events_config": '{"publisher": "zmq"}',

@@ -17,7 +17,7 @@ from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.media import SeenMedia, seen_tensor
 from smg_core.simulator.refusal import Refused
-from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse_message
+from smg_core.simulator.server_codec import ChoiceSlice, EngineState, disaggregation_arguments, parse_message
 from smg_core.simulator.shared_messages import SharedAnswers, scheduler_load, write_logprobs
 from smg_core.tokens import TokenIds
 
@@ -152,6 +152,7 @@ class TokenSpeedServerCodec(SharedAnswers):
     def server_info(self, state: EngineState) -> bytes:
         arguments, scheduler = Struct(), Struct()
         arguments.update({"page_size": state.block_size, "dp_size": 1, "kv_events_config": '{"publisher": "zmq"}'})
+        arguments.update(disaggregation_arguments(state))
         scheduler.update({"multimodal_encoder_dtype": state.encoder_dtype, "shm_namespace_id": state.memory})
         message = pb.GetServerInfoResponse(
             server_args=arguments,

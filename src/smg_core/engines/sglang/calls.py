@@ -11,7 +11,14 @@ from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
 from smg_core.engines.base import EngineFacts, ModelInfo, Unary
-from smg_core.engines.shared_calls import health_call, loads_call, struct_number, struct_text, tokenizer_call
+from smg_core.engines.shared_calls import (
+    health_call,
+    kv_of_arguments,
+    loads_call,
+    struct_number,
+    struct_text,
+    tokenizer_call,
+)
 from smg_core.engines.wire import tagged, varints_of
 from smg_core.tokens import TokenIds
 
@@ -76,6 +83,7 @@ def _facts(message: bytes) -> EngineFacts:
         block_size=max(0, struct_number(arguments, "page_size")),
         ranks=max(1, struct_number(arguments, "dp_size")),
         kv_events=bool(struct_text(arguments, "kv_events_config")),
+        kv=kv_of_arguments(arguments),
     )
 
 
