@@ -58,7 +58,7 @@ def plain(turn: int) -> dict[str, Any]:
     """The request that the turn of this number is, where the client runs the tool."""
     items: list[Any] = [USER]
     for number in range(turn):
-        called = {
+        called: dict[str, str] = {
             "type": "function_call",
             "call_id": f"call_{number}",
             "name": "bench__add",
@@ -80,7 +80,7 @@ async def ask(app: Any, body: dict[str, Any]) -> dict[str, Any]:
         sent.extend(message.get("body", b""))
 
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http",
         "method": "POST",
         "path": "/v1/responses",
