@@ -91,6 +91,7 @@ CONSTANTS: dict[str, str] = {
     "engines.openai.answers._MAX_NAMES": SHOWN,
     "engines.openai.answers._MAX_TEXT": SHOWN,
     "engines.openai.events._PIECE_COST": COST,
+    "engines.shared_calls._MAX_TEXT": SHOWN,
     "engines.sglang.calls.INPUT_IDS": FORMAT,
     "engines.sglang.calls.TOKENIZED": FORMAT,
     "engines.sglang.calls._KEPT_FREE": FORMAT,

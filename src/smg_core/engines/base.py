@@ -229,7 +229,8 @@ class EngineFacts:
     `custom_tools`: it takes tools of free text as such, which only an engine that speaks chat can.
     `context_length` and `block_size` are tokens, 0 where it did not say; `ranks` its data-parallel ranks. `loads`,
     `kv_events`, `embed`: whether it answers these calls. `hands_over`: the field of `EngineRequest` in which its dialect tells
-    a prefill/decode hand-over; "" for none. `lora`: whether a request may name an adapter.
+    a prefill/decode hand-over; "" for none. `lora`: whether a request may name an adapter. `reported`: names and values that the
+    engine told of itself beside these (its parsers, its version), for people; facts that differ only there are equal.
     """
 
     dialect: str
@@ -263,6 +264,7 @@ class EngineFacts:
     embed: bool = True
     hands_over: Literal["", "kv_transfer", "bootstrap", "context_phase"] = ""
     lora: bool = False
+    reported: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False)
 
 
 # ------------------------------------------------------------------------------------------------- what an engine is

@@ -39,11 +39,15 @@ _DEFAULTS = EnginesConfig()
 
 
 class EngineClient:
-    """`IdsEngine` over gRPC. `limits.question_timeout_s` bounds every call except Generate and the tokenizer's."""
+    """`IdsEngine` over gRPC. `limits.question_timeout_s` bounds every call except Generate and the tokenizer's. `found` says, for
+    people, how the dialect is known."""
 
-    def __init__(self, codec: Codec, transport: Transport, limits: EnginesConfig = _DEFAULTS) -> None:
+    def __init__(
+        self, codec: Codec, transport: Transport, limits: EnginesConfig = _DEFAULTS, found: str = "as it was set"
+    ) -> None:
         self.codec = codec
         self.transport = transport
+        self.found = found
         self._limits = limits
         self._fanned: dict[str, tuple[str, ...]] = {}  # the ids of the calls that a request in flight was made into
 

@@ -15,9 +15,18 @@ from smg_grpc_proto.generated import common_pb2 as common
 from smg_core.engines.answers import parse
 from smg_core.engines.base import KvFacts, Loads, RankLoad, Unary
 
-__all__ = ["health_call", "kv_of_arguments", "loads_call", "struct_number", "struct_text", "tokenizer_call"]
+__all__ = [
+    "health_call",
+    "kv_of_arguments",
+    "loads_call",
+    "reported",
+    "struct_number",
+    "struct_text",
+    "tokenizer_call",
+]
 
 M = TypeVar("M", bound=Message)
+_MAX_TEXT = 100  # characters of one value that an engine told of itself
 
 
 class _Healthy(Protocol):
@@ -83,6 +92,11 @@ def tokenizer_call(service: str) -> Unary[tuple[bytes, str]]:
 def _piece(message: bytes) -> tuple[bytes, str]:
     chunk = parse(common.GetTokenizerChunk, message)
     return chunk.data, chunk.sha256
+
+
+def reported(**told: str | int) -> tuple[tuple[str, str], ...]:
+    """What an engine told of itself, for `EngineFacts.reported`: values that are empty are left out, long ones are cut."""
+    return tuple((name, str(value)[:_MAX_TEXT]) for name, value in told.items() if value)
 
 
 def struct_number(fields: Struct, name: str) -> int:

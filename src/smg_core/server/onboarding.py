@@ -26,6 +26,7 @@ from smg_core.routing import Policies
 from smg_core.server.loading import ModelLoader, TokenizerSource
 from smg_core.server.memory import trim
 from smg_core.server.scratch import Scratch
+from smg_core.workers.evidence import evidence_of
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole
 
@@ -118,7 +119,7 @@ class Onboarding:
                 made = await self._made(worker, name, engine, info, facts)
                 # Nothing waits from here on, so that models, worker and registry change together.
                 self._refuse_taken(worker, names, info, facts)
-                self._enter(worker, names, info, facts, made)
+                self._enter(worker, engine, names, info, facts, made)
         finally:
             self._pending.pop(worker, None)
             self._drop_unused_bundles()
@@ -158,7 +159,13 @@ class Onboarding:
         return [each for each in self._others(name, worker) if each.state != "unreachable"]
 
     def _enter(
-        self, worker: Worker, names: tuple[str, ...], info: ModelInfo, facts: EngineFacts, made: "_Made | None"
+        self,
+        worker: Worker,
+        engine: Engine,
+        names: tuple[str, ...],
+        info: ModelInfo,
+        facts: EngineFacts,
+        made: "_Made | None",
     ) -> None:
         """Let the worker serve its model from now on: as `made`, or as it is served already."""
         before = worker.models
@@ -172,6 +179,7 @@ class Onboarding:
             self._policies.worker_left(worker.name, dropped)
         worker.kv = facts.kv  # before the facts, which are one object for all equal ones
         worker.info, worker.facts, worker.models = info, self._known(facts), names
+        worker.evidence = evidence_of(getattr(engine, "found", ""), info, facts)
         if made is not None:
             self._displace(worker, names)
         self._forget_unserved(dropped, worker)

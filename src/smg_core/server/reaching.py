@@ -115,10 +115,11 @@ class Reaching:
     async def _speaking(self, transport: Transport, wanted: Sequence[str]) -> EngineClient:
         """A client in the first of the dialects `wanted` that the engine answers in; a single one is used without asking."""
         failure: SmgError | None = None
-        for name in wanted:
-            client = EngineClient(dialect(name).codec(), transport, self._limits)
-            if len(wanted) == 1:
-                return client
+        if len(wanted) == 1:
+            return EngineClient(dialect(wanted[0]).codec(), transport, self._limits)
+        for at, name in enumerate(wanted):
+            found = f"it answered; asked before: {', '.join(wanted[:at]) or 'none'}"
+            client = EngineClient(dialect(name).codec(), transport, self._limits, found)
             try:
                 await client.health()
             except WorkerGone:

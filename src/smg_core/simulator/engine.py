@@ -47,13 +47,12 @@ class SimulatorConfig:
     free text is made. `call_tools` lets it call an offered tool that the question names. `block_size` (tokens) and `blocks`
     size the prefix cache. `faults` hit the first requests, one each (None: no fault), `fault_rates` later ones at random. More
     choices than `max_n`, more alternatives than `max_logprobs`, and kinds of constraint outside of `constraints` are refused.
-    `keep_requests` bounds the records kept for tests. `kv_connector`
-    ("NixlConnector", "MooncakeConnector") lets it hand the cache of a prompt to another engine, or take one over, in the role
-    `kv_role`. With `api_key`, calls that do not bring it as a bearer token are refused.
-    `tls_*` are paths of PEM files; with `tls_client_ca` clients must show a
-    certificate that it signed. `generation_model` False makes it an embedding model. `vllm_servicer` chooses the servicer that
-    it imitates in the vLLM dialect, where `normalizes` makes it ask for pixels as bytes, and `encoder_dtype`
-    is the type of floats that it says its encoder works with.
+    `dialects` are those that it speaks, by name (empty: all of them). `keep_requests` bounds the records kept for tests.
+    `kv_connector` ("NixlConnector", "MooncakeConnector") lets it hand the cache of a prompt to another engine, or take one over, in
+    the role `kv_role`. With `api_key`, calls that do not bring it as a bearer token are refused. `tls_*` are paths of PEM files; with
+    `tls_client_ca` clients must show a certificate that it signed. `generation_model` False makes it an embedding model.
+    `vllm_servicer` chooses the servicer that it imitates in the vLLM dialect, where `normalizes` makes it ask for pixels as bytes;
+    `encoder_dtype` is the type of floats that it says its encoder works with.
     """
 
     model: str = "sim"
@@ -82,6 +81,7 @@ class SimulatorConfig:
     kv_connector: str = ""
     kv_role: Literal["", "kv_producer", "kv_consumer", "kv_both"] = ""
     api_key: str = attrs.field(default="", repr=False)
+    dialects: tuple[str, ...] = ()
     tls_certificate: str = ""
     tls_key: str = ""
     tls_client_ca: str = ""

@@ -112,7 +112,7 @@ class SimulatedEngine:
         self.counters: Counter[str] = Counter()
         self.healthy = True
         self.codecs: tuple[ServerCodec, ...] = server_codecs(
-            rust=self.config.vllm_servicer == "rust", shared=read_shared
+            rust=self.config.vllm_servicer == "rust", shared=read_shared, only=self.config.dialects
         )
         self.feed = KvFeed()
         self.began = self.timer.monotonic()

@@ -101,8 +101,9 @@ _NO_KV = KvFacts()
 class Worker:
     """A worker as the gateway knows it now. `row` is its row on the board, `models` the model names that it serves, `facts` what
     its engine can do, and `kv` what it says of the cache that it shares with others. `reached` is the client of its engine, None
-    before it has joined and after it has left; `engine` is the same, or an error. `reason` says, for people, why the worker is in
-    its state; while it joins: what keeps it from joining."""
+    before it has joined and after it has left; `engine` is the same, or an error. `evidence` has, by name, what its engine said of
+    itself when it joined, and how its dialect is known. `reason` says, for people, why the worker is in its state; while it joins:
+    what keeps it from joining."""
 
     spec: WorkerSpec
     row: int
@@ -114,6 +115,7 @@ class Worker:
     kv: KvFacts = _NO_KV
     models: tuple[str, ...] = ()
     load: Loads | None = None
+    evidence: tuple[tuple[str, str], ...] = ()
     reason: str = ""
 
     def __repr__(self) -> str:
@@ -123,7 +125,7 @@ class Worker:
     def _repr_html_(self) -> str:
         """A card for a notebook."""
         names = ("worker", "state", "serves", "in flight", "why")
-        return card(f"Worker {self.name}", zip(names, self.row_of_card(), strict=True))
+        return card(f"Worker {self.name}", [*zip(names, self.row_of_card(), strict=True), *self.evidence])
 
     def row_of_card(self) -> tuple[str, str, str, int, str]:
         """Its row in a card: name, state, models, requests in flight, and the reason of the state."""

@@ -15,6 +15,7 @@ from smg_core.engines.shared_calls import (
     health_call,
     kv_of_arguments,
     loads_call,
+    reported,
     struct_number,
     struct_text,
     tokenizer_call,
@@ -70,6 +71,11 @@ def _facts(message: bytes) -> EngineFacts:
         ranks=max(1, struct_number(arguments, "dp_size"), struct_number(arguments, "data_parallel_size")),
         kv_events=bool(struct_text(arguments, "kv_events_config")),
         kv=kv_of_arguments(arguments),
+        reported=reported(
+            reasoning_parser=struct_text(arguments, "reasoning_parser"),
+            tool_call_parser=struct_text(arguments, "tool_call_parser"),
+            version=info.tokenspeed_version,
+        ),
     )
 
 

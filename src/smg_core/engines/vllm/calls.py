@@ -11,7 +11,12 @@ from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
 from smg_core.engines.base import EngineFacts, KvFacts, ModelInfo, Unary
-from smg_core.engines.shared_calls import health_call, loads_call, tokenizer_call
+from smg_core.engines.shared_calls import (
+    health_call,
+    loads_call,
+    reported,
+    tokenizer_call,
+)
 from smg_core.engines.wire import tagged, varints_of
 from smg_core.tokens import TokenIds
 
@@ -72,6 +77,10 @@ def _facts(message: bytes) -> EngineFacts:
         block_size=info.block_size,
         ranks=max(1, info.data_parallel_size),
         kv=KvFacts(info.kv_connector, info.kv_role, info.kv_engine_id),
+        reported=reported(
+            reasoning_parser=info.engine_reasoning_parser,
+            server=info.server_type,
+        ),
     )
 
 

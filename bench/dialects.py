@@ -1,0 +1,116 @@
+"""CPU of one request before an engine of each dialect: the embedded engine speaks them all, so only the dialect differs.
+
+    python bench/dialects.py                                    rounds of 40 requests, 8 at a time, 100 tokens each
+    python bench/dialects.py --rounds 9 --dialect vllm --dialect sglang
+
+One gateway for each dialect before one engine, which sends every token by itself, `--rate` a second. The gateways take turns in
+short rounds, so that what else the machine does falls on all of them; the figure is the median round, in milliseconds of user and
+system time a request, and its ratio to the first dialect's.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import stand
+
+from smg_core.engines.dialects import DIALECTS
+
+PROMPT = "Most of what a port does is waiting for water. " * 8
+AT_ONCE = 8
+STARTED_IN = 120.0
+"""Seconds until a gateway answers."""
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dialect", action="append", choices=DIALECTS, help="may be repeated; default all")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--requests", type=int, default=40, help="of a round")
+    parser.add_argument("--tokens", type=int, default=100, help="of an answer")
+    parser.add_argument("--rate", type=int, default=200, help="tokens a second of one answer")
+    return parser.parse_args()
+
+
+def ask(port: int, tokens: int) -> None:
+    """One request, read to its end."""
+    body = {"model": "mock", "stream": True, "max_tokens": tokens, "ignore_eos": True}
+    body["messages"] = [{"role": "user", "content": PROMPT}]
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/v1/chat/completions",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json", "Authorization": "Bearer -"},
+    )
+    urllib.request.urlopen(request, timeout=300).read()
+
+
+def measured(gateway: stand.Gateway, args: argparse.Namespace) -> float:
+    """Milliseconds of CPU a request, of one round."""
+    before = gateway.cpu_seconds()
+    with ThreadPoolExecutor(AT_ONCE) as clients:
+        list(clients.map(lambda _: ask(gateway.port, args.tokens), range(args.requests)))
+    return (gateway.cpu_seconds() - before) / args.requests * 1e3
+
+
+def wait_for(gateway: stand.Gateway) -> None:
+    """Ask until an answer comes; SystemExit when none does."""
+    deadline = time.monotonic() + STARTED_IN
+    while True:
+        try:
+            ask(gateway.port, 2)
+        except OSError as error:
+            if time.monotonic() > deadline or not gateway.alive():
+                raise SystemExit(f"the gateway of {gateway.name} answers no chat: {error}") from None
+            time.sleep(0.5)
+        else:
+            return
+
+
+def started(name: str, engine: int, port: int, logs: Path) -> stand.Gateway:
+    """A gateway of one dialect."""
+    command = [sys.executable, "-m", "smg_core", "serve", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--worker", f"grpc://127.0.0.1:{engine}", "--workers-dialect", name, "--log-level", "warning"]
+    with (logs / f"{name}.log").open("wb") as log:
+        return stand.Gateway(name, subprocess.Popen(command, stdout=log, stderr=log), port)
+
+
+def main() -> int:
+    args = arguments()
+    names = args.dialect or list(DIALECTS)
+    first = 20_000 + os.getpid() % 1500 * 8
+    logs = stand.HERE / "results"
+    logs.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "smg_core", "simulate", "--listen", f"127.0.0.1:{first}"]
+    engine = subprocess.Popen([*command, "--model", "mock", "--decode-rate", str(args.rate)], stdout=subprocess.DEVNULL)
+    gateways: list[stand.Gateway] = []
+    try:
+        gateways += [started(name, first, first + 1 + at, logs) for at, name in enumerate(names)]
+        for each in gateways:
+            wait_for(each)
+            measured(each, args)
+        rounds: dict[str, list[float]] = {name: [] for name in names}
+        for _ in range(args.rounds):
+            for each in gateways:
+                rounds[each.name].append(measured(each, args))
+    finally:
+        for process in [engine, *(each.process for each in gateways)]:
+            process.terminate()
+            process.wait(30)
+    base = statistics.median(rounds[names[0]])
+    for name in names:
+        found = statistics.median(rounds[name])
+        print(
+            f"{name:12} {found:7.2f} ms a request  x{found / base:.3f}   ({min(rounds[name]):.2f}-{max(rounds[name]):.2f})"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

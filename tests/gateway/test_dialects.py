@@ -1,0 +1,118 @@
+"""What holds for engines of every dialect: they are found out, and what they do wrong ends one request and no more."""
+
+from typing import Any
+
+import attrs
+import pytest
+from tests.gateway.conftest import eventually, settled
+from tests.gateway.fleet import ALERT, CALM, Member, Prefer, fleet
+from tests.gateway.test_failures import taken_apart
+
+from smg_core.config import WorkersConfig
+from smg_core.engines.dialects import DIALECTS
+from smg_core.engines.settings import EnginesConfig
+from smg_core.routing.settings import RoutingConfig
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
+from smg_core.simulator.replies import Reply, Rule
+from smg_core.simulator.server import SimulatedEngine
+from smg_core.workers.worker import WorkerSpec
+
+pytestmark = pytest.mark.anyio
+every = pytest.mark.parametrize("dialect", DIALECTS)
+WORDS = "one two three four five six seven eight nine ten. "
+SAYS = SimulatorConfig(rules=(Rule((), Reply(WORDS)),))
+LARGE = 128 * 1024
+"""Bytes of a message that a piece of the tokenizer is within, and 1500 scored tokens are not."""
+ONE_TRY = attrs.evolve(CALM, routing=RoutingConfig(retries=0))
+
+
+def speaking(*dialects: str, **more: Any) -> SimulatorConfig:
+    return attrs.evolve(SAYS, dialects=dialects, **more)
+
+
+@every
+async def test_the_dialect_of_an_engine_is_found_and_the_record_says_how(dialect: str) -> None:
+    async with fleet(Member("a", "auto", speaking(dialect, block_size=32))) as house:
+        (worker,) = house.gateway.registry
+        answer = await house.chat()
+        record = dict(worker.evidence)
+
+    asked_before = list(DIALECTS)[: list(DIALECTS).index(dialect)]
+    assert record["dialect"] == f"{dialect} (it answered; asked before: {', '.join(asked_before) or 'none'})"
+    assert (record["engine's model"], record["context length"]) == ("sim", "32768")
+    assert record.get("block size") == (None if dialect in ("mlx", "trtllm") else "32")
+    assert (answer.status_code, answer.json()["choices"][0]["message"]["content"]) == (200, WORDS)
+    assert f"{dialect} (it answered" in worker._repr_html_()
+
+
+async def test_a_dialect_that_was_set_is_told_as_set() -> None:
+    async with fleet(Member("a", "sglang", speaking("sglang"))) as house:
+        (worker,) = house.gateway.registry
+
+    assert dict(worker.evidence)["dialect"] == "sglang (as it was set)"
+    assert dict(worker.evidence)["version"] == "simulator"
+
+
+@every
+async def test_an_engine_of_another_dialect_does_not_join_and_the_record_says_why(dialect: str) -> None:
+    other = next(each for each in reversed(DIALECTS) if each != dialect)
+    async with fleet(config=ALERT) as house, SimulatedEngine(speaking(other)) as engine:
+        house.gateway.add_worker(WorkerSpec(engine.target, name="a", dialect=dialect))
+        (worker,) = house.gateway.registry
+        await eventually(lambda: worker.reason)
+        told = (worker.state, worker.reason, worker.evidence, engine.counters["requests"])
+
+    assert told == ("joining", "The engine does not offer this operation. (UNIMPLEMENTED: Method not found!)", (), 0)
+
+
+@every
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_message_that_is_too_large_ends_its_request_alone(dialect: str, streaming: bool) -> None:
+    config = attrs.evolve(ONE_TRY, engines=EnginesConfig(message_bytes=LARGE))
+    engine = attrs.evolve(SAYS, rules=(), timing=Timing(tokens_per_step=1500))
+    async with fleet(Member("a", dialect, engine), config=config) as house:
+        scored = {"logprobs": True, "top_logprobs": 20}
+        large = await house.chat(stream=streaming, max_tokens=1500, ignore_eos=True, **scored)
+        await settled(house)
+        after = await house.chat(max_tokens=5, ignore_eos=True)
+        states = [each.state for each in house.gateway.registry]
+
+    if streaming and large.status_code == 200:
+        assert len(taken_apart(large).errors) == 1
+    else:
+        assert large.status_code == 502
+    assert (after.status_code, states) == (200, ["ready"])
+
+
+@every
+async def test_an_engine_that_restarts_under_load_ends_each_stream_once_and_is_used_again(dialect: str) -> None:
+    config = attrs.evolve(ONE_TRY, workers=WorkersConfig(health_interval_s=0.1))
+    async with fleet(Member("a", dialect, SAYS), config=config) as house:
+        house.engine.inject(Fault("restart", after=3))
+        broken = taken_apart(await house.chat(stream=True))
+        await settled(house)
+        await eventually(lambda: house.engine.serving and all(each.state == "ready" for each in house.gateway.registry))
+        after = await house.chat()
+
+    assert len(broken.errors) == 1
+    assert after.status_code == 200
+
+
+@every
+async def test_a_second_engine_with_another_model_under_the_name_is_kept_out(dialect: str) -> None:
+    config = ALERT
+    async with (
+        fleet(Member("a", dialect, SAYS), config=config, policy=Prefer("b")) as house,
+        SimulatedEngine(attrs.evolve(SAYS, model="other")) as second,
+    ):
+        house.gateway.add_worker(WorkerSpec(second.target, name="b", dialect=dialect))
+        worker = house.gateway.registry.get("b")
+        await eventually(lambda: worker is not None and (worker.reason or worker.models))
+        models = {each.name: each.models for each in house.gateway.registry}
+        answer = await house.chat()
+
+    assert models["a"] == ("sim",)
+    assert "sim" not in models["b"]
+    assert answer.status_code == 200
