@@ -53,10 +53,11 @@ def ask(port: int, tokens: int) -> None:
 
 def measured(gateway: stand.Gateway, args: argparse.Namespace) -> float:
     """Milliseconds of CPU a request, of one round."""
-    before = gateway.cpu_seconds()
+    before: float = gateway.cpu_seconds()
     with ThreadPoolExecutor(AT_ONCE) as clients:
         list(clients.map(lambda _: ask(gateway.port, args.tokens), range(args.requests)))
-    return (gateway.cpu_seconds() - before) / args.requests * 1e3
+    spent: float = gateway.cpu_seconds() - before
+    return spent / int(args.requests) * 1e3
 
 
 def wait_for(gateway: stand.Gateway) -> None:
