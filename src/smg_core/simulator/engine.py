@@ -48,11 +48,11 @@ class SimulatorConfig:
     size the prefix cache. `faults` hit the first requests, one each (None: no fault), `fault_rates` later ones at random. More
     choices than `max_n`, more alternatives than `max_logprobs`, and kinds of constraint outside of `constraints` are refused.
     `dialects` are those that it speaks, by name (empty: all of them). `keep_requests` bounds the records kept for tests.
-    `kv_connector` ("NixlConnector", "MooncakeConnector") lets it hand the cache of a prompt to another engine, or take one over, in
-    the role `kv_role`. With `api_key`, calls that do not bring it as a bearer token are refused. `tls_*` are paths of PEM files; with
-    `tls_client_ca` clients must show a certificate that it signed. `generation_model` False makes it an embedding model.
-    `vllm_servicer` chooses the servicer that it imitates in the vLLM dialect, where `normalizes` makes it ask for pixels as bytes;
-    `encoder_dtype` is the type of floats that it says its encoder works with.
+    `kv_connector` ("NixlConnector", "MooncakeConnector") lets it hand the cache of a prompt to another engine, or take one
+    over, in the role `kv_role`. With `api_key`, calls that do not bring it as a bearer token are refused. `tls_*` are paths
+    of PEM files; with `tls_client_ca` clients must show a certificate that it signed. `generation_model` False makes it an
+    embedding model. `vllm_servicer` chooses the servicer that it imitates in the vLLM dialect, where `normalizes` makes it
+    ask for pixels as bytes; `encoder_dtype` is the type of floats that it says its encoder works with.
     """
 
     model: str = "sim"

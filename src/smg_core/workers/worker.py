@@ -99,11 +99,11 @@ _NO_KV = KvFacts()
 
 @attrs.define(eq=False, repr=False)
 class Worker:
-    """A worker as the gateway knows it now. `row` is its row on the board, `models` the model names that it serves, `facts` what
-    its engine can do, and `kv` what it says of the cache that it shares with others. `reached` is the client of its engine, None
-    before it has joined and after it has left; `engine` is the same, or an error. `evidence` has, by name, what its engine said of
-    itself when it joined, and how its dialect is known. `reason` says, for people, why the worker is in its state; while it joins:
-    what keeps it from joining."""
+    """A worker as the gateway knows it now. `row` is its row on the board, `models` the model names that it serves, `facts`
+    what its engine can do, and `kv` what it says of the cache that it shares with others. `reached` is the client of its
+    engine, None before it has joined and after it has left; `engine` is the same, or an error. `evidence` has, by name, what
+    its engine said of itself when it joined, and how its dialect is known. `reason` says, for people, why the worker is in
+    its state; while it joins: what keeps it from joining."""
 
     spec: WorkerSpec
     row: int
