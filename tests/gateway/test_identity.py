@@ -635,6 +635,34 @@ async def test_any_coroutine_can_say_whose_a_request_is() -> None:
     assert health.status_code == 200
 
 
+async def by_basic(head: Head) -> Caller | None:
+    scheme, _, rest = head.headers.get("authorization", "").partition(" ")
+    if scheme != "Basic":
+        return None
+    if rest != "YWRhOnB3":
+        raise AuthenticationFailed("Wrong password.")
+    return Caller("acme", "ada")
+
+
+async def test_an_identity_of_ones_own_may_know_other_schemes_than_bearer() -> None:
+    async with in_process(identity=by_basic) as house:
+        said = [
+            (await house.http.get("/v1/models", headers={"authorization": value})).status_code
+            for value in ("Basic YWRhOnB3", "Basic d3Jvbmc=", "Negotiate YQ==", "Bearer a")
+        ]
+        twice = await house.http.get(
+            "/v1/models", headers=[("authorization", "Basic YWRhOnB3"), ("authorization", "Basic YWRhOnB3")]
+        )
+
+    assert said == [200, 401, 401, 401]
+    assert twice.status_code == 401
+
+
+async def test_what_cannot_be_called_as_an_identity_stops_the_start() -> None:
+    with pytest.raises(ConfigError, match="identity: dict cannot be called"):
+        await Gateway.simulated(identity={"sk-ada": "ada"}).start()  # type: ignore[arg-type]
+
+
 async def test_an_identity_beside_the_settings_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="identity of its own"):
         await Gateway.simulated(config=config(), identity=by_header).start()

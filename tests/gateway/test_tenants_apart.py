@@ -21,6 +21,7 @@ from websockets.asyncio.client import connect
 
 from smg_core import Config
 from smg_core.config import BatchesConfig, ResponsesConfig
+from smg_core.engines.dialects import DIALECTS
 from smg_core.hooks import ExchangeEnded
 from smg_core.observability.logs import AccessLog
 from smg_core.request import Caller
@@ -460,8 +461,9 @@ async def test_a_tenant_finds_nothing_in_an_engines_cache_that_another_has_put_t
         assert await cached(STRANGER) > 0
 
 
-async def test_an_engine_that_takes_no_salt_is_sent_none_and_serves_every_tenant() -> None:
-    async with fleet(Member("a", "vllm"), identity=by_name) as house:
+@pytest.mark.parametrize("dialect", sorted(DIALECTS.keys() - {"neutral"}))
+async def test_an_engine_that_takes_no_salt_is_sent_none_and_serves_every_tenant(dialect: str) -> None:
+    async with fleet(Member("a", dialect), identity=by_name) as house:
         for tenant in (OWNER, STRANGER):
             answer = await house.http.post(CHAT, json=asked("Hello"), headers={"authorization": f"Bearer {tenant}"})
             assert answer.status_code == 200

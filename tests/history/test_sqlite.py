@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sqlite3
+import stat
 import sys
 from pathlib import Path
 
@@ -236,6 +237,18 @@ async def test_a_file_that_cannot_be_opened_stops_the_start(tmp_path: Path, cloc
     for place in (tmp_path / "missing" / "history.db", tmp_path, tmp_path / "text.db"):
         with pytest.raises(StoreFailed):
             await open_history(HistoryConfig(url=f"sqlite:///{place}"), clock)
+
+
+async def test_a_new_file_is_its_users_alone_and_an_old_one_keeps_its_rights(tmp_path: Path, clock) -> None:
+    new, old = tmp_path / "new.db", tmp_path / "old.db"
+    old.touch()
+    old.chmod(0o640)
+    for file, rights in ((new, 0o600), (old, 0o640)):
+        async with opens_sql(f"sqlite:///{file}", Names(), clock)() as store:
+            await store.write("acme", [response(clock)])
+            beside = list(tmp_path.glob(f"{file.name}*"))
+            assert len(beside) > 1
+            assert {stat.S_IMODE(each.stat().st_mode) for each in beside} == {rights}
 
 
 async def test_a_store_that_is_behind_refuses_more_than_may_wait(tmp_path: Path, clock) -> None:

@@ -10,13 +10,19 @@ from collections.abc import Mapping, Sequence
 
 from smg_core.errors import AuthenticationFailed
 
-__all__ = ["Credential", "presented"]
+__all__ = ["Credential", "OtherScheme", "presented"]
 
 _BEARER = "bearer"
+_BLANKS = " \t"
+"""What may stand around a header's value. `str.strip` alone would take away more, which is no blank to other readers."""
 _USUAL = "Bearer "  # as nearly all clients write it
 _AUTHORIZATION = "authorization"
 _ANTHROPICS, _GOOGLES = "x-api-key", "x-goog-api-key"
 _CARRIERS = frozenset(name.encode() for name in (_AUTHORIZATION, _ANTHROPICS, _GOOGLES))
+
+
+class OtherScheme(AuthenticationFailed):
+    """The header Authorization has another scheme than Bearer, which only an identity of one's own can know."""
 
 
 class Credential:
@@ -54,9 +60,9 @@ def presented(
     if value := headers.get(_AUTHORIZATION):
         found.append(_bearer(value))
     if value := headers.get(_ANTHROPICS):
-        found.append(value.strip())
+        found.append(value.strip(_BLANKS))
     if value := headers.get(_GOOGLES):
-        found.append(value.strip())
+        found.append(value.strip(_BLANKS))
     if not found:
         return None
     text = found[0]
@@ -82,11 +88,11 @@ def _refuse_repeated(pairs: Sequence[tuple[bytes, bytes]]) -> None:
 def _bearer(value: str) -> str:
     """The credential in an Authorization header, "" if there is none."""
     if value.startswith(_USUAL):
-        return value[len(_USUAL) :].strip()
-    value = value.strip()
+        return value[len(_USUAL) :].strip(_BLANKS)
+    value = value.strip(_BLANKS)
     if not value:
         return ""
     scheme, _, rest = value.partition(" ")
     if scheme.lower() != _BEARER:
-        raise AuthenticationFailed("The header Authorization takes the scheme Bearer.")
-    return rest.strip()
+        raise OtherScheme("The header Authorization takes the scheme Bearer.")
+    return rest.strip(_BLANKS)

@@ -108,6 +108,9 @@ class OidcAuthenticator:
         stated = token.algorithm, token.signed, token.signature
         if not (await asyncio.to_thread(key.verifies, *stated) if token.algorithm in COSTLY else key.verifies(*stated)):
             raise token_refusal("signature")
+        left = self._keys.find(token.kid, token.algorithm)
+        if left is None or left.thumbprint != key.thumbprint:  # withdrawn while a thread verified by it
+            raise token_refusal("key")
         claims = Claims.of(token.claims, self._rules, self._clock.time())
         caller = Caller(claims.tenant, claims.principal, self._roles.grants(claims.roles))
         self._verified.put(credential.digest, claims.until, caller)

@@ -79,10 +79,19 @@ def _prepare_file(name: str, seconds: float) -> None:
     """Open the file of an SQLite database once and turn on its write-ahead log. Raises StoreFailed where it cannot be opened, or
     where others hold it for `seconds`. (aiosqlite would leave a thread behind for each try that fails.)"""
     try:
+        if name != ":memory:" and not name.startswith("file:"):
+            _make_private(name)
         with contextlib.closing(sqlite3.connect(name, timeout=seconds, isolation_level=None)) as connection:
             _write_ahead(connection)
-    except sqlite3.Error as error:
+    except (OSError, sqlite3.Error) as error:
         raise StoreFailed("unreachable", f"{name}: {error}") from error
+
+
+def _make_private(name: str) -> None:
+    """Make the file where there is none, for this user alone: it will hold what users say. SQLite makes its files by the
+    umask, most often so that all may read them; the log beside a file has the rights of the file."""
+    with contextlib.suppress(FileExistsError):
+        Path(name).touch(mode=0o600, exist_ok=False)
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

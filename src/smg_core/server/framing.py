@@ -12,12 +12,14 @@ from smg_core.errors import InvalidRequest, NotImplementedHere, SmgError
 
 __all__ = ["framing_fault", "ignores_upgrade"]
 
+_ABSOLUTE = re.compile(rb"[A-Za-z][-+.0-9A-Za-z]*://([^/?#]*)")
+"""A target that names its host, as clients send it to proxies; the group is the host with its port."""
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~!$&'()*+,;=%0-9A-Za-z]*)(?::[0-9]*)?")
 
 
-def framing_fault(version: str, headers: Sequence[tuple[bytes, bytes]]) -> SmgError | None:
-    """What is wrong with the head of a request by HTTP `version`, 1.1 or 1.0; the names in `headers` are in lower case.
-    Lengths and chunks are the parser's business."""
+def framing_fault(version: str, headers: Sequence[tuple[bytes, bytes]], target: bytes = b"/") -> SmgError | None:
+    """What is wrong with the head of a request by HTTP `version`, 1.1 or 1.0; the names in `headers` are in lower case, `target`
+    is as it was sent. Lengths and chunks are the parser's business."""
     hosts: list[bytes] = []
     codings: list[bytes] = []
     for name, value in headers:
@@ -31,6 +33,9 @@ def framing_fault(version: str, headers: Sequence[tuple[bytes, bytes]]) -> SmgEr
         return InvalidRequest("A request has one Host header.")
     if hosts and _HOST.fullmatch(hosts[0]) is None:
         return InvalidRequest("The Host header is not valid.")
+    named = None if target.startswith(b"/") else _ABSOLUTE.match(target)
+    if named is not None and hosts and named[1].lower() != hosts[0].lower():
+        return InvalidRequest("The target of the request and its Host header name two hosts.")
     if codings and version == "1.0":
         return InvalidRequest("HTTP/1.0 has no Transfer-Encoding.")
     if len(codings) > 1:

@@ -231,7 +231,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._stop(MethodNotAllowed("This is no proxy: CONNECT is not taken."))
             self._upgrade_ignored = True
             return
-        fault = framing_fault(self.parser.get_http_version(), self.headers)
+        fault = framing_fault(self.parser.get_http_version(), self.headers, self.url)
         if fault is not None:
             self._stop(fault)
         super().on_headers_complete()

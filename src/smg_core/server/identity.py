@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from smg_core.auth.attempts import Attempts, network_of
 from smg_core.auth.base import Authenticator, Head, KnowsCallers
-from smg_core.auth.credentials import Credential
+from smg_core.auth.credentials import Credential, OtherScheme
 from smg_core.auth.keys import ApiKey, StaticKeys, keys_in_file, keys_in_lines
 from smg_core.auth.roles import Roles, check_permission
 from smg_core.auth.settings import AuthConfig
@@ -101,6 +101,10 @@ async def open_identity(
         raise ConfigError(
             "auth, oidc: the gateway was given an identity of its own; leave out the settings of these sections"
         )
+    if given is not None and not callable(given):
+        raise ConfigError(
+            f"identity: {type(given).__name__} cannot be called; it needs `async def __call__(self, head)`"
+        )
     roles = Roles(auth.roles)
     knowing: list[KnowsCallers] = []
     asked: list[Authenticator] = [given] if given is not None else []
@@ -117,7 +121,7 @@ async def open_identity(
         await tokens.start()
         knowing.append(tokens)
         asked.append(tokens)
-    return Identity(config, clock, knowing=knowing, asked=asked), virtual
+    return Identity(config, clock, knowing=knowing, asked=asked, any_scheme=given is not None), virtual
 
 
 def _oidc(config: Config, roles: Roles, clock: Clock) -> "OidcAuthenticator":
@@ -141,13 +145,20 @@ def _static_keys(auth: AuthConfig) -> list[ApiKey]:
 
 class Identity:
     """The `Identify` of a gateway that asks who sends a request. `knowing` are asked first, and never limited; then `asked`, one
-    after the other, until one says whose the credential is."""
+    after the other, until one says whose the credential is. `any_scheme`: they are asked too where the header Authorization has
+    another scheme than Bearer."""
 
     def __init__(
-        self, config: Config, clock: Clock, *, knowing: Sequence[KnowsCallers], asked: Sequence[Authenticator]
+        self,
+        config: Config,
+        clock: Clock,
+        *,
+        knowing: Sequence[KnowsCallers],
+        asked: Sequence[Authenticator],
+        any_scheme: bool,
     ) -> None:
         auth, told = config.auth, config.observability
-        self._knowing, self._asked = tuple(knowing), tuple(asked)
+        self._knowing, self._asked, self._any_scheme = tuple(knowing), tuple(asked), any_scheme
         self._clock = clock
         self._most = auth.credential_characters
         self._attempts = Attempts(
@@ -158,7 +169,7 @@ class Identity:
     async def __call__(self, head: Head) -> Caller:
         credential: Credential | None = None
         try:
-            credential = head.credential
+            credential = self._credential(head)
             if credential is not None and (caller := self._known(credential)) is not None:
                 return caller
             return await self._ask(head, credential)
@@ -166,6 +177,16 @@ class Identity:
             if credential is not None or error.code != _MISSING:
                 self._failed(head, credential, error)
             raise
+
+    def _credential(self, head: Head) -> Credential | None:
+        """The credential of a request. An identity that was given may know other schemes than ours, such as Basic: to all others
+        such a request has none."""
+        try:
+            return head.credential
+        except OtherScheme:
+            if not self._any_scheme:
+                raise
+            return None
 
     def _known(self, credential: Credential) -> Caller | None:
         """The caller, by who knows it at once."""

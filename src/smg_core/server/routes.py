@@ -89,7 +89,7 @@ class Routes(Generic[T]):
 
     def find(self, method: str, path: str, raw_path: bytes = b"") -> Match[T] | None:
         """The target for `method` at `path`, which is decoded; `raw_path` is the same path as it was sent."""
-        exact = self._exact.get(path)
+        exact = self._at(path, raw_path)
         if exact is not None and (match := exact.get(method)) is not None:
             return match
         path, raw_path = _without_last_slash(path, raw_path)
@@ -97,7 +97,7 @@ class Routes(Generic[T]):
         return self._find("GET", path, raw_path) if found is None and method == "HEAD" else found
 
     def _find(self, method: str, path: str, raw_path: bytes) -> Match[T] | None:
-        exact = self._exact.get(path)
+        exact = self._at(path, raw_path)
         if exact is not None and (match := exact.get(method)) is not None:
             return match
         for targets, values in self._matching(path, raw_path):
@@ -108,10 +108,14 @@ class Routes(Generic[T]):
     def allowed(self, path: str, raw_path: bytes = b"") -> list[str]:
         """The HTTP methods that `path` has, sorted; none where nothing is there."""
         path, raw_path = _without_last_slash(path, raw_path)
-        methods = set(self._exact.get(path, ()))
+        methods = set(self._at(path, raw_path) or ())
         for targets, _ in self._matching(path, raw_path):
             methods.update(targets)
         return sorted(methods - {WEBSOCKET})
+
+    def _at(self, path: str, raw_path: bytes) -> dict[str, Match[T]] | None:
+        """By method, the targets of a path without values; None where an encoded slash was sent, which ends no segment."""
+        return None if raw_path and b"%2f" in raw_path.lower() else self._exact.get(path)
 
     def _matching(self, path: str, raw_path: bytes) -> Iterator[tuple[dict[str, T], dict[str, str]]]:
         """Targets and values of every pattern that matches, the most literal first."""

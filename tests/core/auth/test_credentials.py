@@ -69,6 +69,10 @@ REFUSED = {
     "a letter beyond ASCII": [(b"x-api-key", "sk-ä".encode())],
     "a control character": [(b"x-api-key", b"sk-\x7f")],
     "two lines": [(b"x-api-key", b"a\r\nx: b")],
+    "a blank beyond ASCII behind it": [(b"x-api-key", KEY.encode() + b"\xa0")],
+    "a next line before it": [(b"x-goog-api-key", b"\x85" + KEY.encode())],
+    "a blank beyond ASCII behind the scheme": [(b"authorization", b"Bearer \xa0" + KEY.encode())],
+    "a control character around it": [(b"authorization", b"bearer " + KEY.encode() + b"\x1c")],
 }
 
 

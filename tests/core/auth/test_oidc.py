@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 import ssl
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from tests.core.auth.issuer import AUDIENCE, DESCRIPTION, KEYS, KINDS, Issuer, e
 
 from smg_core.auth.credentials import Credential
 from smg_core.auth.issuer import IssuerDocuments
+from smg_core.auth.jwks import VerifyingKey
 from smg_core.auth.oidc import OidcAuthenticator
 from smg_core.auth.roles import Roles
 from smg_core.errors import AuthenticationFailed, Overloaded, SmgError
@@ -302,6 +304,33 @@ async def test_a_key_that_the_issuer_withdrew_verifies_nothing_any_more_not_even
         entered.clock.advance(11)
         await entered.refused(issuer.token(number=2))  # its unknown name has the keys fetched
 
+        assert (await entered.refused(token)).status == 401
+
+
+async def test_a_key_that_is_withdrawn_while_a_thread_verifies_by_it_lets_nobody_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, go_on, verifies = threading.Event(), threading.Event(), VerifyingKey.verifies
+
+    def verifies_late(self: VerifyingKey, algorithm: str, signed: bytes, signature: bytes) -> bool:
+        if algorithm == "ES384":
+            begun.set()
+            assert go_on.wait(60)
+        return verifies(self, algorithm, signed, signature)
+
+    monkeypatch.setattr(VerifyingKey, "verifies", verifies_late)
+    async with issuing(key("P-384"), key("P-256", 1)) as issuer, door(issuer) as entered:
+        token = issuer.token("ES384")
+        late = asyncio.create_task(entered.refused(token))
+        try:
+            assert await asyncio.to_thread(begun.wait, 60)
+            issuer.publish(key("P-256", 1))
+            entered.clock.advance(11)
+            await entered.refused(issuer.token(number=2))  # its unknown name has the keys fetched
+        finally:
+            go_on.set()
+
+        assert (await late).status == 401
         assert (await entered.refused(token)).status == 401
 
 

@@ -1,5 +1,7 @@
 """What a request may ask for is carried by a dialect's message or refused by name: every field, in every dialect."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +53,15 @@ ASKED = [
     *((name, replace(PLAIN, **{name: value})) for name, value in OUTER.items()),
     *((name, replace(PLAIN, sampling=replace(PLAIN.sampling, **{name: value}))) for name, value in SAMPLED.items()),
 ]
+TOLD_AS = {
+    "vllm": "vLLM",
+    "neutral": "neutral contract",
+    "mlx": "MLX",
+    "sglang": "SGLang",
+    "trtllm": "TensorRT-LLM",
+    "tokenspeed": "TokenSpeed",
+}
+"""What the pages call each dialect."""
 CODECS = {name: row.codec() for name, row in DIALECTS.items()}
 
 
@@ -103,3 +114,14 @@ def test_the_facts_of_a_dialect_say_what_its_messages_carry(dialect: str) -> Non
 def test_a_codec_cannot_claim_a_field_that_there_is_not() -> None:
     with pytest.raises(ValueError, match="wings"):
         refusing({"wings"})
+
+
+def test_the_page_of_tenants_says_of_every_dialect_whether_it_takes_a_salt() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "tenants.md").read_text()
+    rows = [line.split("|")[1:3] for line in page.splitlines() if line.startswith("|")]
+    for name, codec in CODECS.items():
+        (said,) = [
+            answer.strip() for engines, answer in rows if TOLD_AS[name] in re.split(r", | by gRPC", engines.strip())
+        ]
+        salted = refused(codec, replace(PLAIN, cache_salt="tenant")) is None
+        assert said.startswith("where it declares" if salted else "no: their protocols have no field"), name

@@ -148,6 +148,25 @@ async def test_what_two_servers_could_read_differently_is_refused_and_the_connec
     assert "/evil" not in [path for path, _ in running.app.seen]
 
 
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        (b"http://x/a", b"200"),
+        (b"HTTP://X/a", b"200"),
+        (b"http://evil/a", b"400"),
+        (b"http://x:81/a", b"400"),
+        (b"http://evil@x/a", b"400"),
+        (b"http:///a", b"400"),
+    ],
+)
+async def test_a_target_that_names_another_host_than_the_host_header_is_refused(target: bytes, status: bytes) -> None:
+    async with serving() as running:
+        said = await running.exchange(b"GET " + target + b" HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+
+    assert said.startswith(b"HTTP/1.1 " + status)
+    assert (status == b"200") == bool(running.app.seen)
+
+
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 50])
 async def test_what_is_not_http_is_answered_in_json_and_closed(garbage: bytes) -> None:
     async with serving() as running:

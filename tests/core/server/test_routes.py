@@ -198,6 +198,13 @@ def test_an_encoded_slash_is_part_of_a_value_and_does_not_lead_to_another_route(
     assert match.values == {"conversation_id": "a/items"}
 
 
+@pytest.mark.parametrize("raw_path", [b"/v1%2Fresponses", b"/v1%2fresponses", b"%2fv1/responses"])
+def test_an_encoded_slash_ends_no_segment_of_a_path_without_values_either(raw_path: bytes) -> None:
+    assert COMING.find("POST", "/v1/responses", b"/v1/responses") is not None
+    assert COMING.find("POST", "/v1/responses", raw_path) is None
+    assert COMING.allowed("/v1/responses", raw_path) == []
+
+
 @pytest.mark.parametrize(
     ("method", "path", "target", "model"),
     [
