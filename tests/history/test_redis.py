@@ -1,5 +1,7 @@
 """What is Redis's own: another process may write between the steps of a write, and of a sweep."""
 
+import asyncio
+import contextlib
 from typing import Any
 
 import attrs
@@ -7,6 +9,7 @@ import pytest
 from tests.history.conformance import conversation, record, response
 from tests.history.conftest import opens_redis
 
+from smg_core.errors import StoreFailed
 from smg_core.history.base import AppendEvents, StoredEvent
 from smg_core.testing import FakeClock
 
@@ -57,3 +60,23 @@ async def test_what_is_kept_anew_while_it_is_swept_stays(valkey: str, schema: st
         assert await store.sweep() == 0
         clock.advance(20)
         assert await store.sweep() == 1
+
+
+async def test_a_task_that_is_cancelled_at_any_step_of_a_call_ends(valkey: str, schema: str, clock: FakeClock) -> None:
+    """Also where the client's library swallows the cancellation, as it does in some of its steps."""
+    async with opens_redis(valkey, f"{schema}:", clock)() as store:
+
+        async def asking() -> None:
+            while True:
+                with contextlib.suppress(StoreFailed):
+                    await store.abandoned("batch")
+                    await store.acquire("t", "batch", "b", "me", 1.0)
+
+        for steps in range(120):
+            task = asyncio.ensure_future(asking())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            ended, _ = await asyncio.wait([task], timeout=30)
+            assert ended, steps
+            assert task.cancelled()

@@ -7,6 +7,7 @@ writes its thing, and stays when the thing goes: whoever reads the list checks i
 checks again, so that an entry which was written meanwhile stays. Above: `opening`. Below: `redis_plan`, which decides.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -128,12 +129,24 @@ return token
 
 @contextmanager
 def _failures() -> Iterator[None]:
+    """Turns what Redis and its client raise into StoreFailed. Where the task was cancelled meanwhile that is what is raised: the
+    client may have swallowed it, and a task that is to end would go on."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
     try:
         yield
     except (NoConnection, NoAnswer, OSError) as error:
+        _raise_cancelled(task, before)
         raise StoreFailed("unreachable", f"Redis: {error}") from error
     except RedisError as error:
+        _raise_cancelled(task, before)
         raise StoreFailed("full" if isinstance(error, OutOfMemoryError) else "failed", f"Redis: {error}") from error
+    _raise_cancelled(task, before)
+
+
+def _raise_cancelled(task: "asyncio.Task[object] | None", before: int) -> None:
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
 
 
 class RedisStore:
