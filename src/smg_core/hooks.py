@@ -78,7 +78,7 @@ class EncodeDone(Struct, frozen=True):
 
 class WorkerPicked(Struct, frozen=True):
     """A policy chose `worker` (its name, not its address) on try number `attempt`, from 1. `role`: what it is to compute of the
-    turn, "regular" for all of it."""
+    turn, "regular" for all of it; `rank`: the data-parallel rank of its engine, None where that chooses."""
 
     request_id: str
     worker: str
@@ -86,6 +86,7 @@ class WorkerPicked(Struct, frozen=True):
     attempt: int
     at: float
     role: str = "regular"
+    rank: int | None = None
 
 
 class FirstToken(Struct, frozen=True):

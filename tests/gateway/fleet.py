@@ -74,8 +74,7 @@ async def fleet(*members: Member, config: Config = CALM, **arguments: Any) -> As
         await gateway.start()
         stack.push_async_callback(gateway.stop)
         for member, engine in zip(members, engines, strict=True):
-            gateway.add_worker(member.spec(engine))
-            await joined(gateway, member.name)
+            await joined(gateway, gateway.add_worker(member.spec(engine)).name)
         http = await stack.enter_async_context(gateway.http_client(httpx, base_url="http://gateway"))
         yield House(gateway, http, observer, own=tuple(engines))
 

@@ -127,8 +127,10 @@ class Selecting:
                 detail=f"the policy {policy.name!r} answered {pick!r}, which is no Pick of one of the candidates",
             )
         worker = pick.worker
-        trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, self._clock.monotonic(), role))
-        return Chosen(worker, role, pick.rank)
+        rank = pick.rank if worker.spec.rank is None else worker.spec.rank
+        at = self._clock.monotonic()
+        trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, at, role, rank))
+        return Chosen(worker, role, rank)
 
     def _refuse_outdated(self, prompted: Prompted, candidates: tuple[Worker, ...]) -> None:
         """Raise NoWorker if the model has another tokenizer by now than the one that made the ids: its workers left and others

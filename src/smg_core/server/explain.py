@@ -35,10 +35,10 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
         token_ids=prompted.ids,
         prompt_characters=encoded.characters,
         cached_characters=encoding.cached_characters if encoding is not None else None,
-        worker=_label(runtime, picked.worker) if picked is not None else None,
+        worker=_placed(runtime, picked) if picked is not None else None,
         policy=picked.policy if picked is not None else None,
         role=picked.role if picked is not None and picked.role != "regular" else None,
-        prefill_worker=_label(runtime, prefill.worker) if prefill is not None else None,
+        prefill_worker=_placed(runtime, prefill) if prefill is not None else None,
         attempts=tuple(_label(runtime, name) for name in trace.workers),
         phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
         timeline=_timeline(runtime, trace),
@@ -66,6 +66,12 @@ def _prefill_of(trace: Trace, picked: WorkerPicked | None) -> WorkerPicked | Non
     if picked is None or picked.role != "decode" or before is None:
         return None
     return before if before.role == "prefill" and before.attempt == picked.attempt else None
+
+
+def _placed(runtime: Runtime, picked: WorkerPicked) -> str:
+    """A worker's name for clients, and the data-parallel rank where one was chosen: "gpu-0@1"."""
+    label = _label(runtime, picked.worker)
+    return label if picked.rank is None else f"{label}@{picked.rank}"
 
 
 def _label(runtime: Runtime, name: str) -> str:

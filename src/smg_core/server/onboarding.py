@@ -71,6 +71,12 @@ def refuse_role(role: WorkerRole | None, facts: EngineFacts) -> None:
         raise WorkerGone("The engine has another role.", detail=f"it is a {said} engine ({facts.kv.role}), not {role}")
 
 
+def refuse_rank(rank: int | None, facts: EngineFacts) -> None:
+    """Raise WorkerGone for a rank that the engine does not have, by its own account."""
+    if rank is not None and not 0 <= rank < facts.ranks:
+        raise WorkerGone("The engine has no such rank.", detail=f"rank {rank} of {facts.ranks}")
+
+
 class Onboarding:
     """Keeps `models`, the table of served models, up to date. `loader` makes the models."""
 
@@ -110,6 +116,7 @@ class Onboarding:
         changed."""
         info, facts = await engine.describe()
         refuse_role(worker.spec.role, facts)
+        refuse_rank(worker.spec.rank, facts)
         name = self._name(worker, info)
         names = tuple(dict.fromkeys((name, *self._config.model.served_names)))
         try:

@@ -48,11 +48,12 @@ class SimulatorConfig:
     size the prefix cache. `faults` hit the first requests, one each (None: no fault), `fault_rates` later ones at random. More
     choices than `max_n`, more alternatives than `max_logprobs`, and kinds of constraint outside of `constraints` are refused.
     `dialects` are those that it speaks, by name (empty: all of them). `keep_requests` bounds the records kept for tests.
-    `kv_connector` ("NixlConnector", "MooncakeConnector") lets it hand the cache of a prompt to another engine, or take one
-    over, in the role `kv_role`. With `api_key`, calls that do not bring it as a bearer token are refused. `tls_*` are paths
-    of PEM files; with `tls_client_ca` clients must show a certificate that it signed. `generation_model` False makes it an
-    embedding model. `vllm_servicer` chooses the servicer that it imitates in the vLLM dialect, where `normalizes` makes it
-    ask for pixels as bytes; `encoder_dtype` is the type of floats that it says its encoder works with.
+    `ranks` is how many data-parallel ranks it says that it has. `kv_connector` ("NixlConnector", "MooncakeConnector") lets it
+    hand the cache of a prompt to another engine, or take one over, in the role `kv_role`. With `api_key`, calls that do not
+    bring it as a bearer token are refused. `tls_*` are paths of PEM files; with `tls_client_ca` clients must show a
+    certificate that it signed. `generation_model` False makes it an embedding model. `vllm_servicer` chooses the servicer
+    that it imitates in the vLLM dialect, where `normalizes` makes it ask for pixels as bytes; `encoder_dtype` is the type of
+    floats that it says its encoder works with.
     """
 
     model: str = "sim"
@@ -78,6 +79,7 @@ class SimulatorConfig:
     vllm_servicer: Literal["python", "rust"] = "python"
     normalizes: bool = False
     encoder_dtype: Literal["", "float32", "bfloat16", "float16"] = ""
+    ranks: int = 1
     kv_connector: str = ""
     kv_role: Literal["", "kv_producer", "kv_consumer", "kv_both"] = ""
     api_key: str = attrs.field(default="", repr=False)
@@ -227,8 +229,8 @@ class EngineCore:
         self._check_media(request)
         if request.constraint is not None and request.constraint.kind not in self.config.constraints:
             raise Refused(f"{request.constraint.kind} is not supported")
-        if request.data_parallel_rank:
-            raise Refused(f"data_parallel_rank {request.data_parallel_rank} is out of range [0, 1).")
+        if (request.data_parallel_rank or 0) >= self.config.ranks:
+            raise Refused(f"data_parallel_rank {request.data_parallel_rank} is out of range [0, {self.config.ranks}).")
         room = self.context_length - len(request.input_ids)
         limit = min(room, asked.max_tokens or room)
         base_seed, scripted = self._base_seed(request), self.script.next()

@@ -409,6 +409,7 @@ class SimulatedEngine:
             memory=namespace(),
             normalizes=self.config.normalizes,
             encoder_dtype=self.config.encoder_dtype,
+            ranks=self.config.ranks,
             kv=(self.config.kv_connector, self.config.kv_role, self.exchange.engine_id, self.exchange.port),
         )
 

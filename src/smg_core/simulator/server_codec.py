@@ -57,6 +57,7 @@ class EngineState:
     normalizes: bool = False
     encoder_dtype: str = ""
     kv: tuple[str, str, str, int] = ("", "", "", 0)
+    ranks: int = 1
 
 
 class ServerCodec(Protocol):

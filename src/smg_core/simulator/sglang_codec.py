@@ -153,7 +153,7 @@ class SglangServerCodec(SharedAnswers):
             {
                 "context_length": state.context_length,
                 "page_size": state.block_size,
-                "dp_size": 1,
+                "dp_size": state.ranks,
                 **disaggregation_arguments(state),
                 "reasoning_parser": None,
                 "tool_call_parser": None,

@@ -151,7 +151,9 @@ class TokenSpeedServerCodec(SharedAnswers):
 
     def server_info(self, state: EngineState) -> bytes:
         arguments, scheduler = Struct(), Struct()
-        arguments.update({"page_size": state.block_size, "dp_size": 1, "kv_events_config": '{"publisher": "zmq"}'})
+        arguments.update(
+            {"page_size": state.block_size, "dp_size": state.ranks, "kv_events_config": '{"publisher": "zmq"}'}
+        )
         arguments.update(disaggregation_arguments(state))
         scheduler.update({"multimodal_encoder_dtype": state.encoder_dtype, "shm_namespace_id": state.memory})
         message = pb.GetServerInfoResponse(

@@ -156,7 +156,7 @@ class VllmServerCodec(SharedAnswers):
             shm_namespace_id=state.memory,
             mm_device_do_normalize=state.normalizes,
             multimodal_encoder_dtype=state.encoder_dtype,
-            data_parallel_size=1,
+            data_parallel_size=state.ranks,
             block_size=state.block_size,
             max_num_seqs=state.batch,
             kv_cache_dtype="auto",

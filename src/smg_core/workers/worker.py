@@ -49,7 +49,8 @@ class WorkerSpec:
     """A worker as configured. `url` is an engine target ("grpc://gpu-0:50051"); `name` what logs and metrics call it;
     `dialect` the engine protocol or "auto"; `model` overrides the name the engine gives its model; `role` is what it computes
     (None: what its engine says, else everything). `bootstrap_host` and `bootstrap_port` are where the other engine of a request
-    finds the cache of this one; without them, the URL's host and the port that its engine says.
+    finds the cache of this one; without them, the URL's host and the port that its engine says. With `rank`
+    the worker is that data-parallel rank of the engine: every request that it gets goes there.
 
     `headers` are sent with every call of this worker's engine and of no other; names are lower-case, values may be secrets.
     `tls` has the certificates for this worker, in place of those of the settings."""
@@ -64,10 +65,13 @@ class WorkerSpec:
     tls: Tls | None = None
     bootstrap_host: str = ""
     bootstrap_port: int = 0
+    rank: int | None = None
 
     @property
     def label(self) -> str:
-        return self.name or self.url
+        """What it is called; a worker that is one data-parallel rank of its engine is "engine@rank"."""
+        called = self.name or self.url
+        return called if self.rank is None else f"{called}@{self.rank}"
 
 
 class Board(Protocol):

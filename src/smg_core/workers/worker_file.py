@@ -50,6 +50,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     tls_server_name: str | None = None
     bootstrap_host: str = ""
     bootstrap_port: int = 0
+    rank: int | None = None
 
 
 def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -> list[WorkerSpec]:
@@ -83,6 +84,8 @@ def _spec(entry: _Entry, read: Callable[[str], str], header_bytes: int) -> Worke
     check_headers(headers, header_bytes)
     if not 0 <= entry.bootstrap_port <= HIGHEST_PORT:
         raise ValueError(f"bootstrap_port must be 0 to {HIGHEST_PORT}")
+    if entry.rank is not None and entry.rank < 0:
+        raise ValueError("rank must be at least 0")
     if entry.weight <= 0:
         raise ValueError("weight must be above 0")
     return WorkerSpec(
@@ -96,6 +99,7 @@ def _spec(entry: _Entry, read: Callable[[str], str], header_bytes: int) -> Worke
         tls=_tls(entry),
         bootstrap_host=entry.bootstrap_host,
         bootstrap_port=entry.bootstrap_port,
+        rank=entry.rank,
     )
 
 
