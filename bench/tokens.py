@@ -51,6 +51,7 @@ class Head(NamedTuple):
     headers: dict[str, str] = {}  # noqa: RUF012  (never changed)
     query: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
     address: str = ""
+    certificate: None = None
 
 
 def made_key(algorithm: str) -> Key:

@@ -251,6 +251,7 @@ CONSTANTS: dict[str, str] = {
     "server.admin.descriptions._CENTURY": "longer than any overlap, so that a number that is none is refused",
     "server.admin.health.SILENT_MS": "how old a word of a process is before it is called silent; nothing is refused for it",
     "server.app.SHOWN": SHOWN,
+    "server.hardening.OTHERS": FORMAT,
     "server.bodies._LARGE": COST,
     "server.exchange._GZIP": FORMAT,
     "server.exchange._INFLATED": PACE,

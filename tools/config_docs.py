@@ -1,4 +1,5 @@
-"""Writes docs/configuration.md from the settings themselves; with `--check`, only says whether it is up to date.
+"""Writes docs/configuration.md from the settings themselves, and docs/hardening.md from the checks of `smg-gateway audit`; with
+`--check`, only says whether they are up to date.
 
 python tools/config_docs.py [--check]
 """
@@ -8,8 +9,9 @@ import sys
 from pathlib import Path
 
 from smg_core.config import Config, Setting, describe
+from smg_core.server.hardening import BOUNDS, CHECKS, SECRET_FILES
 
-PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
+DOCS = Path(__file__).parent.parent / "docs"
 HEAD = """# Configuration
 
 <!-- Written by tools/config_docs.py from each room's module `settings`: `make docs` writes it anew. -->
@@ -63,15 +65,41 @@ def _row(setting: Setting) -> str:
     return f"| {names}<br>{setting.text} | {kind} | {default} | {setting.bound} |\n"
 
 
+HARDENING = """# Hardening
+
+<!-- Written by tools/config_docs.py from smg_core/server/hardening.py: `make docs` writes it anew. -->
+
+`smg-gateway audit` takes the configuration that `serve` takes, and says of each of these defaults whether it holds; the exit
+status is 1 where one does not. Nothing is started, and nobody is asked.
+
+```
+$ smg-gateway audit --config gateway.yaml
+pass  listener.identity: Who sends a request is asked wherever other machines reach the listener.
+FAIL  keys.files: Files with secrets are for their owner alone.
+      tls.key: the file has mode 0644; take away what others may do (chmod 600)
+```
+
+| check | holds by default | why |
+|---|---|---|
+"""
+
+
+def hardening() -> str:
+    """The page of the checks."""
+    rows = "".join(f"| `{check.name}` | {check.holds} | {check.why} |\n" for check in CHECKS)
+    files, bounds = (", ".join(f"`{path}`" for path in paths) for paths in (SECRET_FILES, BOUNDS))
+    return f"{HARDENING}{rows}\nFiles with secrets are those of {files}. The bounds are {bounds}.\n"
+
+
 def main() -> int:
-    wanted = page()
+    pages = {DOCS / "configuration.md": page(), DOCS / "hardening.md": hardening()}
+    old = [path for path, wanted in pages.items() if not path.exists() or path.read_text() != wanted]
     if "--check" in sys.argv[1:]:
-        if PAGE.exists() and PAGE.read_text() == wanted:
-            return 0
-        print("docs/configuration.md is not what the settings say: run `make docs`", file=sys.stderr)
-        return 1
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(wanted)
+        for path in old:
+            print(f"docs/{path.name} is not what the code says: run `make docs`", file=sys.stderr)
+        return 1 if old else 0
+    for path in old:
+        path.write_text(pages[path])
     return 0
 
 

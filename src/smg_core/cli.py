@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 WRONG_USAGE = 2
+AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
 PACKAGE_EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server"}
 """Packages that are not installed by default, with the extra of the distribution that installs each."""
 FILES = (
     "sealing.keys_file",
     "tls.cert",
+    "tls.client_ca",
+    "tls.client_crl",
     "tls.key",
     "tokenizer.chat_template",
     "workers.tls_ca",
@@ -77,10 +80,8 @@ def _serve(args: argparse.Namespace) -> int:
             "`smg-gateway simulate`"
         )
     _check_paths(config)
-    from smg_core.server.config_check import check
     from smg_core.server.serve import serve
 
-    check(config)
     return serve(config)
 
 
@@ -88,6 +89,17 @@ def _config(args: argparse.Namespace) -> int:
     resolved = _resolve(args)
     print(to_yaml(resolved.config, resolved.sources if args.sources else None), end="")
     return 0
+
+
+def _audit(args: argparse.Namespace) -> int:
+    from smg_core.server.deployment import audit_deployment
+
+    findings = audit_deployment(_resolve(args).config)
+    for finding in findings:
+        print(f"{'FAIL' if finding.faults else 'pass'}  {finding.check.name}: {finding.check.holds}")
+        for fault in finding.faults:
+            print(f"      {fault}")
+    return 1 if any(finding.faults for finding in findings) else 0
 
 
 def _simulate(args: argparse.Namespace) -> int:
@@ -259,7 +271,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(
         title="commands",
         required=True,
-        metavar="serve | simulate | faults | demo | config | setup | conform | mcp | health | keys",
+        metavar="serve | simulate | faults | demo | config | setup | conform | mcp | health | keys | audit",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -273,6 +285,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     text = "check that a server's answers are what clients of its APIs rely on"
     _conform_flags(commands.add_parser("conform", help=text, allow_abbrev=False))
     _mcp_flags(commands.add_parser("mcp", help="see and try the MCP servers of a configuration", allow_abbrev=False))
+    text = "say of each security default whether a configuration keeps it"
+    _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False))
     _health_flags(commands.add_parser("health", help="print how a gateway and its processes are", allow_abbrev=False))
     _keys_flags(commands.add_parser("keys", help="make, rotate, revoke and list virtual keys", allow_abbrev=False))
     _check_command(arguments, tuple(commands.choices))
@@ -324,6 +338,11 @@ def _serve_flags(parser: argparse.ArgumentParser) -> None:
 def _config_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_config)
     parser.add_argument("--sources", action="store_true", help="say of each value where it came from")
+    _add_settings(parser)
+
+
+def _audit_flags(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_audit)
     _add_settings(parser)
 
 

@@ -143,10 +143,6 @@ def _inconsistencies(config: Config) -> Iterator[str]:
         yield "workers.tls_cert and workers.tls_key: one is given without the other"
     if (config.tls.cert is None) != (config.tls.key is None):
         yield "tls.cert and tls.key: one is given without the other"
-    try:
-        config.proxies.networks()
-    except ConfigError as error:
-        yield str(error)
     for entry in config.model.aliases:
         alias, _, model = entry.partition("=")
         if not alias or not model:

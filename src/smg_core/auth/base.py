@@ -7,6 +7,7 @@ given. Above: `server`. Below: `request`, `credentials`.
 from collections.abc import Mapping
 from typing import Protocol
 
+from smg_core.auth.certificates import Certificate
 from smg_core.auth.credentials import Credential
 from smg_core.request import Caller
 
@@ -31,6 +32,11 @@ class Head(Protocol):
 
     @property
     def address(self) -> str: ...
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The certificate that the client has shown in the TLS handshake."""
+        ...
 
     @property
     def credential(self) -> Credential | None:

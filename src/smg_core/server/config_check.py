@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from smg_core.auth.keys import StaticKeys, keys_in_lines
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
-from smg_core.config import Config, ConfigError, MediaConfig
+from smg_core.config import Config, ConfigError, MediaConfig, ProxiesConfig, TlsConfig
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
 from smg_core.engines.openai.address import ChatAddress
 from smg_core.engines.target import Target, door
@@ -31,8 +31,7 @@ def check(config: Config) -> None:
     """Raise ConfigError with every problem, each beginning with its setting's path."""
     problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config), *_media(config.media)]
     problems += [*_history(config.history), *_auth(config.auth)]
-    if config.proxies.believes and not config.proxies.trusted:
-        problems.append(f"{config.proxies.believes}: proxies.trusted names none of which it is believed")
+    problems += [*_clients(config.tls), *_proxies(config.proxies)]
     if problems:
         raise ConfigError(*problems)
 
@@ -41,6 +40,24 @@ def _auth(auth: AuthConfig) -> Iterator[str]:
     """What is wrong with roles, and with the keys that stand in the settings; those of a file are read at the start."""
     try:
         StaticKeys(keys_in_lines(auth.keys, "auth.keys"), Roles(auth.roles), lambda: 0.0)
+    except ConfigError as error:
+        yield str(error)
+
+
+def _clients(tls: TlsConfig) -> Iterator[str]:
+    """What of clients' certificates is set and cannot be kept."""
+    if tls.client_ca is None:
+        named = {"client_crl": tls.client_crl, "client_names": tls.client_names, "client": tls.client == "required"}
+        yield from (f"tls.{name}: tls.client_ca names no authority" for name, given in named.items() if given)
+    elif tls.cert is None:
+        yield "tls.client_ca: tls.cert names no certificate, so nobody is asked for one"
+
+
+def _proxies(proxies: ProxiesConfig) -> Iterator[str]:
+    if proxies.believes and not proxies.trusted:
+        yield f"{proxies.believes}: proxies.trusted names none of which it is believed"
+    try:
+        proxies.networks()
     except ConfigError as error:
         yield str(error)
 

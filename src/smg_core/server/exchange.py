@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, final
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
+from smg_core.auth.certificates import Certificate
 from smg_core.auth.credentials import Credential, presented
 from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, UnsupportedMedia
 from smg_core.hooks import RequestFinished
@@ -22,6 +23,7 @@ from smg_core.server.envelopes import takes_key_in_query
 from smg_core.server.framing import framing_fault, ignores_upgrade
 
 __all__ = [
+    "CERTIFICATE",
     "DISCONNECT",
     "AsgiApp",
     "AsgiMessage",
@@ -45,6 +47,8 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 WriteNow = Callable[[bytes], bool]
 Header = tuple[bytes, bytes]
 
+CERTIFICATE = "smg.certificate"
+"""Key of the scope under which our HTTP protocol puts the certificate that the client has shown."""
 DISCONNECT = "smg.disconnect"
 """Key of the scope under which our HTTP protocol puts the `Disconnect` of a request."""
 
@@ -252,6 +256,11 @@ class Exchange:
     def identified(self) -> bool:
         """Whether the app has found out whose this request is."""
         return self.caller is not _NOBODY
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The certificate that the client has shown in the TLS handshake."""
+        return self.scope.get(CERTIFICATE)
 
     @property
     def address(self) -> str:

@@ -29,6 +29,7 @@ from urllib.parse import parse_qs, unquote
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from smg_core.auth.certificates import Certificate, certificate_of
 from smg_core.errors import (
     HeadersTooLarge,
     InvalidRequest,
@@ -42,6 +43,7 @@ from smg_core.protocols.base import ErrorEncoder
 from smg_core.protocols.errors import error_headers
 from smg_core.server.envelopes import envelope_of
 from smg_core.server.exchange import (
+    CERTIFICATE,
     DISCONNECT,
     AsgiApp,
     AsgiMessage,
@@ -76,13 +78,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     discard_bytes = 256 * 1024 * 1024
     socket_paths: frozenset[str] = frozenset()  # where WebSockets are taken
     proxied: ProxiedClient | None = None  # the client of the connection, if a trusted proxy has named it
+    certificate: Certificate | None = None  # that the client has shown
     pipelined = 8  # requests that may wait behind the one under way while the socket is still read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if self.proxied is not None:
             self.client = self.proxied
-            self.ws_protocol_class = cast("Any", partial(cast("Any", self.ws_protocol_class), client=self.proxied))
+        if self.scheme == "https":
+            self.certificate = certificate_of(transport.get_extra_info("peercert") or {})
+        if self.proxied is not None or self.certificate is not None:
+            switched = partial(cast("Any", self.ws_protocol_class), client=self.proxied, certificate=self.certificate)
+            self.ws_protocol_class = cast("Any", switched)
         self.url, self.headers = b"", []
         self._head_open = True
         self._head_bytes = 0
@@ -196,7 +203,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        cast("Scope", self.scope)[DISCONNECT] = Disconnect()
+        scope = cast("Scope", self.scope)
+        scope[DISCONNECT] = Disconnect()
+        if self.certificate is not None:
+            scope[CERTIFICATE] = self.certificate
         self._head_open = True
         self._head_bytes = self._discarded = self._body_bytes = 0
         self._waiting_since = self.loop.time()

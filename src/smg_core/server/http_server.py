@@ -115,11 +115,29 @@ class HttpServer(uvicorn.Server):
             return
         await super().startup([])
         if self._contexts is not None:
-            self._beside = asyncio.create_task(self._contexts.run(), name="beside Contexts")
+            self._beside = asyncio.create_task(self._keep_certificates(), name="beside Contexts")
         for each in sockets:
             taking = accepting(self._settings, self._contexts, each, self._protocol, proxied=self._proxied)
             taking.start()
             self.servers.append(cast("asyncio.Server", taking))
+
+    async def _keep_certificates(self) -> None:
+        """Look at the files of certificates again and again."""
+        while True:
+            await asyncio.sleep(self._settings.tls.reload_s)
+            await self._look_at_certificates()
+
+    async def _look_at_certificates(self) -> None:
+        """Take up changed files. Connections whose client has shown a certificate end with their current request then, since it
+        may be revoked now; the client begins another."""
+        if self._contexts is None or not await self._contexts.look() or not self._contexts.asks_clients:
+            return
+        for connection in list(self.server_state.connections):
+            if (
+                isinstance(connection, BoundedHttpProtocol | BoundedWebSocketProtocol)
+                and connection.certificate is not None
+            ):
+                connection.shutdown()
 
     def _protocol(self, client: ProxiedClient | None) -> asyncio.Protocol:
         """The protocol of a new connection, whose `client` a proxy has named."""

@@ -25,6 +25,7 @@ from smg_core.errors import AuthenticationFailed, PermissionDenied, SmgError
 from smg_core.history.base import KEYS_OWNER, Store
 from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
+from smg_core.server.certificates import by_certificate
 from smg_core.server.virtual_keys import VirtualKeys
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ async def permitted(identify: Identify, head: Head, needed: str) -> Caller:
 def is_open(config: Config) -> bool:
     """Whether these settings let everybody in."""
     auth = config.auth
+    if config.tls.client_names:
+        return False
     return not (auth.keys or auth.keys_file is not None or auth.virtual_keys or config.oidc.issuer is not None)
 
 
@@ -121,6 +124,8 @@ async def open_identity(
         await tokens.start()
         knowing.append(tokens)
         asked.append(tokens)
+    if config.tls.client_names:
+        asked.append(by_certificate(config.tls.client_names, roles, clock.time))
     return Identity(config, clock, knowing=knowing, asked=asked, any_scheme=given is not None), virtual
 
 

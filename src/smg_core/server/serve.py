@@ -29,6 +29,7 @@ from smg_core.hooks import SilentObserver
 from smg_core.observability.logs import AccessLog, configure
 from smg_core.server.admin.running import administered
 from smg_core.server.announcing import announce
+from smg_core.server.config_check import check
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.identity import unshared_keys
@@ -69,7 +70,8 @@ class SharedBoard:
 
 
 def serve(config: Config) -> int:
-    """Serve until told to stop; the exit status."""
+    """Serve until told to stop; the exit status. Raises ConfigError for settings that could never work."""
+    check(config)
     configure(config.observability.log_level, config.observability.log_format)
     try:
         config = with_state_file(config, os.environ)

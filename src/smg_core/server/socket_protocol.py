@@ -7,10 +7,12 @@ become a large one. Above: server.serve. Below: uvicorn and websockets.
 
 import logging
 from asyncio import BaseTransport
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from smg_core.auth.certificates import Certificate
+from smg_core.server.exchange import CERTIFICATE, Scope
 from smg_core.server.proxies.protocol_header import ProxiedClient
 
 __all__ = ["BoundedWebSocketProtocol", "socket_protocol_class"]
@@ -21,9 +23,11 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
 
     write_seconds = 60.0
 
-    def __init__(self, *arguments: Any, client: ProxiedClient | None = None, **named: Any) -> None:
-        """`client`: whom a trusted proxy has named as the other side."""
-        self._proxied = client
+    def __init__(
+        self, *arguments: Any, client: ProxiedClient | None = None, certificate: Certificate | None = None, **named: Any
+    ) -> None:
+        """`client`: whom a trusted proxy has named as the other side; `certificate`: what it has shown."""
+        self._proxied, self.certificate = client, certificate
         super().__init__(*arguments, **named)
         self.logger = logging.getLogger("smg.server.websocket")  # uvicorn's would log whole URLs, keys in queries too
         self.logger.setLevel(logging.WARNING)
@@ -32,6 +36,11 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
         self.client = self._proxied or self.client
+
+    def handle_connect(self, event: Any) -> None:
+        super().handle_connect(event)
+        if self.certificate is not None:
+            cast("Scope", self.scope)[CERTIFICATE] = self.certificate
 
     async def send(self, message: Any) -> None:
         await super().send(message)

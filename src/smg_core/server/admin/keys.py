@@ -72,11 +72,11 @@ class _Keys:
         after = exchange.query.get("after", (None,))[-1]
         page = await self._keys.list_page(after=_id(after) if after else None, limit=int(asked))
         now = self._gateway.clock.time()
-        await self._respond(exchange, {"data": [key.shown(now) for key in page.data], "has_more": page.has_more})
+        await self._respond(exchange, {"data": [key.shown(now) for key in page.data], "has_more": page.has_more}, 200)
 
     async def one(self, exchange: Exchange) -> None:
         key = await self._keys.get(_id(exchange.path_values["id"]))
-        await self._respond(exchange, key.shown(self._gateway.clock.time()))
+        await self._respond(exchange, key.shown(self._gateway.clock.time()), 200)
 
     async def create(self, exchange: Exchange) -> None:
         body = await self._body(exchange, CreateKeyBody)
@@ -97,12 +97,12 @@ class _Keys:
     async def expire(self, exchange: Exchange) -> None:
         body = await self._body(exchange, ExpireKeyBody)
         key = await self._keys.expire(_id(exchange.path_values["id"]), body.expires_at)
-        await self._respond(exchange, key.shown(self._gateway.clock.time()))
+        await self._respond(exchange, key.shown(self._gateway.clock.time()), 200)
 
     async def revoke(self, exchange: Exchange) -> None:
         await self._body(exchange, RevokeKeyBody)
         key = await self._keys.revoke(_id(exchange.path_values["id"]))
-        await self._respond(exchange, key.shown(self._gateway.clock.time()))
+        await self._respond(exchange, key.shown(self._gateway.clock.time()), 200)
 
     async def _body(self, exchange: Exchange, shape: type[B]) -> B:
         data = await exchange.body(self._gateway.config.admin.body_bytes)
@@ -115,7 +115,7 @@ class _Keys:
         """Answer with a key that was created or rotated: the only place where it is told."""
         await self._respond(exchange, {"key": made.text, **made.key.shown(self._gateway.clock.time())}, status)
 
-    async def _respond(self, exchange: Exchange, answer: JsonObject, status: int = 200) -> None:
+    async def _respond(self, exchange: Exchange, answer: JsonObject, status: int) -> None:
         exchange.request_id = self._gateway.ids("req-")
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
         headers.append(self._gateway.id_header(exchange.name))

@@ -1,6 +1,6 @@
 """The TLS context of new connections, made anew when its files change (edge).
 
-`load` is called before a listener opens: what cannot be loaded stops the start. `run` then looks at the files every
+`load` is called before a listener opens: what cannot be loaded stops the start. `look` is then called every
 `reload_s` seconds, beside the requests. A change makes a new context, which is used for handshakes from then on; connections
 that are open keep theirs. If the changed files cannot be loaded, the context stays and the log says why, once for each state of
 the files. Files are read in a thread. Above: server.serve. Below: the settings.
@@ -32,20 +32,24 @@ class Contexts:
 
     def __init__(self, config: TlsConfig) -> None:
         self._config = config
-        self._paths = tuple(path for path in (config.cert, config.key) if path)
+        self._paths = tuple(path for path in (config.cert, config.key, *self._client_paths) if path)
         self._seen: Signature = ()
         self.current = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    @property
+    def _client_paths(self) -> tuple[str | None, ...]:
+        """The files that clients' certificates are checked against."""
+        return self._config.client_ca, self._config.client_crl
 
     def load(self) -> None:
         """Read the files. Raises ConfigError, which names the setting, if they are no certificate with its key."""
         self._seen = self._signature()
         self.current = self._context()
 
-    async def run(self) -> None:
-        """Look at the files again and again, until cancelled."""
-        while True:
-            await asyncio.sleep(self._config.reload_s)
-            await self.look()
+    @property
+    def asks_clients(self) -> bool:
+        """Whether clients are asked for certificates."""
+        return self._config.client_ca is not None
 
     async def look(self) -> bool:
         """Look at the files once. Returns whether there is a new context."""
@@ -72,7 +76,21 @@ class Contexts:
         context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
         context.set_alpn_protocols(["http/1.1"])
         _read("tls.cert", lambda: context.load_cert_chain(str(config.cert), config.key, password=_no_password))
+        if config.client_ca is not None:
+            self._ask_clients(context, config.client_ca)
         return context
+
+    def _ask_clients(self, context: ssl.SSLContext, authorities: str) -> None:
+        """Have clients show certificates. No session is resumed: that would skip the check."""
+        config = self._config
+        context.verify_mode = ssl.CERT_REQUIRED if config.client == "required" else ssl.CERT_OPTIONAL
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
+        _read("tls.client_ca", lambda: context.load_verify_locations(authorities))
+        if config.client_crl is not None:
+            lists = config.client_crl
+            _read("tls.client_crl", lambda: context.load_verify_locations(lists))
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_CHAIN
 
 
 def _state_of(path: str) -> tuple[int, int, int] | None:

@@ -20,6 +20,22 @@ class TlsConfig:
         None, "File of the certificate (PEM) that clients are shown, followed by those that lead to its root."
     )
     key: str | None = option(None, "File of that certificate's private key (PEM), not encrypted.")
+    client_ca: str | None = option(
+        None,
+        "File of the authorities (PEM) that clients' certificates are checked against; without it none is asked for.",
+    )
+    client_crl: str | None = option(
+        None,
+        "File of revocation lists (PEM), one for each authority of a client's chain; where one is missing or over, none gets in.",
+    )
+    client: Literal["optional", "required"] = option(
+        "optional", "Whether a client must show a certificate, or may send a key in place of it."
+    )
+    client_names: tuple[str, ...] = option(
+        (),
+        "Whose requests come by a certificate, as KIND:NAME tenant=T principal=P role=R model=M; KIND is uri, dns or email, and "
+        "NAME may end with *; may be repeated.",
+    )
     minimum: Literal["1.2", "1.3"] = option("1.2", "Oldest version of TLS that is spoken.")
     reload_s: float = option(
         10.0,

@@ -1,0 +1,25 @@
+"""Looks at a deployment for `smg-gateway audit` (edge).
+
+Finds what the settings do not say themselves, the modes of the files with secrets that they name, and has `server.hardening`
+judge. Above: cli. Below: server.hardening, server.identity.
+"""
+
+from pathlib import Path
+
+from smg_core.config import Config, ConfigError
+from smg_core.server.hardening import SECRET_FILES, AuditFinding, Facts, audit
+from smg_core.server.identity import is_open
+
+__all__ = ["audit_deployment"]
+
+
+def audit_deployment(config: Config) -> list[AuditFinding]:
+    """What each check finds. Raises ConfigError for a file that cannot be looked at."""
+    modes = {}
+    for path in SECRET_FILES:
+        if place := config.get(path):
+            try:
+                modes[path] = Path(str(place)).expanduser().stat().st_mode
+            except OSError as error:
+                raise ConfigError(f"{path}: {place} cannot be looked at: {error.strerror or error}") from None
+    return audit(config, Facts(is_open(config), modes))
