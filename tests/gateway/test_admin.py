@@ -30,7 +30,7 @@ from smg_core.simulator.server import SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 
-ADMIN, USER = "admin-key-0123456789", "user-key-0123456789"
+ADMIN, USER, ISSUER = "admin-key-0123456789", "user-key-0123456789", "issuer-key-0123456789"
 KEYS = AuthConfig(keys=(f"{ADMIN} tenant=ops principal=root role=admin", f"{USER} tenant=acme"))
 
 
@@ -285,9 +285,40 @@ async def test_a_key_is_made_rotated_with_overlap_expired_and_revoked_at_the_doo
     assert sum("by ops/root" in each.message for each in caplog.records if each.name == "smg.audit") == 6
 
 
+async def test_who_may_make_keys_makes_no_admin_of_itself() -> None:
+    keys = attrs.evolve(
+        VIRTUAL,
+        keys=(*VIRTUAL.keys, f"{ISSUER} tenant=ops principal=issuer role=issuer"),
+        roles=("issuer=admin.keys", "watcher=admin.health models"),
+    )
+    async with opened(auth=keys) as door:
+
+        async def post(path: str, key: str, **body: Any) -> httpx.Response:
+            return await door.http.post(path, json=body, headers=bearer(key))
+
+        root = (await post("/admin/keys", ADMIN, tenant="ops", roles=["admin"])).json()["id"]
+        refused = [
+            await post("/admin/keys", ISSUER, tenant="ops", roles=["admin"]),
+            await post("/admin/keys", ISSUER, tenant="ops", roles=["user", "watcher"]),
+            await post(f"/admin/keys/{root}/rotate", ISSUER),
+            await post(f"/admin/keys/{root}/expire", ISSUER, expires_at=None),
+        ]
+        usual = await post("/admin/keys", ISSUER, tenant="acme")
+        same = await post("/admin/keys", ISSUER, tenant="acme", roles=["issuer", "user"])
+        rotated = await post(f"/admin/keys/{usual.json()['id']}/rotate", ISSUER)
+        revoked = await post(f"/admin/keys/{root}/revoke", ISSUER)
+
+    assert [each.status_code for each in refused] == [403] * 4
+    assert all("admin.health" in each.text and "smg_" not in each.text for each in refused)
+    assert [each.status_code for each in (usual, same, rotated, revoked)] == [201, 201, 200, 200]
+
+
 @pytest.mark.parametrize(
     ("path", "body", "param"),
     [
+        ("/admin/keys", {"tenant": "a\nb"}, "tenant"),
+        ("/admin/keys", {"tenant": "a", "principal": " b"}, "principal"),
+        ("/admin/keys", {"tenant": "a", "name": "x" * 256}, "name"),
         ("/admin/keys", {}, "tenant"),
         ("/admin/keys", {"tenant": 5}, "tenant"),
         ("/admin/keys", {"tenant": "a", "colour": "red"}, "colour"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from smg_core.auth.names import is_caller_name
 from smg_core.auth.roles import USER, Roles
 from smg_core.errors import AuthenticationFailed
 from smg_core.request import Caller
@@ -75,7 +76,7 @@ class CertificateCallers:
             raise AuthenticationFailed("The client's certificate has expired.")
         for entry in self._entries:
             caller = entry.caller_of(certificate)
-            if caller is not None:
+            if caller is not None and is_caller_name(caller.principal):
                 return caller
         raise AuthenticationFailed("No name of the client's certificate is known here.")
 

@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from smg_core.auth.credentials import Credential
+from smg_core.auth.names import LONGEST_NAME, is_caller_name
 from smg_core.auth.roles import USER, Roles
 from smg_core.errors import AuthenticationFailed
 from smg_core.request import Caller
@@ -164,6 +165,9 @@ def _key(text: str, fields: Mapping[str, Sequence[str]], source: str) -> ApiKey:
     made: dict[str, Any] = {
         name: values[0] for name, values in fields.items() if name in ("name", "tenant", "principal")
     }
+    for name, value in made.items():
+        if not is_caller_name(value):
+            raise ConfigError(f"{source}: {name}: a name has 1 to {LONGEST_NAME} printable characters")
     if "role" in fields:
         made["roles"] = tuple(fields["role"])
     if "model" in fields:

@@ -13,7 +13,7 @@ from smg_core.errors import PermissionDenied
 from smg_core.grants import Grants
 from smg_core.settings import ConfigError, nearest
 
-__all__ = ["HEADERS", "PERMISSIONS", "PUBLIC", "USER", "AccessRole", "Roles", "check_permission"]
+__all__ = ["HEADERS", "PERMISSIONS", "PUBLIC", "USER", "AccessRole", "Roles", "check_giving", "check_permission"]
 
 PUBLIC = ""
 """In place of a permission: nobody is asked who they are."""
@@ -108,6 +108,14 @@ def check_permission(granted: Grants, needed: str, headers: Container[str] = ())
     for name in HEADERS:
         if name in headers and HEADERS[name] not in permissions:
             raise PermissionDenied(f"This key has no permission '{HEADERS[name]}', which the header {name} needs.")
+
+
+def check_giving(giver: Grants, given: Grants) -> None:
+    """Refuse a caller that would hand out a key which may administer what the caller itself may not: who makes keys could else
+    make an admin of itself. Raises PermissionDenied."""
+    for name in PERMISSIONS:
+        if name.startswith(_ADMIN) and given.may(name) and not giver.may(name):
+            raise PermissionDenied(f"This key has no permission '{name}', so it can give it to no other key.")
 
 
 def _role(entry: str) -> AccessRole:

@@ -16,6 +16,7 @@ from typing import Generic, Literal, TypeVar
 import attrs
 
 from smg_core.auth.json_objects import unambiguous_object
+from smg_core.auth.names import is_caller_name
 from smg_core.auth.roles import USER
 from smg_core.auth.settings import OidcConfig
 from smg_core.errors import AuthenticationFailed
@@ -51,8 +52,6 @@ _SENTENCES: Mapping[Reason, str] = {
 _PARTS = 3  # head, claims, signature
 _TYPES = frozenset({"jwt", "at+jwt"})
 """Types of tokens that say who calls. Others (of a logout, of an event, of proof of a key) are signed by the same keys."""
-LONGEST_NAME = 256
-"""Characters of a tenant or a principal."""
 
 
 def token_refusal(reason: Reason, detail: str = "") -> AuthenticationFailed:
@@ -154,7 +153,7 @@ def claim_rules(settings: OidcConfig) -> ClaimRules:
         problems.append("oidc.audiences: name at least one; without it a token for any other service would be taken")
     if (settings.tenant is None) == (settings.tenant_claim is None):
         problems.append("oidc.tenant_claim, oidc.tenant: give one of the two, so that each token has a tenant")
-    if settings.tenant is not None and not _is_name(settings.tenant):
+    if settings.tenant is not None and not is_caller_name(settings.tenant):
         problems.append("oidc.tenant: no name of a tenant")
     if (settings.roles_claim is None) != (not settings.roles):
         problems.append("oidc.roles_claim and oidc.roles: one is given without the other")
@@ -246,13 +245,9 @@ def _at(said: JsonObject, path: tuple[str, ...]) -> Json:
 def _name(said: JsonObject, path: tuple[str, ...]) -> str:
     """A claim that names a tenant or a principal: a short, printable, trimmed string, since it is logged, hashed and compared."""
     value = _at(said, path)
-    if not isinstance(value, str) or not _is_name(value):
+    if not isinstance(value, str) or not is_caller_name(value):
         raise token_refusal("claims", f"no name in the claim {'/'.join(path)}")
     return value
-
-
-def _is_name(text: str) -> bool:
-    return 0 < len(text) <= LONGEST_NAME and text.isprintable() and text.strip() == text
 
 
 def _roles(said: JsonObject, rules: ClaimRules) -> tuple[str, ...]:

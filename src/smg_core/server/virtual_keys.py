@@ -19,11 +19,13 @@ import msgspec
 
 from smg_core.auth.base import Head
 from smg_core.auth.credentials import Credential
-from smg_core.auth.roles import USER, Roles
+from smg_core.auth.names import LONGEST_NAME, is_caller_name
+from smg_core.auth.roles import USER, Roles, check_giving
 from smg_core.auth.settings import AuthConfig
 from smg_core.auth.virtual_keys import KeyHash, VirtualKey, is_id, key_text, named_id, virtual_id
 from smg_core.clock import Clock
 from smg_core.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound, StoreFailed
+from smg_core.grants import Grants
 from smg_core.history.base import KEYS_OWNER, Page, PutRecord, StaleVersion, Store, StoredRecord
 from smg_core.request import Caller
 from smg_core.settings import ConfigError
@@ -35,6 +37,7 @@ _decode = msgspec.json.Decoder(VirtualKey).decode
 _CENTURY = 36_500 * 86400.0  # seconds that a key is kept which never expires
 _TRIES = 8  # how often a change is made anew that another has come before
 _ID_BYTES, _SECRET_BYTES = 8, 32
+_EVERYTHING = Grants()
 
 
 @attrs.frozen
@@ -91,17 +94,23 @@ class VirtualKeys:
         roles: Sequence[str] = (USER,),
         models: Sequence[str] = (),
         expires_at: float | None = None,
+        by: Grants = _EVERYTHING,
     ) -> NewKey:
-        """Make a key. Raises InvalidRequest for a tenant or a role that is none and for a time that is over, StoreFailed."""
+        """Make a key. `by` is what who makes it may do: nobody gives a permission of admins that they lack. Raises InvalidRequest
+        for a tenant or a role that is none and for a time that is over, PermissionDenied, StoreFailed."""
         now = self._clock.time()
         if not tenant:
             raise InvalidRequest("A key names its tenant.", param="tenant")
+        for param, value in (("tenant", tenant), ("principal", principal), ("name", name)):
+            if value and not is_caller_name(value):
+                raise InvalidRequest(f"A name has at most {LONGEST_NAME} printable characters.", param=param)
         if expires_at is not None and expires_at <= now:
             raise InvalidRequest("The time at which the key expires is over.", param="expires_at")
         try:
-            self._roles.grants(roles)
+            given = self._roles.grants(roles)
         except ConfigError as error:
             raise InvalidRequest(f"{error}.", param="roles") from None
+        check_giving(by, given)
         id = self._random(_ID_BYTES).hex()
         text = key_text(id, self._random(_SECRET_BYTES))
         key = VirtualKey(
@@ -118,20 +127,32 @@ class VirtualKeys:
         await self._put(key, 0)
         return NewKey(key, text)
 
-    async def rotate(self, id: str, overlap_s: float = 0.0) -> NewKey:
-        """Give a key a new secret; the earlier ones stay good for `overlap_s` more seconds. Raises NotFound, StoreFailed, and
-        Conflict for a key that is not active."""
+    async def rotate(self, id: str, overlap_s: float = 0.0, by: Grants = _EVERYTHING) -> NewKey:
+        """Give a key a new secret; the earlier ones stay good for `overlap_s` more seconds. Who rotates it (`by`) has its secret
+        then, so what `create` says of permissions holds here too. Raises NotFound, StoreFailed, PermissionDenied, and Conflict
+        for a key that is not active."""
         text = key_text(id, self._random(_SECRET_BYTES))
         digest = _hash(text)
-        return NewKey(await self._change(id, lambda key, now: key.rotated(digest, now, overlap_s)), text)
+        return NewKey(
+            await self._change(id, lambda key, now: self._mine(key, by).rotated(digest, now, overlap_s)), text
+        )
 
     async def revoke(self, id: str) -> VirtualKey:
         """End a key; every process knows within `auth.key_fresh_s`. Raises NotFound, StoreFailed."""
         return await self._change(id, lambda key, now: key.revoked(now))
 
-    async def expire(self, id: str, expires_at: float | None) -> VirtualKey:
-        """Say when a key expires; None: never. Raises NotFound, StoreFailed, and Conflict for a key that was revoked."""
-        return await self._change(id, lambda key, now: key.expiring(expires_at))
+    async def expire(self, id: str, expires_at: float | None, by: Grants = _EVERYTHING) -> VirtualKey:
+        """Say when a key expires; None: never. Raises NotFound, StoreFailed, PermissionDenied as `rotate` does, and Conflict for
+        a key that was revoked."""
+        return await self._change(id, lambda key, now: self._mine(key, by).expiring(expires_at))
+
+    def _mine(self, key: VirtualKey, by: Grants) -> VirtualKey:
+        """The key, if somebody who may do what `by` says may hand it out. Raises PermissionDenied."""
+        try:
+            check_giving(by, self._roles.grants(key.roles))
+        except ConfigError:  # a role that this gateway does not have may be one of admins elsewhere
+            check_giving(by, _EVERYTHING)
+        return key
 
     async def get(self, id: str) -> VirtualKey:
         """One key. Raises NotFound, StoreFailed."""

@@ -123,6 +123,9 @@ def test_a_line_that_is_no_key_is_named_without_repeating_the_key(line: str, sen
         (f'["{KEY}"]', "keys.json", "an object with a key"),
         (f'[{{"key": "{KEY}", "tenant": {{}}}}]', "keys.json", "expected a string"),
         (f'[{{"key": "{KEY}", "tenant": true}}]', "keys.json", "expected a string"),
+        (f'[{{"key": "{KEY}", "tenant": "a\\nb"}}]', "keys.json", "tenant: a name has"),
+        (f'[{{"key": "{KEY}", "principal": "{"x" * 256}"}}]', "keys.json", "principal: a name has"),
+        (f'[{{"key": "{KEY}", "name": " a"}}]', "keys.json", "name: a name has"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why_and_repeats_no_key(text: str, name: str, sentence: str) -> None:

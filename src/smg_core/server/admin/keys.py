@@ -87,16 +87,18 @@ class _Keys:
             roles=body.roles,
             models=body.models,
             expires_at=body.expires_at,
+            by=exchange.caller.grants,
         )
         await self._respond_new(exchange, made, 201)
 
     async def rotate(self, exchange: Exchange) -> None:
         body = await self._body(exchange, RotateKeyBody)
-        await self._respond_new(exchange, await self._keys.rotate(_id(exchange.path_values["id"]), body.overlap_s), 200)
+        id, by = _id(exchange.path_values["id"]), exchange.caller.grants
+        await self._respond_new(exchange, await self._keys.rotate(id, body.overlap_s, by), 200)
 
     async def expire(self, exchange: Exchange) -> None:
         body = await self._body(exchange, ExpireKeyBody)
-        key = await self._keys.expire(_id(exchange.path_values["id"]), body.expires_at)
+        key = await self._keys.expire(_id(exchange.path_values["id"]), body.expires_at, exchange.caller.grants)
         await self._respond(exchange, key.shown(self._gateway.clock.time()), 200)
 
     async def revoke(self, exchange: Exchange) -> None:
