@@ -107,6 +107,7 @@ def test_the_parsers_load_the_standard_library_alone() -> None:
 
 HIDDEN = """
 import importlib, pkgutil, sys
+import mcp  # the package of the extra `mcp` loads fcntl itself, except on systems that have none
 for name in ("fcntl", "resource", "uvloop"):
     sys.modules[name] = None
 import smg_core, smg_egress, smg_mcp, smg_multimodal, smg_parsers
