@@ -22,4 +22,7 @@ def audit_deployment(config: Config) -> list[AuditFinding]:
                 modes[path] = Path(str(place)).expanduser().stat().st_mode
             except OSError as error:
                 raise ConfigError(f"{path}: {place} cannot be looked at: {error.strerror or error}") from None
+    kind, _, place = (config.history.url or "").partition(":///")
+    if kind == "sqlite" and (kept := Path(place.partition("?")[0])).is_file():
+        modes["history.url"] = kept.stat().st_mode  # what users said; a file that is not there yet is made private
     return audit(config, Facts(is_open(config), modes))

@@ -88,3 +88,14 @@ def test_the_command_looks_at_the_files_and_fails_where_a_check_does(
     assert len([line for line in said if line.startswith(("pass", "FAIL"))]) == len(CHECKS)
     assert any("keys.files" in line and line.startswith("FAIL") for line in said) is bool(status)
     assert any("0644" in line for line in said) is bool(status)
+
+
+def test_a_history_that_others_may_read_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "history.db"
+    file.touch()
+    said = []
+    for mode in (0o600, 0o644):
+        file.chmod(mode)
+        said.append((main(["audit", "--history", f"sqlite:///{file}"]), "history.url" in capsys.readouterr().out))
+
+    assert said == [(0, False), (1, True)]
