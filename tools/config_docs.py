@@ -88,7 +88,7 @@ def hardening() -> str:
     """The page of the checks."""
     rows = "".join(f"| `{check.name}` | {check.holds} | {check.why} |\n" for check in CHECKS)
     files, bounds = (", ".join(f"`{path}`" for path in paths) for paths in (SECRET_FILES, BOUNDS))
-    return f"{HARDENING}{rows}\nFiles with secrets are those of {files}. The bounds are {bounds}.\n"
+    return f"{HARDENING}{rows}\nFiles with secrets are those of {files}, and the file of an SQLite history. The bounds are {bounds}.\n"
 
 
 def main() -> int:
