@@ -46,7 +46,7 @@ ROOMS = {
 CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"auth.issuer.{name}" for name in ("_OK", "_HTTPS")), FORMAT),
     "auth.tokens._PARTS": FORMAT,
-    "auth.tokens.LONGEST_NAME": "a name, not a text: of a tenant or a principal, which the history's tables hold too",
+    "auth.names.LONGEST_NAME": "a name, not a text: of a tenant or a principal, which the history's tables hold too",
     "sealing.cache_salts._BYTES": FORMAT,
     "auth.attempts._HOST_BYTES": FORMAT,
     "auth.attempts._SHOWN": SIGN,

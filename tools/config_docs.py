@@ -88,7 +88,8 @@ def hardening() -> str:
     """The page of the checks."""
     rows = "".join(f"| `{check.name}` | {check.holds} | {check.why} |\n" for check in CHECKS)
     files, bounds = (", ".join(f"`{path}`" for path in paths) for paths in (SECRET_FILES, BOUNDS))
-    return f"{HARDENING}{rows}\nFiles with secrets are those of {files}, and the file of an SQLite history. The bounds are {bounds}.\n"
+    secrets = f"Files with secrets are those of {files}, and the file of an SQLite history."
+    return f"{HARDENING}{rows}\n{secrets} The bounds are {bounds}.\n"
 
 
 def main() -> int:

@@ -44,7 +44,9 @@ FOUND = st.builds(
 OTHERS = st.just({"type": "from_the_future", "text": "x"})
 THOUGHTS = st.builds(lambda text: {"type": "thinking", "thinking": text, "signature": "another's"}, WORDS)
 HELD_BACK = st.just({"type": "redacted_thinking", "data": "another's"})
-SHOWN = st.lists(TEXTS | IMAGES | DOCUMENTS | FOUND | OTHERS, min_size=1, max_size=3)
+SHOWN = st.lists(TEXTS | IMAGES | DOCUMENTS | FOUND | OTHERS, min_size=1, max_size=3).filter(
+    lambda blocks: any(block["type"] != "from_the_future" for block in blocks)
+)  # a block of an unknown type is no content: a request of such blocks alone is refused
 TOOLS: list[Body] = [
     {"name": "f", "description": "F.", "input_schema": {"type": "object", "properties": {"a": {"type": "string"}}}},
     {"name": "g", "input_schema": {"type": "object"}, "input_examples": [{"a": 1}]},

@@ -221,8 +221,11 @@ class ResponsesGrammar:
         if kind != "response.failed" or self.state not in _WITHIN or not isinstance(output, list) or not output:
             return False
         last = output[-1]
-        same = isinstance(last, dict) and last.get("id") == self._added.get("id") and last.get("status") == "incomplete"
-        return same and output[:-1] == self.items
+        if not isinstance(last, dict) or last.get("id") != self._added.get("id"):
+            return False
+        # A hosted call that ran stays as it ended.
+        statuses = _ITEM_STATUSES.get(str(last.get("type")), ("incomplete",))
+        return last.get("status") in statuses and output[:-1] == self.items
 
 
 def check_stream(events: Iterable[JsonObject], *, whole: bool = True) -> ResponsesGrammar:
