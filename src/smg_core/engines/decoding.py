@@ -7,7 +7,7 @@ of them.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, Protocol
@@ -21,7 +21,16 @@ from smg_core.engines.wire import tagged
 from smg_core.errors import EngineGarbled
 from smg_core.events import FinishReason
 
-__all__ = ["FINISH", "ClosingMessage", "TokenChunk", "Wording", "decoder_of", "output_scores", "prompt_scores"]
+__all__ = [
+    "FINISH",
+    "ClosingMessage",
+    "TokenChunk",
+    "Wording",
+    "decoder_of",
+    "matched_stop",
+    "output_scores",
+    "prompt_scores",
+]
 
 FINISH: dict[str, FinishReason] = {"stop": "stop", "": "stop", "length": "length", "abort": "abort"}
 """The engines' finish words; any other is an error."""
@@ -84,6 +93,14 @@ class _Response(Protocol):
     complete: ClosingMessage
 
     def HasField(self, name: str, /) -> bool: ...  # noqa: N802  # protobuf's own name
+
+
+def matched_stop(complete: Any, stops: Collection[int]) -> str | int | None:
+    """What ended a choice, by the closing message's oneof `matched_stop`: a stop string, or one of `stops`, the tokens that the
+    request named. Engines name their end token there too, which no request did."""
+    kind = complete.WhichOneof("matched_stop")
+    matched: str | int | None = getattr(complete, kind) if kind else None
+    return matched if isinstance(matched, str) or matched in stops else None
 
 
 def output_scores(message: _Scored, ids: Sequence[int], most: int) -> Sequence[EngineLogprob]:

@@ -3,17 +3,18 @@
 Above: the media modules of the dialects. Below: `wire`. Knows no dialect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from smg_core.engines.wire import varint
 
-__all__ = ["BytesLike", "MediaMessage", "head"]
+__all__ = ["BytesLike", "MediaMessage", "head", "map_field", "with_data"]
 
 BytesLike = bytes | memoryview
 
 _LENGTH_DELIMITED = 2
+_KEY, _VALUE = 1, 2  # the fields of an entry of a map
 
 
 @attrs.frozen(eq=False)
@@ -41,3 +42,18 @@ class MediaMessage:
 def head(field: int, size: int) -> bytes:
     """The tag and length before a length-delimited field of `size` bytes."""
     return varint(field << 3 | _LENGTH_DELIMITED) + varint(size)
+
+
+def map_field(field: int, entries: Mapping[str, MediaMessage]) -> list[BytesLike]:
+    """The pieces of a `map<string, message>` in another message, in order."""
+    pieces: list[BytesLike] = []
+    for name, value in entries.items():
+        key = name.encode()
+        pieces += MediaMessage.of([head(_KEY, len(key)), key, *value.tagged(_VALUE)]).tagged(field)
+    return pieces
+
+
+def with_data(told: bytes, field: int, data: memoryview) -> MediaMessage:
+    """The message `told`, a serialized one, with `data` as its bytes field `field`."""
+    data = data.cast("B") if data.format != "B" else data
+    return MediaMessage.of([told, head(field, data.nbytes), data])

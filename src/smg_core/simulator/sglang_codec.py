@@ -18,7 +18,13 @@ from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.media import SeenMedia, seen_tensor
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.server_codec import ChoiceSlice, EngineState, disaggregation_arguments, parse_message
-from smg_core.simulator.shared_messages import SharedAnswers, scheduler_load, write_logprobs, write_prompt_logprobs
+from smg_core.simulator.shared_messages import (
+    SharedAnswers,
+    scheduler_load,
+    write_logprobs,
+    write_match,
+    write_prompt_logprobs,
+)
 from smg_core.tokens import TokenIds
 
 __all__ = ["SglangServerCodec"]
@@ -109,12 +115,8 @@ class SglangServerCodec(SharedAnswers):
             write_logprobs(complete.output_logprobs, piece.logprobs)
         if piece.prompt_logprobs and not streamed:
             write_prompt_logprobs(complete.input_logprobs, piece.prompt_logprobs)
-        if isinstance(matched, str):
-            complete.matched_stop_str = matched
-        elif matched is not None:
-            complete.matched_token_id = matched
-        elif finish == "stop" and piece.ids:
-            complete.matched_token_id = piece.ids[-1]
+        ended_by = piece.ids[-1] if finish == "stop" and piece.ids else None  # the end token
+        write_match(complete, ended_by if matched is None else matched)
         return [bytes(pb.GenerateResponse(request_id=request_id, complete=complete).SerializeToString())]
 
     def failure(self, code: str, message: str) -> bytes | None:

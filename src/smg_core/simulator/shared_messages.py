@@ -13,7 +13,7 @@ from smg_core.simulator.kv_feed import Batch
 from smg_core.simulator.prefix_cache import BlocksRemoved, BlockStored, CacheChange
 from smg_core.simulator.server_codec import parse_message
 
-__all__ = ["SharedAnswers", "scheduler_load", "write_logprobs", "write_prompt_logprobs"]
+__all__ = ["SharedAnswers", "scheduler_load", "write_logprobs", "write_match", "write_prompt_logprobs"]
 
 
 class SharedAnswers:
@@ -51,6 +51,14 @@ def scheduler_load(load: RankLoad) -> dict[str, Any]:
         "cache_hit_rate": load.cache_hit_rate,
         "max_running_requests": load.max_running,
     }
+
+
+def write_match(complete: Any, matched: str | int | None) -> None:
+    """Name the stop string or token that ended a choice, if one did."""
+    if isinstance(matched, str):
+        complete.matched_stop_str = matched
+    elif matched is not None:
+        complete.matched_token_id = matched
 
 
 def write_logprobs(out: Any, rows: Sequence[EngineLogprob]) -> None:

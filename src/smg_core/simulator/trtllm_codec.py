@@ -14,7 +14,7 @@ from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse_message
-from smg_core.simulator.shared_messages import SharedAnswers
+from smg_core.simulator.shared_messages import SharedAnswers, write_match
 from smg_core.tokens import TokenIds
 
 __all__ = ["TrtllmServerCodec"]
@@ -104,10 +104,7 @@ class TrtllmServerCodec(SharedAnswers):
             cached_tokens=piece.cached_tokens,
             logprobs=[_scored(row) for row in piece.logprobs],
         )
-        if isinstance(matched, int):
-            complete.matched_token_id = matched
-        elif matched is not None:
-            complete.matched_stop_str = matched
+        write_match(complete, matched)
         return [bytes(pb.GenerateResponse(request_id=request_id, complete=complete).SerializeToString())]
 
     def failure(self, code: str, message: str) -> bytes | None:

@@ -15,7 +15,13 @@ from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.media import ReadShared, read_media
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.server_codec import ChoiceSlice, EngineState, parse_message
-from smg_core.simulator.shared_messages import SharedAnswers, scheduler_load, write_logprobs, write_prompt_logprobs
+from smg_core.simulator.shared_messages import (
+    SharedAnswers,
+    scheduler_load,
+    write_logprobs,
+    write_match,
+    write_prompt_logprobs,
+)
 from smg_core.tokens import TokenIds
 
 __all__ = ["VllmServerCodec"]
@@ -106,10 +112,7 @@ class VllmServerCodec(SharedAnswers):
             write_logprobs(complete.output_logprobs, piece.logprobs)
         if piece.prompt_logprobs:
             write_prompt_logprobs(complete.input_logprobs, piece.prompt_logprobs)
-        if isinstance(matched, str):
-            complete.matched_stop_str = matched
-        elif matched is not None:
-            complete.matched_token_id = matched
+        write_match(complete, matched)
         if kv_transfer is not None:
             complete.kv_transfer_params_json = kv_transfer
         return [bytes(pb.GenerateResponse(complete=complete).SerializeToString())]

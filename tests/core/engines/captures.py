@@ -7,7 +7,10 @@ from typing import Any
 import attrs
 from google.protobuf import text_format
 
-__all__ = ["Exchange", "exchanges"]
+from smg_core.engines.base import EngineLogprob
+from smg_core.simulator.engine import Choice
+
+__all__ = ["Exchange", "Scored", "exchanges", "no_text"]
 
 FOLDER = Path(__file__).parents[2] / "captures"
 _HEAD = re.compile(r"(?:===|---) [\d.]+ ms (REQUEST \w+|RESPONSE|STATUS StatusCode\.(\w+)) ?(.*)")
@@ -47,3 +50,18 @@ def _called(found: list[Exchange], message: Any) -> Exchange:
     """The open call that such a message answers."""
     wanted = type(message).__name__.removesuffix("Response")
     return next(each for each in found if not each.status and each.method == wanted)
+
+
+def no_text(text: str) -> list[int]:
+    """Stands where the embedded engine's tokenizer does."""
+    raise AssertionError("a prompt of ids is not tokenized")
+
+
+class Scored:
+    """Stands where the embedded engine's core does: it has the real engine's logprobs."""
+
+    def __init__(self, rows: list[EngineLogprob]) -> None:
+        self._rows = rows
+
+    def logprobs(self, choice: Choice, start: int, end: int, most: int) -> list[EngineLogprob]:
+        return self._rows[start:end]

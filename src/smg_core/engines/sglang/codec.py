@@ -17,7 +17,7 @@ from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.base import Bootstrap, Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
-from smg_core.engines.decoding import FINISH, Wording, decoder_of, prompt_scores
+from smg_core.engines.decoding import FINISH, Wording, decoder_of, matched_stop, prompt_scores
 from smg_core.engines.sglang import calls
 from smg_core.engines.sglang.media import SglangRequestMedia
 from smg_core.engines.tensors import BytesLike
@@ -178,14 +178,11 @@ def _media(multimodal: object) -> list[BytesLike]:
 
 
 def _completed(complete: pb.GenerateComplete, *, take_ids: bool, stops: Collection[int] = ()) -> EngineOutput:
-    """The engine names the end token as what it stopped at too; only `stops`, which the request named, are passed on."""
-    kind = complete.WhichOneof("matched_stop")
-    matched = getattr(complete, kind) if kind else None
     return EngineOutput(
         index=complete.index,
         ids=complete.output_ids[:] if take_ids else (),
         finish=FINISH.get(complete.finish_reason, "error"),
-        matched=matched if isinstance(matched, str) or matched in stops else None,
+        matched=matched_stop(complete, stops),
         prompt_tokens=complete.prompt_tokens,
         cached_tokens=complete.cached_tokens,
         reasoning_tokens=complete.reasoning_tokens,

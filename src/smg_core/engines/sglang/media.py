@@ -12,13 +12,12 @@ import attrs
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.base import SharedPlace, Tensor
-from smg_core.engines.tensors import BytesLike, MediaMessage, head
+from smg_core.engines.tensors import BytesLike, MediaMessage, head, map_field, with_data
 
 __all__ = ["SglangMedia", "SglangRequestMedia"]
 
 _DATA = 1  # TensorData
 _PIXEL_VALUES, _IMAGE_DATA, _TENSORS = 4, 5, 9  # MultimodalInputs
-_KEY, _VALUE = 1, 2  # an entry of a map
 
 
 class SglangMedia(Protocol):
@@ -63,14 +62,10 @@ class SglangRequestMedia:
         pieces: list[BytesLike] = [small.SerializeToString(), *_tensor(media.pixel_values).tagged(_PIXEL_VALUES)]
         for file in media.image_data:
             pieces += [head(_IMAGE_DATA, len(file)), file]
-        for name, tensor in media.tensors.items():
-            key = name.encode()
-            entry = [head(_KEY, len(key)), key, *_tensor(tensor).tagged(_VALUE)]
-            pieces += MediaMessage.of(entry).tagged(_TENSORS)
+        pieces += map_field(_TENSORS, {name: _tensor(tensor) for name, tensor in media.tensors.items()})
         return MediaMessage.of(pieces)
 
 
 def _tensor(tensor: Tensor) -> MediaMessage:
     told = pb.TensorData(shape=tensor.shape, dtype=tensor.dtype)
-    data = tensor.data.cast("B") if tensor.data.format != "B" else tensor.data
-    return MediaMessage.of([told.SerializeToString(), head(_DATA, data.nbytes), data])
+    return with_data(told.SerializeToString(), _DATA, tensor.data)

@@ -15,7 +15,7 @@ from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
 from smg_core.engines.base import Bootstrap, Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
-from smg_core.engines.decoding import FINISH, Wording, decoder_of
+from smg_core.engines.decoding import FINISH, Wording, decoder_of, matched_stop
 from smg_core.engines.tensors import BytesLike
 from smg_core.engines.tokenspeed import calls
 from smg_core.engines.tokenspeed.media import TokenSpeedRequestMedia
@@ -164,14 +164,11 @@ def _media(multimodal: object) -> list[BytesLike]:
 
 
 def _completed(complete: pb.GenerateComplete, *, take_ids: bool, stops: Collection[int] = ()) -> EngineOutput:
-    """The engine names the end token as what it stopped at too; only `stops`, which the request named, are passed on."""
-    kind = complete.WhichOneof("matched_stop")
-    matched = getattr(complete, kind) if kind else None
     return EngineOutput(
         index=complete.index,
         ids=complete.output_ids[:] if take_ids else (),
         finish=_FINISH.get(complete.finish_reason, "error"),
-        matched=matched if isinstance(matched, str) or matched in stops else None,
+        matched=matched_stop(complete, stops),
         prompt_tokens=complete.prompt_tokens,
         cached_tokens=complete.cached_tokens,
     )

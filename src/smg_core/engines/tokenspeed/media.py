@@ -13,14 +13,13 @@ from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
 from smg_core.engines.base import SharedPlace, Tensor
-from smg_core.engines.tensors import BytesLike, MediaMessage, head
+from smg_core.engines.tensors import BytesLike, MediaMessage, map_field, with_data
 
 __all__ = ["TokenSpeedMedium", "TokenSpeedRequestMedia"]
 
 _ITEMS = 1  # MultimodalInputs
 _INLINE = 3  # TensorData
 _ENCODER_INPUT, _TENSORS = 3, 4  # MultimodalItem
-_KEY, _VALUE = 1, 2  # an entry of a map
 _MODALITIES = {"image": common.IMAGE, "video": common.VIDEO, "audio": common.AUDIO}
 
 
@@ -70,14 +69,10 @@ def _item(item: TokenSpeedMedium) -> MediaMessage:
         placeholder_token_id=item.token_id,
     )
     pieces: list[BytesLike] = [small.SerializeToString(), *_tensor(item.encoder_input).tagged(_ENCODER_INPUT)]
-    for name, tensor in item.tensors.items():
-        key = name.encode()
-        entry = [head(_KEY, len(key)), key, *_tensor(tensor).tagged(_VALUE)]
-        pieces += MediaMessage.of(entry).tagged(_TENSORS)
+    pieces += map_field(_TENSORS, {name: _tensor(tensor) for name, tensor in item.tensors.items()})
     return MediaMessage.of(pieces)
 
 
 def _tensor(tensor: Tensor) -> MediaMessage:
     told = pb.TensorData(shape=tensor.shape, dtype=tensor.dtype)
-    data = tensor.data.cast("B") if tensor.data.format != "B" else tensor.data
-    return MediaMessage.of([told.SerializeToString(), head(_INLINE, data.nbytes), data])
+    return with_data(told.SerializeToString(), _INLINE, tensor.data)

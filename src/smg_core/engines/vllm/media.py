@@ -15,13 +15,12 @@ from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.base import SharedPlace, Tensor
-from smg_core.engines.tensors import BytesLike, MediaMessage, head
+from smg_core.engines.tensors import BytesLike, MediaMessage, map_field, with_data
 
 __all__ = ["VllmMedia", "VllmRequestMedia", "vllm_media"]
 
 _INLINE = 1  # TensorData
 _PIXEL_VALUES, _TENSORS = 2, 3  # MultimodalInputs
-_KEY, _VALUE = 1, 2  # an entry of a map
 _GENERIC = "pixel_values"
 _GENERIC_NAMES = frozenset({_GENERIC, "pixel_values_videos"})
 _MODALITIES = {"image": common.IMAGE, "video": common.VIDEO, "audio": common.AUDIO}
@@ -104,10 +103,7 @@ def vllm_media(media: VllmMedia, shared: Mapping[str, SharedPlace] | None = None
     )
     primary = _tensor(media.pixel_values, places.get(media.primary))
     pieces: list[BytesLike] = [small.SerializeToString(), *primary.tagged(_PIXEL_VALUES)]
-    for name, tensor in media.tensors.items():
-        key = name.encode()
-        entry = [head(_KEY, len(key)), key, *_tensor(tensor, places.get(name)).tagged(_VALUE)]
-        pieces += MediaMessage.of(entry).tagged(_TENSORS)
+    pieces += map_field(_TENSORS, {name: _tensor(tensor, places.get(name)) for name, tensor in media.tensors.items()})
     return MediaMessage.of(pieces)
 
 
@@ -117,5 +113,4 @@ def _tensor(tensor: Tensor, place: SharedPlace | None) -> MediaMessage:
     if place is not None:
         told.shm.name, told.shm.offset, told.shm.nbytes = place.name, place.offset, place.nbytes
         return MediaMessage.of([told.SerializeToString()])
-    data = tensor.data.cast("B") if tensor.data.format != "B" else tensor.data
-    return MediaMessage.of([told.SerializeToString(), head(_INLINE, data.nbytes), data])
+    return with_data(told.SerializeToString(), _INLINE, tensor.data)

@@ -3,9 +3,9 @@ the embedded engine writes the same answers."""
 
 import pytest
 from smg_grpc_proto.generated import mlx_engine_pb2 as pb
-from tests.core.engines.captures import Exchange, exchanges
+from tests.core.engines.captures import Exchange, Scored, exchanges, no_text
 
-from smg_core.engines.base import EngineLogprob, EngineOutput, EngineRequest
+from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.engines.mlx.codec import MlxCodec
 from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.engine import Choice
@@ -31,10 +31,6 @@ ANSWERED = [
 
 def calls(case: str) -> list[Exchange]:
     return [each for each in exchanges("mlx", case, pb) if each.method == "Generate"]
-
-
-def no_text(text: str) -> list[int]:
-    raise AssertionError("a prompt of ids is not tokenized")
 
 
 def asked_by(call: Exchange) -> EngineRequest:
@@ -71,16 +67,6 @@ def test_an_answer_is_read_as_the_ids_and_the_end_that_it_has(case: str) -> None
         rows = [row for each in outputs for row in each.logprobs]
         assert [row.token_id for row in rows] == (ids if request.sampling.logprobs else [])
         assert all(len(row.top) == request.sampling.logprobs for row in rows)
-
-
-class Scored:
-    """Stands where the embedded engine's core does: it has the real engine's logprobs."""
-
-    def __init__(self, rows: list[EngineLogprob]) -> None:
-        self._rows = rows
-
-    def logprobs(self, choice: Choice, start: int, end: int, most: int) -> list[EngineLogprob]:
-        return self._rows[start:end]
 
 
 @pytest.mark.parametrize("case", ANSWERED)

@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
-from tests.core.engines.captures import Exchange, exchanges
+from tests.core.engines.captures import Exchange, Scored, exchanges, no_text
 
-from smg_core.engines.base import EngineLogprob, EngineOutput, EngineRequest
+from smg_core.engines.base import EngineOutput, EngineRequest
 from smg_core.engines.sglang.codec import SglangCodec
 from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.engine import Choice
@@ -43,10 +43,6 @@ SCORED_PROMPTS = ["Generate-prompt-logprobs-stream", "Generate-prompt-logprobs-n
 
 def calls(case: str) -> list[Exchange]:
     return [each for each in exchanges("sglang", case, pb) if each.method == "Generate"]
-
-
-def no_text(text: str) -> list[int]:
-    raise AssertionError("a prompt of ids is not tokenized")
 
 
 def asked_by(call: Exchange) -> EngineRequest:
@@ -93,16 +89,6 @@ def test_the_logprobs_of_a_prompt_are_read_with_the_first_output(case: str) -> N
     assert rows[0] is None
     assert [row.token_id for row in rows[1:] if row] == list(request.input_ids)[1:]
     assert [len(row.top) for row in rows[1:] if row] == [1, 1]
-
-
-class Scored:
-    """Stands where the embedded engine's core does: it has the real engine's logprobs."""
-
-    def __init__(self, rows: list[EngineLogprob]) -> None:
-        self._rows = rows
-
-    def logprobs(self, choice: Choice, start: int, end: int, most: int) -> list[EngineLogprob]:
-        return self._rows[start:end]
 
 
 @pytest.mark.parametrize("case", ANSWERED)
