@@ -99,10 +99,7 @@ CONSTANTS: dict[str, str] = {
     "engines.sglang.codec._PORT_BITS": FORMAT,
     "engines.sglang.codec._ROOM_BITS": FORMAT,
     **dict.fromkeys(
-        (
-            f"engines.sglang.media.{name}"
-            for name in ("_DATA", "_IMAGE_DATA", "_KEY", "_PIXEL_VALUES", "_TENSORS", "_VALUE")
-        ),
+        (f"engines.sglang.media.{name}" for name in ("_DATA", "_IMAGE_DATA", "_PIXEL_VALUES", "_TENSORS")),
         FORMAT,
     ),
     "engines.status._MAX_TEXT": SHOWN,
@@ -115,15 +112,14 @@ CONSTANTS: dict[str, str] = {
         FORMAT,
     ),
     **dict.fromkeys(
-        (
-            f"engines.tokenspeed.media.{name}"
-            for name in ("_ENCODER_INPUT", "_INLINE", "_ITEMS", "_KEY", "_TENSORS", "_VALUE")
-        ),
+        (f"engines.tokenspeed.media.{name}" for name in ("_ENCODER_INPUT", "_INLINE", "_ITEMS", "_TENSORS")),
         FORMAT,
     ),
     "engines.trtllm.calls.INPUT_IDS": FORMAT,
     "engines.trtllm.calls.TOKENIZED": FORMAT,
+    "engines.tensors._KEY": FORMAT,
     "engines.tensors._LENGTH_DELIMITED": FORMAT,
+    "engines.tensors._VALUE": FORMAT,
     "engines.wire._LENGTH_DELIMITED": FORMAT,
     "engines.wire._SMALLEST_FLOAT32": FORMAT,
     "engines.wire._LARGEST_FLOAT32": FORMAT,
@@ -134,10 +130,8 @@ CONSTANTS: dict[str, str] = {
     "engines.vllm.codec._EXTRA_MM_INPUTS": FORMAT,
     "engines.vllm.codec._MM_INPUTS": FORMAT,
     "engines.vllm.media._INLINE": FORMAT,
-    "engines.vllm.media._KEY": FORMAT,
     "engines.vllm.media._PIXEL_VALUES": FORMAT,
     "engines.vllm.media._TENSORS": FORMAT,
-    "engines.vllm.media._VALUE": FORMAT,
     "history.guard._LARGE": PACE,
     "history.memory_tables._ENTRY_BYTES": COST,
     "history.redis._HOLDING": PACE,
