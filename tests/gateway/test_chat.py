@@ -266,6 +266,37 @@ async def test_a_whole_answer_that_could_take_too_much_memory_is_refused_at_once
     assert [each.status_code for each in taken] == [200] * 2
 
 
+NO_NUMBER: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"model": "sim", "messages": HELLO},
+    "/v1/responses": {"model": "sim", "input": "Hello."},
+    "/v1/responses/input_tokens": {"model": "sim", "input": "Hello."},
+    "/v1/messages/count_tokens": {"model": "sim", "messages": HELLO},
+    "/v1beta/models/sim:generateContent": {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]},
+    "/v1beta/models/sim:countTokens": {"contents": [{"role": "user", "parts": [{"text": "Hello."}]}]},
+    "/v1beta/interactions": {"model": "sim", "input": "Hello."},
+    "/tokenize": {"model": "sim", "messages": HELLO},
+}
+
+
+@pytest.mark.parametrize("path", NO_NUMBER)
+async def test_a_model_of_a_long_context_is_not_refused_for_an_answer_whose_length_nobody_named(path: str) -> None:
+    small = Config(limits=LimitsConfig(answer_bytes=4096))
+    async with in_process(saying("word " * 50), config=small) as house:
+        answer = await house.http.post(path, json=NO_NUMBER[path], headers={"api-revision": "2026-05-20"})
+        assert answer.status_code == 200, answer.text
+        assert all(each.sampling.max_tokens == 20 for each in house.engine.requests)
+
+
+async def test_such_an_answer_ends_at_what_is_kept_of_it_and_says_so() -> None:
+    small = Config(limits=LimitsConfig(answer_bytes=200 * 24))
+    async with in_process(saying("word " * 50), config=small) as house:
+        whole = (await house.chat(n=2)).json()
+        streamed = await house.chat(stream=True, stream_options={"include_usage": True})
+    assert [choice["finish_reason"] for choice in whole["choices"]] == ["length"] * 2
+    assert whole["usage"]["completion_tokens"] == 24
+    assert '"finish_reason":"stop"' in streamed.text
+
+
 async def test_a_stop_string_ends_the_answer_and_is_not_part_of_it(served: Callable[..., Any]) -> None:
     async with served(saying("one two END three")) as house, sdk(house) as client:
         answer = await client.chat.completions.create(model="sim", messages=HELLO, stop=["END"])

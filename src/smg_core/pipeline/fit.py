@@ -25,6 +25,7 @@ from smg_core.pipeline.output import OutputPlan, OutputProcessor
 from smg_core.pipeline.prepare import refuse_too_long
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.reading import PARSER_HEADER, reading_of
+from smg_core.protocols.answer_size import tokens_within
 from smg_core.request import CustomTool, GenerationRequest, HostedTool, Sampling, ToolCall
 from smg_core.tokenizer.base import Tokenizer
 
@@ -153,7 +154,9 @@ def _for_chat(prompted: Prompted, facts: EngineFacts) -> FitForChat:
     if (tenant := request.caller.tenant) and (salts := prompted.model.salts) is not None:
         key = None if request.cache_key is None else salts.of(tenant, request.cache_key)
         request = replace(request, cache_salt=_cache_salt(prompted, facts), cache_key=key)
-    choice = prompted.request.tool_choice
+    asked, context, choice = request.sampling, prompted.model.context_length, prompted.request.tool_choice
+    if asked.max_tokens is None and (most := _most_tokens(prompted, context)) < context - len(prompted.ids):
+        request = replace(request, sampling=replace(asked, max_tokens=most))
     plan = ChatPlan(
         choices=request.sampling.n,
         only=frozenset([key.name for key in choice.names]) or None,
@@ -182,13 +185,22 @@ def _has_custom(request: GenerationRequest) -> bool:
     )
 
 
+def _most_tokens(prompted: Prompted, context: int) -> int:
+    """How many tokens an answer may have where the client has named no number: the rest of the context, and of an answer that
+    leaves whole as many as are kept of one."""
+    left, asked, most = context - len(prompted.ids), prompted.request.sampling, prompted.model.answer_bytes
+    if prompted.request.stream or not most:
+        return left
+    return min(left, tokens_within(most, asked.n, asked.logprobs))
+
+
 def _sampling(prompted: Prompted, facts: EngineFacts) -> tuple[Sampling, int]:
     """The sampling for the engine, and how many choices of the answer each of its choices is copied to."""
     asked, defaults = prompted.request.sampling, prompted.model.default_sampling
     changes: dict[str, object] = {}
     context = facts.context_length or prompted.model.context_length
     if asked.max_tokens is None and context:
-        changes["max_tokens"] = context - len(prompted.ids)
+        changes["max_tokens"] = _most_tokens(prompted, context)
     if asked.max_tokens == 0:  # engines make at least one token; it is not passed on
         changes["max_tokens"] = 1
     for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty") if defaults else ():

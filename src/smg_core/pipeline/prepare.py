@@ -237,7 +237,7 @@ def assemble(
     `media` expanded. `salt` is `salt_of(request)`, if the caller has it already."""
     if model.tokenizer is not None:
         _check_ids(request, model, len(encoded.ids))
-    _refuse_large_answer(request, model, len(encoded.ids))
+    _refuse_large_answer(request, model)
     check_tools(request.tools)
     check = output_check(request.response_format)
     kept_apart_by = salt_of(request) if salt is None else salt
@@ -267,10 +267,11 @@ def refuse_too_long(request: GenerationRequest, length: int, context: int) -> No
         raise PromptTooLong(length, asked, context, param="sampling.max_tokens")
 
 
-def _refuse_large_answer(request: GenerationRequest, model: ServedModel, length: int) -> None:
-    """Raise InvalidRequest if an answer that is not streamed could take more memory than `ServedModel.answer_bytes`."""
+def _refuse_large_answer(request: GenerationRequest, model: ServedModel) -> None:
+    """Raise InvalidRequest if an answer that is not streamed is asked to be larger than `ServedModel.answer_bytes`. One whose
+    number of tokens the client has not named is bounded by `fit` instead."""
     asked = request.sampling
-    tokens = asked.max_tokens if asked.max_tokens is not None else max(0, model.context_length - length)
+    tokens = asked.max_tokens if asked.max_tokens is not None else max(1, asked.min_tokens or 0)
     size = answer_size(asked.n, tokens, asked.logprobs)
     if request.stream or not model.answer_bytes or size <= model.answer_bytes:
         return

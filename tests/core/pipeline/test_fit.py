@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from tests.core.pipeline.test_prepare import asking, model, prompted
 
 from smg_core.engines.base import Constraint, EngineFacts
-from smg_core.errors import NoWorker, PromptTooLong, UnsupportedParameter
+from smg_core.errors import InvalidRequest, NoWorker, PromptTooLong, UnsupportedParameter
 from smg_core.pipeline.fit import FitForChat, FitForIds, fit, fitted
 from smg_core.pipeline.media import MediaItem
 from smg_core.pipeline.output import OutputProcessor
@@ -51,6 +51,26 @@ def test_an_engine_that_takes_ids_is_sent_the_prompts_ids() -> None:
     assert (found.request.id, found.request.stream, found.request.cache_salt) == ("r", True, "salt")
     assert found.request.input_ids is prompt.ids
     assert found.plan.prompt_tokens == len(prompt.ids)
+
+
+def test_an_answer_whose_length_nobody_named_has_the_rest_of_the_context_or_what_is_kept_of_one_that_leaves_whole() -> (
+    None
+):
+    def most(facts: EngineFacts, kept: int, **fields: Any) -> int | None:
+        found = fit(prompted(asking(**fields), model(context_length=1000, answer_bytes=kept)), facts)
+        return found.request.sampling.max_tokens
+
+    length = len(made().ids)
+    for kept in (0, 200 * 1000):
+        assert (most(ABLE, kept), most(CHAT, kept)) == (1000 - length, None)
+    for facts, rest in ((ABLE, 1000 - length), (CHAT, None)):
+        assert most(facts, 200 * 60) == 60
+        assert most(facts, 200 * 60, sampling=Sampling(n=3)) == 20
+        assert most(facts, (200 + 3 * 320) * 60, sampling=Sampling(logprobs=2)) == 60
+        assert most(facts, 200 * 60, stream=True) == rest
+        assert most(facts, 200 * 60, sampling=Sampling(max_tokens=30)) == 30
+    with pytest.raises(InvalidRequest, match="before it leaves"):
+        most(ABLE, 200 * 60, sampling=Sampling(min_tokens=61))
 
 
 SALTS = CacheSalts(b"secret")
