@@ -105,9 +105,10 @@ def _key(jwk: JsonObject) -> VerifyingKey | None:
     if jwk.get("use", "sig") != "sig" or "d" in jwk or not (operations is None or _verifies(operations)):
         return None
     kid = jwk.get("kid")
-    if not (kid is None or isinstance(kid, str)) or jwk.get("kty") not in {"RSA", "EC", "OKP"}:
+    kind = jwk.get("kty")
+    if not (kid is None or isinstance(kid, str)) or not isinstance(kind, str) or kind not in {"RSA", "EC", "OKP"}:
         return None
-    if jwk["kty"] == "RSA" and _bits(jwk.get("n")) not in _RSA_BITS:
+    if kind == "RSA" and _bits(jwk.get("n")) not in _RSA_BITS:
         return None
     try:
         key = import_key({name: value for name, value in jwk.items() if isinstance(value, str)})

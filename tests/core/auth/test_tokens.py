@@ -288,6 +288,23 @@ def test_settings_that_do_not_fit_together_are_refused_by_name(changes: dict[str
 # ------------------------------------------------------------------------------------------------- keys and algorithms
 
 
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6), lambda each: st.lists(each, max_size=3)
+)
+FIELDS = ["kty", "kid", "use", "alg", "key_ops", "crv", "n", "e", "x", "y", "d"]
+PUBLIC = {kind: key(kind).as_dict(private=False) for kind in ("RSA", "P-256", "Ed25519")}
+
+
+@given(st.sampled_from(sorted(PUBLIC)), st.dictionaries(st.sampled_from(FIELDS), ANY_JSON | st.just({}), max_size=4))
+def test_a_published_key_with_any_json_in_any_field_is_left_out_and_does_not_hide_the_others(
+    kind: str, odd: dict[str, Any]
+) -> None:
+    good = {**PUBLIC["P-256"], "kid": "the good one"}
+    document = json.dumps({"keys": [{**PUBLIC[kind], **odd}, good]}).encode()
+
+    assert "the good one" in {each.kid for each in read_keys(document, 10)}
+
+
 @pytest.mark.parametrize("kind", ["RSA", "P-256", "P-384", "P-521", "Ed25519", "Ed448"])
 @pytest.mark.parametrize("algorithm", [*ALGORITHMS, "EdDSA", "HS256", "none"])
 def test_an_algorithm_works_with_its_own_type_of_key_and_with_no_other(kind: str, algorithm: str) -> None:
