@@ -145,6 +145,10 @@ class McpConfig:
         False,
         "Whether a request may name servers of its own by their URL; they are reached from the gateway's network.",
     )
+    chat: bool = option(
+        False,
+        "Whether Chat Completions takes servers of tools (type mcp) too, which is an extension of that API.",
+    )
     turns: int = option(
         16, "Most turns of the model in one response; then it ends incomplete.", at_least=1, at_most=10_000
     )

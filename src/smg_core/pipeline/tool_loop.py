@@ -61,9 +61,11 @@ _ENDS: frozenset[FinishReason] = frozenset({"stop", "tool_calls"})
 """The ends of a turn after which its calls are run; after any other the turn is incomplete."""
 
 
-def respond_with_tools(request: GenerationRequest, terms: Terms) -> Flow[None]:
-    """The response to `request`, in an API that cannot ask the user to approve a call: of one turn, or of as many as its hosted
-    tools take."""
+def respond_with_tools(
+    request: GenerationRequest, terms: Terms, *, approved: Sequence[AskedCall] = (), can_ask: bool = False
+) -> Flow[None]:
+    """The response to `request`: of one turn, or of as many as its hosted tools take. `approved` and `can_ask` as for
+    `looped`."""
     if not has_hosted_tools(request) or not request.generate:
         yield from respond(without_hosted_tools(request), terms)
         return
@@ -71,7 +73,7 @@ def respond_with_tools(request: GenerationRequest, terms: Terms) -> Flow[None]:
     def turn(asked: GenerationRequest, hosted: frozenset[str]) -> Flow[Turn]:
         return generate(asked, terms, ends=False, keep=True, hosted=hosted)
 
-    last = yield from looped(request, terms, turn, can_ask=False)
+    last = yield from looped(request, terms, turn, approved=approved, can_ask=can_ask)
     yield from ask(Finish(last))
 
 

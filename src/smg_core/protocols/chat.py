@@ -18,6 +18,7 @@ from msgspec import Struct
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import Json
 from smg_core.protocols.base import Incoming
+from smg_core.protocols.chat_mcp import MessagesWithCalls, has_calls, read_with_calls
 from smg_core.protocols.chat_messages import read_messages
 from smg_core.protocols.chat_paths import chat_field
 from smg_core.protocols.chat_tools import read_response_format, read_tool_choice, read_tools
@@ -26,7 +27,7 @@ from smg_core.protocols.decoding import WireDecoder, check_depth, too_many
 from smg_core.protocols.fields import read_metadata, read_template_arguments
 from smg_core.protocols.sampling import read_sampling
 from smg_core.protocols.settings import LimitsConfig
-from smg_core.request import GenerationRequest, Origin, ReasoningSettings, Sampling
+from smg_core.request import AskedCall, GenerationRequest, HostedTool, Origin, ReasoningSettings, Sampling, Tool
 
 __all__ = ["ChatRequest", "decode_chat"]
 
@@ -59,7 +60,8 @@ class ChatRequest(Struct, frozen=True):
     `include_usage` puts a usage chunk at the end of a stream. `obfuscate` pads stream chunks so that their sizes
     reveal little about the text. `legacy_functions` answers with the older `function_call`. `include_reasoning` False hides the
     model's reasoning from the client. `written` maps a path in `GenerationRequest` to the field that the client used, where
-    the API has several names for it.
+    the API has several names for it. `approved` are calls of tools that run here which the user agrees to; `places` as in
+    `MessagesWithCalls`, empty where the messages are those of the body.
     """
 
     generation: GenerationRequest
@@ -68,10 +70,12 @@ class ChatRequest(Struct, frozen=True):
     legacy_functions: bool = False
     include_reasoning: bool = True
     written: Mapping[str, str] = _USUAL_NAMES
+    approved: tuple[AskedCall, ...] = ()
+    places: tuple[tuple[int, str], ...] = ()
 
     def locate(self, path: str) -> str:
         """The field of the body that `path` in `generation` was read from."""
-        return chat_field(path, self.generation, self.written, legacy=self.legacy_functions)
+        return chat_field(path, self.generation, self.written, self.places, legacy=self.legacy_functions)
 
 
 def decode_chat(incoming: Incoming) -> ChatRequest:
@@ -85,13 +89,14 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
     _refuse_unsupported(wire)
     if len(wire.messages) > limits.messages:
         raise too_many("messages", len(wire.messages), limits.messages, "messages")
-    tools = read_tools(wire, limits, len(incoming.body))
+    tools = read_tools(wire, limits, len(incoming.body), incoming.hosted)
+    conversation = _messages(wire, limits, tools, incoming.hosted)
     continues = wire.continue_final_message is True
     stream = wire.stream is True
     generation = GenerationRequest(
         id=incoming.request_id,
         model=wire.model,
-        messages=read_messages(wire.messages, limits),
+        messages=conversation.messages,
         tools=tools,
         tool_choice=read_tool_choice(wire, tools),
         response_format=read_response_format(wire, limits, len(incoming.body)),
@@ -124,7 +129,18 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         legacy_functions=bool(wire.functions),
         include_reasoning=wire.include_reasoning is not False,
         written=_USUAL_NAMES if wire.max_completion_tokens is None else _NEW_NAMES,
+        approved=conversation.approved,
+        places=conversation.places,
     )
+
+
+def _messages(
+    wire: ChatBody, limits: LimitsConfig, tools: tuple[Tool, ...], hosted: frozenset[str]
+) -> MessagesWithCalls:
+    if not hosted or not has_calls(wire.messages):
+        return MessagesWithCalls(read_messages(wire.messages, limits))
+    labels = frozenset([str(tool.config["label"]) for tool in tools if isinstance(tool, HostedTool)])
+    return read_with_calls(wire.messages, limits, labels)
 
 
 # ------------------------------------------------------------------------------------------------------------ refusals

@@ -10,7 +10,8 @@ What the API leaves open is decided so:
 - Reasoning is `reasoning_content`, in deltas and in messages, unless the server sets another name. Blocks that must be returned
   byte for byte are `opaque_blocks`: objects with `type` and `data`, where `data` is the block's text, and in deltas `index`.
 - A stream that fails ends with one event `{"error": {...}}` and no `[DONE]`; one that is cancelled just ends.
-- What the API cannot express is left out: begin and end of blocks, events of hosted tools, annotations, namespaces.
+- Calls of tools that run here are `mcp_calls` and `mcp_approval_requests` (`chat_mcp`).
+- What the API cannot express is left out: begin and end of blocks, progress of hosted tools, annotations, namespaces.
 - `stop_reason` is the stop string or token id that ended a choice, if one did.
 
 Pure. Above: the server. Below: events, chat, errors, json_text. It knows no engine.
@@ -51,6 +52,7 @@ from smg_core.events import (
 )
 from smg_core.json_types import JsonObject
 from smg_core.protocols.chat import ChatRequest
+from smg_core.protocols.chat_mcp import HostedCalls
 from smg_core.protocols.errors import openai_error
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
 from smg_core.protocols.logprobs import logprob_object
@@ -122,6 +124,8 @@ class ChatStreamEncoder:
         self._plain = not request.obfuscate
         self._custom_calls: set[tuple[int, int]] = set()
         self._opaque_count: dict[int, int] = {}
+        self._hosted = HostedCalls(response_id)
+        self._called = False
         self._ended = False
 
     def start(self) -> bytes:
@@ -198,7 +202,13 @@ class ChatStreamEncoder:
         if event.text:
             self._chunk(event.index, b'"refusal":' + encode_text(event.text), frames)
 
+    def _hosted_call(self, event: HostedStart | HostedEnd, frames: list[bytes]) -> None:
+        if (found := self._hosted.take(event)) is not None:
+            field, delta = found
+            self._chunk(event.index, b'"%b":[%b]' % (field.encode(), encode_object(delta)), frames)
+
     def _call_start(self, event: ToolCallStart, frames: list[bytes]) -> None:
+        self._called = True
         if self._request.legacy_functions:
             if event.call == 0:
                 call = b'"function_call":{"name":%b,"arguments":""}' % encode_text(event.name)
@@ -238,7 +248,7 @@ class ChatStreamEncoder:
     def _finished(self, event: Finished, frames: list[bytes]) -> None:
         if event.index not in self._text_prefix:
             self._first(event.index, frames)
-        reason = encode_text(_finish_reason(event, self._request))
+        reason = encode_text(_finish_reason(event, self._request, asks=bool(self._hosted.asked) and not self._called))
         matched = b"" if event.matched is None else b',"stop_reason":' + msgspec.json.encode(event.matched)
         choice = b'{"index":%d,"delta":{},"logprobs":null,"finish_reason":%b%b}' % (event.index, reason, matched)
         frames += (self._open, choice, self._close)
@@ -270,9 +280,9 @@ _STREAM_WRITERS: dict[type, Callable[[ChatStreamEncoder, Any, list[bytes]], None
     ToolCallStart: ChatStreamEncoder._call_start,
     ToolCallDelta: ChatStreamEncoder._call_delta,
     ToolCallEnd: ChatStreamEncoder._skip,
-    HostedStart: ChatStreamEncoder._skip,
+    HostedStart: ChatStreamEncoder._hosted_call,
     HostedProgress: ChatStreamEncoder._skip,
-    HostedEnd: ChatStreamEncoder._skip,
+    HostedEnd: ChatStreamEncoder._hosted_call,
     OpaqueBlock: ChatStreamEncoder._opaque,
     Finished: ChatStreamEncoder._finished,
     Usage: ChatStreamEncoder._usage,
@@ -292,9 +302,10 @@ _SKIPPED = frozenset({Started, TextEnd})
 class _Choice:
     """The events of one choice so far, by kind."""
 
-    __slots__ = ("calls", "finished", "logprobs", "opaque", "reasoning", "refusal", "text")
+    __slots__ = ("calls", "finished", "hosted", "logprobs", "opaque", "reasoning", "refusal", "text")
 
-    def __init__(self) -> None:
+    def __init__(self, hosted: HostedCalls) -> None:
+        self.hosted = hosted
         self.text: list[str] = []
         self.refusal: list[str] = []
         self.reasoning: list[str] = []
@@ -305,7 +316,7 @@ class _Choice:
 
     def fork(self) -> "_Choice":
         """An independent copy."""
-        other = _Choice()
+        other = _Choice(self.hosted.fork())
         other.text, other.refusal, other.reasoning = self.text.copy(), self.refusal.copy(), self.reasoning.copy()
         other.logprobs, other.opaque, other.finished = self.logprobs.copy(), self.opaque.copy(), self.finished
         other.calls = {index: (call, arguments.copy()) for index, (call, arguments) in self.calls.items()}
@@ -322,6 +333,8 @@ class _Choice:
                 self.calls[event.call] = (event, [])
             case ToolCallDelta():
                 self.calls[event.call][1].append(event.arguments)
+            case HostedStart() | HostedEnd():
+                self.hosted.take(event)
             case OpaqueBlock():
                 self.opaque.append(event)
             case Finished():
@@ -345,7 +358,9 @@ class ChatWholeEncoder:
         self._request = request
         self._reasoning_field = reasoning_field
         self._head = _head(request, created, response_id, system_fingerprint)
-        self._choices: dict[int, _Choice] = {index: _Choice() for index in range(request.generation.sampling.n)}
+        self._choices: dict[int, _Choice] = {
+            index: _Choice(HostedCalls(response_id)) for index in range(request.generation.sampling.n)
+        }
         self._usage: Usage | None = None
         self._error: SmgError | None = None
         self._ended = False
@@ -404,11 +419,14 @@ class ChatWholeEncoder:
             "index": index,
             "message": self._message(choice),
             "logprobs": msgspec.Raw(_logprobs_of(choice.logprobs)) if wants_logprobs else None,
-            "finish_reason": None if choice.finished is None else _finish_reason(choice.finished, self._request),
+            "finish_reason": None if choice.finished is None else self._ending(choice, choice.finished),
         }
         if choice.finished is not None and choice.finished.matched is not None:
             found["stop_reason"] = choice.finished.matched
         return found
+
+    def _ending(self, choice: _Choice, finished: Finished) -> str:
+        return _finish_reason(finished, self._request, asks=bool(choice.hosted.asked) and not choice.calls)
 
     def _message(self, choice: _Choice) -> JsonObject:
         text = "".join(choice.text)
@@ -416,13 +434,17 @@ class ChatWholeEncoder:
         reasoning = "".join(choice.reasoning) if self._request.include_reasoning else ""
         message: JsonObject = {
             "role": "assistant",
-            "content": text if text.strip() or not (choice.calls or reasoning or refusal) else None,
+            "content": text if text.strip() or not (choice.calls or reasoning or refusal or choice.hosted) else None,
             "refusal": refusal,
         }
         if reasoning:
             message[self._reasoning_field] = reasoning
         if choice.opaque:
             message["opaque_blocks"] = [_opaque_object(block) for block in choice.opaque]
+        if choice.hosted.calls:
+            message["mcp_calls"] = choice.hosted.calls
+        if choice.hosted.asked:
+            message["mcp_approval_requests"] = choice.hosted.asked
         if choice.calls and self._request.legacy_functions:
             call, arguments = next(iter(choice.calls.values()))
             message["function_call"] = {"name": call.name, "arguments": "".join(arguments)}
@@ -443,14 +465,15 @@ class ChatWholeEncoder:
 _FINISH: dict[FinishReason, str] = {
     "context": "length",
     "refusal": "stop",
-    "pause": "stop",
+    "pause": "length",
     "malformed_call": "tool_calls",
 }
 """Reasons that have another name in this API; the others are written as they are."""
 
 
-def _finish_reason(event: Finished, request: ChatRequest) -> str:
-    reason = _FINISH.get(event.reason, event.reason)
+def _finish_reason(event: Finished, request: ChatRequest, *, asks: bool = False) -> str:
+    """The reason as the API has it; `asks`: the answer has questions to the user and no call for the client."""
+    reason = "stop" if asks and event.reason == "tool_calls" else _FINISH.get(event.reason, event.reason)
     return "function_call" if reason == "tool_calls" and request.legacy_functions else reason
 
 

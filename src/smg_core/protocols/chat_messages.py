@@ -38,7 +38,7 @@ from smg_core.request import (
     Video,
 )
 
-__all__ = ["read_messages"]
+__all__ = ["read_message", "read_messages"]
 
 _Place = tuple[int, int]
 """Where a part stands: the index of its message, and its own in that message's content."""
@@ -68,7 +68,7 @@ def read_messages(messages: list[wire.MessageWire], limits: LimitsConfig) -> tup
         content = message.content
         role = _PLAIN_ROLES.get(type(message))
         if role is None:
-            read.append(_READERS[type(message)](message, position, nested))
+            read.append(read_message(message, position, nested))
         elif isinstance(content, str):
             read.append(Message(role, (Text(content),), message.name, True))
         else:
@@ -76,7 +76,14 @@ def read_messages(messages: list[wire.MessageWire], limits: LimitsConfig) -> tup
     return tuple(read)
 
 
+def read_message(message: wire.MessageWire, position: int, nested: NestedJson) -> Message:
+    """One message of an assistant, a tool or a function. `nested` bounds the JSON texts of all messages together."""
+    return _READERS[type(message)](message, position, nested)
+
+
 def _assistant(message: wire.AssistantMessage, position: int, nested: NestedJson) -> Message:
+    if message.mcp_calls or message.mcp_approval_requests:
+        raise _not_hosted(f"messages[{position}].{'mcp_calls' if message.mcp_calls else 'mcp_approval_requests'}")
     if message.audio is not None:
         raise UnsupportedParameter(
             "Earlier audio answers cannot be referred to on this server.", param=f"messages[{position}].audio"
@@ -142,7 +149,16 @@ def _call(call: wire.ToolCallWire, position: int, order: int, nested: NestedJson
     raise InvalidRequest(f"A call of type '{call.type}' has no '{other}'.", param=f"{at}.{other}", code="invalid_value")
 
 
+def _not_hosted(at: str) -> UnsupportedParameter:
+    return UnsupportedParameter(
+        f"Unsupported parameter: '{at}' is not supported here: tools of MCP servers do not run in Chat on this server.",
+        param=at,
+    )
+
+
 def _tool(message: wire.ToolMessage, position: int, _: NestedJson) -> Message:
+    if message.approve is not None:
+        raise _not_hosted(f"messages[{position}].approve")
     content = message.content
     if isinstance(content, str):
         return Message("tool", (ToolResult(message.tool_call_id, (Text(content),)),), message.name, True)

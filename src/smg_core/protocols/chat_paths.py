@@ -29,13 +29,21 @@ _FIELDS: Mapping[str, str] = {
 }
 """Paths whose fields have another name in Chat Completions."""
 _IN_MESSAGE = re.compile(r"messages\[(\d+)\]\.parts(?:\[(\d+)\](?:\.content(?:\[(\d+)\])?)?)?.*")
+_MESSAGE = re.compile(r"messages\[(\d+)\]")
 _IN_TOOL = re.compile(r"tools\[(\d+)\]\.(\w+)(.*)")
 _ONE_FIELD = ("response_format", "tool_choice")
 
 
-def chat_field(path: str, request: GenerationRequest, written: Mapping[str, str], *, legacy: bool = False) -> str:
-    """The field of the body that `path` in `request` was read from. `written` is `ChatRequest.written`; `legacy` says that the
-    tools were written as `functions`."""
+def chat_field(
+    path: str,
+    request: GenerationRequest,
+    written: Mapping[str, str],
+    places: Sequence[tuple[int, str]] = (),
+    *,
+    legacy: bool = False,
+) -> str:
+    """The field of the body that `path` in `request` was read from. `written` and `places` are those of `ChatRequest`; `legacy`
+    says that the tools were written as `functions`."""
     known = written.get(path) or _FIELDS.get(path)
     if known is not None:
         return known
@@ -45,10 +53,21 @@ def chat_field(path: str, request: GenerationRequest, written: Mapping[str, str]
     if root == "template_arguments":
         return f"chat_template_kwargs{dot}{rest}"
     if root.startswith("messages"):
-        return _in_message(path, request.messages)
+        return _in_message(path, request.messages) if not places else _placed(path, request.messages, places)
     if root.startswith("tool"):
         return _of_tools(path, request, legacy)
     return root if root in _ONE_FIELD else path
+
+
+def _placed(path: str, messages: Sequence[Message], places: Sequence[tuple[int, str]]) -> str:
+    """As `_in_message`, for messages of which some were made of a field of one in the body."""
+    found = _MESSAGE.match(path)
+    if found is None:
+        return path
+    position, field = places[int(found[1])]
+    if field:
+        return f"messages[{position}].{field}"
+    return _MESSAGE.sub(f"messages[{position}]", _in_message(path, messages), count=1)
 
 
 def _in_message(path: str, messages: Sequence[Message]) -> str:

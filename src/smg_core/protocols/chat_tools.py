@@ -11,6 +11,7 @@ import msgspec
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols import chat_types as wire
+from smg_core.protocols.chat_mcp import hosted_key, read_hosted
 from smg_core.protocols.decoding import brief, check_depth, too_many
 from smg_core.protocols.json_bounds import NestedJson
 from smg_core.protocols.settings import LimitsConfig
@@ -19,6 +20,7 @@ from smg_core.request import (
     CustomTool,
     FunctionTool,
     GrammarFormat,
+    HostedTool,
     JsonFormat,
     RegexFormat,
     ResponseFormat,
@@ -39,8 +41,11 @@ _ANY_TOOL = ToolChoice()
 # -------------------------------------------------------------------------------------------------------------- tools
 
 
-def read_tools(body: wire.ChatBody, limits: LimitsConfig, size: int) -> tuple[Tool, ...]:
-    """The tools offered, in order, from `tools` or from `functions`; `size` is the body's, in bytes."""
+def read_tools(
+    body: wire.ChatBody, limits: LimitsConfig, size: int, hosted: frozenset[str] = frozenset()
+) -> tuple[Tool, ...]:
+    """The tools offered, in order, from `tools` or from `functions`; `size` is the body's, in bytes, `hosted` are the kinds of
+    tools that run here."""
     if body.tools is None and body.functions is None:
         return ()
     if body.tools and body.functions:
@@ -49,12 +54,23 @@ def read_tools(body: wire.ChatBody, limits: LimitsConfig, size: int) -> tuple[To
     param = "functions" if body.functions else "tools"
     if len(listed) > limits.tools:
         raise too_many(param, len(listed), limits.tools, "tools")
-    tools = tuple([_tool(tool) for tool in listed])
+    tools = tuple(
+        [
+            read_hosted(tool, f"tools[{order}]", hosted) if isinstance(tool, wire.McpToolWire) else _tool(tool)
+            for order, tool in enumerate(listed)
+        ]
+    )
     # One walk over all schemas costs less than one each.
-    schemas = [tool.grammar if isinstance(tool, CustomTool) else tool.parameters for tool in tools]
+    schemas = [_schema_of(tool) for tool in tools]
     check_depth(schemas, limits.json_depth, param)
     _check_size(schemas, limits, param, size)
     return tools
+
+
+def _schema_of(tool: Tool) -> object:
+    if isinstance(tool, HostedTool):
+        return None
+    return tool.grammar if isinstance(tool, CustomTool) else tool.parameters
 
 
 def _check_size(asked: object, limits: LimitsConfig, param: str, size: int) -> None:
@@ -121,7 +137,11 @@ def _legacy_choice(body: wire.ChatBody, tools: tuple[Tool, ...]) -> ToolChoice:
     return ToolChoice(choice or "auto", (), False)
 
 
-def _chosen(choice: wire.FunctionChoice | wire.CustomChoice, tools: tuple[Tool, ...], at: str) -> ToolKey:
+def _chosen(
+    choice: wire.FunctionChoice | wire.CustomChoice | wire.McpChoice, tools: tuple[Tool, ...], at: str
+) -> ToolKey:
+    if isinstance(choice, wire.McpChoice):
+        return hosted_key(choice, tools, at)
     if isinstance(choice, wire.FunctionChoice):
         return _key_of(choice.function.name, tools, FunctionTool, f"{at}.function.name")
     return _key_of(choice.custom.name, tools, CustomTool, f"{at}.custom.name")

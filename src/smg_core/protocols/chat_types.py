@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from smg_core.json_types import Json, JsonObject
+from smg_core.protocols.mcp_types import McpApproval, McpToolFilter
 
 __all__ = [
     "SUPPORTED_VALUES",
@@ -33,6 +34,10 @@ __all__ = [
     "JsonObjectFormat",
     "JsonSchemaFormat",
     "LegacyCall",
+    "McpApprovalRequestWire",
+    "McpCallWire",
+    "McpChoice",
+    "McpToolWire",
     "MessageWire",
     "OpenaiBody",
     "PartWire",
@@ -216,6 +221,30 @@ class OpaqueBlockWire(_Wire):
     index: Count | None = None
 
 
+class McpCallWire(_Wire):
+    """A call of a tool that ran here, as an earlier answer told it. `index` is left over in clients that join the deltas of a
+    stream."""
+
+    id: Label
+    server_label: Label
+    name: Name
+    arguments: str = "{}"
+    output: str | None = None
+    error: str | None = None
+    approval_request_id: Label | None = None
+    index: Count | None = None
+
+
+class McpApprovalRequestWire(_Wire):
+    """A call that an earlier answer asked the user to approve."""
+
+    id: Label
+    server_label: Label
+    name: Name
+    arguments: str = "{}"
+    index: Count | None = None
+
+
 class AssistantMessage(_Message, tag="assistant"):
     content: Content | None = None
     name: Name | None = None
@@ -227,12 +256,17 @@ class AssistantMessage(_Message, tag="assistant"):
     reasoning: str | None = None
     opaque_blocks: list[OpaqueBlockWire] | None = None
     annotations: list[Json] | None = None
+    mcp_calls: list[McpCallWire] | None = None
+    mcp_approval_requests: list[McpApprovalRequestWire] | None = None
 
 
 class ToolMessage(_Message, tag="tool"):
+    """The result of a call; with `approve`, the user's answer to the question whether a call may run."""
+
     content: Content
     tool_call_id: Label
     name: Name | None = None
+    approve: bool | None = None
 
 
 class FunctionMessage(_Message, tag="function"):
@@ -284,6 +318,18 @@ class CustomToolWire(_Tool, tag="custom"):
     custom: CustomDefinition
 
 
+class McpToolWire(_Tool, tag="mcp"):
+    """A server of tools that run here: an extension, with the fields that Responses has for it."""
+
+    server_label: Annotated[str, Meta(min_length=1, max_length=256)]
+    server_url: Annotated[str, Meta(min_length=1)] | None = None
+    connector_id: str | None = None
+    authorization: str | None = None
+    headers: dict[str, str] | None = None
+    allowed_tools: list[str] | McpToolFilter | None = None
+    require_approval: Literal["always", "never"] | McpApproval | None = None
+
+
 class FunctionName(_Wire):
     name: Name
 
@@ -300,9 +346,16 @@ class CustomChoice(_Choice, tag="custom"):
     custom: FunctionName
 
 
+class McpChoice(_Choice, tag="mcp"):
+    """A tool of a server, or without `name` any of them."""
+
+    server_label: Label
+    name: Name | None = None
+
+
 class AllowedTools(_Wire):
     mode: Literal["auto", "required"]
-    tools: list[FunctionChoice | CustomChoice]
+    tools: list[FunctionChoice | CustomChoice | McpChoice]
 
 
 class AllowedToolsChoice(_Choice, tag="allowed_tools"):
@@ -438,8 +491,10 @@ class ChatBody(OpenaiBody, kw_only=True):
     safety_identifier: Label | None = None
     service_tier: Tier | None = None
     store: bool | None = None
-    tool_choice: Literal["none", "auto", "required"] | FunctionChoice | CustomChoice | AllowedToolsChoice | None = None
-    tools: list[FunctionToolWire | CustomToolWire] | None = None
+    tool_choice: (
+        Literal["none", "auto", "required"] | FunctionChoice | CustomChoice | AllowedToolsChoice | McpChoice | None
+    ) = None
+    tools: list[FunctionToolWire | CustomToolWire | McpToolWire] | None = None
     top_logprobs: Count | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     web_search_options: JsonObject | None = None

@@ -26,6 +26,7 @@ from smg_core.protocols.chat_types import (
     Seed,
     TokenId,
 )
+from smg_core.protocols.mcp_types import McpApproval, McpToolFilter
 
 __all__ = [
     "SUPPORTED_VALUES",
@@ -249,16 +250,6 @@ class ToolSearchTool(_Item):
     execution: Literal["server", "client"] | None = None
     description: str | None = None
     parameters: JsonObject | None = None
-
-
-class McpToolFilter(_Item):
-    tool_names: list[str] | None = None
-    read_only: bool | None = None
-
-
-class McpApproval(_Item):
-    always: McpToolFilter | None = None
-    never: McpToolFilter | None = None
 
 
 class McpServerTool(_Item):

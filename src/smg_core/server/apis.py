@@ -118,6 +118,11 @@ class Api(Generic[D]):
     memory: "Memory[D] | None" = None
 
 
+def _respond_to_chat(decoded: ChatRequest, terms: Terms) -> Flow[None]:
+    """As `one_turn`; a call that needs approval is told to the client, which may approve it in its next request."""
+    return respond_with_tools(decoded.generation, terms, approved=decoded.approved, can_ask=True)
+
+
 CHAT: Api[ChatRequest] = Api(
     name="chat",
     id_prefix="chatcmpl-",
@@ -125,6 +130,7 @@ CHAT: Api[ChatRequest] = Api(
     stream=lambda decoded, created: ChatStreamEncoder(decoded, created, decoded.generation.id),
     whole=lambda decoded, created: ChatWholeEncoder(decoded, created, decoded.generation.id),
     error=openai_error,
+    flow=_respond_to_chat,
 )
 
 

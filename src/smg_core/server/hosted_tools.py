@@ -67,8 +67,10 @@ _APPROVAL = "mcp_approval"
 """The kind of the records of approvals that were used."""
 
 
-def hosted_kinds(settings: McpConfig) -> frozenset[str]:
-    """The kinds of tools that run here by the settings."""
+def hosted_kinds(settings: McpConfig, api: str = "") -> frozenset[str]:
+    """The kinds of tools that run here by the settings, for requests of the API of this name."""
+    if api == "chat" and not settings.chat:
+        return frozenset()
     return frozenset({"mcp"}) if settings.config is not None or settings.request_servers else frozenset()
 
 

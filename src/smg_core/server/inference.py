@@ -46,6 +46,7 @@ class Inference(Generic[D]):
         self._gateway = gateway
         self._api = api
         self._detach = detach
+        self._hosted = gateway.hosted_for(api.name)
         timeouts = gateway.config.timeouts
         self._timeouts = TimeoutRules(timeouts, gateway.models, gateway.config.model.served_as)
         self._keep_alive = StreamKeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
@@ -175,7 +176,7 @@ class Inference(Generic[D]):
         with gateway.admission.bodies.open() as held:
             body = await exchange.body(gateway.body_bytes, held)
             gateway.admission.check_open()  # only now: a connection closed over an unread body is reset, its answer lost
-            incoming = incoming_of(gateway, exchange, body, hosted=gateway.hosted)
+            incoming = incoming_of(gateway, exchange, body, hosted=self._hosted)
             if len(body) <= DECODED_INLINE:
                 return self._api.decode(incoming)
             return await self._decode_elsewhere(exchange, incoming)

@@ -298,6 +298,10 @@ class Runtime:
         model = self.served(name, Caller(tenant))
         return model.media.kinds if model is not None and model.media is not None else frozenset()
 
+    def hosted_for(self, api: str) -> frozenset[str]:
+        """The kinds of tools that run here for requests of the API of this name."""
+        return hosted_kinds(self.config.mcp, api)
+
     @property
     def ready_now(self) -> bool:
         return self.registry.any_ready

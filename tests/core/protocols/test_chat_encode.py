@@ -525,7 +525,7 @@ def test_a_refusal_has_its_own_field():
         ("malformed_call", "tool_calls"),
         ("content_filter", "content_filter"),
         ("refusal", "stop"),
-        ("pause", "stop"),
+        ("pause", "length"),
         ("abort", "abort"),
     ],
 )
