@@ -180,6 +180,7 @@ EDGES: dict[str, frozenset[str]] = {
     "smg_mcp.command": frozenset({"cli"}),
     "smg_mcp.connection": frozenset(),
     "smg_mcp.oauth": frozenset(),
+    "smg_mcp.origin": frozenset(),
     "smg_mcp.plain_http": frozenset(),
     "smg_mcp.pool": frozenset(),
     "smg_mcp.request_tools": frozenset({"smg_mcp", "server.hosted_tools"}),
@@ -215,7 +216,7 @@ IMPURE = frozenset(
 )
 IMPURE |= {"fcntl", "os", "secrets", "shutil", "signal", "subprocess", "tempfile", "time"}
 IMPURE |= {"http", "select", "selectors", "socket", "socketserver", "ssl", "urllib"}
-IMPURE |= {"grpc", "httpcore", "httpx", "httpx2", "uvicorn", "uvloop", "wasmtime", "websockets"}
+IMPURE |= {"grpc", "httpcore", "httpcore2", "httpx", "httpx2", "uvicorn", "uvloop", "wasmtime", "websockets"}
 PURE_PARTS = frozenset({"urllib.parse", "http.HTTPStatus"})
 ALLOWED_IMPURE: dict[str, frozenset[str]] = {
     "clock": frozenset({"os", "secrets", "time"}),

@@ -360,6 +360,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
         smg_multimodal.resample: BILINEAR BICUBIC LANCZOS
     """,
     PACE: """
+        smg_mcp.origin: _HELD_BYTES
         smg_mcp.search: _QUERY_WORDS
         smg_mcp.stdio: _ELSEWHERE
         smg_multimodal.documents: _HASHED_HERE

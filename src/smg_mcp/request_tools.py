@@ -160,7 +160,9 @@ class RequestTools:
 
     async def _tool(self, name: str) -> tuple[McpTool, ListedTool]:
         server, dot, _ = name.partition(".")
-        if self._catalogue is None and dot and server in self._reachable:
+        if self._catalogue is None and len(self._reachable) == 1:
+            catalogue = await self._looked(list(self._reachable.values()))
+        elif self._catalogue is None and dot and server in self._reachable:
             catalogue = await self._looked([self._reachable[server]])
         else:
             catalogue = await self.catalogue()
@@ -173,7 +175,11 @@ class RequestTools:
         return tool, catalogue.listed[tool.server][tool.tool]
 
     async def _looked(self, reachable: Sequence[Reachable]) -> Catalogue:
-        answers = await asyncio.gather(*(_listed(each) for each in reachable))
+        answers = (
+            [await _listed(reachable[0])]
+            if len(reachable) == 1
+            else await asyncio.gather(*(_listed(each) for each in reachable))
+        )
         listed: list[tuple[McpServer, Sequence[ListedTool]]] = []
         failed: dict[str, McpError] = {}
         for each, answer in zip(reachable, answers, strict=True):

@@ -154,7 +154,8 @@ class McpLimits(_Record, frozen=True, kw_only=True):
 
 class EgressSettings(_Record, frozen=True, kw_only=True):
     """Where servers that a request names may be: as the rules for media. Private networks only for the hosts in `private`.
-    `origins` is how many hosts a session keeps connections to, `lookup_ttl` how long a resolved name is believed."""
+    `origins` is how many hosts a session keeps connections to, `lookup_ttl` how long a resolved name is believed. There may be
+    `connections` to one of them; `idle_connections` are kept open when nobody uses them, for `idle_connection_s`."""
 
     schemes: tuple[Literal["https", "http"], ...] = ("https",)
     hosts: tuple[str, ...] | None = None
@@ -162,6 +163,9 @@ class EgressSettings(_Record, frozen=True, kw_only=True):
     private: tuple[str, ...] = ()
     lookup_ttl: _Seconds = 30.0
     origins: _Count = 16
+    connections: _Count = 128
+    idle_connections: _Count = 20
+    idle_connection_s: _Seconds = 5.0
 
 
 class PolicyRule(_Record, frozen=True, kw_only=True):

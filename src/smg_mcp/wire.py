@@ -3,7 +3,7 @@
 A transport of httpx2 under the mcp package's client. Every request's URL is judged (`egress`), its host resolved and judged, and
 the connection made to the address that was judged. Answers are read within bounds and looked at (`strict_json`) before the
 package sees them. What goes wrong becomes a JSON-RPC error with a `WireFault` that `connection` reads, since an exception here
-would end the package's session with all its calls. Above: `connection`. Below: `egress`, `strict_json`, smg_egress, httpx2.
+would end the package's session with all its calls. Above: `connection`. Below: `origin`, `egress`, `strict_json`, smg_egress.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from smg_egress import FetchTarget
 from smg_egress.resolving import Resolver, resolve_host
 from smg_mcp.egress import McpUrlRules
 from smg_mcp.errors import McpForbidden
+from smg_mcp.origin import Direct, OriginConnections, ThroughProxy
 from smg_mcp.settings import EgressSettings, McpLimits, ProxySettings
 from smg_mcp.strict_json import AmbiguousJson, strict_object
 
@@ -64,12 +65,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._proxy, self._auth, self._resolver = proxy, auth, resolver
         self._tls = tls or ssl.create_default_context()
         self._ways: dict[tuple[str, str, int], _Way] = {}
+        self._targets: dict[str, FetchTarget] = {}
 
     async def aclose(self) -> None:
         """Close every connection."""
         ways, self._ways = list(self._ways.values()), {}
         for way in ways:
-            await way.transport.aclose()
+            await way.origin.aclose()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer, or a JSON-RPC error in its place."""
@@ -97,8 +99,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             "read": None if request.method == "GET" else self._limits.call_timeout + self._connect_s,
         }
         try:
-            transport, pinned = await self._way(request)
-            response = await transport.handle_async_request(pinned)
+            target = self._target(str(request.url))
+            response = await (await self._origin(target)).send(request, target)
         except McpForbidden as error:
             return self._fault(request, WireFault("forbidden", str(error)))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError):
@@ -115,46 +117,45 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             await response.aclose()
             return self._fault(request, WireFault("lost", "the connection to the server was lost"))
 
-    async def _way(self, request: httpx2.Request) -> tuple[httpx2.AsyncBaseTransport, httpx2.Request]:
-        """The transport to the request's origin, and the request with the judged address in place of the host."""
-        target = self._rules.target(str(request.url))
-        origin = (target.scheme, target.host, target.port)
-        proxy = self._proxy_for(target)
-        way = self._ways.get(origin)
-        if way is None or (proxy is None and way.until <= self._clock()):
-            # Behind a proxy it is the proxy that resolves names; an address that is written out is judged all the same.
-            found = [target.host] if _is_address(target.host) else None
-            if found is None and proxy is None:
-                found = list(await self._resolver(target.host, target.port))
-            address = target.host if found is None else self._rules.address(target.host, found)
-            way = await self._opened(origin, address, proxy)
-        if proxy is not None:
-            return way.transport, request
-        pinned = httpx2.Request(
-            request.method,
-            request.url.copy_with(host=way.address),
-            headers=[
-                *((k, v) for k, v in request.headers.raw if k.lower() != b"host"),
-                (b"host", target.authority.encode()),
-            ],
-            stream=request.stream,
-            extensions={**request.extensions, "sni_hostname": target.host},
-        )
-        return way.transport, pinned
+    def _target(self, url: str) -> FetchTarget:
+        """The judged request for `url`; a session asks for few URLs, so the last ones are remembered."""
+        target = self._targets.get(url)
+        if target is None:
+            target = self._targets[url] = self._rules.target(url)
+            if len(self._targets) > self._egress.origins:
+                del self._targets[next(iter(self._targets))]
+        return target
 
-    async def _opened(self, origin: tuple[str, str, int], address: str, proxy: httpx2.Proxy | None) -> "_Way":
+    async def _origin(self, target: FetchTarget) -> OriginConnections:
+        """The connections to the target's origin, whose address is judged again when what was resolved is too old."""
+        origin = (target.scheme, target.host, target.port)
+        way = self._ways.get(origin)
+        if way is not None and (way.until is None or way.until > self._clock()):
+            return way.origin
+        proxy = self._proxy_for(target)
+        # Behind a proxy it is the proxy that resolves names; an address that is written out is judged all the same.
+        found = [target.host] if _is_address(target.host) else None
+        if found is None and proxy is None:
+            found = list(await self._resolver(target.host, target.port))
+        address = target.host if found is None else self._rules.address(target.host, found)
+        return await self._opened(origin, address, proxy)
+
+    async def _opened(
+        self, origin: tuple[str, str, int], address: str, proxy: httpx2.Proxy | None
+    ) -> OriginConnections:
         before = self._ways.pop(origin, None)
-        until = self._clock() + self._egress.lookup_ttl
+        until = None if proxy is not None else self._clock() + self._egress.lookup_ttl
         if before is not None and before.address == address:
             way = attrs.evolve(before, until=until)
         else:
-            way = _Way(address, httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False, proxy=proxy), until)
+            opened = ThroughProxy(proxy, self._tls) if proxy else Direct(address, self._tls, self._egress)
+            way = _Way(address, opened, until)
             if before is not None:
-                await before.transport.aclose()
+                await before.origin.aclose()
         self._ways[origin] = way
         if len(self._ways) > self._egress.origins:
-            await self._ways.pop(next(iter(self._ways))).transport.aclose()
-        return way
+            await self._ways.pop(next(iter(self._ways))).origin.aclose()
+        return way.origin
 
     def _proxy_for(self, target: FetchTarget) -> httpx2.Proxy | None:
         settings = self._proxy
@@ -194,7 +195,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
 
     def _judge_redirect(self, request: httpx2.Request, location: str) -> None:
-        target = self._rules.target(str(request.url))
+        target = self._target(str(request.url))
         try:
             led = self._rules.redirected(target, location)
         except McpForbidden as error:
@@ -254,11 +255,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 @attrs.frozen
 class _Way:
-    """The way to one origin: the address that was judged, and until when it is believed."""
+    """The way to one origin: the address that was judged, and until when it is believed (None: for good)."""
 
     address: str
-    transport: httpx2.AsyncHTTPTransport
-    until: float
+    origin: OriginConnections
+    until: float | None
 
 
 class _Unusable(Exception):

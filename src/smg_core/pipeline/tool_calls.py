@@ -86,12 +86,9 @@ class ToolCalling:
         call, answer = running.call, run.answer
         answer.tell((HostedStart(0, call.id, "mcp", _opening(call)),))
         await answer.flush()
+        task.add_done_callback(lambda _: running.changed.set())
         while not task.done():
-            changed = asyncio.ensure_future(running.changed.wait())
-            try:
-                await asyncio.wait((task, changed), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                changed.cancel()
+            await running.changed.wait()
             if news := running.take():
                 answer.tell(tuple(HostedProgress(0, "progress", encode_object(each)) for each in news))
                 await answer.flush()
