@@ -453,7 +453,7 @@ def _simulate_flags(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KIND=SHARE",
-        help="let that share of requests go wrong: refuse, stall, drip, cut, error, silence, garbage or restart",
+        help="let that share of requests go wrong: refuse, stall, drip, cut, error, silence, garbage, restart or gap",
     )
 
 

@@ -265,7 +265,7 @@ def is_good(end: str) -> bool:
 # -------------------------------------------------------------------------------------------------------- engines that fail
 
 
-FAULTS = [Fault(kind, after) for kind, after in product(KINDS, range(TOKENS)) if kind not in ("restart", "drip")]
+FAULTS = [Fault(kind, after) for kind, after in product(KINDS, range(TOKENS)) if kind not in ("restart", "drip", "gap")]
 RESTARTS = [Fault("restart", after, 0.0) for after in range(TOKENS)]
 FEW = (0, 3)
 """Where engines fail in every run of the tests; the other places are of the slow ones."""

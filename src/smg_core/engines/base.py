@@ -11,12 +11,14 @@ order, and an engine calls `EngineSink.push` with what they mean; each calls `cl
 after the last of them. All are plain calls on the event loop's thread and must not block or raise.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
 
 import attrs
 from msgspec import Struct
 
+from smg_core.engines.kv_events import KvEventBatch
+from smg_core.engines.loads import Loads, RankLoad
 from smg_core.errors import SmgError
 from smg_core.events import Event, FinishReason
 from smg_core.request import GenerationRequest, Sampling
@@ -158,36 +160,6 @@ class ModelInfo:
     vocab_size: int = 0
     eos_token_ids: tuple[int, ...] = ()
     default_sampling: Mapping[str, object] = attrs.field(factory=dict)
-
-
-@attrs.frozen
-class RankLoad:
-    """Load of one data-parallel rank. `token_usage` is the share of the KV cache in use, 0 to 1."""
-
-    rank: int
-    running: int
-    waiting: int
-    used_tokens: int = 0
-    max_tokens: int = 0
-    token_usage: float = 0.0
-    tokens_per_second: float = 0.0
-    cache_hit_rate: float = 0.0
-    max_running: int = 0
-
-
-@attrs.frozen
-class Loads:
-    """Load of one engine, a row a rank."""
-
-    ranks: tuple[RankLoad, ...]
-
-    @property
-    def running(self) -> int:
-        return sum(rank.running for rank in self.ranks)
-
-    @property
-    def waiting(self) -> int:
-        return sum(rank.waiting for rank in self.ranks)
 
 
 @attrs.frozen
@@ -424,6 +396,11 @@ class Codec(Protocol):
     def abort(self, request_id: str) -> Unary[None] | None: ...
 
     def embed(self, request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]] | None: ...
+
+    def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]] | None:
+        """Asks for the changes of the KV cache, until the call is cancelled: from now on, or those after the batch of number
+        `after`. A message is read into batches bit by bit, since one may hold thousands of blocks."""
+        ...
 
 
 class Tensor(Protocol):

@@ -26,16 +26,19 @@ from smg_core.engines.base import (
     Unary,
 )
 from smg_core.engines.fan_out import FanOut, requests_of
+from smg_core.engines.kv_events import PART, KvEventBatch, size
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.slices import SLICE, fit_one_slice, slices
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
 from smg_core.tokens import TokenIds
 
-__all__ = ["EngineClient", "Reader"]
+__all__ = ["EngineClient", "KvReader", "Reader"]
 
 T = TypeVar("T")
 _DEFAULTS = EnginesConfig()
+_PER_BATCH, _PER_EVENT = 4, 2
+"""What reading one costs beside its blocks, in blocks."""
 
 
 class EngineClient:
@@ -165,6 +168,20 @@ class EngineClient:
         if call is None:
             return None
         return await self._ask(call, timeout)
+
+    async def subscribe_kv_events(
+        self, sink: EngineSink[KvEventBatch], *, after: int | None = None, connect_timeout: float | None = None
+    ) -> Call | None:
+        """Have the changes of its KV cache pushed into `sink` until the call is cancelled: from now on, or those after the batch
+        of number `after`, of the engine's one rank. None when the dialect has no such call. The sink is closed with EngineFailed
+        where the engine does not publish (`status.not_offered`), and with EngineRejected where it cannot continue from `after`
+        (`status.cursor_refused`). While the sink's owner has not taken what came, the engine is not read."""
+        asked = self.codec.kv_events(after)
+        if asked is None:
+            return None
+        reader = KvReader(asked.parse, sink)
+        reader.attach(await self.transport.start(asked.path, asked.message, reader, connect_timeout=connect_timeout))
+        return reader
 
     async def tokenizer(self) -> tuple[bytes, str] | None:
         """The tokenizer's files as a zip archive of at most `limits.tokenizer_bytes`, and its sha256 as hex, which was
@@ -296,6 +313,129 @@ class _Backlog:
     slices: Iterator[list[EngineOutput]]
     batches: deque[list[bytes]] = attrs.field(factory=deque)
     outcome: tuple[SmgError | None] | None = None
+
+
+class KvReader:
+    """One subscription to KV events: the `Receiver` of the transport, the writer to the sink, and the `Call` of the sink's owner.
+
+    One round of the event loop reads about `PART` blocks. While messages wait here the transport does not read on, so a flood of
+    events stays with the engine. A message that cannot be read closes the sink with that error and cancels the call.
+    """
+
+    __slots__ = (
+        "_call",
+        "_held",
+        "_outcome",
+        "_over",
+        "_parse",
+        "_paused",
+        "_reading",
+        "_scheduled",
+        "_sink",
+        "_waiting",
+    )
+
+    def __init__(self, parse: Callable[[bytes], Iterator[KvEventBatch]], sink: EngineSink[KvEventBatch]) -> None:
+        self._parse = parse
+        self._sink = sink
+        self._call: Call | None = None
+        self._waiting: deque[bytes] = deque()
+        self._reading: Iterator[KvEventBatch] = iter(())
+        self._outcome: tuple[SmgError | None] | None = None
+        self._scheduled = self._held = self._paused = self._over = False
+
+    def attach(self, call: Call) -> None:
+        """Take the transport's call, once `start` has returned it; messages may have been pushed before."""
+        if self._over:
+            call.cancel()
+        else:
+            self._call = call
+
+    # ------------------------------------------------------------------------------------------ pushed by the transport
+
+    def messages(self, batch: list[bytes]) -> None:
+        if self._over:
+            return
+        self._waiting.extend(batch)
+        if not self._scheduled:
+            self._read()
+
+    def closed(self, error: SmgError | None) -> None:
+        self._call = None
+        self._outcome = (error,)
+        if not self._scheduled and not self._paused:
+            self._end()
+
+    # ------------------------------------------------------------------------------------------ asked by the sink's owner
+
+    def cancel(self) -> None:
+        self._over = True
+        self._waiting.clear()
+        self._reading = iter(())
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
+
+    def pause(self) -> None:
+        self._paused = True
+        self._hold()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._schedule()
+
+    # ------------------------------------------------------------------------------------------------------- slice by slice
+
+    def _schedule(self) -> None:
+        if not self._scheduled and not self._over:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._read)
+
+    def _read(self) -> None:
+        """Push what one round may take; come back for the rest."""
+        self._scheduled = False
+        if self._over or self._paused:
+            return
+        batches: list[KvEventBatch] = []
+        failure: SmgError | None = None
+        room = PART
+        try:
+            while room > 0 and (batch := self._next()) is not None:
+                batches.append(batch)
+                room -= _PER_BATCH + sum(_PER_EVENT + size(event) for event in batch.events)
+        except SmgError as error:
+            failure = error
+        if batches:
+            self._sink.push(batches)
+        if self._over:
+            return
+        if failure is not None:
+            self.cancel()
+            self._sink.closed(failure)
+        elif room <= 0:
+            self._hold()
+            self._schedule()
+        elif self._outcome is not None:
+            self._end()
+        elif self._held and not self._paused and self._call is not None:
+            self._held = False
+            self._call.resume()
+
+    def _next(self) -> KvEventBatch | None:
+        """The next batch of what has come; None when there is none."""
+        while (batch := next(self._reading, None)) is None and self._waiting:
+            self._reading = self._parse(self._waiting.popleft())
+        return batch
+
+    def _hold(self) -> None:
+        if not self._held and self._call is not None:
+            self._held = True
+            self._call.pause()
+
+    def _end(self) -> None:
+        if not self._over and self._outcome is not None:
+            self._over = True
+            self._sink.closed(self._outcome[0])
 
 
 class _ArchiveReceiver:

@@ -18,7 +18,15 @@ from smg_core.errors import (
     WorkerGone,
 )
 
-__all__ = ["NAMES", "error_from_http", "error_from_reset", "error_from_status", "not_offered", "percent_decode"]
+__all__ = [
+    "NAMES",
+    "cursor_refused",
+    "error_from_http",
+    "error_from_reset",
+    "error_from_status",
+    "not_offered",
+    "percent_decode",
+]
 
 NAMES = (
     "OK",
@@ -129,6 +137,14 @@ def error_from_reset(code: int) -> SmgError:
     """The error for a stream that the engine reset with this HTTP/2 error code."""
     kind, told, name = _RESETS.get(code, (EngineFailed, _FAILED, f"code {code}"))
     return kind(told, detail=f"the engine reset the stream: {name}")
+
+
+def cursor_refused(error: SmgError) -> bool:
+    """Whether the engine answered that it cannot continue from where the caller was (OUT_OF_RANGE), or that it lost something on
+    the way (DATA_LOSS). Subscribing anew, from nothing, helps."""
+    return isinstance(error, EngineRejected | EngineFailed) and (error.detail or "").startswith(
+        ("OUT_OF_RANGE", "DATA_LOSS")
+    )
 
 
 def not_offered(error: SmgError) -> bool:

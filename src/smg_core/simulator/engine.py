@@ -47,7 +47,8 @@ class SimulatorConfig:
     free text is made. `call_tools` lets it call an offered tool that the question names. `block_size` (tokens) and `blocks`
     size the prefix cache. `faults` hit the first requests, one each (None: no fault), `fault_rates` later ones at random. More
     choices than `max_n`, more alternatives than `max_logprobs`, and kinds of constraint outside of `constraints` are refused.
-    `dialects` are those that it speaks, by name (empty: all of them). `keep_requests` bounds the records kept for tests.
+    `dialects` are those that it speaks, by name (empty: all of them). `keep_requests` bounds the records kept for tests,
+    `kv_batches` those of changes of the prefix cache for subscribers.
     `ranks` is how many data-parallel ranks it says that it has. `kv_connector` ("NixlConnector", "MooncakeConnector") lets it
     hand the cache of a prompt to another engine, or take one over, in the role `kv_role`. With `api_key`, calls that do not
     bring it as a bearer token are refused. `tls_*` are paths of PEM files; with `tls_client_ca` clients must show a
@@ -74,6 +75,7 @@ class SimulatorConfig:
     max_logprobs: int = _MOST_LOGPROBS
     constraints: tuple[str, ...] = ("json_schema", "json_object", "regex", "grammar", "structural_tag", "choice")
     keep_requests: int = 256
+    kv_batches: int = 1024
     embedding_size: int = 64
     generation_model: bool = True
     vllm_servicer: Literal["python", "rust"] = "python"
@@ -89,7 +91,7 @@ class SimulatorConfig:
     tls_client_ca: str = ""
 
     def __attrs_post_init__(self) -> None:
-        for name in ("block_size", "blocks", "max_n", "embedding_size"):
+        for name in ("block_size", "blocks", "max_n", "embedding_size", "kv_batches"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 1 <= self.sentences[0] <= self.sentences[1]:

@@ -15,7 +15,7 @@ from smg_core.engines.status import NAMES as STATUS_NAMES
 
 __all__ = ["KINDS", "Fault", "FaultKind", "Faults"]
 
-FaultKind = Literal["refuse", "stall", "drip", "cut", "error", "silence", "garbage", "restart"]
+FaultKind = Literal["refuse", "stall", "drip", "cut", "error", "silence", "garbage", "restart", "gap"]
 KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 LONGEST = 86_400.0
 """The most seconds that a fault may take."""
@@ -34,6 +34,7 @@ class Fault:
     - "error": the call ends with `status` (INTERNAL) and `message`
     - "silence": the stream ends with the status OK, without its closing message
     - "garbage": bytes are sent that are no message of the protocol
+    - "gap": subscribers of KV events do not hear what the request changes in the prefix cache, so their numbers have a gap
     - "restart": every connection is dropped, and the engine listens again after `seconds` (None: at once)
 
     `status` is a gRPC status name.

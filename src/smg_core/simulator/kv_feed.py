@@ -9,19 +9,25 @@ from collections.abc import Sequence
 
 import attrs
 
-from smg_core.simulator.prefix_cache import CacheChange
+from smg_core.simulator.prefix_cache import BlocksCleared, BlockStored, CacheChange
 
 __all__ = ["Batch", "CursorLost", "KvFeed"]
+
+_PART = 256
+"""Blocks in one batch that lists the cache."""
 
 
 @attrs.frozen
 class Batch:
-    """Changes made at one `moment` (seconds since the epoch). Their event ids count up from `first_event`."""
+    """Changes made at one `moment` (seconds since the epoch). Their event ids count up from `first_event`. `lost`: no subscriber
+    hears of it as it happens. `part` is (index, count) of a batch that is one of those that list the whole cache."""
 
     sequence: int
     moment: float
     first_event: int
     changes: tuple[CacheChange, ...]
+    lost: bool = False
+    part: tuple[int, int] | None = None
 
 
 class CursorLost(LookupError):
@@ -31,16 +37,16 @@ class CursorLost(LookupError):
 class KvFeed:
     """The last `keep` batches. Sequence numbers begin at 1; `last` is the newest."""
 
-    def __init__(self, keep: int = 1024) -> None:
+    def __init__(self, keep: int) -> None:
         self.last = 0
         self._events = 0
         self._history: deque[Batch] = deque(maxlen=keep)
 
-    def publish(self, changes: Sequence[CacheChange], moment: float) -> None:
+    def publish(self, changes: Sequence[CacheChange], moment: float, *, lost: bool = False) -> None:
         """Add one batch of `changes`; nothing where there are none."""
         if changes:
             self.last += 1
-            self._history.append(Batch(self.last, moment, self._events + 1, tuple(changes)))
+            self._history.append(Batch(self.last, moment, self._events + 1, tuple(changes), lost))
             self._events += len(changes)
 
     def after(self, cursor: int) -> list[Batch]:
@@ -50,3 +56,21 @@ class KvFeed:
         if cursor > self.last or cursor < oldest - 1:
             raise CursorLost(f"batches after {cursor} are not held; there are {oldest} to {self.last}")
         return [batch for batch in self._history if batch.sequence > cursor]
+
+    def state(self, held: Sequence[BlockStored], moment: float) -> list[Batch]:
+        """All batches so far, where they are all kept; else batches that list what the cache has (`held`), numbered so that what
+        happens next follows them."""
+        if not self._history or self._history[0].sequence == 1:
+            return list(self._history)
+        count = min(self.last, max(1, -(-len(held) // _PART)))
+        share = -(-len(held) // count)
+        return [
+            Batch(
+                sequence=self.last - count + 1 + index,
+                moment=moment,
+                first_event=0,
+                changes=(*(() if index else (BlocksCleared(),)), *held[index * share : (index + 1) * share]),
+                part=(index, count),
+            )
+            for index in range(count)
+        ]

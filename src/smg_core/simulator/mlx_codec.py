@@ -36,6 +36,7 @@ class MlxServerCodec:
     }
     unique_ids = False
     replays = False
+    recalls = False
     repeats_all = False
     ends_aborted = True
 

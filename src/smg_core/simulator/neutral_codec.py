@@ -55,6 +55,7 @@ class NeutralServerCodec:
     }
     unique_ids = True
     replays = True
+    recalls = False
     repeats_all = False
     ends_aborted = True
 
@@ -215,7 +216,7 @@ def _constraint(got: pb.Constraint) -> Constraint | None:
 
 def _capabilities(state: EngineState, info: SimulatedModel) -> pb.Capabilities:
     return pb.Capabilities(
-        contract_revision=2,
+        contract_revision=3,
         media=[KINDS.index(kind) for kind in sorted(info.media)],
         max_n=state.max_n,
         greedy_n=True,
@@ -259,6 +260,8 @@ def _kv_event(change: CacheChange) -> pb.KvEvent:
         stored.tier = pb.TIER_DEVICE
         if change.parent is not None:
             stored.parent = change.parent & _UINT64
+        if change.salt:
+            stored.cache_salt = change.salt
         for block, media in enumerate(change.media):
             for digest, offset in media:
                 stored.media.append(pb.BlockMedia(block=block, hash=bytes.fromhex(digest), offset=offset))

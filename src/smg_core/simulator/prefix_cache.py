@@ -21,12 +21,13 @@ __all__ = ["BlockStored", "BlocksCleared", "BlocksRemoved", "CacheChange", "Pref
 class BlockStored:
     """Consecutive new blocks; the first follows `parent` (None: it begins the prompt). `hashes` are signed 64-bit. For each
     block, `token_ids` has a row of `block_size` ids, and `media` a row of (hash, offset of the item from the block's first
-    token)."""
+    token). `salt` is the request's."""
 
     hashes: tuple[int, ...]
     token_ids: tuple[tuple[int, ...], ...]
     parent: int | None
     media: tuple[tuple[tuple[str, int], ...], ...]
+    salt: str = ""
 
 
 @attrs.frozen
@@ -49,8 +50,18 @@ CacheChange = BlockStored | BlocksRemoved | BlocksCleared
 
 @attrs.define
 class _Block:
+    """`depth` counts the blocks before it; `stored` is how its storing was reported, at place `at` in it."""
+
     parent: int | None
+    depth: int
+    stored: BlockStored
+    at: int
     children: int = 0
+
+    def alone(self) -> BlockStored:
+        """The block as if it had been stored by itself."""
+        told, at = self.stored, slice(self.at, self.at + 1)
+        return BlockStored(told.hashes[at], told.token_ids[at], self.parent, told.media[at], told.salt)
 
 
 class PrefixCache:
@@ -90,23 +101,33 @@ class PrefixCache:
         first = next((at for at, digest in enumerate(hashes) if digest not in self._blocks), len(hashes))
         room = self._make_room(len(hashes) - first, set(hashes[:first]), changes)
         taken = hashes[first : first + room]
-        for at, digest in enumerate(taken, start=first):
-            parent = hashes[at - 1] if at else None
-            self._blocks[digest] = _Block(parent)
-            if parent is not None:
-                self._blocks[parent].children += 1
-        self._touch(hashes[: first + len(taken)])
         if taken:
             size = self.block_size
             rows = tuple(tuple(ids[at * size : (at + 1) * size]) for at in range(first, first + len(taken)))
             marks = tuple(inside[first : first + len(taken)])
-            changes.append(BlockStored(tuple(taken), rows, hashes[first - 1] if first else None, marks))
+            stored = BlockStored(tuple(taken), rows, hashes[first - 1] if first else None, marks, salt)
+            changes.append(stored)
+            self._hold(stored, first)
+        self._touch(hashes[: first + len(taken)])
         return changes
+
+    def held(self) -> list[BlockStored]:
+        """Every block that is held, each by itself and behind its parent."""
+        return [block.alone() for block in sorted(self._blocks.values(), key=lambda block: block.depth)]
 
     def clear(self) -> list[CacheChange]:
         """Drop all blocks."""
         self._blocks.clear()
         return [BlocksCleared()]
+
+    def _hold(self, stored: BlockStored, first: int) -> None:
+        """Hold the blocks of `stored`, the first of which has `first` blocks before it."""
+        parent = stored.parent
+        for at, digest in enumerate(stored.hashes):
+            self._blocks[digest] = _Block(parent, first + at, stored, at)
+            if parent is not None:
+                self._blocks[parent].children += 1
+            parent = digest
 
     def _touch(self, chain: Sequence[int]) -> None:
         """Mark blocks as used just now, the last of the chain first, so that children become the oldest before their

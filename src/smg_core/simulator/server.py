@@ -75,13 +75,14 @@ class SystemTimer(SystemClock):
 @attrs.define(eq=False)
 class _GenerateCall:
     """One Generate call in flight. `cached` prompt tokens were in the prefix cache, `sent` tokens have been written; `wake`
-    is the future that it waits for, if it waits."""
+    is the future that it waits for, if it waits. `unheard`: what it changes in the prefix cache is not told."""
 
     request: EngineRequest
     fault: Fault | None
     ticket: Ticket
     cached: int
     aborted: bool = False
+    unheard: bool = False
     sent: int = 0
     wake: asyncio.Future[None] | None = None
 
@@ -95,7 +96,8 @@ class SimulatedEngine:
 
     For tests: `requests` (received ones, newest last), `aborted` (ids of requests that were aborted, or whose client went
     away), `active` (in flight), `healthy` (the answer to health checks; may be set), and `counters`: "requests", "refused",
-    "finished", "tokens", "faults", "aborts", "cancelled", "restarts", and "stalled" (in a stall just now).
+    "finished", "tokens", "faults", "aborts", "cancelled", "restarts", "subscribers" (to KV events), and "stalled" (in a stall
+    just now).
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class SimulatedEngine:
         self.codecs: tuple[ServerCodec, ...] = server_codecs(
             rust=self.config.vllm_servicer == "rust", shared=read_shared, only=self.config.dialects
         )
-        self.feed = KvFeed()
+        self.feed = KvFeed(self.config.kv_batches)
         self.began = self.timer.monotonic()
         self.instance = secrets.token_hex(8)
         self.exchange = KvExchange(self.config.kv_connector, self.config.kv_role, self.instance)
@@ -306,7 +308,7 @@ class SimulatedEngine:
 
     def _store_prefix(self, run: _GenerateCall, generated: Sequence[int]) -> None:
         """Put the prompt, and what was generated after it, into the prefix cache."""
-        self._publish(self.engine.store_prefix(run.request, generated))
+        self._publish(self.engine.store_prefix(run.request, generated), lost=run.unheard)
 
     async def _apply_fault(
         self, codec: ServerCodec, run: _GenerateCall, fault: Fault, context: grpc.aio.ServicerContext
@@ -322,7 +324,9 @@ class SimulatedEngine:
             run.ticket.due = max(run.ticket.due, now + (fault.seconds or 0.0))
             return True
         run.fault = None
-        if fault.kind == "garbage":
+        if fault.kind == "gap":
+            run.unheard = True
+        elif fault.kind == "garbage":
             await context.write(_GARBAGE)
         elif fault.kind == "stall":
             self.counters["stalled"] += 1
@@ -365,9 +369,9 @@ class SimulatedEngine:
         finally:
             wakeup.cancel()
 
-    def _publish(self, changes: list[CacheChange]) -> None:
+    def _publish(self, changes: list[CacheChange], *, lost: bool = False) -> None:
         if changes:
-            self.feed.publish(changes, self.timer.time())
+            self.feed.publish(changes, self.timer.time(), lost=lost)
             self._news.set()
             self._news = asyncio.Event()
 
@@ -456,18 +460,29 @@ class SimulatedEngine:
             await context.write(codec.tokenizer_chunk(piece, digest, len(archive), last=last))
 
     async def kv_events(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> None:
-        """Send the changes of the prefix cache: new ones, or those after a cursor where the dialect replays."""
+        """Send the changes of the prefix cache: new ones, those after a cursor where the dialect replays, or, where it recalls,
+        all that the cache holds and then the new ones. What was lost is sent to those alone who come later and ask for it."""
         await context.send_initial_metadata(())
         cursor = codec.kv_cursor(message)
         if cursor is not None and not codec.replays:
             await _end(context, "OUT_OF_RANGE", "KV event cursors are not replayed; subscribe from the beginning")
-        sent = self.feed.last if cursor is None else cursor
         try:
+            if cursor is not None:
+                earlier = self.feed.after(cursor)
+            elif codec.recalls:
+                earlier = self.feed.state(self.engine.cache.held(), self.timer.time())
+            else:
+                earlier = []
+            sent = self.feed.last
+            self.counters["subscribers"] += 1
+            for batch in earlier:
+                await context.write(codec.kv_batch(batch))
             while True:
                 news = self._news
                 for batch in self.feed.after(sent):
-                    await context.write(codec.kv_batch(batch))
                     sent = batch.sequence
+                    if not batch.lost:
+                        await context.write(codec.kv_batch(batch))
                 await news.wait()
         except CursorLost as error:
             await _end(context, "OUT_OF_RANGE", str(error))

@@ -71,6 +71,8 @@ class ServerCodec(Protocol):
     """Whether a second request with the id of one in flight is refused."""
     replays: bool
     """Whether a subscriber may ask for KV events from an earlier sequence number on."""
+    recalls: bool
+    """Whether a subscriber without such a number is told first what the cache holds already."""
     repeats_all: bool
     """Whether the closing message of a streamed choice holds all its tokens again, rather than those of the last chunk."""
     ends_aborted: bool

@@ -53,6 +53,7 @@ class SglangServerCodec(SharedAnswers):
     }
     unique_ids = False
     replays = False
+    recalls = False
     repeats_all = False
     ends_aborted = False
 

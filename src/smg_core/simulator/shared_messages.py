@@ -16,6 +16,10 @@ from smg_core.simulator.server_codec import parse_message
 __all__ = ["SharedAnswers", "scheduler_load", "write_logprobs", "write_match", "write_prompt_logprobs"]
 
 
+_FIRST = 1
+"""The number of the feed's first batch; these dialects call it 0."""
+
+
 class SharedAnswers:
     """The calls of a `FullServerCodec` whose messages belong to no dialect."""
 
@@ -29,11 +33,20 @@ class SharedAnswers:
         return bytes(common.FlushCacheResponse(success=True, message="the prefix cache is empty").SerializeToString())
 
     def kv_cursor(self, message: bytes) -> int | None:
-        return parse_message(common.SubscribeKvEventsRequest, message).start_sequence_number or None
+        cursor = parse_message(common.SubscribeKvEventsRequest, message).start_sequence_number
+        return cursor + _FIRST if cursor else None
 
     def kv_batch(self, batch: Batch) -> bytes:
-        events = [_kv_event(batch.first_event + at, change) for at, change in enumerate(batch.changes)]
-        message = common.KvEventBatch(sequence_number=batch.sequence, timestamp=batch.moment, events=events, dp_rank=0)
+        made_up = batch.part is not None  # events of a snapshot have no numbers
+        events = [
+            _kv_event(0 if made_up else batch.first_event + at, change) for at, change in enumerate(batch.changes)
+        ]
+        message = common.KvEventBatch(
+            sequence_number=batch.sequence - _FIRST, timestamp=batch.moment, events=events, dp_rank=0
+        )
+        if batch.part is not None:
+            index, count = batch.part
+            message.snapshot.index, message.snapshot.count = index, count
         return bytes(message.SerializeToString())
 
 
@@ -93,10 +106,13 @@ def _kv_event(event_id: int, change: CacheChange) -> common.KvCacheEvent:
                 block.extra_keys.add(multimodal=common.KvMultimodalKey(identifier=identifier, offset=offset))
         if change.parent is not None:
             stored.parent_block_hash = change.parent
+        if change.salt:
+            stored.cache_salt = change.salt
         stored.tier = common.KV_CACHE_TIER_DEVICE
         stored.medium = "GPU"
     elif isinstance(change, BlocksRemoved):
         event.removed.block_hashes.extend(change.hashes)
+        event.removed.tier = common.KV_CACHE_TIER_DEVICE
         event.removed.medium = "GPU"
     else:
         event.cleared.SetInParent()

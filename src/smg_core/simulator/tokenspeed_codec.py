@@ -51,6 +51,7 @@ class TokenSpeedServerCodec(SharedAnswers):
     }
     unique_ids = False
     replays = False
+    recalls = False
     repeats_all = True
     ends_aborted = True
 

@@ -50,6 +50,7 @@ class TrtllmServerCodec(SharedAnswers):
     }
     unique_ids = False
     replays = False
+    recalls = False
     repeats_all = True
     ends_aborted = True
 

@@ -32,7 +32,8 @@ class VllmServerCodec(SharedAnswers):
 
     Python: a chunk counts its own tokens, the closing message repeats the last chunk, two requests in flight may have one id,
     KV events are not replayed. Rust (`rust`): a chunk counts all tokens so far, the closing message repeats all of them, ids in
-    flight are unique, KV events are replayed. `shared` reads tensors from shared memory; None refuses them.
+    flight are unique, KV events are replayed, from the first one or from a list of all blocks. `shared` reads tensors from shared
+    memory; None refuses them.
     """
 
     service = "vllm.grpc.engine.VllmEngine"
@@ -53,7 +54,7 @@ class VllmServerCodec(SharedAnswers):
 
     def __init__(self, *, rust: bool = False, shared: ReadShared | None = None) -> None:
         self._shared = {} if shared is None else {"shared": shared}
-        self.unique_ids = self.replays = self.repeats_all = rust
+        self.unique_ids = self.replays = self.recalls = self.repeats_all = rust
 
     def request(self, message: bytes, encode: Callable[[str], Sequence[int]]) -> EngineRequest:
         got = parse_message(pb.GenerateRequest, message)

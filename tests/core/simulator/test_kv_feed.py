@@ -9,7 +9,7 @@ from smg_core.simulator.prefix_cache import BlocksCleared, BlocksRemoved
 
 
 def test_batches_and_events_count_on() -> None:
-    feed = KvFeed()
+    feed = KvFeed(8)
     feed.publish([BlocksCleared(), BlocksRemoved((1,))], 5.0)
     feed.publish([], 6.0)
     feed.publish([BlocksRemoved((2,))], 7.0)

@@ -402,7 +402,7 @@ async def test_a_vllm_subscriber_hears_what_is_stored_evicted_and_cleared() -> N
 
         batches = [common.KvEventBatch.FromString(await call.read()) for _ in range(3)]
 
-        assert [batch.sequence_number for batch in batches] == [1, 2, 3]
+        assert [batch.sequence_number for batch in batches] == [0, 1, 2]
         (stored,) = batches[0].events
         assert [list(block.token_ids) for block in stored.stored.blocks][1] == [104, 105, 106, 107]
         assert not stored.stored.HasField("parent_block_hash")

@@ -67,21 +67,21 @@ _FILE = descriptor_pool.Default().AddSerializedFile(
     b'"\x8c\x01\n\x0cKvEventBatch\x12\x1a\n\x08sequence\x18\x01 \x01(\x04R\x08sequence\x12\x1c\n\ttimestamp\x18\x02 \x01(\x01R\ttimestamp\x12\x12\n\x04rank\x18\x03 \x01(\rR\x04rank\x12.\n\x06e'
     b'vents\x18\x04 \x03(\x0b2\x16.smg.engine.v1.KvEventR\x06events"\xbc\x01\n\x07KvEvent\x125\n\x06stored\x18\x01 \x01(\x0b2\x1b.smg.engine.v1.BlocksStored'
     b'H\x00R\x06stored\x128\n\x07removed\x18\x02 \x01(\x0b2\x1c.smg.engine.v1.BlocksRemovedH\x00R\x07removed\x127\n\x07cleared\x18\x03 \x01(\x0b2\x1b.smg.engine.v'
-    b'1.CacheClearedH\x00R\x07clearedB\x07\n\x05event"\xe4\x01\n\x0cBlocksStored\x12\x16\n\x06hashes\x18\x01 \x03(\x06R\x06hashes\x12\x1b\n\ttoken_ids\x18\x02 \x03(\rR\x08toke'
+    b'1.CacheClearedH\x00R\x07clearedB\x07\n\x05event"\xc2\x02\n\x0cBlocksStored\x12\x16\n\x06hashes\x18\x01 \x03(\x06R\x06hashes\x12\x1b\n\ttoken_ids\x18\x02 \x03(\rR\x08toke'
     b"nIds\x12\x1d\n\nblock_size\x18\x03 \x01(\rR\tblockSize\x12\x1b\n\x06parent\x18\x04 \x01(\x06H\x00R\x06parent\x88\x01\x01\x12'\n\x04tier\x18\x05 \x01(\x0e2\x13.smg.engine.v1.TierR"
-    b'\x04tier\x12/\n\x05media\x18\x06 \x03(\x0b2\x19.smg.engine.v1.BlockMediaR\x05mediaB\t\n\x07_parent"N\n\nBlockMedia\x12\x14\n\x05block\x18\x01 \x01(\rR\x05bloc'
-    b'k\x12\x12\n\x04hash\x18\x02 \x01(\x0cR\x04hash\x12\x16\n\x06offset\x18\x03 \x01(\x11R\x06offset"P\n\rBlocksRemoved\x12\x16\n\x06hashes\x18\x01 \x03(\x06R\x06hashes\x12\'\n\x04tier\x18\x02 \x01(\x0e'
-    b'2\x13.smg.engine.v1.TierR\x04tier"\x0e\n\x0cCacheCleared*i\n\tMediaKind\x12\x1a\n\x16MEDIA_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10MEDIA_KIND_I'
-    b'MAGE\x10\x01\x12\x14\n\x10MEDIA_KIND_VIDEO\x10\x02\x12\x14\n\x10MEDIA_KIND_AUDIO\x10\x03*z\n\x0cFinishReason\x12\x1d\n\x19FINISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n'
-    b'\x12FINISH_REASON_STOP\x10\x01\x12\x18\n\x14FINISH_REASON_LENGTH\x10\x02\x12\x19\n\x15FINISH_REASON_ABORTED\x10\x03*^\n\x04Tier\x12\x14\n\x10TIER_UNSPECIFI'
-    b'ED\x10\x00\x12\x0f\n\x0bTIER_DEVICE\x10\x01\x12\r\n\tTIER_HOST\x10\x02\x12\r\n\tTIER_DISK\x10\x03\x12\x11\n\rTIER_EXTERNAL\x10\x042\xef\x04\n\x06Engine\x12J\n\x08Generate\x12\x1e.smg.'
-    b'engine.v1.GenerateRequest\x1a\x1c.smg.engine.v1.GenerateEvent0\x01\x12B\n\x05Abort\x12\x1b.smg.engine.v1.AbortRequest\x1a\x1c.sm'
-    b'g.engine.v1.AbortResponse\x12E\n\x06Health\x12\x1c.smg.engine.v1.HealthRequest\x1a\x1d.smg.engine.v1.HealthResponse\x12K\n\x08'
-    b'GetModel\x12\x1e.smg.engine.v1.GetModelRequest\x1a\x1f.smg.engine.v1.GetModelResponse\x12K\n\x08GetLoads\x12\x1e.smg.engine.v'
-    b'1.GetLoadsRequest\x1a\x1f.smg.engine.v1.GetLoadsResponse\x12S\n\x0cGetTokenizer\x12".smg.engine.v1.GetTokenizerReque'
-    b'st\x1a\x1d.smg.engine.v1.TokenizerChunk0\x01\x12B\n\x05Embed\x12\x1b.smg.engine.v1.EmbedRequest\x1a\x1c.smg.engine.v1.EmbedRespo'
-    b"nse\x12[\n\x11SubscribeKvEvents\x12'.smg.engine.v1.SubscribeKvEventsRequest\x1a\x1b.smg.engine.v1.KvEventBatch0\x01b\x06pr"
-    b'oto3'
+    b'\x04tier\x12/\n\x05media\x18\x06 \x03(\x0b2\x19.smg.engine.v1.BlockMediaR\x05media\x12"\n\ncache_salt\x18\x07 \x01(\tH\x01R\tcacheSalt\x88\x01\x01\x12\x1d\n\x07adapte'
+    b'r\x18\x08 \x01(\tH\x02R\x07adapter\x88\x01\x01B\t\n\x07_parentB\r\n\x0b_cache_saltB\n\n\x08_adapter"N\n\nBlockMedia\x12\x14\n\x05block\x18\x01 \x01(\rR\x05block\x12\x12\n\x04h'
+    b'ash\x18\x02 \x01(\x0cR\x04hash\x12\x16\n\x06offset\x18\x03 \x01(\x11R\x06offset"P\n\rBlocksRemoved\x12\x16\n\x06hashes\x18\x01 \x03(\x06R\x06hashes\x12\'\n\x04tier\x18\x02 \x01(\x0e2\x13.smg'
+    b'.engine.v1.TierR\x04tier"\x0e\n\x0cCacheCleared*i\n\tMediaKind\x12\x1a\n\x16MEDIA_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10MEDIA_KIND_IMAGE\x10\x01'
+    b'\x12\x14\n\x10MEDIA_KIND_VIDEO\x10\x02\x12\x14\n\x10MEDIA_KIND_AUDIO\x10\x03*z\n\x0cFinishReason\x12\x1d\n\x19FINISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12FINIS'
+    b'H_REASON_STOP\x10\x01\x12\x18\n\x14FINISH_REASON_LENGTH\x10\x02\x12\x19\n\x15FINISH_REASON_ABORTED\x10\x03*^\n\x04Tier\x12\x14\n\x10TIER_UNSPECIFIED\x10\x00\x12\x0f'
+    b'\n\x0bTIER_DEVICE\x10\x01\x12\r\n\tTIER_HOST\x10\x02\x12\r\n\tTIER_DISK\x10\x03\x12\x11\n\rTIER_EXTERNAL\x10\x042\xef\x04\n\x06Engine\x12J\n\x08Generate\x12\x1e.smg.engine'
+    b'.v1.GenerateRequest\x1a\x1c.smg.engine.v1.GenerateEvent0\x01\x12B\n\x05Abort\x12\x1b.smg.engine.v1.AbortRequest\x1a\x1c.smg.engi'
+    b'ne.v1.AbortResponse\x12E\n\x06Health\x12\x1c.smg.engine.v1.HealthRequest\x1a\x1d.smg.engine.v1.HealthResponse\x12K\n\x08GetMod'
+    b'el\x12\x1e.smg.engine.v1.GetModelRequest\x1a\x1f.smg.engine.v1.GetModelResponse\x12K\n\x08GetLoads\x12\x1e.smg.engine.v1.GetL'
+    b'oadsRequest\x1a\x1f.smg.engine.v1.GetLoadsResponse\x12S\n\x0cGetTokenizer\x12".smg.engine.v1.GetTokenizerRequest\x1a\x1d.s'
+    b'mg.engine.v1.TokenizerChunk0\x01\x12B\n\x05Embed\x12\x1b.smg.engine.v1.EmbedRequest\x1a\x1c.smg.engine.v1.EmbedResponse\x12[\n'
+    b"\x11SubscribeKvEvents\x12'.smg.engine.v1.SubscribeKvEventsRequest\x1a\x1b.smg.engine.v1.KvEventBatch0\x01b\x06proto3"
 )
 
 

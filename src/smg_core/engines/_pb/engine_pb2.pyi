@@ -514,6 +514,8 @@ class BlocksStored(Message):
     parent: int
     tier: int
     media: MutableSequence["BlockMedia"]
+    cache_salt: str
+    adapter: str
     def __init__(
         self,
         *,
@@ -523,6 +525,8 @@ class BlocksStored(Message):
         parent: int | None = ...,
         tier: int | None = ...,
         media: Iterable["BlockMedia"] | None = ...,
+        cache_salt: str | None = ...,
+        adapter: str | None = ...,
     ) -> None: ...
 
 

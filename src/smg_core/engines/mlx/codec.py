@@ -59,6 +59,9 @@ class MlxCodec:
     def embed(self, request_id: str, ids: TokenIds) -> None:
         return None
 
+    def kv_events(self, after: int | None) -> None:
+        return None
+
 
 # --------------------------------------------------------------------------------------------------------- what is sent
 

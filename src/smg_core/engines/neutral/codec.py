@@ -5,7 +5,7 @@ transport. It does not know the socket, the public API or the tokenizer. The con
 sends deltas only, so little is decided here: `Failure`, the error in band, becomes the same error as the gRPC status it names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from google.protobuf.message import DecodeError
 
@@ -28,7 +28,9 @@ from smg_core.engines.base import (
     Unary,
 )
 from smg_core.engines.carried import OPTIONAL, refusing
+from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.neutral import calls
+from smg_core.engines.neutral.kv_events import kv_events
 from smg_core.engines.neutral.media import NeutralRequestMedia
 from smg_core.engines.status import error_from_status
 from smg_core.engines.tensors import BytesLike
@@ -98,6 +100,9 @@ class NeutralCodec:
 
     def embed(self, request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
         return calls.embed(request_id, ids)
+
+    def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
+        return kv_events(after)
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent

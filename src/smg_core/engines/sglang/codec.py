@@ -9,7 +9,7 @@ The engine crashes on an empty prompt and on ids outside of the vocabulary, and 
 prevented before a request is made (`pipeline.prepare`, and ids of the gateway's own).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
 
 import attrs
@@ -18,8 +18,10 @@ from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 from smg_core.engines.base import Bootstrap, Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of, matched_stop, prompt_scores
+from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.sglang import calls
 from smg_core.engines.sglang.media import SglangRequestMedia
+from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.tensors import BytesLike
 from smg_core.engines.wire import any_of, float32, int32, nonzero, tagged, uint32, varints_of, within
 from smg_core.errors import UnsupportedParameter
@@ -78,6 +80,9 @@ class SglangCodec:
 
     def embed(self, request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
         return calls.embed(request_id, ids)
+
+    def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
+        return kv_events_call(calls.SERVICE, after)
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent

@@ -7,7 +7,7 @@ Sampling fields have presence here. A call gives one choice; `engines.fan_out` m
 token out of the ids unless it is told to keep it, which it always is: the gateway's reader expects it there.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
 
 import attrs
@@ -16,6 +16,8 @@ from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 from smg_core.engines.base import Bootstrap, Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of, matched_stop
+from smg_core.engines.kv_events import KvEventBatch
+from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.tensors import BytesLike
 from smg_core.engines.tokenspeed import calls
 from smg_core.engines.tokenspeed.media import TokenSpeedRequestMedia
@@ -78,6 +80,9 @@ class TokenSpeedCodec:
 
     def embed(self, request_id: str, ids: TokenIds) -> None:
         return None
+
+    def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
+        return kv_events_call(calls.SERVICE, after)
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent

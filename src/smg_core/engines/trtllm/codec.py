@@ -7,7 +7,7 @@ Sampling fields have presence here, but the length of the answer has not and mus
 engine leaves a stop token out of the ids unless it is told to keep it. It always is, since the gateway's reader expects it there.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -28,6 +28,8 @@ from smg_core.engines.base import (
 )
 from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of
+from smg_core.engines.kv_events import KvEventBatch
+from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.trtllm import calls
 from smg_core.engines.wire import any_of, float32, int32, positive, tagged, uint32, uint64_seed, varints_of
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
@@ -100,6 +102,9 @@ class TrtllmCodec:
 
     def embed(self, request_id: str, ids: TokenIds) -> None:
         return None
+
+    def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
+        return kv_events_call(calls.SERVICE, after)
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent

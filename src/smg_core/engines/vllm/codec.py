@@ -9,11 +9,15 @@ engine then uses a fixed default. So a value that cannot be expressed is refused
 The servicers differ in what they repeat; `engines.decoding` has the one rule that covers them.
 """
 
+from collections.abc import Iterator
+
 from smg_grpc_proto.generated import vllm_engine_pb2 as pb
 
 from smg_core.engines.base import Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of, prompt_scores
+from smg_core.engines.kv_events import KvEventBatch
+from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.tensors import BytesLike
 from smg_core.engines.vllm import calls
 from smg_core.engines.vllm.media import VllmRequestMedia
@@ -71,6 +75,9 @@ class VllmCodec:
 
     def embed(self, request_id: str, ids: TokenIds) -> Unary[tuple[list[float], int]]:
         return calls.embed(request_id, ids)
+
+    def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
+        return kv_events_call(calls.SERVICE, after)
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent
