@@ -57,6 +57,7 @@ UNUSED: dict[str, str] = {
     "responses": "protocols.responses_grammar.check_stream sse.write_event",
     "quotas": "errors.QuotaExceeded",
     "embeddings": "request.PoolRequest",
+    "index": "engines.kv_events.KvCursor engines.status.cursor_refused",
     "migrations": "history.migrations.versions.v0001_first.upgrade",
     "users": """
         history.hooks.Rejected
@@ -64,8 +65,8 @@ UNUSED: dict[str, str] = {
         testing.MemoryObserver testing.counting_ids
     """,
 }
-"""Public functions and classes that nothing in src uses; "users" are those of the package, who import them;
-"migrations" are found by alembic."""
+"""Public functions and classes that nothing in src uses; "users" are those of the package, who import them; the
+"index" of prefixes will follow engines by them; "migrations" are found by alembic."""
 
 CORE = Path(__file__).parent.parent / "src" / "smg_core"
 
