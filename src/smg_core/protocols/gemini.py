@@ -40,13 +40,15 @@ _UNSUPPORTED = ("speech_config", "image_config", "audio_transcription_config", "
 
 class GeminiRequest(Struct, frozen=True):
     """One decoded request. `array`: a stream is one JSON array and no server-sent events. `places` has the field of the body for
-    each part of each message, `tool_places` for each tool, `schema_place` that of the answer's schema."""
+    each part of each message, `tool_places` for each tool, `schema_place` that of the answer's schema. `shows_tools`: the answer
+    has the calls of tools that run here in it."""
 
     generation: GenerationRequest
     array: bool = False
     places: tuple[tuple[str, ...], ...] = ()
     tool_places: tuple[str, ...] = ()
     schema_place: str = "generationConfig.responseSchema"
+    shows_tools: bool = False
 
     @property
     def shows_thoughts(self) -> bool:
@@ -131,12 +133,12 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
     alt = incoming.query.get("alt", ("",))[-1]
     _refuse_unsupported(wire, config, model)
     conversation = _contents(wire, limits)
-    offered = read_functions(wire.tools, wire.tool_config, limits, size) if wire.tools else _NO_TOOLS
+    offered = read_functions(wire.tools, wire.tool_config, limits, size, incoming.hosted) if wire.tools else _NO_TOOLS
     generation = GenerationRequest(
         id=incoming.request_id,
         model=model,
         messages=conversation.messages,
-        tools=offered.tools,
+        tools=(*offered.tools, *offered.servers),
         tool_choice=read_function_choice(wire.tool_config, offered),
         response_format=read_mime_format(config, limits, size),
         sampling=_sampling(config, limits),
@@ -148,7 +150,10 @@ def _decoded(wire: GenerateBody, incoming: Incoming, *, stream: bool) -> GeminiR
         size=size,
     )
     array = stream and alt != "sse"
-    return GeminiRequest(generation, array, conversation.places, offered.places, schema_field(config))
+    shows_tools = wire.tool_config is not None and wire.tool_config.include_server_side_tool_invocations is True
+    return GeminiRequest(
+        generation, array, conversation.places, offered.places, schema_field(config), shows_tools=shows_tools
+    )
 
 
 def _contents(wire: GenerateBody, limits: LimitsConfig) -> GeminiConversation:

@@ -25,6 +25,7 @@ from smg_core.protocols.gemini_types import (
     GeminiPart,
     InlineData,
 )
+from smg_core.protocols.google_mcp import repeated_call
 from smg_core.protocols.google_values import PartDetail, media_of_type, result_text, signature_bytes
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
@@ -149,6 +150,7 @@ class _Reader:
         self._thought_place = ""
         self._calls = _Calls()
         self._turns = 0
+        self._hosted: dict[str, ToolCall] = {}
 
     def system(self, content: GeminiContent) -> None:
         """The system instruction, which is text."""
@@ -225,10 +227,38 @@ class _Reader:
             self._turn.say(part.text, at)
         elif part.function_call is not None:
             self._turn.add(self._call(part.function_call, at), at)
+        elif self._ran(part, at):
+            pass
         elif (media := self._media(part, at)) is not None:
             self._turn.add(media, at)
         elif part.text is None and part.thought_signature is None:
             raise _empty(at)
+
+    def _ran(self, part: GeminiPart, at: str) -> bool:
+        """Whether the part is of a call that ran here: the call, which waits for its result, or the result, with which both
+        are put into the prompt."""
+        if part.tool_call is not None:
+            call = part.tool_call
+            arguments, call_id = call.get("args"), call.get("id")
+            if not isinstance(arguments, dict) or not isinstance(call_id, str):
+                return False
+            server, name = arguments.get("serverName"), arguments.get("name")
+            if not isinstance(server, str) or not isinstance(name, str):
+                return False
+            given = arguments.get("arguments")
+            check_depth([given], self._limits.json_depth, f"{at}.toolCall.args.arguments")
+            self._hosted[call_id] = repeated_call(call_id, server, name, given)
+            return True
+        found = self._hosted.pop(str(part.tool_response.get("id")), None) if part.tool_response is not None else None
+        if found is None or part.tool_response is None:
+            return False
+        response = part.tool_response.get("response")
+        check_depth([response], self._limits.json_depth, f"{at}.toolResponse.response")
+        text, failed = result_text(response if isinstance(response, dict) else {})
+        self._turn.add(found, at)
+        self._end_turn()
+        self._put(Message("tool", (ToolResult(found.id, (Text(text),), failed),), content_is_text=True), [at])
+        return True
 
     def _end_thought(self) -> None:
         if self._thoughts:

@@ -8,6 +8,7 @@ for is kept so:
 - The chunk with a candidate's finish reason comes last and has at least one part; it is held until the token counts are known.
 - Thoughts are shown only where the request includes them. Their seal (`thoughtSignature`) stands on the first call after them,
 else on the candidate's last part.
+- Calls of tools that run here are parts (`toolCall`, `toolResponse`) where the request includes such invocations.
 - `candidatesTokenCount` is without the tokens of thoughts.
 
 What the API cannot express is left out: refusals are text with the finish reason SAFETY, annotations and opaque blocks are
@@ -28,6 +29,8 @@ from smg_core.events import (
     Failed,
     Finished,
     FinishReason,
+    HostedEnd,
+    HostedStart,
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
@@ -43,6 +46,7 @@ from smg_core.events import (
 from smg_core.json_types import JsonObject
 from smg_core.protocols.errors import gemini_error
 from smg_core.protocols.gemini import GeminiRequest
+from smg_core.protocols.google_mcp import MCP, call_part, response_part
 from smg_core.protocols.json_text import encode_body, encode_object, encode_text
 from smg_core.protocols.logprobs import finite
 
@@ -51,7 +55,7 @@ __all__ = ["GeminiStreamEncoder", "GeminiWholeEncoder", "usage_metadata"]
 _REASONS: dict[FinishReason, str] = {
     "stop": "STOP",
     "tool_calls": "STOP",
-    "pause": "STOP",
+    "pause": "TOO_MANY_TOOL_CALLS",
     "length": "MAX_TOKENS",
     "context": "MAX_TOKENS",
     "content_filter": "SAFETY",
@@ -66,7 +70,7 @@ _MALFORMED = "The arguments of a function call are no JSON object."
 class _Candidate:
     """One candidate: the call that is open, and what is to stand on a later part."""
 
-    __slots__ = ("arguments", "call", "finished", "logprobs", "malformed", "seal")
+    __slots__ = ("arguments", "call", "finished", "logprobs", "malformed", "running", "seal")
 
     def __init__(self) -> None:
         self.call: ToolCallStart | None = None
@@ -75,17 +79,20 @@ class _Candidate:
         self.malformed = False
         self.finished: Finished | None = None
         self.logprobs = _Logprobs()
+        self.running = ""  # the id of the call that runs here
 
-    def part(self, event: Event, shows_thoughts: bool) -> JsonObject | None:
+    def part(self, event: Event, request: GeminiRequest) -> JsonObject | None:
         """The part that an event makes, or None."""
         match event:
+            case HostedStart() | HostedEnd():
+                return self._hosted(event) if request.shows_tools else None
             case TextDelta():
                 self.logprobs.add(event.logprobs)
                 return {"text": event.text} if event.text else None
             case RefusalDelta():
                 return {"text": event.text} if event.text else None
             case ReasoningDelta():
-                return {"text": event.text, "thought": True} if shows_thoughts and event.text else None
+                return {"text": event.text, "thought": True} if request.shows_thoughts and event.text else None
             case ReasoningEnd():
                 self.seal = event.seal or self.seal
             case ToolCallStart():
@@ -97,6 +104,14 @@ class _Candidate:
             case Finished():
                 self.finished = event
         return None
+
+    def _hosted(self, event: HostedStart | HostedEnd) -> JsonObject | None:
+        """The part of a call that runs here, or of its result."""
+        if isinstance(event, HostedStart):
+            self.running = event.id if event.kind == MCP else ""
+            return call_part(event) if self.running else None
+        call_id, self.running = self.running, ""
+        return response_part(event, call_id) if call_id else None
 
     def _call(self, event: ToolCallEnd) -> JsonObject | None:
         call, self.call = self.call, None
@@ -149,7 +164,6 @@ class GeminiStreamEncoder:
         self._tail = self._make_tail()
         self._candidates: dict[int, _Candidate] = {}
         self._text_prefix: dict[int, bytes] = {}
-        self._shows_thoughts = request.shows_thoughts
         self._begun = False
         self._ended = False
 
@@ -205,7 +219,7 @@ class GeminiStreamEncoder:
         candidate = self._candidates.get(index)
         if candidate is None:
             candidate = self._candidates[index] = _Candidate()
-        part = candidate.part(event, self._shows_thoughts)
+        part = candidate.part(event, self._request)
         if part is None and not candidate.logprobs.count:
             return
         wire: JsonObject = {"index": index, "content": _content([part or {"text": ""}])}
@@ -259,8 +273,8 @@ class _WholeCandidate:
         self.parts: list[JsonObject] = []
         self.texts: list[str] = []
 
-    def add(self, event: Event, shows_thoughts: bool) -> None:
-        part = self.state.part(event, shows_thoughts)
+    def add(self, event: Event, request: GeminiRequest) -> None:
+        part = self.state.part(event, request)
         if part is None:
             return
         text = part.get("text")
@@ -318,7 +332,7 @@ class GeminiWholeEncoder:
                 case Cancelled():
                     self._error = ClientGone("The request was cancelled.")
                 case _ if hasattr(event, "index"):
-                    self._candidates[event.index].add(event, self._request.shows_thoughts)
+                    self._candidates[event.index].add(event, self._request)
 
     def fork(self) -> "GeminiWholeEncoder":
         """An independent copy with the same events so far."""

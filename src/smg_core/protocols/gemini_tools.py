@@ -12,10 +12,12 @@ from smg_core.json_types import Json, JsonObject
 from smg_core.protocols.decoding import brief, check_depth, too_many
 from smg_core.protocols.gemini_schema import json_schema
 from smg_core.protocols.gemini_types import FunctionDeclaration, GeminiTool, GenerationConfig, ToolConfig
+from smg_core.protocols.google_mcp import MCP, server_of_tools
 from smg_core.protocols.settings import LimitsConfig
 from smg_core.request import (
     ChoiceFormat,
     FunctionTool,
+    HostedTool,
     JsonFormat,
     ResponseFormat,
     SchemaFormat,
@@ -41,23 +43,35 @@ _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
 class ReadTools(msgspec.Struct, frozen=True):
     """The functions that are declared, the field of the body for each, and the fields of tools that Google's servers run: those
-    are not offered to the model, which answers without them."""
+    are not offered to the model, which answers without them. `servers` are those whose tools run here; their places stand behind
+    those of the functions."""
 
     tools: tuple[FunctionTool, ...] = ()
     places: tuple[str, ...] = ()
     hosted: tuple[str, ...] = ()
+    servers: tuple[HostedTool, ...] = ()
 
 
 def read_functions(
-    tools: Sequence[GeminiTool], config: ToolConfig | None, limits: LimitsConfig, size: int
+    tools: Sequence[GeminiTool],
+    config: ToolConfig | None,
+    limits: LimitsConfig,
+    size: int,
+    runs_here: frozenset[str] = frozenset(),
 ) -> ReadTools:
-    """The tools of a body, in order; `size` is its size in bytes."""
+    """The tools of a body, in order; `size` is its size in bytes, `runs_here` are the kinds of tools that run here."""
     calling = config.function_calling_config if config is not None else None
     strict = True if calling is not None and calling.mode == "VALIDATED" else None
     found: list[FunctionTool] = []
     places: list[str] = []
     hosted: list[str] = []
+    servers: dict[str, HostedTool] = {}
     for place, tool in enumerate(tools):
+        if MCP in runs_here and tool.mcp_servers is not None:
+            for order, each in enumerate(tool.mcp_servers):
+                at = f"tools[{place}].mcpServers[{order}]"
+                servers[at] = server_of_tools(each, at, tuple(servers.values()))
+            tool = msgspec.structs.replace(tool, mcp_servers=None)
         names = zip(tool.__struct_fields__, tool.__struct_encode_fields__, strict=True)
         hosted += [
             f"tools[{place}].{wire}" for name, wire in names if name in _HOSTED and getattr(tool, name) is not None
@@ -70,7 +84,7 @@ def read_functions(
         raise too_many("tools", len(found), limits.tools, "functions")
     if size > limits.schema_bytes and found:
         _check_size([tool.parameters for tool in found], "tools", limits)
-    return ReadTools(tuple(found), tuple(places), tuple(hosted))
+    return ReadTools(tuple(found), (*places, *servers), tuple(hosted), tuple(servers.values()))
 
 
 def _function(declared: FunctionDeclaration, at: str, strict: bool | None, limits: LimitsConfig) -> FunctionTool:
@@ -123,9 +137,9 @@ def read_function_choice(config: ToolConfig | None, read: ReadTools) -> ToolChoi
         )
     if mode == "NONE":
         return ToolChoice("none")
-    if mode == "ANY" and not read.tools and read.hosted:
+    if mode == "ANY" and not read.tools and not read.servers and read.hosted:
         raise _unsupported(read.hosted[0])
-    if mode == "ANY" and not read.tools:
+    if mode == "ANY" and not read.tools and not read.servers:
         raise InvalidRequest(f"Invalid value at '{at}.mode': ANY needs functions.", param=f"{at}.mode")
     keys = {tool.name: tool.key for tool in read.tools}
     for order, name in enumerate(names):

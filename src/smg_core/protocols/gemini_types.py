@@ -19,6 +19,7 @@ __all__ = [
     "FunctionDeclaration",
     "FunctionResponsePart",
     "GeminiContent",
+    "GeminiMcpServer",
     "GeminiPart",
     "GeminiTool",
     "GenerateBody",
@@ -165,6 +166,23 @@ class FunctionDeclaration(_Wire):
     response: JsonObject | None = None
     response_json_schema: Json = None
     behavior: Literal["UNSPECIFIED", "BLOCKING", "NON_BLOCKING"] | None = None
+
+
+class McpTransport(_Wire):
+    """How a server of tools is reached."""
+
+    url: str | None = None
+    headers: dict[str, str] | None = None
+    timeout: str | None = None
+    sse_read_timeout: str | None = None
+    terminate_on_close: bool | None = None
+
+
+class GeminiMcpServer(_Wire):
+    """A server of tools."""
+
+    name: str | None = None
+    streamable_http_transport: McpTransport | None = None
 
 
 class GeminiTool(_Wire):

@@ -146,7 +146,7 @@ def _decoded(incoming: Incoming, usual: Revision) -> InteractionRequest:
     placed = placed_steps(wire.input, limits) if wire.input is not None else []
     if not placed:
         raise InvalidRequest("input: the field is required", param="input")
-    tools, tool_places = read_interaction_tools(wire.tools or (), config, limits, size)
+    tools, tool_places = read_interaction_tools(wire.tools or (), config, limits, size, incoming.hosted)
     generation = GenerationRequest(
         id=incoming.request_id,
         model=model,

@@ -11,6 +11,7 @@ What the API leaves open is decided so:
   text, is shown only where the request asks for it.
 - The arguments of a call are sent when they are complete, as one delta: its pieces are to join to one JSON object, and what the
   model breaks off is none. A call whose arguments are none makes the interaction fail.
+- A call of a tool that runs here is a step, and its result another; each is told in one delta.
 - An interaction that fails while it is streamed ends with the event `error`; every other end is an `interaction.completed`.
 - Refusals are text. Annotations and opaque blocks are left out.
 
@@ -32,6 +33,8 @@ from smg_core.events import (
     Failed,
     Finished,
     FinishReason,
+    HostedEnd,
+    HostedStart,
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
@@ -43,6 +46,7 @@ from smg_core.events import (
     Usage,
 )
 from smg_core.json_types import JsonObject
+from smg_core.protocols.google_mcp import MCP, call_step, result_step
 from smg_core.protocols.interactions import InteractionRequest
 from smg_core.protocols.interactions_grammar import EVENTS
 from smg_core.protocols.interactions_object import (
@@ -64,7 +68,7 @@ CLOSING = b"event: done\ndata: [DONE]\n\n"
 _STATUSES: Mapping[FinishReason, str] = {
     "stop": "completed",
     "refusal": "completed",
-    "pause": "completed",
+    "pause": "incomplete",
     "tool_calls": "requires_action",
     "length": "incomplete",
     "context": "incomplete",
@@ -104,6 +108,7 @@ class _Builder:
         self._call: ToolCallStart | None = None
         self._arguments: list[str] = []
         self._malformed = False
+        self._running: JsonObject | None = None  # the step of the call that runs here
         self._reason: FinishReason = "stop"
 
     # ---------------------------------------------------------------------------------------------------------- frames
@@ -263,6 +268,25 @@ class _Builder:
         self._event("stop", index=len(self.steps))
         self.steps.append(step)
 
+    def hosted(self, event: HostedStart) -> None:
+        if event.kind == MCP:
+            self._running = call_step(event, f"mcp_{self._request.generation.id.rpartition('_')[2]}{len(self.steps)}")
+            self._whole_step(self._running, {"arguments": {}}, ("id",))
+
+    def hosted_end(self, event: HostedEnd) -> None:
+        call, self._running = self._running, None
+        if call is not None:
+            self._whole_step(result_step(event, call), {"result": ""}, ("call_id",))
+
+    def _whole_step(self, step: JsonObject, empty: JsonObject, shell_only: Sequence[str]) -> None:
+        """A step that is told in one delta: its shell has `empty` in place of what the delta brings, and `shell_only` alone."""
+        shown = {name: value for name, value in step.items() if name not in ("type", "is_error")}
+        self._open(str(step["type"]), **(shown | empty))
+        self._delta(**{name: value for name, value in step.items() if name not in shell_only})
+        self._kind = ""
+        self._event("stop", index=len(self.steps))
+        self.steps.append(step)
+
     # ------------------------------------------------------------------------------------------------------------- ends
 
     def finished(self, event: Finished) -> None:
@@ -337,6 +361,8 @@ _WRITERS: dict[type, Callable[[_Builder, Any], None]] = {
     ToolCallStart: _Builder.call,
     ToolCallDelta: _Builder.call_delta,
     ToolCallEnd: _Builder.call_end,
+    HostedStart: _Builder.hosted,
+    HostedEnd: _Builder.hosted_end,
     Finished: _Builder.finished,
     Usage: _Builder.usage,
     Done: _Builder.done,

@@ -52,6 +52,8 @@ _DELTAS: Mapping[str, frozenset[str]] = {
     "text": frozenset({"text"}),
     "thought": frozenset({"thought_summary", "thought_signature"}),
     "function_call": frozenset({"arguments_delta", "function_call"}),
+    "mcp_server_tool_call": frozenset({"mcp_server_tool_call"}),
+    "mcp_server_tool_result": frozenset({"mcp_server_tool_result"}),
 }
 """The deltas that a step of each type may have."""
 _TERMINAL = frozenset({"completed", "requires_action", "incomplete", "failed", "cancelled"})
@@ -146,6 +148,8 @@ class InteractionGrammar:
                 if self._signature is not None:
                     return "a thought has two signatures"
                 self._signature = str(delta.get("signature"))
+            case "mcp_server_tool_call" | "mcp_server_tool_result":
+                self._shell = {**self._shell, **delta}
             case "arguments_delta":
                 self._texts.append(str(delta.get("arguments")))
             case _:
@@ -173,6 +177,8 @@ class InteractionGrammar:
                     except msgspec.DecodeError:
                         fault = "the arguments of a call are no JSON"
                 step = {**self._shell, "arguments": arguments}
+            case "mcp_server_tool_call" | "mcp_server_tool_result":
+                step = self._shell
             case _:
                 step["content"] = [{"type": "text", "text": text}]
         self.steps.append(step)

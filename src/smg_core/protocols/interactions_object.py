@@ -15,6 +15,7 @@ from smg_core.events import Usage
 from smg_core.json_types import Json, JsonObject
 from smg_core.protocols.base import Locate
 from smg_core.protocols.errors import gemini_error
+from smg_core.protocols.google_mcp import hidden_headers
 from smg_core.protocols.interactions import InteractionRequest, Revision
 
 __all__ = [
@@ -52,6 +53,7 @@ def time_text(seconds: float) -> str:
 def interaction_fields(request: InteractionRequest, created: int) -> JsonObject:
     """The object of an interaction that is under way, without its steps."""
     said: JsonObject = msgspec.to_builtins(request.body)
+    said["tools"] = hidden_headers(said.get("tools"))
     created_at = time_text(created)
     found: JsonObject = {
         "id": request.generation.id,

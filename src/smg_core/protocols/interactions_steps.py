@@ -1,8 +1,9 @@
 """The steps of Interactions: those of a request as they are stored, and what they come to as `Message` records.
 
 An input is a text, contents, steps, or turns of the earlier revision; stored are steps alone. Thoughts, output and calls that
-follow each other are one turn of the model. A result belongs to the call of its id, which must have come before it. Steps of
-tools that servers run say nothing to the model. Thoughts with a signature are opened from that, whatever summary stands beside
+follow each other are one turn of the model. A result belongs to the call of its id, which must have come before it. A call of a
+server's tool (MCP) and its result are in the prompt where both are there; steps of other tools that servers run say nothing to
+the model. Thoughts with a signature are opened from that, whatever summary stands beside
 it.
 
 Pure. Above: interactions. Below: the wire types, request.
@@ -16,11 +17,14 @@ import msgspec
 from smg_core.errors import InvalidRequest, UnsupportedParameter
 from smg_core.json_types import JsonObject
 from smg_core.protocols.decoding import brief, check_depth, too_many
+from smg_core.protocols.google_mcp import repeated_call, repeated_result
 from smg_core.protocols.google_values import PartDetail, media_of_type, result_text, signature_bytes
 from smg_core.protocols.interactions_types import (
     FunctionCallStep,
     FunctionResultStep,
     InteractionTurn,
+    McpCallStep,
+    McpResultStep,
     MediaContent,
     ModelOutputStep,
     TextContent,
@@ -186,6 +190,7 @@ class _Reader:
         self._turn_places: list[str] = []
         self._texts: list[str] = []  # that the turn's last part goes on with
         self._calls: dict[str, str] = {}  # names by id
+        self._hosted: dict[str, ToolCall] = {}  # calls of servers' tools whose results have not come
 
     def step(self, placed: PlacedStep) -> None:
         """One step."""
@@ -210,6 +215,12 @@ class _Reader:
                 check_depth([arguments], self._limits.json_depth, f"{at}.arguments")
                 self._calls[call.id] = call.name
                 self._add(ToolCall(call.id, call.name, _encode(arguments).decode()), at)
+            case "mcp_server_tool_call":
+                ran = proto_value(step, McpCallStep, at)
+                check_depth([ran.arguments], self._limits.json_depth, f"{at}.arguments")
+                self._hosted[ran.id] = repeated_call(ran.id, ran.server_name, ran.name, ran.arguments)
+            case "mcp_server_tool_result":
+                self._ran(proto_value(step, McpResultStep, at), at)
             case "function_result":
                 self._end_turn()
                 self._result(proto_value(step, FunctionResultStep, at), at)
@@ -287,6 +298,18 @@ class _Reader:
         part = ToolResult(result.call_id, content, is_error=failed, name=name, value=value)
         one_text = len(content) == 1 and isinstance(content[0], Text)
         self._messages.append(Message("tool", (part,), content_is_text=one_text))
+        self._places.append((at,))
+
+    def _ran(self, result: McpResultStep, at: str) -> None:
+        """The result of a server's tool: its call is in the prompt now, and the result behind it."""
+        call = self._hosted.pop(result.call_id, None)
+        if call is None:
+            return
+        check_depth([result.result], self._limits.json_depth, f"{at}.result")
+        self._add(call, at)
+        self._end_turn()
+        part = repeated_result(call, result.result, failed=result.is_error is True)
+        self._messages.append(Message("tool", (part,), content_is_text=True))
         self._places.append((at,))
 
     # ------------------------------------------------------------------------------------------------------------ contents

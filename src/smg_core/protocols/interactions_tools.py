@@ -1,6 +1,7 @@
 """What an Interactions request says of tools, and of which may be called.
 
-Functions are offered to the model; tools that servers run are taken and not offered, since nothing here runs them. Pure. Above:
+Functions are offered to the model. Servers of tools are asked where such tools run here; other tools that servers run are taken
+and not offered, since nothing here runs them. Pure. Above:
 interactions. Below: the wire types, request.
 """
 
@@ -11,13 +12,14 @@ import msgspec
 from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
 from smg_core.protocols.decoding import brief, check_depth, too_many
+from smg_core.protocols.google_mcp import MCP, interaction_server
 from smg_core.protocols.interactions_types import (
     FunctionDeclarationTool,
     InteractionConfig,
 )
 from smg_core.protocols.proto_json import proto_value
 from smg_core.protocols.settings import LimitsConfig
-from smg_core.request import FunctionTool, ToolChoice
+from smg_core.request import FunctionTool, HostedTool, Tool, ToolChoice
 
 __all__ = ["read_interaction_choice", "read_interaction_tools"]
 
@@ -38,14 +40,23 @@ _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
 
 def read_interaction_tools(
-    tools: Sequence[JsonObject], config: InteractionConfig, limits: LimitsConfig, size: int
-) -> tuple[tuple[FunctionTool, ...], tuple[str, ...]]:
-    """The functions that are offered, in order, and the field of the body for each; `size` is the body's, in bytes."""
+    tools: Sequence[JsonObject],
+    config: InteractionConfig,
+    limits: LimitsConfig,
+    size: int,
+    hosted: frozenset[str] = frozenset(),
+) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    """The functions that are offered, in order, behind them the servers whose tools run here, and the field of the body for each;
+    `size` is the body's, in bytes, `hosted` are the kinds of tools that run here."""
     strict = True if _mode(config)[0] == "validated" else None
     found: list[FunctionTool] = []
     places: list[str] = []
+    servers: dict[str, HostedTool] = {}
     for order, tool in enumerate(tools):
         at, kind = f"tools[{order}]", tool.get("type")
+        if kind == "mcp_server" and MCP in hosted:
+            servers[at] = interaction_server(tool, at, tuple(servers.values()))
+            continue
         if isinstance(kind, str) and kind in _HOSTED:
             continue
         if kind != "function":
@@ -62,7 +73,7 @@ def read_interaction_tools(
         raise too_many("tools", len(found), limits.tools, "functions")
     if found and size > limits.schema_bytes:
         _check_size([tool.parameters for tool in found], limits)
-    return tuple(found), tuple(places)
+    return (*found, *servers.values()), (*places, *servers)
 
 
 def _mode(config: InteractionConfig) -> tuple[str, Sequence[str]]:
@@ -74,7 +85,7 @@ def _mode(config: InteractionConfig) -> tuple[str, Sequence[str]]:
     return ("auto", ()) if allowed is None else (allowed.mode or "auto", allowed.tools or ())
 
 
-def read_interaction_choice(config: InteractionConfig, tools: Sequence[FunctionTool]) -> ToolChoice:
+def read_interaction_choice(config: InteractionConfig, tools: Sequence[Tool]) -> ToolChoice:
     """Which of `tools` may or must be called."""
     mode, names = _mode(config)
     at = "generation_config.tool_choice"
@@ -82,7 +93,7 @@ def read_interaction_choice(config: InteractionConfig, tools: Sequence[FunctionT
         return ToolChoice("none")
     if mode == "any" and not tools:
         raise InvalidRequest(f"Invalid value at '{at}': any needs functions.", param=at)
-    keys = {tool.name: tool.key for tool in tools}
+    keys = {tool.name: tool.key for tool in tools if isinstance(tool, FunctionTool)}
     for order, name in enumerate(names):
         if name not in keys:
             param = f"{at}.allowed_tools.tools[{order}]"

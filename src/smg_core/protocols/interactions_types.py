@@ -17,7 +17,10 @@ __all__ = [
     "FunctionResultStep",
     "InteractionBody",
     "InteractionConfig",
+    "InteractionMcpServer",
     "InteractionTurn",
+    "McpCallStep",
+    "McpResultStep",
     "MediaContent",
     "ModelOutputStep",
     "TextContent",
@@ -93,6 +96,29 @@ class FunctionResultStep(_Wire):
     signature: str | None = None
 
 
+class McpCallStep(_Wire):
+    """A call of a tool that a server ran."""
+
+    type: Literal["mcp_server_tool_call"]
+    id: CallId
+    name: FunctionName
+    server_name: FunctionName
+    arguments: JsonObject | None = None
+    signature: str | None = None
+
+
+class McpResultStep(_Wire):
+    """Its result; `is_error` is an addition of this server."""
+
+    type: Literal["mcp_server_tool_result"]
+    call_id: CallId
+    result: Json = None
+    name: str | None = None
+    server_name: str | None = None
+    is_error: bool | None = None
+    signature: str | None = None
+
+
 class InteractionTurn(_Wire):
     """A turn of the earlier wire revision."""
 
@@ -112,6 +138,16 @@ class FunctionDeclarationTool(_Wire):
 class AllowedTools(_Wire):
     mode: Literal["auto", "any", "none", "validated"] | None = None
     tools: list[str] | None = None
+
+
+class InteractionMcpServer(_Wire):
+    """A server of tools."""
+
+    type: Literal["mcp_server"]
+    name: str | None = None
+    url: str | None = None
+    headers: dict[str, str] | None = None
+    allowed_tools: list[AllowedTools] | None = None
 
 
 class ToolChoiceObject(_Wire):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from smg_core.pipeline.tool_loop import without_hosted_tools
 from smg_core.protocols.errors import gemini_error
 from smg_core.protocols.interactions import (
     REVISION_HEADER,
@@ -75,7 +76,7 @@ def background_interactions(
         stream=lambda decoded, created: InteractionStreamEncoder(decoded, created, now),
         whole=lambda decoded, created: InteractionWholeEncoder(decoded, created, now),
         body=lambda decoded: msgspec.json.encode(decoded.body),
-        prompt=lambda decoded: decoded.generation,
+        prompt=lambda decoded: without_hosted_tools(decoded.generation),
         stored=stored_interaction,
         headers=lambda decoded: {REVISION_HEADER: STEPS_FROM if decoded.revision == "steps" else _BEFORE_STEPS},
         shown=lambda decoded, found: shown_interaction(found, decoded.revision),
