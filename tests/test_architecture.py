@@ -175,6 +175,7 @@ EDGES: dict[str, frozenset[str]] = {
     "demo": frozenset({"cli"}),
     "__main__": frozenset(),
     "server.sharing": frozenset(),
+    "server.tool_searching": frozenset(),
     "server.model_media": frozenset(),
     "smg_egress.resolving": frozenset({"smg_multimodal.guarded", "smg_mcp.wire"}),
     "smg_mcp.command": frozenset({"cli"}),

@@ -271,6 +271,7 @@ CONSTANTS: dict[str, str] = {
     "server.launched.LINE": SHOWN,
     "server.media._FILES_SHARE": COST,
     "server.memory._MAPPED_BYTES": COST,
+    "pipeline.tool_search._SHOWN": SHOWN,
     "server.memory._M_ARENA_MAX": FORMAT,
     "server.memory._M_MMAP_THRESHOLD": FORMAT,
     "server.model_media._COPIES": COST,
@@ -365,7 +366,7 @@ LIBRARY_CONSTANTS: dict[str, str] = {
     """,
     PACE: """
         smg_mcp.origin: _HELD_BYTES
-        smg_mcp.search: _QUERY_WORDS
+        smg_mcp.search: FOUND MOST_FOUND _QUERY_WORDS
         smg_mcp.stdio: _ELSEWHERE
         smg_multimodal.documents: _HASHED_HERE
         smg_mcp.wire: _ELSEWHERE
@@ -431,7 +432,6 @@ LIBRARY_DEFAULTS: dict[str, str] = {
         smg_parsers.laws: cuts.random_cuts linearity.length split_invariance.random_cuts
     """,
     SHOWN: "smg_parsers.lab: steps.size",
-    ASKED: "smg_mcp.request_tools: search.limit",
     SIGN: "smg_multimodal.kernel_text: _each.numbers",
     FORMAT: """
         smg_multimodal.audio: wave_of_pcm16.rate

@@ -18,6 +18,7 @@ from smg_mcp.base import CallFacts, Decision, McpTool, OnProgress, ServerInvento
 from smg_mcp.catalogue import Catalogue, CatalogueCache
 from smg_mcp.errors import McpBadArguments, McpDenied, McpError, McpNeedsApproval, McpUnknownTool
 from smg_mcp.inventory import ListedTool
+from smg_mcp.search import FOUND
 from smg_mcp.session import Session
 from smg_mcp.settings import McpLimits, McpServer, ToolSettings
 
@@ -74,7 +75,7 @@ class RequestTools:
             raise error
         return catalogue.tools
 
-    async def search(self, query: str, limit: int = 5) -> Sequence[McpTool]:
+    async def search(self, query: str, limit: int = FOUND) -> Sequence[McpTool]:
         """The tools that fit a query, best first."""
         index = (await self.catalogue()).index
         if not index.built:
@@ -84,6 +85,10 @@ class RequestTools:
     async def decide(self, name: str) -> Decision:
         """What the policy says of a call of this tool, without making it."""
         tool, _ = await self._tool(name)
+        return self.decision(tool)
+
+    def decision(self, tool: McpTool) -> Decision:
+        """What the policy says of a call of this tool."""
         return self._approval.decide(self._facts(tool))
 
     async def call(

@@ -13,7 +13,13 @@ from typing import Any
 
 from smg_mcp.base import McpTool
 
-__all__ = ["TOOL_SEARCH", "TOOL_SEARCH_SCHEMA", "Bm25Index"]
+__all__ = ["FOUND", "MOST_FOUND", "TOOL_SEARCH", "TOOL_SEARCH_SCHEMA", "Bm25Index"]
+
+FOUND = 5
+"""How many tools a search gives where nothing is said."""
+
+MOST_FOUND = 20
+"""How many tools a model may ask a search for."""
 
 TOOL_SEARCH = "tool_search"
 """The name of the tool that searches."""
@@ -22,7 +28,7 @@ TOOL_SEARCH_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
         "query": {"type": "string", "description": "What the tool should do, in a few words."},
-        "limit": {"type": "integer", "minimum": 1, "maximum": 20, "description": "How many tools to return."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MOST_FOUND, "description": "How many tools to return."},
     },
     "required": ["query"],
     "additionalProperties": False,

@@ -104,7 +104,8 @@ class ListedServer(Struct, frozen=True):
 
 class HostedCall(Struct, frozen=True):
     """A call of a hosted tool. `id` is the model's id of the call and `arguments` the text that it wrote; `fault` says why the
-    call cannot be run (then it is answered with that as an error), `approval` is the id under which the user has agreed to it."""
+    call cannot be run (then it is answered with that as an error), `approval` is the id under which the user has agreed to it.
+    `within` makes it a search of these tools, which are there by the names that the model knows them by."""
 
     id: str
     server: ToolServer
@@ -112,22 +113,26 @@ class HostedCall(Struct, frozen=True):
     arguments: str
     fault: str | None = None
     approval: str | None = None
+    within: "Mapping[str, ServerTool] | None" = None
 
 
 class ToolAnswer(Struct, frozen=True):
-    """What a tool has returned: text and media for the model, and `structured` where the tool has a result as JSON."""
+    """What a tool has returned: text and media for the model, and `structured` where the tool has a result as JSON. `found` are
+    the names of tools that a search has found."""
 
     content: tuple[Part, ...]
     is_error: bool = False
     structured: Json = None
+    found: tuple[str, ...] = ()
 
 
 class HostedResult(Struct, frozen=True):
-    """The outcome of one call, for the next turn's prompt."""
+    """The outcome of one call, for the next turn's prompt; `found` are the names of the tools that a search has found."""
 
     call: HostedCall
     content: tuple[Part, ...]
     is_error: bool = False
+    found: tuple[str, ...] = ()
 
 
 class Called(Struct, frozen=True):
@@ -180,6 +185,10 @@ class ToolService(Protocol):
     ) -> ToolAnswer:
         """Run one call of the request `request_id`. Raises SmgError where there is no result; a tool's own error is an answer
         with `is_error`."""
+        ...
+
+    async def search(self, tools: Mapping[str, ServerTool], query: str, limit: int) -> tuple[str, ...]:
+        """The names of those of `tools` that fit the query, best first, at most `limit`."""
         ...
 
     async def claim(self, approval: str, request_id: str, caller: Caller) -> SmgError | None:

@@ -164,6 +164,19 @@ class McpConfig:
     )
     servers: int = option(16, "Most servers of tools in one request.", at_least=1, at_most=1000)
     tools: int = option(512, "Most tools that these may offer to one request.", at_least=1, at_most=100_000)
+    search_from: int | None = option(
+        128,
+        "From how many tools on a model is offered a search in place of tools: for the servers with the most of them, as many "
+        "as it takes to stay below; null for never.",
+        at_least=1,
+        at_most=100_000,
+    )
+    lists: int = option(
+        64, "Lists of servers' tools that are kept, one for each server and tenant.", at_least=1, at_most=100_000
+    )
+    search_indexes: int = option(
+        16, "Indexes of tools that are kept, one for each set of tools that was searched.", at_least=1, at_most=10_000
+    )
     progress: int = option(
         100,
         "Most notifications of progress that are passed on to the client for one call.",

@@ -6,7 +6,7 @@ leaves cancels the calls that run. Above: the wiring. Below: the `ToolService`, 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,10 +24,12 @@ from smg_core.pipeline.hosted import (
     HostedResult,
     ListedServer,
     ListTools,
+    ServerTool,
     ToolAnswer,
     ToolService,
 )
 from smg_core.pipeline.settings import McpConfig
+from smg_core.pipeline.tool_search import search_answer, search_of
 from smg_core.protocols.json_text import encode_object
 from smg_core.request import Part, Text
 
@@ -97,7 +99,7 @@ class ToolCalling:
         await answer.flush()
         kinds = self._takes(step.model, step.caller.tenant)
         content = tuple([_taken(part, kinds) for part in found.content])
-        return HostedResult(call, content or (Text(""),), found.is_error)
+        return HostedResult(call, content or (Text(""),), found.is_error, found.found)
 
     async def _run(self, running: "_Running", step: CallTools, places: asyncio.Semaphore, run: Run) -> ToolAnswer:
         """One call, when there is a place for it. What goes wrong is its answer."""
@@ -114,6 +116,8 @@ class ToolCalling:
         if call.fault is not None:
             return _failed(call.fault), "bad_arguments"
         arguments: JsonObject = msgspec.json.decode(call.arguments or "{}")
+        if call.within is not None:
+            return await self._searched(call.within, arguments)
         try:
             found = await self._service.call(
                 call, arguments, step.caller, step.headers, running.progress, step.request_id
@@ -121,6 +125,12 @@ class ToolCalling:
         except SmgError as error:
             return _failed(error.message), type(error).__name__
         return found, "error" if found.is_error else "ok"
+
+    async def _searched(self, within: Mapping[str, ServerTool], arguments: JsonObject) -> tuple[ToolAnswer, str]:
+        asked = search_of(arguments)
+        if isinstance(asked, str):
+            return _failed(asked), "bad_arguments"
+        return search_answer(within, await self._service.search(within, *asked)), "ok"
 
 
 class _Running:

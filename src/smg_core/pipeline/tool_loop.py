@@ -8,8 +8,9 @@ A turn without calls ends the response. So does a turn with a call of one of the
 and the client answers its own. A call that the user has to approve is told to the client, not run, and ends the response. When a
 bound is reached (calls, turns, seconds, tokens), the response ends incomplete with what there is.
 
-A tool is offered under `flat_name` of its server and its own name. Pure. Above: the flows of the APIs. Below: pipeline.flow, the
-steps of pipeline.hosted.
+A tool is offered under `flat_name` of its server and its own name. Where there are many, a search is offered in place of those
+of some servers (`pipeline.tool_search`), and a tool that was found is offered from the next turn on. Pure. Above: the flows of
+the APIs. Below: pipeline.flow, the steps of pipeline.hosted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,7 @@ from smg_core.pipeline.hosted import (
     ToolServer,
 )
 from smg_core.pipeline.steps import Finish, Flow, Tell, ask
+from smg_core.pipeline.tool_search import search_tool, searched_servers
 from smg_core.pipeline.turn import CalledTool, Turn, TurnOutput
 from smg_core.protocols.json_text import encode_object
 from smg_core.request import (
@@ -93,10 +95,11 @@ def without_hosted_tools(request: GenerationRequest) -> GenerationRequest:
 
 
 class _Offer(Struct, frozen=True):
-    """One hosted tool as the model is offered it."""
+    """One hosted tool as the model is offered it; `within` has the tools that it searches."""
 
     server: ToolServer
     tool: ServerTool
+    within: Mapping[str, ServerTool] | None = None
 
     @property
     def asks(self) -> bool:
@@ -161,6 +164,7 @@ def looped(
             return _ended(turn, "tool_calls")
         if len(hosted) > left or _is_over(terms, spent):
             return _ended(turn, "pause")
+        current = _with_found(current, called.results, offers)
         following = _following(request, current, turn.output, called.results, spent)
         if following is None:
             return _ended(turn, "length")
@@ -193,25 +197,68 @@ def _offered(
     own = [tool for tool in request.tools if not isinstance(tool, HostedTool)]
     taken = {tool.name for tool in own}
     offers: dict[str, _Offer] = {}
-    functions: list[FunctionTool] = []
     for each in listed:
-        for tool in each.tools:
-            name = flat_name(each.server.label, tool.name)
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            offers[name] = _Offer(each.server, tool)
-            functions.append(FunctionTool(name, tool.description, tool.schema))
-    if len(functions) > terms.tools.tools:
+        offers |= {_free(each.server, tool, taken): _Offer(each.server, tool) for tool in each.tools}
+    if len(offers) > terms.tools.tools:
         most = terms.tools.tools
         raise InvalidRequest(
-            f"The servers of tools offer {len(functions)} tools, and at most {most} are taken; name those that are needed.",
+            f"The servers of tools offer {len(offers)} tools, and at most {most} are taken; name those that are needed.",
             param="tools",
         )
     choice = _choice(request.tool_choice, offers)
+    shown = _shown(request, listed, choice, offers, terms)
+    for each in listed:
+        within = {
+            name: offer.tool for name, offer in offers.items() if offer.server is each.server and name not in shown
+        }
+        if within:
+            tool = search_tool(each.server.label, len(within))
+            offers[_free(each.server, tool, taken)] = _Offer(replace(each.server, approval="never"), tool, within)
+    functions = [_function(name, offer) for name, offer in offers.items() if name in shown or offer.within is not None]
     if choice.mode == "required" and not own and not functions:
         raise InvalidRequest("A call is demanded, and the servers offer no tool.", param="tool_choice")
     return offers, replace(request, tools=(*own, *functions), tool_choice=choice)
+
+
+def _shown(
+    request: GenerationRequest,
+    listed: Sequence[ListedServer],
+    choice: ToolChoice,
+    offers: Mapping[str, _Offer],
+    terms: Terms,
+) -> frozenset[str]:
+    """The names of the tools that the model sees from the beginning: of servers that are not searched, and of the others those
+    that are demanded or were called before in the conversation."""
+    counts = {each.server.label: len(each.tools) for each in listed}
+    searched = searched_servers(counts, terms.tools.search_from)
+    used = {key.name for key in choice.names}
+    if searched:
+        used |= {part.name for message in request.messages for part in message.parts if isinstance(part, ToolCall)}
+    return frozenset(name for name, offer in offers.items() if offer.server.label not in searched or name in used)
+
+
+def _free(server: ToolServer, tool: ServerTool, taken: set[str]) -> str:
+    """The name that the model knows a tool by, which is taken from now on."""
+    name = flat_name(server.label, tool.name)
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _function(name: str, offer: _Offer) -> FunctionTool:
+    return FunctionTool(name, offer.tool.description, offer.tool.schema)
+
+
+def _with_found(
+    current: GenerationRequest, results: Sequence[HostedResult], offers: Mapping[str, _Offer]
+) -> GenerationRequest:
+    """The request that also offers the tools that searches have found."""
+    there = {tool.name for tool in current.tools if isinstance(tool, FunctionTool)}
+    found = dict.fromkeys(name for result in results for name in result.found if name not in there)
+    if not found:
+        return current
+    return replace(current, tools=(*current.tools, *(_function(name, offers[name]) for name in found)))
 
 
 def _choice(choice: ToolChoice, offers: Mapping[str, _Offer]) -> ToolChoice:
@@ -257,7 +304,7 @@ def _call(call: CalledTool, offer: _Offer) -> HostedCall:
     fault = _fault(call.arguments, call.complete)
     if fault is None and offer.asks:
         fault = "This tool needs the user's approval, which cannot be asked for here, so it was not run."
-    return HostedCall(call.id, offer.server, offer.tool.name, call.arguments, fault)
+    return HostedCall(call.id, offer.server, offer.tool.name, call.arguments, fault, within=offer.within)
 
 
 def _fault(arguments: str, complete: bool = True) -> str | None:

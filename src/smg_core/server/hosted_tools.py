@@ -10,7 +10,7 @@ import binascii
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import smg_mcp
 from smg_core.clock import Clock
@@ -38,10 +38,9 @@ from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.tool_calls import Takes, ToolCalling, ToolListing
 from smg_core.protocols.json_text import encode_object
 from smg_core.request import Audio, Caller, Image, MediaSource, Part, Text
+from smg_core.server.tool_searching import KnownTools, ToolSearches
 from smg_core.settings import ConfigError
 from smg_mcp.base import (
-    Decision,
-    McpTool,
     RequestServer,
     ToolAudio,
     ToolImage,
@@ -53,11 +52,6 @@ from smg_mcp.base import (
     ToolText,
 )
 from smg_mcp.errors import McpBadArguments, McpBusy, McpConfigError, McpDenied, McpError, McpForbidden, McpUnknownTool
-
-if TYPE_CHECKING:
-    from smg_mcp.audit import AuditEntry
-    from smg_mcp.request_tools import RequestTools
-    from smg_mcp.tools import McpTools
 
 __all__ = ["HostedTools", "hosted_kinds", "hosted_tools"]
 
@@ -97,7 +91,7 @@ async def hosted_tools(
         raise ToolServerFailed(str(error)) from error
 
 
-def _noted(entry: "AuditEntry") -> None:
+def _noted(entry: "smg_mcp.AuditEntry") -> None:
     """Write a decision to the log: which call, for whom, and what was decided why."""
     facts, decision = entry.facts, entry.decision
     log.info(
@@ -115,18 +109,21 @@ def _noted(entry: "AuditEntry") -> None:
 class HostedTools:
     """The `ToolService` of one gateway."""
 
-    def __init__(self, tools: "McpTools", settings: McpConfig, history: Store, clock: Clock) -> None:
+    def __init__(self, tools: "smg_mcp.McpTools", settings: McpConfig, history: Store, clock: Clock) -> None:
         self._tools = tools
         self._settings = settings
         self._history = history
         self._clock = clock
+        self._known = KnownTools(settings.lists)
+        self._searches = ToolSearches(settings.search_indexes)
 
     async def tools(self, server: ToolServer, caller: Caller, headers: Mapping[str, str]) -> tuple[ServerTool, ...]:
         try:
             request = self._of(server, caller, headers)
-            found = [await _listed(request, tool) for tool in await request.tools()]
+            listed = await request.tools()
         except McpError as error:
             raise _refused(error, server) from error
+        found = await self._known.of(listed, caller.tenant, request.decision)
         allowed = server.allowed
         return tuple(tool for tool in found if tool.verdict != "deny" and (allowed is None or allowed.takes(tool)))
 
@@ -150,6 +147,9 @@ class HostedTools:
             raise _refused(error, call.server) from error
         return _answer(outcome)
 
+    async def search(self, tools: Mapping[str, ServerTool], query: str, limit: int) -> tuple[str, ...]:
+        return await self._searches.search(tools, query, limit)
+
     async def claim(self, approval: str, request_id: str, caller: Caller) -> SmgError | None:
         body = encode_object({"response": request_id})
         record = StoredRecord(kind=_APPROVAL, id=approval, body=body, created_at=self._clock.time())
@@ -168,7 +168,7 @@ class HostedTools:
 
     def _of(
         self, server: ToolServer, caller: Caller, headers: Mapping[str, str], request_id: str = ""
-    ) -> "RequestTools":
+    ) -> "smg_mcp.RequestTools":
         """The tools of one server as the caller sees them. Raises McpError, and InvalidRequest for one that may not be named."""
         label, token = server.label, server.authorization
         if server.url is None:
@@ -192,19 +192,6 @@ class HostedTools:
         return self._tools.for_request(
             tenant=caller.tenant, headers=headers, servers=[], extra=[brought], request_id=request_id
         )
-
-
-async def _listed(request: "RequestTools", tool: McpTool) -> ServerTool:
-    decision: Decision = await request.decide(tool.name)
-    hints = {
-        "readOnlyHint": tool.hints.read_only,
-        "destructiveHint": tool.hints.destructive,
-        "idempotentHint": tool.hints.idempotent,
-        "openWorldHint": tool.hints.open_world,
-        "title": tool.title,
-    }
-    told: JsonObject = {name: value for name, value in hints.items() if value is not None}
-    return ServerTool(tool.name, tool.description or None, tool.schema, told or None, decision.verdict)
 
 
 def _refused(error: McpError, server: ToolServer) -> SmgError:
