@@ -108,7 +108,7 @@ CONSTANTS: dict[str, str] = {
     ),
     "engines.status._MAX_TEXT": SHOWN,
     **dict.fromkeys(
-        (f"engines.tokenspeed.calls.{name}" for name in ("INPUT_IDS", "TOKENIZED")),
+        (f"engines.tokenspeed.calls.{name}" for name in ("INPUT_IDS", "TOKENIZED", "_MM_INPUTS")),
         FORMAT,
     ),
     **dict.fromkeys(

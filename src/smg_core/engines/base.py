@@ -34,6 +34,9 @@ __all__ = [
     "Codec",
     "Constraint",
     "ContextPhase",
+    "EncodeCodec",
+    "EncodeEngine",
+    "Encoded",
     "Engine",
     "EngineFacts",
     "EngineLogprob",
@@ -41,6 +44,7 @@ __all__ = [
     "EngineRequest",
     "EngineSink",
     "IdsEngine",
+    "ItemizedMedia",
     "KvFacts",
     "Loads",
     "MediaPacking",
@@ -82,6 +86,14 @@ class Bootstrap(Struct, frozen=True):
     room: int
 
 
+class Encoded(Struct, frozen=True):
+    """One medium whose embeddings an encode worker makes. `item` is its number in the prompt, from 0; `place` is where the engine
+    that reads the prompt gets them, in a room of this medium's own."""
+
+    item: int
+    place: Bootstrap
+
+
 class ContextPhase(Struct, frozen=True):
     """Which part of one request a worker of TensorRT-LLM does: "context" reads the prompt, "generation" goes on from there.
     `context_id` names the request at the worker that reads the prompt. The other worker gets what that one answered: the first
@@ -101,7 +113,7 @@ class EngineRequest(Struct, frozen=True):
     `multimodal` is what the dialect's `MediaPacking` made, opaque to everyone between. A hand-over from a prefill to a decode
     worker is told in one of three ways, as the dialect has it (`EngineFacts.hands_over`): `kv_transfer` is its parameters as JSON
     text, `bootstrap` the place where the two meet, `context_phase` the part that this worker does. `lora` is the engine's id of
-    the adapter to use.
+    the adapter to use. The media that `encoded` names come to this engine as embeddings; of the others it makes them itself.
     """
 
     id: str
@@ -116,6 +128,7 @@ class EngineRequest(Struct, frozen=True):
     bootstrap: Bootstrap | None = None
     context_phase: ContextPhase | None = None
     lora: str | None = None
+    encoded: tuple[Encoded, ...] = ()
 
 
 # --------------------------------------------------------------------------------------------------- what comes back
@@ -316,6 +329,15 @@ class IdsEngine(Engine, Protocol):
         ...
 
 
+class EncodeEngine(Engine, Protocol):
+    """An engine that makes embeddings of media for another engine, and no text."""
+
+    async def encode(self, request_id: str, media: object, item: Encoded, *, timeout: float) -> None:
+        """Have it make the embeddings of one item of `media` (`EngineRequest.multimodal`) and keep them in the item's room.
+        Returns when it has accepted that. Raises what kept it from doing so; `timeout` in seconds."""
+        ...
+
+
 class ChatEngine(Engine, Protocol):
     """An engine that takes the request itself and answers with events: another HTTP server, or a provider."""
 
@@ -403,6 +425,14 @@ class Codec(Protocol):
         ...
 
 
+class EncodeCodec(Codec, Protocol):
+    """A dialect with encode workers (`engines.handover.can_encode`)."""
+
+    def encode(self, request_id: str, media: object, item: Encoded) -> Unary[None]:
+        """Asks for the embeddings of one item of `media`; `parse` raises where the engine does not accept that."""
+        ...
+
+
 class Tensor(Protocol):
     """Little-endian bytes in C order, with shape and dtype by name ("float32", "int64" ...)."""
 
@@ -436,6 +466,15 @@ class RequestMedia(Protocol):
 
     def with_shared(self, places: Sequence[SharedPlace | None]) -> "RequestMedia":
         """The same media with each tensor of `shareable` left out of the message whose place is given; None keeps it in."""
+        ...
+
+
+class ItemizedMedia(RequestMedia, Protocol):
+    """Media of a dialect that sends each item by itself, so that another engine can encode it."""
+
+    @property
+    def items(self) -> Sequence[object]:
+        """In prompt order."""
         ...
 
 

@@ -15,6 +15,8 @@ import attrs
 from smg_core.engines.base import (
     Call,
     Codec,
+    EncodeCodec,
+    Encoded,
     EngineFacts,
     EngineOutput,
     EngineRequest,
@@ -182,6 +184,11 @@ class EngineClient:
         reader = KvReader(asked.parse, sink)
         reader.attach(await self.transport.start(asked.path, asked.message, reader, connect_timeout=connect_timeout))
         return reader
+
+    async def encode(self, request_id: str, media: object, item: Encoded, *, timeout: float) -> None:
+        """Have an encode worker make the embeddings of one item of `media`. Returns when it has accepted that."""
+        codec: EncodeCodec = self.codec  # type: ignore[assignment]  # no worker of another dialect has this role
+        await self._ask(codec.encode(request_id, media, item), timeout)
 
     async def tokenizer(self) -> tuple[bytes, str] | None:
         """The tokenizer's files as a zip archive of at most `limits.tokenizer_bytes`, and its sha256 as hex, which was

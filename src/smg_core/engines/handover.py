@@ -10,10 +10,12 @@ Below: engines.base. It knows no socket and no public API.
     sglang                   host and port of its bootstrap server, a room    the same                              together
     tokenspeed               the same, with longer numbers of rooms           the same                              together
 
-TensorRT-LLM has the two parts of a request too, but its answers do not say where the cache lies, so no pair can be made of it.
+A prefill engine of TokenSpeed may get the embeddings of media from encode workers: each item has a room of its own, which both
+are told, and whose place is at the encode worker. Engines of SGLang find their encoders themselves. TensorRT-LLM has the two
+parts of a request too, but its answers do not say where the cache lies, so no pair can be made of it.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from hashlib import blake2b
 from typing import Literal
 
@@ -21,14 +23,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.engines.base import Bootstrap, EngineOutput, EngineRequest, KvFacts
+from smg_core.engines.base import Bootstrap, Encoded, EngineOutput, EngineRequest, KvFacts
 from smg_core.errors import EngineGarbled
 
 __all__ = [
     "HandOver",
     "KvEnd",
+    "can_encode",
     "can_pair",
     "decode_request",
+    "encoded_by",
+    "encoded_items",
     "hand_over_of",
     "hands_to",
     "prefill_request",
@@ -41,13 +46,16 @@ _JSON = frozenset({"vllm", "neutral"})
 """Dialects that tell a hand-over as JSON."""
 _ROOM_BITS = {"sglang": 31, "tokenspeed": 63}
 """Dialects that name a place, and the length of a room's number there."""
-_ROLES: Mapping[str, Literal["prefill", "decode"]] = {
+_ENCODING = frozenset({"tokenspeed"})
+"""Dialects in which an engine is told where the embeddings of its media come from."""
+_ROLES: Mapping[str, Literal["prefill", "decode", "encode"]] = {
     "kv_producer": "prefill",
     "kv_consumer": "decode",
     "prefill": "prefill",
     "decode": "decode",
+    "encode": "encode",
 }
-"""What vLLM and SGLang call an engine that does one part only; vLLM's "kv_both" may do either."""
+"""What engines call one that does one part only; vLLM's "kv_both" may do either."""
 
 
 class KvEnd(Struct, frozen=True):
@@ -85,7 +93,7 @@ def _kind(kv: KvFacts) -> str:
     return next((kind for kind in (_MOONCAKE, _NIXL) if kind in name), name)
 
 
-def role_of(kv: KvFacts) -> Literal["prefill", "decode"] | None:
+def role_of(kv: KvFacts) -> Literal["prefill", "decode", "encode"] | None:
     """The one part that an engine does by its own account; None where it says nothing, or that it does any."""
     return _ROLES.get(kv.role)
 
@@ -93,6 +101,16 @@ def role_of(kv: KvFacts) -> Literal["prefill", "decode"] | None:
 def can_pair(dialect: str) -> bool:
     """Whether engines of this dialect can hand a cache over."""
     return dialect in _JSON or dialect in _ROOM_BITS
+
+
+def can_encode(dialect: str) -> bool:
+    """Whether engines of this dialect can be told that others encode their media."""
+    return dialect in _ENCODING
+
+
+def encoded_by(prefill: str, encoder: str) -> bool:
+    """Whether an engine of the dialect `prefill` takes embeddings from an encode worker of the dialect `encoder`."""
+    return prefill == encoder and can_encode(encoder)
 
 
 def hands_to(prefill: KvEnd, decode: KvEnd) -> bool:
@@ -141,13 +159,45 @@ def _by_json(prefill: KvEnd, request_id: str) -> HandOver:
     return HandOver(_json({**asked, **transfer}), _json(told), needed=True)
 
 
+def encoded_items(
+    ends: Sequence[KvEnd], items: int, request_id: str, taken: Container[int]
+) -> tuple[tuple[Encoded, ...], frozenset[int]]:
+    """Where the embeddings of each of `items` media are kept for the request of this id, and the rooms that these take, none of
+    them in `taken`. `ends` are the encode workers, which take the items in turn."""
+    mine: set[int] = set()
+    found = []
+    for item in range(items):
+        end = ends[item % len(ends)]
+        busy = _Either(taken, mine)
+        room = room_of(f"{request_id}/media/{item}", _ROOM_BITS[end.dialect], end, busy)
+        mine.add(room)
+        found.append(Encoded(item, Bootstrap(end.host, end.port, room)))
+    return tuple(found), frozenset(mine)
+
+
+class _Either:
+    """What is in one of two containers."""
+
+    def __init__(self, *containers: Container[int]) -> None:
+        self._containers = containers
+
+    def __contains__(self, value: object) -> bool:
+        return any(value in each for each in self._containers)
+
+
 def _json(params: Mapping[str, object]) -> Mapping[str, object]:
     return {"kv_transfer": msgspec.json.encode(params).decode()}
 
 
-def prefill_request(request: EngineRequest, plan: HandOver, rank: int | None, multimodal: object) -> EngineRequest:
+def prefill_request(
+    request: EngineRequest,
+    plan: HandOver,
+    rank: int | None,
+    multimodal: object,
+    encoded: tuple[Encoded, ...] = (),
+) -> EngineRequest:
     """The request for the prefill engine: one token, which nobody sees, of what is asked of the decode engine. `multimodal` are
-    the media as this engine takes them."""
+    the media as this engine takes them; of those that `encoded` names it gets the embeddings from other engines."""
     asked = request.sampling
     changes: dict[str, object] = {"max_tokens": 1, "min_tokens": None, "n": 1, "stop": (), "stop_token_ids": ()}
     if not plan.samples:
@@ -159,6 +209,7 @@ def prefill_request(request: EngineRequest, plan: HandOver, rank: int | None, mu
         constraint=request.constraint if plan.samples else None,
         data_parallel_rank=rank,
         multimodal=multimodal,
+        encoded=encoded,
         **plan.prefill,
     )
 

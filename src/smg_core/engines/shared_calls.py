@@ -115,7 +115,7 @@ def struct_text(fields: Struct, name: str) -> str:
 def kv_of_arguments(arguments: Struct) -> KvFacts:
     """What an engine was started with to share its cache: the names of SGLang's flags."""
     mode = struct_text(arguments, "disaggregation_mode")
-    if mode not in ("prefill", "decode"):
+    if mode not in ("prefill", "decode", "encode"):
         return KvFacts()
     return KvFacts(
         connector=struct_text(arguments, "disaggregation_transfer_backend"),

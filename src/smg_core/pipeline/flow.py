@@ -84,7 +84,15 @@ def generate(
                 raise failure from None
             raise
         step = Stream(
-            prompted, placement.last, attempt, ends, keep, prefill=placement.prefill, shown=shown, hosted=hosted
+            prompted,
+            placement.last,
+            attempt,
+            ends,
+            keep,
+            prefill=placement.prefill,
+            encoders=placement.encoders,
+            shown=shown,
+            hosted=hosted,
         )
         turn = yield from ask(step)
         if turn.cut_short:

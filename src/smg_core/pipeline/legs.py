@@ -1,10 +1,12 @@
-"""The two legs of one request, prefill and decode, as one call of an engine.
+"""The legs of one request, prefill and decode and sometimes encode, as one call of an engine.
 
-Decides what happens when something happens to one of them: when the decode engine is asked, when the other leg is cancelled, and
-when the client may see the first token. Pure: it is pushed to by the readers of both calls, and has its timer set and its calls
-made by whoever made it (`Doing`). Above: pipeline.pairing. Below: engines.base.
+Decides what happens when something happens to one of them: when the decode engine is asked, when the other legs are cancelled,
+and when the client may see the first token. Pure: it is pushed to by the readers of the calls, and has its timer set and its
+calls made by whoever made it (`Doing`). Above: pipeline.pairing. Below: engines.base.
 
     state      means                                                     what is held back
+    encode     all three were asked; encode has not accepted the media   -
+    early      the same, but decode has begun                            all that decode says
     prefill    the prefill engine works; decode is not asked yet         -
     both       both were asked; decode has said nothing                  -
     held       both were asked; decode has begun before prefill said     all that decode says
@@ -15,7 +17,11 @@ made by whoever made it (`Doing`). Above: pipeline.pairing. Below: engines.base.
 
 `TRANSITIONS` has every pair of state and event that means something; any other changes nothing. Nothing reaches the client before
 the prefill engine has said that it is done, or for `end_s` seconds after decode has begun: so a request can still be tried
-elsewhere when either engine fails. Whichever fails, the other is cancelled in the same call.
+elsewhere when an engine fails. Whichever fails, the others are cancelled in the same call.
+
+The encode leg is over when its engines have accepted the media: that they made embeddings of them is told by the prefill engine,
+which has waited for these. Once that one is done, the embeddings are no longer needed, and what becomes of the encode leg
+changes nothing for the client; its outcome is still awaited, and reported with its worker, until the request is over.
 """
 
 from collections.abc import Sequence
@@ -26,13 +32,22 @@ from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, SmgError
 
 __all__ = ["TRANSITIONS", "Action", "Doing", "Leg", "LegEvent", "LegState", "Legs"]
 
-Leg = Literal["prefill", "decode"]
-LegState = Literal["prefill", "both", "held", "transfer", "decode", "over"]
+Leg = Literal["encode", "prefill", "decode"]
+LegState = Literal["encode", "early", "prefill", "both", "held", "transfer", "decode", "over"]
 LegEvent = Literal[
-    "prefill_done", "prefill_failed", "decode_output", "decode_failed", "decode_done", "overdue", "given_up"
+    "encode_done",
+    "encode_failed",
+    "prefill_done",
+    "prefill_failed",
+    "decode_output",
+    "decode_failed",
+    "decode_done",
+    "overdue",
+    "given_up",
 ]
 Action = Literal[
     "ask_decode",
+    "drop_encode",
     "drop_prefill",
     "drop_decode",
     "await_transfer",
@@ -45,6 +60,21 @@ Action = Literal[
 ]
 
 TRANSITIONS: dict[tuple[LegState, LegEvent], tuple[LegState, tuple[Action, ...]]] = {
+    ("encode", "encode_done"): ("both", ()),
+    ("encode", "encode_failed"): ("over", ("drop_encode", "drop_prefill", "drop_decode", "fail")),
+    ("encode", "prefill_done"): ("transfer", ("await_transfer",)),
+    ("encode", "prefill_failed"): ("over", ("drop_encode", "drop_decode", "fail")),
+    ("encode", "decode_output"): ("early", ("await_end",)),
+    ("encode", "decode_done"): ("early", ("await_end",)),
+    ("encode", "decode_failed"): ("over", ("drop_encode", "drop_prefill", "fail")),
+    ("encode", "given_up"): ("over", ("drop_encode", "drop_prefill", "drop_decode")),
+    ("early", "encode_done"): ("held", ()),
+    ("early", "encode_failed"): ("over", ("stop_timer", "drop_encode", "drop_prefill", "drop_decode", "fail")),
+    ("early", "prefill_done"): ("decode", ("stop_timer", "release")),
+    ("early", "prefill_failed"): ("over", ("stop_timer", "drop_encode", "drop_decode", "fail")),
+    ("early", "decode_failed"): ("over", ("stop_timer", "drop_encode", "drop_prefill", "fail")),
+    ("early", "overdue"): ("decode", ("drop_prefill", "release")),
+    ("early", "given_up"): ("over", ("stop_timer", "drop_encode", "drop_prefill", "drop_decode")),
     ("prefill", "prefill_done"): ("transfer", ("await_transfer", "ask_decode")),
     ("prefill", "prefill_failed"): ("over", ("fail",)),
     ("prefill", "given_up"): ("over", ("drop_prefill",)),
@@ -60,15 +90,20 @@ TRANSITIONS: dict[tuple[LegState, LegEvent], tuple[LegState, tuple[Action, ...]]
     ("held", "overdue"): ("decode", ("drop_prefill", "release")),
     ("held", "given_up"): ("over", ("stop_timer", "drop_prefill", "drop_decode")),
     ("transfer", "decode_output"): ("decode", ("stop_timer",)),
-    ("transfer", "decode_failed"): ("over", ("stop_timer", "fail")),
-    ("transfer", "decode_done"): ("over", ("stop_timer", "end")),
-    ("transfer", "overdue"): ("over", ("drop_decode", "stall")),
-    ("transfer", "given_up"): ("over", ("stop_timer", "drop_decode")),
-    ("decode", "decode_failed"): ("over", ("fail",)),
-    ("decode", "decode_done"): ("over", ("end",)),
-    ("decode", "given_up"): ("over", ("drop_decode",)),
+    ("transfer", "decode_failed"): ("over", ("stop_timer", "drop_encode", "fail")),
+    ("transfer", "decode_done"): ("over", ("stop_timer", "drop_encode", "end")),
+    ("transfer", "overdue"): ("over", ("drop_encode", "drop_decode", "stall")),
+    ("transfer", "given_up"): ("over", ("stop_timer", "drop_encode", "drop_decode")),
+    ("decode", "decode_failed"): ("over", ("drop_encode", "fail")),
+    ("decode", "decode_done"): ("over", ("drop_encode", "end")),
+    ("decode", "given_up"): ("over", ("drop_encode", "drop_decode")),
 }
 """(state, event) to the next state and what is done, in order."""
+
+_READING: frozenset[LegState] = frozenset({"encode", "early", "prefill", "both", "held"})
+"""While the prefill engine works."""
+_SLOW: dict[LegState, Leg] = {"encode": "encode", "early": "encode", "prefill": "prefill"}
+"""Whose engine is to blame when nothing comes for too long; in any other state, that of decode."""
 
 _STALLED = "The engine did not answer in time."
 
@@ -81,7 +116,8 @@ class Doing(Protocol):
         ...
 
     def drop(self, leg: Leg) -> None:
-        """Cancel the call of a leg, or the attempt to make it, and tell its engine to forget the request."""
+        """Cancel the calls of a leg, or the attempt to make them, and tell its engine to forget the request. Nothing is done for
+        a leg that is over."""
         ...
 
     def set_timer(self, kind: Literal["transfer", "end"]) -> None:
@@ -96,11 +132,12 @@ class Doing(Protocol):
 
 
 class Legs:
-    """The `Call` of both legs, whose outputs go to `sink`. `together`: both engines are asked at once. `failed` is the leg whose
-    engine is to blame when the call was not completed."""
+    """The `Call` of all legs, whose outputs go to `sink`. `together`: both engines are asked at once; `encodes`: encode workers
+    too, which takes engines that are asked at once. `failed` is the leg whose engine is to blame when the call was not
+    completed."""
 
-    def __init__(self, sink: EngineSink[EngineOutput], doing: Doing, *, together: bool) -> None:
-        self.state: LegState = "both" if together else "prefill"
+    def __init__(self, sink: EngineSink[EngineOutput], doing: Doing, *, together: bool, encodes: bool = False) -> None:
+        self.state: LegState = "encode" if encodes else "both" if together else "prefill"
         self.failed: Leg | None = None
         self.prefill: EngineSink[EngineOutput] = _PrefillSink(self)
         self.decode: EngineSink[EngineOutput] = _DecodeSink(self)
@@ -122,7 +159,7 @@ class Legs:
         if self.state == "over":
             return False
         self._calls[leg] = call
-        if leg == "decode" and (self._paused or self.state == "held"):
+        if leg == "decode" and (self._paused or self.state in ("held", "early")):
             call.pause()
         return True
 
@@ -142,7 +179,7 @@ class Legs:
 
     def cancel(self) -> None:
         if self.state != "over":
-            self.failed = "prefill" if self.state == "prefill" else "decode"
+            self.failed = _SLOW.get(self.state, "decode")
         self._happened("given_up")
 
     def pause(self) -> None:
@@ -158,10 +195,20 @@ class Legs:
         self._resume_decode()
 
     def _resume_decode(self) -> None:
-        if not self._paused and self.state != "held" and (call := self._calls.get("decode")) is not None:
+        if not self._paused and self.state not in ("held", "early") and (call := self._calls.get("decode")) is not None:
             call.resume()
 
     # --------------------------------------------------------------------------------------------- pushed by the engines
+
+    def encoded(self) -> None:
+        """The encode workers have accepted all media."""
+        self._happened("encode_done")
+
+    def encode_failed(self, error: SmgError) -> None:
+        """An encode worker has not accepted a medium."""
+        if self.state in ("encode", "early"):
+            self.failed, self._error = "encode", error
+            self._happened("encode_failed")
 
     def prefill_pushed(self, outputs: Sequence[EngineOutput]) -> None:
         """Outputs of the prefill engine. The one with the end of its choice says where the cache lies."""
@@ -171,7 +218,7 @@ class Legs:
             if each.finish in ("error", "abort"):
                 detail = f"the prefill engine ended with {each.finish}"
                 self._fail("prefill", EngineFailed("The engine failed while it worked on the request.", detail=detail))
-            elif each.finish is not None and self.state in ("prefill", "both", "held"):
+            elif each.finish is not None and self.state in _READING:
                 self._cached = each.cached_tokens
                 self._doing.ended("prefill", None)
                 self._answered = each
@@ -180,14 +227,14 @@ class Legs:
     def prefill_closed(self, error: SmgError | None) -> None:
         """The prefill engine's stream is over."""
         self._calls.pop("prefill", None)
-        if self.state in ("prefill", "both", "held"):
+        if self.state in _READING:
             detail = "the prefill engine's stream ended before it had read the prompt"
             self._fail("prefill", error or EngineGarbled("The engine broke its own protocol.", detail=detail))
 
     def decode_pushed(self, outputs: Sequence[EngineOutput]) -> None:
         """Outputs of the decode engine."""
         self._happened("decode_output")
-        if self.state == "held":
+        if self.state in ("held", "early"):
             self._held += outputs
         elif self.state == "decode":
             self._pass_on(outputs)
@@ -222,6 +269,8 @@ class Legs:
         match action:
             case "ask_decode":
                 self._doing.ask_decode(self._answered)
+            case "drop_encode":
+                self._doing.drop("encode")
             case "drop_prefill":
                 self._doing.drop("prefill")
             case "drop_decode":

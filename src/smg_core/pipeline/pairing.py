@@ -1,8 +1,8 @@
-"""Asks two engines for one request: one reads the prompt, the other writes the answer (edge).
+"""Asks several engines for one request: one reads the prompt, another writes the answer, others encode its media (edge).
 
-Makes both calls, sets the timer between them, and gives back what they hold. What follows from what is decided by `legs`, what
-each engine is told by `engines.handover`. Each choice of several has two calls of its own: a cache is handed over once. Above:
-streaming, for which both legs are one call.
+Makes the calls, sets the timer between them, and gives back what they hold. What follows from what is decided by `legs`, what
+each engine is told by `engines.handover`. Each choice of several has calls of its own: a cache is handed over once, and so is an
+embedding. Above: streaming, for which all legs are one call. Below: `encoding`, which has the calls of the encode workers.
 """
 
 import asyncio
@@ -11,12 +11,22 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from smg_core.clock import CallLater, Clock, Handle
-from smg_core.engines.base import Call, Engine, EngineOutput, EngineRequest, EngineSink, IdsEngine
+from smg_core.engines.base import (
+    Call,
+    Encoded,
+    Engine,
+    EngineOutput,
+    EngineRequest,
+    EngineSink,
+    IdsEngine,
+    ItemizedMedia,
+)
 from smg_core.engines.fan_out import FanOut, requests_of
-from smg_core.engines.handover import KvEnd, decode_request, hand_over_of, prefill_request
+from smg_core.engines.handover import KvEnd, decode_request, encoded_items, hand_over_of, prefill_request
 from smg_core.errors import SmgError
 from smg_core.hooks import AttemptEnded
 from smg_core.pipeline.driver import Run
+from smg_core.pipeline.encoding import Encoding
 from smg_core.pipeline.legs import Leg, Legs
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Stream
@@ -29,13 +39,14 @@ _DEFAULTS = DisaggregationConfig()
 _BOOTSTRAP_PORT = 8998
 """Where engines that have not said otherwise tell of their cache."""
 
-OnPrefill = Callable[[SmgError | None, float, bool], None]
-"""Called when a prefill call is over, with its error, its seconds, and whether it was given up."""
+OnPart = Callable[[Chosen, SmgError | None, float, bool], None]
+"""Called when a call of a worker that does its part for another one is over, with its error, its seconds, and whether it was
+given up."""
 
 
 class Pairs:
-    """Makes a `Pairing` for each step of two engines. `on_outcome` is called after each prefill call, as `streaming` calls it
-    after each call of its own."""
+    """Makes a `Pairing` for each step of several engines. `on_outcome` is called after each prefill and encode call, as
+    `streaming` calls it after each call of its own."""
 
     def __init__(
         self,
@@ -52,15 +63,15 @@ class Pairs:
         self._rooms: set[int] = set()  # of the pairs under way: two requests in one room would get each other's cache
 
     def of(self, step: Stream, prefill: Chosen, run: Run, tell: Callable[[Engine, str], None]) -> "Pairing":
-        """The two engines of `step`. `tell` sends an engine an Abort."""
+        """The engines of `step`. `tell` sends an engine an Abort."""
 
-        def ended(error: SmgError | None, seconds: float, given_up: bool) -> None:
-            self._on_outcome(prefill.worker, error, seconds)
+        def ended(part: Chosen, error: SmgError | None, seconds: float, given_up: bool) -> None:
+            self._on_outcome(part.worker, error, seconds)
             outcome = "ok" if error is None else type(error).__name__
             run.trace.report(
                 AttemptEnded(
                     request_id=step.prompted.request.id,
-                    worker=prefill.worker.name,
+                    worker=part.worker.name,
                     attempt=step.attempt,
                     outcome="abandoned" if given_up else outcome,
                     completion_tokens=0,
@@ -70,52 +81,59 @@ class Pairs:
                     at=self._clock.monotonic(),
                     detail="" if error is None else error.detail or error.message,
                     client_id=run.trace.client_id,
-                    role="prefill",
+                    role=part.role,
                 )
             )
 
         return Pairing(
             prefill,
             step.chosen,
+            step.encoders,
             self._settings,
             clock=self._clock,
             call_later=self._call_later,
             tell=tell,
-            on_prefill=ended,
+            on_part=ended,
             rooms=self._rooms,
         )
 
 
 class Pairing:
-    """The two engines of one call of `streaming`, to be closed. `tell` sends an engine an Abort, `rooms` are those taken."""
+    """The engines of one call of `streaming`, to be closed. `encoders` are those of the request's media, in order; `tell` sends
+    an engine an Abort, `rooms` are those taken."""
 
     def __init__(
         self,
         prefill: Chosen,
         decode: Chosen,
+        encoders: tuple[Chosen, ...],
         settings: DisaggregationConfig,
         *,
         clock: Clock,
         call_later: CallLater,
         tell: Callable[[Engine, str], None],
-        on_prefill: OnPrefill,
+        on_part: OnPart,
         rooms: set[int],
     ) -> None:
         self.rooms = rooms
         self.chosen: dict[Leg, Chosen] = {"prefill": prefill, "decode": decode}
+        self.encoders = encoders
         self.ends = _end_of(prefill), _end_of(decode)
         self.settings = settings
         self.clock = clock
         self.call_later = call_later
         self.tell = tell
-        self.on_prefill = on_prefill
+        self.on_part = on_part
         self._pairs: list[_Pair] = []
 
     @property
     def failed(self) -> str | None:
         """The name of the worker whose leg failed first, None while none has."""
-        leg = next((pair.legs.failed for pair in self._pairs if pair.legs.failed is not None), None)
-        return None if leg is None else self.chosen[leg].worker.name
+        pair = next((pair for pair in self._pairs if pair.legs.failed is not None), None)
+        if pair is None or pair.legs.failed is None:
+            return None
+        chosen = pair.encoding.to_blame if pair.legs.failed == "encode" else self.chosen[pair.legs.failed]
+        return chosen.worker.name
 
     def close(self) -> None:
         """Give back what the legs held of the gateway, once they are over."""
@@ -169,25 +187,43 @@ class _Pair:
         self._owner = owner
         self._request = request
         self._media = prefill_media
+        self._encoded, self._rooms = self._places(prefill_media)
         self._connect_timeout = connect_timeout
         self._plan = hand_over_of(*owner.ends, request.id, owner.rooms)
         if self._plan.room is not None:
-            owner.rooms.add(self._plan.room)
-        self.legs = Legs(sink, self, together=self._plan.together)
+            self._rooms |= {self._plan.room}
+        owner.rooms.update(self._rooms)
+        self.legs = Legs(sink, self, together=self._plan.together, encodes=bool(self._encoded))
+        self.encoding = Encoding(
+            owner.encoders,
+            on_done=self.legs.encoded,
+            on_failed=self.legs.encode_failed,
+            on_part=owner.on_part,
+            clock=owner.clock,
+        )
         self._asking: asyncio.Task[None] | None = None
         self._timer: Handle | None = None
         self._reading_since: float | None = None  # while the prefill engine works
 
     def close(self) -> None:
-        if self._plan.room is not None:
-            self._owner.rooms.discard(self._plan.room)
+        self._owner.rooms.difference_update(self._rooms)
+
+    def _places(self, media: object) -> tuple[tuple[Encoded, ...], frozenset[int]]:
+        """Where the prefill engine gets the embeddings of each medium, and the rooms that these take."""
+        encoders = self._owner.encoders
+        if not encoders:
+            return (), frozenset()
+        itemized: ItemizedMedia = media  # type: ignore[assignment]  # dialects with encode workers send each item by itself
+        ends = [_end_of(each) for each in encoders]
+        return encoded_items(ends, len(itemized.items), self._request.id, self._owner.rooms)
 
     async def start(self) -> None:
-        """Ask the prefill engine, and the decode engine too where both are asked at once."""
+        """Ask the prefill engine, the encode workers, and the decode engine too where all are asked at once."""
         if self.legs.over:  # another choice has failed meanwhile
             return
         owner, chosen = self._owner, self._owner.chosen["prefill"]
-        request = prefill_request(self._request, self._plan, chosen.rank, self._media)
+        self.encoding.start(self._request.id, self._media, self._encoded, owner.settings.encode_s)
+        request = prefill_request(self._request, self._plan, chosen.rank, self._media, self._encoded)
         chosen.worker.board.add(chosen.worker.row, 1)
         self._reading_since = owner.clock.monotonic()
         try:
@@ -228,6 +264,9 @@ class _Pair:
         self._asking = asyncio.ensure_future(self._ask_decode(request))
 
     def drop(self, leg: Leg) -> None:
+        if leg == "encode":
+            self.encoding.cancel()
+            return
         if leg == "prefill":
             self._prefill_over(None, given_up=True)
         elif self._asking is not None:
@@ -258,7 +297,8 @@ class _Pair:
         if since is not None:
             worker = self._owner.chosen["prefill"].worker
             worker.board.add(worker.row, -1)
-            self._owner.on_prefill(error, self._owner.clock.monotonic() - since, given_up)
+            part = self._owner.chosen["prefill"]
+            self._owner.on_part(part, error, self._owner.clock.monotonic() - since, given_up)
 
 
 def _end_of(chosen: Chosen) -> KvEnd:

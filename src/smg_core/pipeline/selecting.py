@@ -8,7 +8,7 @@ workers.
 from collections.abc import Mapping
 
 from smg_core.clock import Clock
-from smg_core.engines.handover import KvEnd, hands_to
+from smg_core.engines.handover import KvEnd, encoded_by, hands_to
 from smg_core.errors import InternalError, NoWorker, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.driver import Run
@@ -57,9 +57,29 @@ class Selecting:
         if len(roles) == 1:
             return Placement((self._one(step, roles[0], trace, None),))
         chosen: list[Chosen] = []
+        encoders: tuple[Chosen, ...] = ()
         for role in roles:
             chosen.append(self._one(step, role, trace, chosen[-1].worker if chosen else None))
-        return Placement(tuple(chosen))
+            if role == "prefill":
+                encoders = self._encoders(step, chosen[-1].worker, trace)
+        return Placement(tuple(chosen), encoders)
+
+    def _encoders(self, step: Select, prefill: Worker, trace: Trace) -> tuple[Chosen, ...]:
+        """A worker for each medium of the prompt, which encodes it for `prefill`; () where that one does so itself. Raises
+        NoWorker where it should not and nobody else can."""
+        prompted = step.prompted
+        model = prompted.request.model
+        known = [
+            each for each in self._registry.encoders(model) if encoded_by(prefill.facts.dialect, each.facts.dialect)
+        ]
+        if prompted.media is None or not known:
+            return ()
+        ready = tuple(each for each in known if each.state == "ready" and each.name not in step.exclude)
+        if not ready:
+            if self._disaggregation.without_encode == "prefill_alone":
+                return ()
+            raise NoWorker(f"No encode worker for the model '{model}' is ready.", retry_after=1.0)
+        return tuple(self._pick(step, "encode", trace, ready) for _ in prompted.items)
 
     def _roles(self, step: Select) -> tuple[WorkerRole, ...]:
         """The roles of the workers that are to work on this turn. Raises NoWorker where a part of it has no worker."""
@@ -110,6 +130,11 @@ class Selecting:
         except SmgError:
             self._refuse_for_now(prompted, role)
             raise
+        return self._pick(step, role, trace, candidates)
+
+    def _pick(self, step: Select, role: WorkerRole, trace: Trace, candidates: tuple[Worker, ...]) -> Chosen:
+        """The candidate that the policy of the model and role chooses."""
+        prompted, request = step.prompted, step.prompted.request
         context = RoutingContext(
             request_id=request.id,
             model=request.model,

@@ -96,13 +96,24 @@ _OF_MODELS = ("connect", "first_token", "token", "request", "stream", "write")
 
 @attrs.frozen
 class DisaggregationConfig:
-    """Requests that two engines work on: one reads the prompt, another writes the answer; see
+    """Requests that several engines work on: one reads the prompt, another writes the answer, others encode media; see
     [Prefill and decode](prefill-decode.md)."""
 
     without_prefill: Literal["fail", "decode_alone"] = option(
         "fail",
         "What becomes of a request for a model of decode engines while no prefill engine of it is ready: fail answers 503, "
         "decode_alone has the decode engine read the prompt too.",
+    )
+    without_encode: Literal["fail", "prefill_alone"] = option(
+        "fail",
+        "What becomes of a request with media for a model that has encode engines while none of them is ready: fail answers "
+        "503, prefill_alone has the prefill engine encode the media too.",
+    )
+    encode_s: float = option(
+        10.0,
+        "Seconds that an encode engine may take to accept a medium; then another one is tried.",
+        at_least=0.05,
+        at_most=3600,
     )
     transfer_s: float = option(
         30.0,

@@ -50,9 +50,11 @@ class Chosen(Struct, frozen=True):
 
 
 class Placement(Struct, frozen=True):
-    """Where a turn is to be computed: a worker for each role that was asked for, in that order."""
+    """Where a turn is to be computed: a worker for each role that was asked for, in that order. `encoders` are the workers that
+    encode its media, one for each medium; empty where the engine that reads the prompt does that itself."""
 
     chosen: tuple[Chosen, ...]
+    encoders: tuple[Chosen, ...] = ()
 
     @property
     def last(self) -> Chosen:
@@ -66,7 +68,7 @@ class Placement(Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        return frozenset(each.worker.name for each in self.chosen)
+        return frozenset(each.worker.name for each in (*self.chosen, *self.encoders))
 
 
 class Prepare(Step[Prompted], frozen=True):
@@ -94,7 +96,8 @@ class Stream(Step[Turn], frozen=True):
     another turn. `keep`: keep the output in `Turn.outputs`. `shown`: the client gets the output; if False, only the flow does, by
     `keep`, though its tokens are in the client's `Usage`. `continues` is a turn that failed or was cut short, and was kept:
     this one continues it and has the outputs of both. If that is not possible (`Turn.reader` is None, or the chosen engine speaks
-    chat), the failed turn's error is raised. `prefill` is the worker that reads the prompt first, if `chosen` only decodes.
+    chat), the failed turn's error is raised. `prefill` is the worker that reads the prompt first, if `chosen` only decodes;
+    `encoders` are those that encode the media for it, one for each.
     `hosted` are the names of tools that run here: the flow gets their calls, by `keep`, and the client does not.
     """
 
@@ -105,6 +108,7 @@ class Stream(Step[Turn], frozen=True):
     keep: bool = False
     continues: Turn | None = None
     prefill: Chosen | None = None
+    encoders: tuple[Chosen, ...] = ()
     shown: bool = True
     hosted: frozenset[str] = frozenset()
 

@@ -37,6 +37,9 @@ _PHASES: Mapping[type, str] = {
 }
 """The name of the phase that ends with each moment."""
 
+_PART_PHASES: Mapping[str, str] = {"prefill": "prefill", "encode": "media_encode"}
+"""The phase that ends when a worker in this role has done its part for the one that answers."""
+
 _NOTED = frozenset({FirstToken, AttemptEnded, FormatViolation})
 """The moments that are needed for every request, and are noted when they are reported."""
 
@@ -95,7 +98,7 @@ class Trace:
     def workers(self) -> tuple[str, ...]:
         """The names of the workers that were chosen to answer, in order; the last one served, or failed, the request."""
         picked = (moment for moment in self.moments if isinstance(moment, WorkerPicked))
-        return tuple(moment.worker for moment in picked if moment.role != "prefill")
+        return tuple(moment.worker for moment in picked if moment.role not in _PART_PHASES)
 
     def phases(self) -> list[tuple[str, float]]:
         """The phases up to the first output that are over, in order, with the seconds that each took. A phase that was repeated
@@ -104,7 +107,7 @@ class Trace:
         before = self.started
         for moment in self.moments:
             if isinstance(moment, Rendered | EncodeDone | MediaLoaded | WorkerPicked | AttemptEnded | FirstToken):
-                name = "prefill" if _is_prefill(moment) else _PHASES[type(moment)]
+                name = _part_of(moment) or _PHASES[type(moment)]
                 found[name] = found.get(name, 0.0) + moment.at - before
                 before = moment.at
             if isinstance(moment, FirstToken):
@@ -112,6 +115,8 @@ class Trace:
         return list(found.items())
 
 
-def _is_prefill(moment: Moment) -> bool:
-    """Whether this is the end of a prefill engine's call."""
-    return isinstance(moment, AttemptEnded) and moment.role == "prefill" and moment.outcome == "ok"
+def _part_of(moment: Moment) -> str | None:
+    """The phase that ends with a call of an engine that did its part for another one; None for any other moment."""
+    if isinstance(moment, AttemptEnded) and moment.outcome == "ok":
+        return _PART_PHASES.get(moment.role)
+    return None

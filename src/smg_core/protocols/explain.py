@@ -43,7 +43,8 @@ class Explanation:
     `prompt` is the rendered text, None for a request that came as ids; `token_ids` what the engine was sent;
     `cached_characters` how much of the prompt was in the tokenizer cache; `cached_tokens` how many tokens the engine had in
     its cache; `attempts` the names of the workers that were called, in order, the last one served the request; `role`: what that
-    one computes, if not everything, and `prefill_worker` the one that read the prompt for it; `phases` in order. `timeline` has
+    one computes, if not everything, `prefill_worker` the one that read the prompt for it, and `encode_workers` those that encoded
+    its media; `phases` in order. `timeline` has
     the turns of a response with tools that ran here, and their calls, in the order in which they ended; it is empty for all
     others. `notes` holds further facts by name, for example the dialect. A number that is None is not known (yet) and is left
     out of the header.
@@ -61,6 +62,7 @@ class Explanation:
     policy: str | None = None
     role: str | None = None
     prefill_worker: str | None = None
+    encode_workers: tuple[str, ...] = ()
     attempts: tuple[str, ...] = ()
     phases: tuple[Phase, ...] = ()
     timeline: tuple[TimelineEntry, ...] = ()
@@ -107,6 +109,7 @@ def _summary(explanation: Explanation) -> JsonObject:
         "policy": explanation.policy,
         "role": explanation.role,
         "prefill_worker": explanation.prefill_worker,
+        "encode_workers": list(explanation.encode_workers) or None,
         "tries": max(1, len(explanation.attempts)),
         "prompt_tokens": len(explanation.token_ids),
         "completion_tokens": explanation.completion_tokens,
@@ -121,7 +124,7 @@ def _summary(explanation: Explanation) -> JsonObject:
             {each.kind: each.name, "ms": _ms(each.seconds), "outcome": each.outcome, "ended_ms": _ms(each.at)}
             for each in explanation.timeline
         ]
-    unknown = ("role", "prefill_worker", "cached_characters", "cached_tokens", "completion_tokens")
+    unknown = ("role", "prefill_worker", "encode_workers", "cached_characters", "cached_tokens", "completion_tokens")
     return {name: value for name, value in found.items() if value is not None or name not in unknown}
 
 

@@ -130,7 +130,7 @@ def _parsers(config: Config) -> Iterator[str]:
 
 
 def _urls(config: Config) -> Iterator[str]:
-    for name in ("urls", "prefill_urls", "decode_urls"):
+    for name in ("urls", "prefill_urls", "decode_urls", "encode_urls"):
         for url in getattr(config.workers, name):
             try:
                 check_url(url)

@@ -39,6 +39,7 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
         policy=picked.policy if picked is not None else None,
         role=picked.role if picked is not None and picked.role != "regular" else None,
         prefill_worker=_placed(runtime, prefill) if prefill is not None else None,
+        encode_workers=_encoders_of(runtime, trace, picked),
         attempts=tuple(_label(runtime, name) for name in trace.workers),
         phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
         timeline=_timeline(runtime, trace),
@@ -61,11 +62,27 @@ def _timeline(runtime: Runtime, trace: Trace) -> tuple[TimelineEntry, ...]:
 
 def _prefill_of(trace: Trace, picked: WorkerPicked | None) -> WorkerPicked | None:
     """The choice of the worker that reads the prompt for the one that was `picked` last, if that only decodes."""
-    found = (moment for moment in reversed(trace.moments) if isinstance(moment, WorkerPicked))
-    before = next((moment for moment in found if moment is not picked), None)
-    if picked is None or picked.role != "decode" or before is None:
+    if picked is None or picked.role != "decode":
         return None
-    return before if before.role == "prefill" and before.attempt == picked.attempt else None
+    found = _picked_in(trace, picked.attempt)
+    return next((moment for moment in found if moment.role == "prefill"), None)
+
+
+def _encoders_of(runtime: Runtime, trace: Trace, picked: WorkerPicked | None) -> tuple[str, ...]:
+    """The workers that encode the media for the attempt of `picked`, each once."""
+    found = () if picked is None else _picked_in(trace, picked.attempt)
+    return tuple(dict.fromkeys(_placed(runtime, moment) for moment in found if moment.role == "encode"))
+
+
+def _picked_in(trace: Trace, attempt: int) -> list[WorkerPicked]:
+    """The choices of the latest attempt of that number: a response of several turns has one in each."""
+    found: list[WorkerPicked] = []
+    for moment in reversed(trace.moments):
+        if isinstance(moment, WorkerPicked):
+            if moment.attempt != attempt or (found and moment.role == found[0].role):
+                break
+            found.append(moment)
+    return found[::-1]
 
 
 def _placed(runtime: Runtime, picked: WorkerPicked) -> str:

@@ -18,7 +18,7 @@ import attrs
 
 from smg_core.config import Config
 from smg_core.engines.base import Engine, EngineFacts, ModelInfo
-from smg_core.engines.handover import can_pair, role_of
+from smg_core.engines.handover import can_encode, can_pair, role_of
 from smg_core.errors import InternalError, WorkerGone
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.served import ServedModel
@@ -63,6 +63,11 @@ async def loading_place(config: Config, stack: AsyncExitStack) -> tuple[ThreadPo
 def refuse_role(role: WorkerRole | None, facts: EngineFacts) -> None:
     """Raise WorkerGone for an engine that cannot be what the operator says, by its dialect or by its own account."""
     said = role_of(facts.kv)
+    if "encode" in (role, said) and not can_encode(facts.dialect):
+        raise WorkerGone(
+            "The engine cannot encode media for others.",
+            detail=f"no encode worker can speak the dialect {facts.dialect}",
+        )
     if role in ("prefill", "decode") and not can_pair(facts.dialect):
         raise WorkerGone(
             "The engine cannot share its cache.", detail=f"no {role} worker can speak the dialect {facts.dialect}"
@@ -119,6 +124,9 @@ class Onboarding:
         refuse_rank(worker.spec.rank, facts)
         name = self._name(worker, info)
         names = tuple(dict.fromkeys((name, *self._config.model.served_names)))
+        if "encode" in (worker.spec.role, role_of(facts.kv)):
+            self._enter_encoder(worker, engine, names, info, facts)
+            return names
         try:
             # Workers of one model join one by one, so that its tokenizer is fetched once.
             async with self._joining.setdefault(name, asyncio.Lock()):
@@ -131,6 +139,17 @@ class Onboarding:
             self._pending.pop(worker, None)
             self._drop_unused_bundles()
         return names
+
+    def _enter_encoder(
+        self, worker: Worker, engine: Engine, names: tuple[str, ...], info: ModelInfo, facts: EngineFacts
+    ) -> None:
+        """Let an encode worker make embeddings for its model from now on. It brings no model along: others serve that."""
+        self._refuse_taken(worker, names, info, facts)
+        if dropped := frozenset(worker.models) - frozenset(names):
+            self._policies.worker_left(worker.name, dropped)
+        worker.kv = facts.kv
+        worker.info, worker.facts, worker.models = info, self._known(facts), names
+        worker.evidence = evidence_of(getattr(engine, "found", ""), info, facts)
 
     def _name(self, worker: Worker, info: ModelInfo) -> str:
         """The name of the worker's model, never the worker's own name: that may be an address, which clients must not see."""

@@ -42,6 +42,7 @@ def specs_of(settings: WorkersConfig) -> list[WorkerSpec]:
         *(WorkerSpec(url) for url in settings.urls),
         *(WorkerSpec(url, role="prefill") for url in settings.prefill_urls),
         *(WorkerSpec(url, role="decode") for url in settings.decode_urls),
+        *(WorkerSpec(url, role="encode") for url in settings.encode_urls),
     ]
 
 

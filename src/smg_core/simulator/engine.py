@@ -50,7 +50,8 @@ class SimulatorConfig:
     `dialects` are those that it speaks, by name (empty: all of them). `keep_requests` bounds the records kept for tests,
     `kv_batches` those of changes of the prefix cache for subscribers.
     `ranks` is how many data-parallel ranks it says that it has. `kv_connector` ("NixlConnector", "MooncakeConnector") lets it
-    hand the cache of a prompt to another engine, or take one over, in the role `kv_role`. With `api_key`, calls that do not
+    hand the cache of a prompt to another engine, or take one over, in the role `kv_role`; an "encoder" makes embeddings of media
+    for another engine (TokenSpeed alone has such), and no text. With `api_key`, calls that do not
     bring it as a bearer token are refused. `tls_*` are paths of PEM files; with `tls_client_ca` clients must show a
     certificate that it signed. `generation_model` False makes it an embedding model. `vllm_servicer` chooses the servicer
     that it imitates in the vLLM dialect, where `normalizes` makes it ask for pixels as bytes; `encoder_dtype` is the type of
@@ -83,7 +84,7 @@ class SimulatorConfig:
     encoder_dtype: Literal["", "float32", "bfloat16", "float16"] = ""
     ranks: int = 1
     kv_connector: str = ""
-    kv_role: Literal["", "kv_producer", "kv_consumer", "kv_both"] = ""
+    kv_role: Literal["", "kv_producer", "kv_consumer", "kv_both", "encoder"] = ""
     api_key: str = attrs.field(default="", repr=False)
     dialects: tuple[str, ...] = ()
     tls_certificate: str = ""

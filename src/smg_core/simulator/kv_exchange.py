@@ -4,7 +4,9 @@ What goes over the wire is a digest of the prompt's tokens and media. The engine
 so a cache of another prompt is found out. Prefill puts a digest up when it has read a prompt; it is fetched once, over a socket
 of its own, as the connectors of real engines have one. A digest that is asked for before it is there is waited for, without end:
 it is for the gateway to lose patience. Above: simulator.server. The parameters are those of vLLM's connectors, NIXL and Mooncake,
-and the rooms of SGLang and TokenSpeed, whose engines know by how they were started which part they do.
+and the rooms of SGLang and TokenSpeed, whose engines know by how they were started which part they do. An encode worker of
+TokenSpeed hands over a digest of each medium in the same way, and the engine that reads the prompt compares it with the medium
+that it was sent.
 """
 
 import asyncio
@@ -16,7 +18,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from smg_core.engines.base import EngineRequest
+from smg_core.engines.base import Encoded, EngineRequest
 from smg_core.json_types import JsonObject
 from smg_core.simulator.media import SeenMedia
 from smg_core.simulator.refusal import Refused
@@ -64,6 +66,8 @@ class KvExchange:
         """A request as it is answered, and how many tokens of its prompt need not be computed. One that is to decode gets its
         cache first. Raises Refused for a cache that cannot be had, and for that of another prompt."""
         place = request.bootstrap
+        for each in request.encoded:
+            await self._take_embedding(request, each)
         if self.connector and place is not None:
             if self.role == "kv_consumer":
                 await self._take_over(request, place.host, place.port, str(place.room))
@@ -84,6 +88,16 @@ class KvExchange:
         if await self._fetch(host, port, key) != _digest(request):
             raise Refused("the cache that was handed over is of another prompt", "INTERNAL")
 
+    async def _take_embedding(self, request: EngineRequest, encoded: Encoded) -> None:
+        item = cast("tuple[SeenMedia, ...]", request.multimodal)[encoded.item]
+        found = await self._fetch(encoded.place.host, encoded.place.port, str(encoded.place.room))
+        if found != _digest_of_item(item):
+            raise Refused("the embedding that was handed over is of another medium", "INTERNAL")
+
+    def embedded(self, item: SeenMedia, room: int) -> None:
+        """Put the embedding of a medium up for the engine that asks for this room."""
+        self._put_up(str(room), _digest_of_item(item))
+
     def computed(self, request: EngineRequest) -> None:
         """Put the cache of a request up, if another engine is to have it; called when its prompt has been read."""
         if self.connector and request.bootstrap is not None:
@@ -98,8 +112,11 @@ class KvExchange:
         self._offer(request, _key(request, told))
 
     def _offer(self, request: EngineRequest, key: str) -> None:
+        self._put_up(key, _digest(request))
+
+    def _put_up(self, key: str, digest: str) -> None:
         if not self.withheld:
-            self._offers[key] = "spoiled" if self.spoiled else _digest(request)
+            self._offers[key] = "spoiled" if self.spoiled else digest
             self.counters["offered"] += 1
             while len(self._offers) > _MOST:
                 self._offers.popitem(last=False)
@@ -178,6 +195,12 @@ class KvExchange:
 
 def _key(request: EngineRequest, told: JsonObject) -> str:
     return str(told.get("transfer_id") or told.get("remote_request_id") or request.id)
+
+
+def _digest_of_item(item: SeenMedia) -> str:
+    """Of what an embedding depends on that both engines are sent."""
+    told = (item.modality, item.hashes, item.placeholders, item.embeddings)
+    return blake2b(repr(told).encode(), digest_size=16).hexdigest()
 
 
 def _digest(request: EngineRequest) -> str:

@@ -11,7 +11,10 @@ import attrs
 
 from smg_core.simulator.prefix_cache import BlocksCleared, BlockStored, CacheChange
 
-__all__ = ["Batch", "CursorLost", "KvFeed"]
+__all__ = ["Batch", "Changes", "CursorLost", "KvFeed"]
+
+Changes = Sequence[CacheChange]
+"""What happened to the cache at one moment, in order."""
 
 _PART = 256
 """Blocks in one batch that lists the cache."""

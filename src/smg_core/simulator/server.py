@@ -31,12 +31,12 @@ from smg_core.simulator.all_codecs import server_codecs
 from smg_core.simulator.choice_messages import ChoiceMessages
 from smg_core.simulator.clockwork import Clockwork, Ticket
 from smg_core.simulator.control import SERVICE, apply_faults, fault_plan, parse_request
+from smg_core.simulator.encode_worker import EncodeWorker, end_call, refuse_generate
 from smg_core.simulator.engine import EngineCore, Plan, SimulatorConfig
 from smg_core.simulator.faults import Fault, Faults
 from smg_core.simulator.kv_exchange import KvExchange
-from smg_core.simulator.kv_feed import CursorLost, KvFeed
+from smg_core.simulator.kv_feed import Changes, CursorLost, KvFeed
 from smg_core.simulator.model_folder import MODEL_FOLDER, read_vocabulary, tokenizer_archive
-from smg_core.simulator.prefix_cache import CacheChange
 from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server_codec import EngineState, FullServerCodec, ServerCodec
@@ -213,7 +213,7 @@ class SimulatedEngine:
         try:
             apply_faults(parse_request(message), self.faults)
         except ValueError as error:
-            await _end(context, "INVALID_ARGUMENT", str(error))
+            await end_call(context, "INVALID_ARGUMENT", str(error))
         return bytes(fault_plan(self.faults, self.counters["faults"]).SerializeToString())
 
     async def get_faults(self, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
@@ -224,12 +224,9 @@ class SimulatedEngine:
 
     async def generate(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> None:
         """Answer one Generate call."""
-        self.counters["requests"] += 1
-        fault = self.faults.draw()
-        if fault is not None:
-            self.counters["faults"] += 1
-            if fault.kind == "refuse":
-                await _end(context, fault.code, fault.message)
+        if self.config.kv_role == "encoder":
+            await refuse_generate(context)
+        fault = await self.admitted(context)
         try:
             request = codec.request(message, self.engine.vocabulary.encode)
             self.requests.append(request)
@@ -239,7 +236,7 @@ class SimulatedEngine:
             request, cached = await self.exchange.admit(request, self.engine.cached_tokens(request))
         except Refused as refusal:
             self.counters["refused"] += 1
-            await _end(context, refusal.code, refusal.message)
+            await end_call(context, refusal.code, refusal.message)
         run = _GenerateCall(request, fault, self.clockwork.arrive(plan.prompt_tokens - cached), cached)
         self._runs[run] = None
         try:
@@ -251,6 +248,16 @@ class SimulatedEngine:
             raise
         finally:
             self._leave(run)
+
+    async def admitted(self, context: grpc.aio.ServicerContext) -> Fault | None:
+        """Count a call, and return the fault that it is to meet. One that is to be refused ends here."""
+        self.counters["requests"] += 1
+        fault = self.faults.draw()
+        if fault is not None:
+            self.counters["faults"] += 1
+            if fault.kind == "refuse":
+                await end_call(context, fault.code, fault.message)
+        return fault
 
     def _check_id(self, codec: ServerCodec, request_id: str) -> None:
         if codec.unique_ids and any(run.request.id == request_id for run in self._runs):
@@ -319,7 +326,7 @@ class SimulatedEngine:
             await context.write(failure)
             return False
         if fault.kind in ("cut", "error"):
-            await _end(context, fault.code, fault.message)
+            await end_call(context, fault.code, fault.message)
         if fault.kind == "drip":
             run.ticket.due = max(run.ticket.due, now + (fault.seconds or 0.0))
             return True
@@ -369,7 +376,7 @@ class SimulatedEngine:
         finally:
             wakeup.cancel()
 
-    def _publish(self, changes: list[CacheChange], *, lost: bool = False) -> None:
+    def _publish(self, changes: Changes, *, lost: bool = False) -> None:
         if changes:
             self.feed.publish(changes, self.timer.time(), lost=lost)
             self._news.set()
@@ -441,7 +448,7 @@ class SimulatedEngine:
             ids = codec.embed_request(message)
             return codec.embed_answer(self.engine.embedding(ids), len(ids))
         except Refused as refusal:
-            await _end(context, refusal.code, refusal.message)
+            await end_call(context, refusal.code, refusal.message)
             raise
 
     async def flush(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
@@ -465,7 +472,7 @@ class SimulatedEngine:
         await context.send_initial_metadata(())
         cursor = codec.kv_cursor(message)
         if cursor is not None and not codec.replays:
-            await _end(context, "OUT_OF_RANGE", "KV event cursors are not replayed; subscribe from the beginning")
+            await end_call(context, "OUT_OF_RANGE", "KV event cursors are not replayed; subscribe from the beginning")
         try:
             if cursor is not None:
                 earlier = self.feed.after(cursor)
@@ -485,13 +492,13 @@ class SimulatedEngine:
                         await context.write(codec.kv_batch(batch))
                 await news.wait()
         except CursorLost as error:
-            await _end(context, "OUT_OF_RANGE", str(error))
+            await end_call(context, "OUT_OF_RANGE", str(error))
 
     async def check(self, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
         """grpc.health.v1 Check: the request's one field is the service's name."""
         name = message[2:].decode("utf-8", "replace")
         if name and name not in {each.service for each in self.codecs}:
-            await _end(context, "NOT_FOUND", "unknown service")
+            await end_call(context, "NOT_FOUND", "unknown service")
         return _SERVING if self.healthy else _NOT_SERVING
 
     async def watch(self, message: bytes, context: grpc.aio.ServicerContext) -> None:
@@ -534,6 +541,8 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships n
             for operation, name in codec.methods.items():
                 method, streams = _METHODS[operation]
                 self._add(f"/{codec.service}/{name}", partial(method, engine, codec), streams=streams)
+        if engine.config.kv_role == "encoder":
+            self._add(EncodeWorker.path, EncodeWorker(engine).encode)
         self._add(f"/{_HEALTH}/Check", engine.check)
         self._add(f"/{_HEALTH}/Watch", engine.watch, streams=True)
         self._add(f"/{SERVICE}/SetFaults", engine.set_faults)
@@ -552,15 +561,10 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships n
         """End a call that does not bring the key. The message repeats what it brought, as some engines' do."""
         brought = dict(context.invocation_metadata() or ()).get("authorization", "")
         if brought != self._bearer:
-            await _end(context, "UNAUTHENTICATED", f"the credential {brought!r} is not valid")
+            await end_call(context, "UNAUTHENTICATED", f"the credential {brought!r} is not valid")
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         return self._handlers.get(details.method)
-
-
-async def _end(context: grpc.aio.ServicerContext, code: str, message: str) -> None:
-    """End the call with a status. Never returns: grpcio raises."""
-    await context.abort(getattr(grpc.StatusCode, code), message)
 
 
 def _credentials(config: SimulatorConfig) -> grpc.ServerCredentials:

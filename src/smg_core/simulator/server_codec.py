@@ -159,9 +159,10 @@ def parse_message(kind: type[M], message: bytes) -> M:
 def disaggregation_arguments(state: EngineState) -> dict[str, str | int]:
     """How an engine of SGLang or TokenSpeed says that it was started to do one part of each request."""
     connector, role, _, port = state.kv
-    mode = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(role, "null") if connector else "null"
+    modes = {"kv_producer": "prefill", "kv_consumer": "decode", "encoder": "encode"}
+    mode = modes.get(role, "null") if connector else "null"
     return {
         "disaggregation_mode": mode,
-        "disaggregation_bootstrap_port": port if mode == "prefill" else 8998,
+        "disaggregation_bootstrap_port": port if mode in ("prefill", "encode") else 8998,
         "disaggregation_transfer_backend": connector.lower().removesuffix("connector") or "mooncake",
     }

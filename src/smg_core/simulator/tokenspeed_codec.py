@@ -6,13 +6,13 @@ hand.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from google.protobuf.struct_pb2 import Struct
 from smg_grpc_proto.generated import common_pb2 as common
 from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
-from smg_core.engines.base import Bootstrap, Constraint, EngineRequest, RankLoad
+from smg_core.engines.base import Bootstrap, Constraint, Encoded, EngineRequest, RankLoad
 from smg_core.request import Sampling
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.media import SeenMedia, seen_tensor
@@ -21,7 +21,7 @@ from smg_core.simulator.server_codec import ChoiceSlice, EngineState, disaggrega
 from smg_core.simulator.shared_messages import SharedAnswers, scheduler_load, write_logprobs, write_match
 from smg_core.tokens import TokenIds
 
-__all__ = ["TokenSpeedServerCodec"]
+__all__ = ["TokenSpeedServerCodec", "seen_item"]
 
 _KINDS = {"json_schema": "json_schema", "regex": "regex", "ebnf_grammar": "grammar", "structural_tag": "structural_tag"}
 _MODALITIES = {common.IMAGE: "image", common.VIDEO: "video"}
@@ -62,6 +62,7 @@ class TokenSpeedServerCodec(SharedAnswers):
         if not got.tokenized.input_ids:
             raise Refused("GenerateRequest.tokenized.input_ids is empty")
         place = got.kv_bootstrap_info
+        encoded = _encoded(got)
         return EngineRequest(
             id=got.request_id,
             input_ids=TokenIds(got.tokenized.input_ids[:]),
@@ -69,7 +70,8 @@ class TokenSpeedServerCodec(SharedAnswers):
             stream=got.stream,
             constraint=_constraint(got.sampling_params),
             data_parallel_rank=got.data_parallel_rank if got.HasField("data_parallel_rank") else None,
-            multimodal=_media(got.mm_inputs) if got.HasField("mm_inputs") else None,
+            multimodal=_media(got.mm_inputs, {each.item for each in encoded}) if got.HasField("mm_inputs") else None,
+            encoded=encoded,
             bootstrap=Bootstrap(place.bootstrap_host, place.bootstrap_port, place.bootstrap_room)
             if got.HasField("kv_bootstrap_info")
             else None,
@@ -194,24 +196,40 @@ def _constraint(params: pb.SamplingParams) -> Constraint | None:
     return None if kind is None else Constraint(_KINDS[kind], getattr(params, kind))
 
 
-def _media(inputs: pb.MultimodalInputs) -> tuple[SeenMedia, ...]:
-    """The media of a request, each by itself. Raises Refused for what is malformed."""
+def _encoded(got: pb.GenerateRequest) -> tuple[Encoded, ...]:
+    """The media that encode workers make embeddings of. Raises Refused for one that the request does not have."""
+    found = got.encode_bootstrap_info.items
+    if found and not got.HasField("mm_inputs"):
+        raise Refused("encode_bootstrap_info is present but mm_inputs is missing")
+    if any(each.item_index >= len(got.mm_inputs.items) for each in found):
+        raise Refused("an item_index of encode_bootstrap_info is out of range")
+    return tuple(
+        Encoded(each.item_index, Bootstrap(each.bootstrap_host, each.bootstrap_port, each.bootstrap_room))
+        for each in found
+    )
+
+
+def _media(inputs: pb.MultimodalInputs, encoded: Collection[int]) -> tuple[SeenMedia, ...]:
+    """The media of a request, each by itself; those numbered in `encoded` come without their encoder's input. Raises Refused for
+    what is malformed."""
     if not inputs.items:
         raise Refused("MultimodalInputs.items is empty")
-    return tuple(_seen(item) for item in inputs.items)
+    return tuple(seen_item(item, bare=at in encoded) for at, item in enumerate(inputs.items))
 
 
-def _seen(item: pb.MultimodalItem) -> SeenMedia:
+def seen_item(item: pb.MultimodalItem, *, bare: bool = False) -> SeenMedia:
+    """One medium as it was sent; `bare`: without its encoder's input, which is not needed here. Raises Refused."""
     modality = _MODALITIES.get(item.modality)
     if modality is None:
         raise Refused("an item of a modality that is not supported")
-    if not item.HasField("encoder_input"):
-        raise Refused("MultimodalItem must include encoder_input")
+    if item.HasField("encoder_input") is bare:
+        raise Refused("encoder_input is sent to the engine that encodes the item, and to no other")
     if not item.placeholders:
         raise Refused("MultimodalItem carried no placeholders")
     if (f"{modality}_grid_thw" not in item.model_specific_tensors) and modality == "video":
         raise Refused("VIDEO MultimodalItem must carry video_grid_thw")
-    tensors = {_PRIMARY[modality]: item.encoder_input} | dict(item.model_specific_tensors)
+    tensors = {} if bare else {_PRIMARY[modality]: item.encoder_input}
+    tensors |= item.model_specific_tensors
     spans = tuple((each.offset, each.length) for each in item.placeholders)
     start, end = spans[0][0], sum(spans[-1])
     return SeenMedia(

@@ -1,5 +1,7 @@
 """All workers, found by model.
 
+An encode worker answers no request by itself, so it serves no model to clients: only `encoders` and `candidates` know of it.
+
 Decides which workers may take a request for a model. When there is none, it decides between "no worker serves that model"
 (404) and "the workers that serve it are not ready" (503). A lookup happens per request and is a dictionary read; the index is
 rebuilt when a worker's state or models change, which is rare. Above: the pipeline and the monitor. Below: worker.
@@ -30,6 +32,7 @@ class Registry:
         self._known: frozenset[str] = frozenset()
         self._split: frozenset[str] = frozenset()
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
+        self._encoders: dict[str, tuple[Worker, ...]] = {}
         self._limit = limit
         self._retry_after = retry_after
         self._rows = 0
@@ -86,13 +89,18 @@ class Registry:
                     ready.setdefault((model, worker.role), []).append(worker)
         self._ready = {key: tuple(workers) for key, workers in ready.items()}
         self._kinds = {key: frozenset(worker.facts for worker in workers) for key, workers in ready.items()}
-        self._known = frozenset(model for worker in self._workers.values() for model in worker.models)
-        parts = [worker for worker in self._workers.values() if worker.role != "regular"]
-        self._split = frozenset(model for worker in parts for model in worker.models)
-        kinds = self._kinds.items()
+        serving = [worker for worker in self._workers.values() if worker.role != "encode"]
+        self._known = frozenset(model for worker in serving for model in worker.models)
+        self._split = frozenset(model for worker in serving if worker.role != "regular" for model in worker.models)
+        self._encoders = {
+            model: tuple(
+                worker for worker in self._workers.values() if worker.role == "encode" and model in worker.models
+            )
+            for model in self._known
+        }
+        kinds = [(model, found) for (model, role), found in self._kinds.items() if role != "encode"]
         self._kinds_of = {
-            model: frozenset().union(*(found for (other, _), found in kinds if other == model))
-            for model, _ in self._kinds
+            model: frozenset().union(*(found for other, found in kinds if other == model)) for model, _ in kinds
         }
 
     @property
@@ -102,11 +110,16 @@ class Registry:
 
     def of(self, model: str) -> tuple[Worker, ...]:
         """All workers that serve `model`, in any state."""
-        return tuple(worker for worker in self._workers.values() if model in worker.models)
+        return tuple(each for each in self._workers.values() if model in each.models and each.role != "encode")
+
+    def encoders(self, model: str) -> tuple[Worker, ...]:
+        """All encode workers for `model`, in any state."""
+        return self._encoders.get(model, ())
 
     @property
     def any_ready(self) -> bool:
-        return bool(self._ready)
+        """Whether a worker is ready that serves a model."""
+        return bool(self._kinds_of)
 
     def missing(self) -> str:
         """The workers that are not ready, each with the reason, for an operator to read; of many the first few."""

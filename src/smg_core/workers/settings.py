@@ -30,6 +30,11 @@ class WorkersConfig:
     decode_urls: tuple[str, ...] = option(
         (), "Engine that writes the answers to prompts that another one has read; may be repeated.", flag="--decode"
     )
+    encode_urls: tuple[str, ...] = option(
+        (),
+        "Engine that encodes pictures and clips for engines that read prompts; may be repeated.",
+        flag="--encode",
+    )
     file: str | None = option(
         None,
         "File (YAML or JSON) of further engines, a list in which each may have its own name, role, dialect, model, API key, "

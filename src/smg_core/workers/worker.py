@@ -17,8 +17,9 @@ from smg_core.errors import WorkerGone
 
 __all__ = ["TRANSITIONS", "Board", "LocalBoard", "Signal", "State", "Worker", "WorkerRole", "WorkerSpec"]
 
-WorkerRole = Literal["regular", "prefill", "decode"]
-"""What a worker computes of a turn: everything, only the prompt's KV cache ("prefill"), or tokens from such a cache."""
+WorkerRole = Literal["regular", "prefill", "decode", "encode"]
+"""What a worker computes of a turn: everything, only the prompt's KV cache ("prefill"), tokens from such a cache ("decode"), or
+the embeddings of media for a prompt's cache ("encode")."""
 
 State = Literal["joining", "ready", "unreachable", "draining", "gone"]
 Signal = Literal["joined", "healthy", "failing", "drain", "removed"]

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import fields, replace
 
-from smg_core.engines.base import Bootstrap, Codec, Constraint, ContextPhase, EngineRequest
+from smg_core.engines.base import Bootstrap, Codec, Constraint, ContextPhase, Encoded, EngineRequest
 from smg_core.engines.carried import OPTIONAL, refusing
 from smg_core.engines.dialects import DIALECTS
+from smg_core.engines.handover import can_encode
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
 from smg_core.tokens import TokenIds
@@ -27,6 +28,7 @@ OUTER: dict[str, Any] = {
     "bootstrap": Bootstrap("10.0.0.1", 8998, 77),
     "context_phase": ContextPhase("generation", "c-1", 3, b"blocks"),
     "lora": "3",
+    "encoded": (Encoded(0, Bootstrap("10.0.0.2", 8998, 78)),),
 }
 SAMPLED: dict[str, Any] = {
     "max_tokens": 7,
@@ -106,6 +108,7 @@ def test_the_facts_of_a_dialect_say_what_its_messages_carry(dialect: str) -> Non
         "constraint": "regex" in facts.constraints,
         "n": facts.n and not facts.fans_out,
         "lora": facts.lora,
+        "encoded": can_encode(dialect),
         **{name: facts.hands_over == name for name in ("kv_transfer", "bootstrap", "context_phase")},
     }
     assert {name: refused(codec, asked[name]) is None for name in told} == told

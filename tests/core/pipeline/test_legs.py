@@ -1,4 +1,4 @@
-"""The two legs of a request: every order of what can happen to them, up to eight events, keeps the laws of one call."""
+"""The legs of a request: every order of what can happen to them, up to eight events, keeps the laws of one call."""
 
 from collections.abc import Iterator, Sequence
 from typing import get_args
@@ -11,8 +11,15 @@ from smg_core.errors import EngineStalled, SmgError, WorkerGone
 from smg_core.pipeline.legs import TRANSITIONS, Action, Leg, LegEvent, Legs, LegState
 
 LENGTH = 8
-FAILED: dict[Leg, SmgError] = {"prefill": WorkerGone("prefill"), "decode": WorkerGone("decode")}
-BOTH: tuple[Leg, ...] = get_args(Leg)
+FAILED: dict[Leg, SmgError] = {leg: WorkerGone(leg) for leg in get_args(Leg)}
+FIRST: dict[str, LegState] = {"in turn": "prefill", "together": "both", "three": "encode"}
+"""The ways in which the engines are asked, and the state that each begins in."""
+OTHERS: dict[str, frozenset[LegState]] = {
+    "in turn": frozenset({"encode", "early", "both", "held"}),
+    "together": frozenset({"encode", "early", "prefill"}),
+    "three": frozenset({"prefill"}),
+}
+"""The states that each way never comes to."""
 
 
 @attrs.define
@@ -38,10 +45,10 @@ class Call:
 
 @attrs.define
 class World:
-    """Two engines, a timer and a client around one `Legs`. `open`: the calls that an engine works on. `shown`: the tokens that
-    reached the client, `ends` how its call ended."""
+    """Engines, a timer and a client around one `Legs`. `open`: the legs that an engine works on. `shown`: the tokens that reached
+    the client, `ends` how its call ended."""
 
-    together: bool
+    way: str
     legs: Legs = attrs.field(init=False)
     open: set[Leg] = attrs.field(factory=set)
     asked: set[Leg] = attrs.field(factory=set)
@@ -55,9 +62,11 @@ class World:
     gone: bool = False
 
     def __attrs_post_init__(self) -> None:
-        self.legs = Legs(self, self, together=self.together)
+        self.legs = Legs(self, self, together=self.way != "in turn", encodes=self.way == "three")
+        if self.way == "three":
+            self.open.add("encode")
         self._ask("prefill")
-        if self.together:
+        if self.way != "in turn":
             self._ask("decode")
 
     def _ask(self, leg: Leg) -> None:
@@ -74,6 +83,8 @@ class World:
         self._ask("decode")
 
     def drop(self, leg: Leg) -> None:
+        if leg == "encode":
+            self.open.discard("encode")
         call = self.legs.detach(leg)
         if call is not None:
             call.cancel()
@@ -102,6 +113,8 @@ class World:
     # what may happen
 
     def possible(self) -> Iterator[LegEvent]:
+        if "encode" in self.open:
+            yield from ("encode_done", "encode_failed")
         if "prefill" in self.open:
             yield from ("prefill_done", "prefill_failed")
         if "decode" in self.open:  # also while it is paused: what is on its way still comes
@@ -113,6 +126,12 @@ class World:
 
     def happen(self, event: LegEvent) -> None:
         match event:
+            case "encode_done":
+                self.open.discard("encode")
+                self.legs.encoded()
+            case "encode_failed":
+                self.open.discard("encode")
+                self.legs.encode_failed(FAILED["encode"])
             case "prefill_done":
                 self.open.discard("prefill")
                 self.done.add("prefill")
@@ -145,7 +164,7 @@ class World:
             assert not self.open, "when it is over, no engine works on it"
             assert not self.timer, "and no timer runs"
         else:
-            assert self.open or self.timer, "what is not over goes on by itself"
+            assert self.open - {"encode"} or self.timer, "what is not over goes on by itself"
         if self.ends == [None]:
             assert len(self.shown) == self.said, "a complete answer has every token"
         if self.shown and "prefill" in self.open:
@@ -155,9 +174,9 @@ class World:
             assert self.ends[0] is FAILED[self.legs.failed]
 
 
-def walk(together: bool, events: tuple[LegEvent, ...] = ()) -> Iterator[tuple[LegEvent, ...]]:
+def walk(way: str, events: tuple[LegEvent, ...] = ()) -> Iterator[tuple[LegEvent, ...]]:
     """Every sequence of events that can happen, replayed from the start."""
-    world = World(together)
+    world = World(way)
     for event in events:
         world.happen(event)
     following = list(world.possible())
@@ -165,25 +184,25 @@ def walk(together: bool, events: tuple[LegEvent, ...] = ()) -> Iterator[tuple[Le
         yield events
         return
     for event in following:
-        yield from walk(together, (*events, event))
+        yield from walk(way, (*events, event))
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_every_order_of_events_keeps_the_laws(together: bool) -> None:
+@pytest.mark.parametrize("way", FIRST)
+def test_every_order_of_events_keeps_the_laws(way: str) -> None:
     seen: set[tuple[LegState, LegEvent]] = set()
     count = 0
-    for events in walk(together):
+    for events in walk(way):
         count += 1
-        world = World(together)
+        world = World(way)
         for event in events:
             seen.add((world.legs.state, event))
             world.happen(event)
-    first: LegState = "both" if together else "prefill"
-    ours = {pair for pair in TRANSITIONS if pair[0] not in ({"prefill"} if together else {"both", "held"})}
+    ours = {pair for pair in TRANSITIONS if pair[0] not in OTHERS[way]}
 
     assert count > 20
-    assert any(state == first for state, _ in seen)
+    assert any(state == FIRST[way] for state, _ in seen)
     assert ours <= seen, "every row of the table is met"
+    assert not {state for state, _ in seen} & OTHERS[way]
 
 
 def test_the_table_has_states_events_and_actions_that_are_known_and_every_action_is_used() -> None:
@@ -200,16 +219,60 @@ def test_a_client_that_leaves_ends_it_in_every_state(state: LegState) -> None:
     assert TRANSITIONS[state, "given_up"][0] == "over"
 
 
-def test_whichever_leg_fails_the_other_is_dropped_in_the_same_step() -> None:
+WORKING: dict[LegState, frozenset[Leg]] = {
+    "encode": frozenset({"encode", "prefill", "decode"}),
+    "early": frozenset({"encode", "prefill", "decode"}),
+    "prefill": frozenset({"prefill"}),
+    "both": frozenset({"prefill", "decode"}),
+    "held": frozenset({"prefill", "decode"}),
+    "transfer": frozenset({"encode", "decode"}),
+    "decode": frozenset({"encode", "decode"}),
+}
+"""The legs that may be at work in each state."""
+
+
+def test_whichever_leg_fails_the_others_are_dropped_in_the_same_step() -> None:
     for (state, event), (after, actions) in TRANSITIONS.items():
-        if event == "prefill_failed" and state in ("both", "held"):
-            assert (after, "drop_decode" in actions) == ("over", True)
-        if event == "decode_failed" and state in ("both", "held"):
-            assert (after, "drop_prefill" in actions) == ("over", True)
+        leg, _, what = event.partition("_")
+        if what == "failed":
+            dropped = {action.removeprefix("drop_") for action in actions if action.startswith("drop_")}
+            assert after == "over"
+            assert WORKING[state] - {leg} <= dropped, (state, event)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_an_encode_worker_that_fails_ends_the_request_in_its_own_name(held: bool) -> None:
+    world = World("three")
+    if held:
+        world.happen("decode_output")
+    world.happen("encode_failed")
+
+    assert (world.ends, world.legs.failed, world.shown) == ([FAILED["encode"]], "encode", [])
+
+
+def test_what_becomes_of_the_encode_leg_after_the_prefill_changes_nothing_for_the_client() -> None:
+    for late in ("encode_failed", "encode_done"):
+        world = World("three")
+        for event in ("prefill_done", "decode_output", late, "decode_output", "decode_done"):
+            world.happen(event)
+
+        assert (world.shown, world.ends, world.legs.failed) == ([1, 2], [None], None)
+
+
+@pytest.mark.parametrize(("events", "leg"), [((), "encode"), (("encode_done",), "decode")])
+def test_the_leg_that_keeps_the_others_waiting_is_to_blame_when_it_is_given_up(
+    events: tuple[LegEvent, ...], leg: Leg
+) -> None:
+    world = World("three")
+    for event in events:
+        world.happen(event)
+    world.happen("given_up")
+
+    assert world.legs.failed == leg
 
 
 def test_a_decode_engine_that_was_asked_too_early_is_held_back_and_then_let_go() -> None:
-    world = World(together=True)
+    world = World("together")
     world.happen("decode_output")
     assert (world.shown, world.calls["decode"].paused) == ([], True)
     world.happen("prefill_done")
@@ -224,7 +287,7 @@ def test_prompt_logprobs_of_the_prefill_engine_come_with_the_first_token() -> No
         def push(self, outputs: Sequence[EngineOutput]) -> None:
             pushed.extend(outputs)
 
-    legs = Keeping(together=True).legs
+    legs = Keeping("together").legs
     legs.prefill.push([EngineOutput(ids=[0], finish="length", prompt_logprobs=(None,))])
     for token in (1, 2):
         legs.decode.push([EngineOutput(ids=[token])])
@@ -233,7 +296,7 @@ def test_prompt_logprobs_of_the_prefill_engine_come_with_the_first_token() -> No
 
 
 def test_what_the_owner_pauses_stays_paused_when_the_prefill_is_done() -> None:
-    world = World(together=True)
+    world = World("together")
     world.happen("decode_output")
     world.legs.pause()
     world.happen("prefill_done")

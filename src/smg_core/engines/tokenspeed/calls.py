@@ -7,6 +7,7 @@ package smg-grpc-proto. GetServerInfo has the engine's own arguments; what they 
 from typing import Literal
 
 import attrs
+from smg_grpc_proto.generated import tokenspeed_encoder_pb2 as encoder
 from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
 from smg_core.engines.answers import json_object, parse
@@ -20,10 +21,28 @@ from smg_core.engines.shared_calls import (
     struct_text,
     tokenizer_call,
 )
+from smg_core.engines.tensors import MediaMessage
+from smg_core.errors import WorkerBusy
 
-__all__ = ["DESCRIBES", "FACTS", "HEALTH", "INPUT_IDS", "LOADS", "MODEL", "SERVICE", "TOKENIZED", "TOKENIZER", "abort"]
+__all__ = [
+    "DESCRIBES",
+    "FACTS",
+    "HEALTH",
+    "INPUT_IDS",
+    "LOADS",
+    "MODEL",
+    "SERVICE",
+    "TOKENIZED",
+    "TOKENIZER",
+    "abort",
+    "encode_item",
+]
 
 SERVICE = "tokenspeed.grpc.scheduler.TokenSpeedScheduler"
+ENCODER = "tokenspeed.grpc.encoder.TokenSpeedEncoder"
+"""The service of an encode worker, beside which it answers the calls of `SERVICE` that say what it is."""
+
+_MM_INPUTS = 2  # field number of EncodeRequest, for what is framed by hand
 
 TOKENIZED, INPUT_IDS = 2, 1
 """Field numbers of GenerateRequest, and of TokenizedInput, for what is framed by hand."""
@@ -90,3 +109,15 @@ def abort(request_id: str) -> Unary[None]:
     """Ends a request by name."""
     message = pb.AbortRequest(request_id=request_id, reason="cancelled").SerializeToString()
     return Unary(f"/{SERVICE}/Abort", message, lambda _: None)
+
+
+def encode_item(request_id: str, media: MediaMessage, room: int) -> Unary[None]:
+    """Has an encode worker make the embeddings of the one item of `media`, and keep them in `room` for the engine that asks."""
+    told = encoder.EncodeRequest(request_id=request_id, items=[encoder.EncodeItemAssignment(bootstrap_room=room)])
+    message = b"".join((told.SerializeToString(), *media.tagged(_MM_INPUTS)))
+    return Unary(f"/{ENCODER}/Encode", message, _accepted)
+
+
+def _accepted(message: bytes) -> None:
+    if not parse(encoder.EncodeResponse, message).accepted:
+        raise WorkerBusy("The engine has no room for the request.", detail="the encode worker did not accept an item")

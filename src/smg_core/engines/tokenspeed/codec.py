@@ -13,7 +13,7 @@ from functools import partial
 import attrs
 from smg_grpc_proto.generated import tokenspeed_scheduler_pb2 as pb
 
-from smg_core.engines.base import Bootstrap, Constraint, EngineOutput, EngineRequest, OutputDecoder, Unary
+from smg_core.engines.base import Bootstrap, Constraint, Encoded, EngineOutput, EngineRequest, OutputDecoder, Unary
 from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of, matched_stop
 from smg_core.engines.kv_events import KvEventBatch
@@ -35,7 +35,7 @@ _ANY_OBJECT = '{"type":"object"}'
 _FINISH: dict[str, FinishReason] = {**FINISH, "tool_calls": "stop"}
 _refuse = refusing(
     {
-        *("constraint", "multimodal", "bootstrap", "data_parallel_rank"),
+        *("constraint", "multimodal", "bootstrap", "encoded", "data_parallel_rank"),
         *("seed", "stop", "min_tokens", "logit_bias"),
     }
 )
@@ -66,10 +66,13 @@ class TokenSpeedCodec:
             message.top_logprobs_num = _alternatives(alternatives)
         if request.bootstrap is not None:
             message.kv_bootstrap_info.CopyFrom(_bootstrap(request.bootstrap))
+        if request.encoded:
+            message.encode_bootstrap_info.items.extend([_encoded(each) for each in request.encoded])
         if request.data_parallel_rank is not None:
             message.data_parallel_rank = request.data_parallel_rank
         tokenized = tagged(calls.INPUT_IDS, varints_of(request.input_ids))
-        return b"".join((message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *_media(request.multimodal)))
+        media = _media(request.multimodal, frozenset(each.item for each in request.encoded))
+        return b"".join((message.SerializeToString(), tagged(calls.TOKENIZED, tokenized), *media))
 
     def decoder(self, request: EngineRequest) -> OutputDecoder:
         stops = request.sampling.stop_token_ids
@@ -83,6 +86,13 @@ class TokenSpeedCodec:
 
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
         return kv_events_call(calls.SERVICE, after)
+
+    def encode(self, request_id: str, media: object, item: Encoded) -> Unary[None]:
+        """Has an encode worker make the embeddings of one item of `media` and keep them in its room."""
+        if not isinstance(media, TokenSpeedRequestMedia):
+            raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")
+        room = within(_ROOM_BITS, item.place.room, "a room at the encode worker")
+        return calls.encode_item(request_id, media.only(item.item).message(), room)
 
 
 # --------------------------------------------------------------------------------------------------------- what is sent
@@ -156,13 +166,22 @@ def _bootstrap(place: Bootstrap) -> pb.KvBootstrapInfo:
     )
 
 
-def _media(multimodal: object) -> list[BytesLike]:
-    """The field that holds the media of the prompt."""
+def _encoded(item: Encoded) -> pb.EncodeItemBootstrapInfo:
+    return pb.EncodeItemBootstrapInfo(
+        item_index=item.item,
+        bootstrap_host=item.place.host,
+        bootstrap_port=within(_PORT_BITS, item.place.port, "a port"),
+        bootstrap_room=within(_ROOM_BITS, item.place.room, "a room at the encode worker"),
+    )
+
+
+def _media(multimodal: object, encoded: Collection[int]) -> list[BytesLike]:
+    """The field that holds the media of the prompt; the items whose numbers are in `encoded` come without their pixels."""
     if multimodal is None:
         return []
     if not isinstance(multimodal, TokenSpeedRequestMedia):
         raise UnsupportedParameter("These media were not prepared for this engine.", param="messages")
-    return multimodal.message().tagged(_MM_INPUTS)
+    return multimodal.message(without=encoded).tagged(_MM_INPUTS)
 
 
 # ---------------------------------------------------------------------------------------------------- what comes back

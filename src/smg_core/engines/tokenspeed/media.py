@@ -5,7 +5,7 @@ memory, which would take it from other requests with the same picture. Pure. Abo
 `codec` puts its pieces into the request. It takes any objects with the attributes below.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -56,19 +56,29 @@ class TokenSpeedRequestMedia:
         """The same media, since none of their tensors are shared."""
         return self
 
-    def message(self) -> MediaMessage:
-        """The items as MultimodalInputs."""
-        return MediaMessage.of([piece for item in self.items for piece in _item(item).tagged(_ITEMS)])
+    def only(self, number: int) -> "TokenSpeedRequestMedia":
+        """The item of that number alone."""
+        return TokenSpeedRequestMedia((self.items[number],))
+
+    def message(self, without: Collection[int] = ()) -> MediaMessage:
+        """The items as MultimodalInputs. Those whose numbers are in `without` come without their encoder's input: another engine
+        encodes them."""
+        pieces: list[BytesLike] = []
+        for number, item in enumerate(self.items):
+            pieces += _item(item, with_input=number not in without).tagged(_ITEMS)
+        return MediaMessage.of(pieces)
 
 
-def _item(item: TokenSpeedMedium) -> MediaMessage:
+def _item(item: TokenSpeedMedium, *, with_input: bool) -> MediaMessage:
     small = pb.MultimodalItem(
         modality=_MODALITIES[item.modality],
         content_hash=item.content_hash,
         placeholders=[pb.PlaceholderRange(offset=at, length=length) for at, length in item.placeholders],
         placeholder_token_id=item.token_id,
     )
-    pieces: list[BytesLike] = [small.SerializeToString(), *_tensor(item.encoder_input).tagged(_ENCODER_INPUT)]
+    pieces: list[BytesLike] = [small.SerializeToString()]
+    if with_input:
+        pieces += _tensor(item.encoder_input).tagged(_ENCODER_INPUT)
     pieces += map_field(_TENSORS, {name: _tensor(tensor) for name, tensor in item.tensors.items()})
     return MediaMessage.of(pieces)
 
