@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +12,12 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 from tests.matrix.results import Results
+from tests.shared import few_authorities, loaded_once
+
+# What is compiled is kept for the next run and for the processes that tests start, also where the environment says otherwise: to
+# compile the tests and the gateway anew takes each test process half a minute.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shared machine may be slow at any moment: how long one example takes is no property of the code.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,6 +28,19 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tokenizers_are_loaded_once() -> Iterator[None]:
+    """Not in the tests of tokenizers, which override this."""
+    with loaded_once():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_authorities_are_read() -> Iterator[None]:
+    with few_authorities():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

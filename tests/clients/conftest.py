@@ -13,11 +13,9 @@ PAGE = os.environ.get("SMG_CLIENTS_PAGE")
 CASES: list[Case] = []
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.clients)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of this folder; pytest calls this for no others."""
+    item.add_marker(pytest.mark.clients)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -111,6 +111,11 @@ def with_markers(tokenizer: Tokenizer) -> str:
     return tokenizer.to_str()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def tokenizers_are_loaded_once() -> None:
+    """Here each test loads its own: nothing is shared."""
+
+
 @pytest.fixture(scope="session")
 def tokenizer_files() -> dict[str, str]:
     """The text of a tokenizer.json for each kind."""
