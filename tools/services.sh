@@ -1,10 +1,30 @@
 #!/bin/sh
-# Installs the Debian packages that `make test-services` runs against: peers and tools that are no Python packages.
-# For .ci/run and people, as root, on a machine with apt-get; says what it did. Does nothing where all are there.
+# Installs the Debian packages that `make test-services` runs against, and the MCP servers from npm: peers and tools that are no
+# Python packages. For .ci/run and people, as root, on a machine with apt-get; says what it did. Does nothing where all are there.
 set -eu
 
 # command:package
-wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng'
+wanted='promtool:prometheus dnsmasq:dnsmasq-base chromium:chromium stress-ng:stress-ng node:nodejs npm:npm'
+
+# From npm, into build/services: program:package
+servers='mcp-server-everything:@modelcontextprotocol/server-everything@2026.8.31
+mcp-server-filesystem:@modelcontextprotocol/server-filesystem@2026.8.31
+mcp-server-memory:@modelcontextprotocol/server-memory@2026.8.31'
+folder=$(dirname "$0")/../build/services
+
+install_servers() {
+    absent=''
+    for each in $servers; do
+        [ -x "$folder/node_modules/.bin/${each%%:*}" ] || absent="$absent ${each#*:}"
+    done
+    [ -n "$absent" ] || { echo "services: the servers from npm are here"; return 0; }
+    mkdir -p "$folder"
+    npm install --prefix "$folder" --no-audit --no-fund --loglevel=error $absent || {
+        echo "services: npm could not install:$absent" >&2
+        return 1
+    }
+    echo "services: installed from npm:$absent"
+}
 
 PATH=$PATH:/usr/sbin:/sbin
 missing='' there=''
@@ -16,7 +36,10 @@ for each in $wanted; do
     fi
 done
 echo "services: already here:${there:- nothing}"
-[ -n "$missing" ] || exit 0
+if [ -z "$missing" ]; then
+    install_servers
+    exit
+fi
 
 command -v apt-get >/dev/null 2>&1 || { echo "services: not here:$missing, and there is no apt-get to install them" >&2; exit 1; }
 [ "$(id -u)" -eq 0 ] || { echo "services: not here:$missing; run this as root" >&2; exit 1; }
@@ -44,3 +67,4 @@ for each in $wanted; do
     command -v "${each%%:*}" >/dev/null 2>&1 || { echo "services: ${each%%:*} is not there after ${each#*:} was installed" >&2; exit 1; }
 done
 echo "services: installed:$missing"
+install_servers
