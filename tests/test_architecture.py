@@ -33,7 +33,20 @@ LEVELS: dict[str, int] = {
     **dict.fromkeys(("pipeline", "mesh", "middleware", "simulator"), 3),
     "config": 4,
     "server": 5,
-    **dict.fromkeys(("admin_client", "cli", "__main__", "demo", "testing", "pytest_plugin", "smg_core"), 6),
+    **dict.fromkeys(
+        (
+            "admin_client",
+            "cli",
+            "fleet_command",
+            "simulator_commands",
+            "__main__",
+            "demo",
+            "testing",
+            "pytest_plugin",
+            "smg_core",
+        ),
+        6,
+    ),
 }
 VOCABULARY = frozenset(
     {"errors", "grants", "request", "events", "clock", "hooks", "sse", "tokens", "json_types", "tool_names"}
@@ -47,6 +60,8 @@ NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
         ("smg_mcp", "smg_egress"),
         ("__main__", "cli"),
         ("cli", "admin_client"),
+        ("cli", "simulator_commands"),
+        ("simulator_commands", "fleet_command"),
         ("cli", "demo"),
         ("testing", "smg_core"),
         ("pytest_plugin", "testing"),
@@ -84,10 +99,10 @@ EDGES: dict[str, frozenset[str]] = {
     "pipeline.selecting": frozenset(),
     "pipeline.streaming": frozenset(),
     "pipeline.tool_calls": frozenset({"server.hosted_tools"}),
-    "simulator.encode_worker": frozenset(),
-    "simulator.remote": frozenset({"cli"}),
+    "simulator.encode_worker": frozenset({"simulator_commands"}),
+    "simulator.remote": frozenset({"simulator_commands"}),
     "simulator.kv_exchange": frozenset(),
-    "simulator.server": frozenset(),
+    "simulator.server": frozenset({"simulator_commands"}),
     "simulator.__main__": frozenset(),
     "simulator.shared_memory": frozenset(),
     "server.gateway": frozenset({"smg_core"}),
@@ -173,6 +188,8 @@ EDGES: dict[str, frozenset[str]] = {
     "testing": frozenset({"pytest_plugin"}),
     "pytest_plugin": frozenset(),
     "cli": frozenset({"__main__"}),
+    "fleet_command": frozenset(),
+    "simulator_commands": frozenset({"cli"}),
     "admin_client": frozenset({"cli"}),
     "demo": frozenset({"cli"}),
     "__main__": frozenset(),
@@ -203,7 +220,7 @@ EDGES: dict[str, frozenset[str]] = {
 }
 WIRING = frozenset({"server.gateway", "server.runtime", "server.loading", "server.reaching", "server.simulated"})
 WIRING |= {"server.launched"}
-WIRING |= {"cli", "demo", "testing"}
+WIRING |= {"cli", "demo", "simulator_commands", "testing"}
 
 # Tables whose rows load what they name when it is first asked for, and what loads a large library only where it is needed.
 LAZY_TABLES = frozenset({"engines.dialects", "history.opening", "history.sql_version"})

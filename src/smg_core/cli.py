@@ -13,13 +13,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import NoReturn
 
 from smg_core.config import Config, Resolved, describe, resolve, to_yaml
 from smg_core.settings import ConfigError, Setting, closest, nearest
-
-if TYPE_CHECKING:
-    from smg_core.simulator.faults import FaultKind
+from smg_core.simulator_commands import faults_flags, fleet_flags, simulate_flags
 
 __all__ = ["main"]
 
@@ -100,51 +98,6 @@ def _audit(args: argparse.Namespace) -> int:
         for fault in finding.faults:
             print(f"      {fault}")
     return 1 if any(finding.faults for finding in findings) else 0
-
-
-def _simulate(args: argparse.Namespace) -> int:
-    import asyncio
-
-    from smg_core.simulator.clockwork import Timing
-    from smg_core.simulator.engine import SimulatorConfig
-    from smg_core.simulator.faults import Fault
-    from smg_core.simulator.server import SimulatedEngine, run_simulator
-
-    given = vars(args)
-    try:
-        timing = Timing(**{name: given[name] for name in SIMULATED_TIMING if name in given})
-        rates = tuple((Fault(cast("FaultKind", kind)), share) for kind, share in args.fault)
-        own = {name: given[name] for name in SIMULATED_ENGINE if name in given}
-        config = SimulatorConfig(timing=timing, fault_rates=rates, **own)
-    except ValueError as error:
-        raise ConfigError(f"simulate: {error}") from None
-    if not args.listen.startswith("unix:") and not args.listen.rpartition(":")[2].isdecimal():
-        raise ConfigError(f"--listen: {args.listen}: expected HOST:PORT or unix:///PATH")
-
-    def tell(engine: SimulatedEngine) -> None:
-        print(f"listening on {engine.target}; a gateway for it: smg-gateway serve --worker {engine.target}", flush=True)
-
-    try:
-        asyncio.run(run_simulator(config, args.listen, ready=tell))
-    except OSError as error:
-        print(f"smg-gateway: {error.strerror or error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-def _faults(args: argparse.Namespace) -> int:
-    from smg_core.simulator.faults import Fault
-    from smg_core.simulator.remote import set_faults
-
-    script = [Fault(cast("FaultKind", kind)) for kind in args.next]
-    rates = {Fault(cast("FaultKind", kind)): share for kind, share in args.fault}
-    try:
-        plan = set_faults(args.engine, script, rates, clear=args.clear)
-    except (ValueError, ConnectionError) as error:
-        raise ConfigError(f"faults: {error}") from None
-    told = ", ".join(f"{rate.fault.kind}={rate.share:g}" for rate in plan.rates) or "none"
-    print(f"shares: {told}; {plan.waiting} waiting; {plan.met} met so far")
-    return 0
 
 
 def _demo(args: argparse.Namespace) -> int:
@@ -271,12 +224,16 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(
         title="commands",
         required=True,
-        metavar="serve | simulate | faults | demo | config | setup | conform | mcp | health | keys | audit",
+        metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | health | keys | audit",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
-    _simulate_flags(commands.add_parser("simulate", help="run an engine without a model", allow_abbrev=False))
-    _faults_flags(commands.add_parser("faults", help="let a simulated engine go wrong", allow_abbrev=False))
+    simulate_flags(commands.add_parser("simulate", help="run an engine without a model", allow_abbrev=False))
+    text = "compare routing policies over a trace, without engines"
+    fleet = commands.add_parser("simulate-fleet", help=text, allow_abbrev=False)
+    if arguments[:1] == ["simulate-fleet"]:
+        fleet_flags(fleet)
+    faults_flags(commands.add_parser("faults", help="let a simulated engine go wrong", allow_abbrev=False))
     _demo_flags(commands.add_parser("demo", help="see one answer come, without GPU or model", allow_abbrev=False))
     usage = "smg-gateway config [--sources] [--config FILE] [settings as below]"
     config = commands.add_parser("config", help="print the configuration that results", usage=usage, allow_abbrev=False)
@@ -415,77 +372,6 @@ def _mcp_flags(parser: argparse.ArgumentParser) -> None:
 
 
 # Flags of `simulate`: names are those of simulator.Timing and SimulatorConfig.
-SIMULATED_TIMING: dict[str, tuple[type, str]] = {
-    "prefill_rate": (float, "prompt tokens a second, all requests together (default: at once)"),
-    "decode_rate": (float, "output tokens a second of one request (default: at once)"),
-    "batch": (int, "requests that run at once; more wait"),
-    "queue": (int, "requests that may wait; more are refused"),
-    "slowdown": (float, "share by which each further running request makes a step longer"),
-    "overhead": (float, "seconds before any prefill"),
-}
-SIMULATED_ENGINE: dict[str, tuple[type, str]] = {
-    "model": (str, "name of the model"),
-    "model_folder": (str, "folder of the tokenizer (default: the shipped one)"),
-    "context_length": (int, "tokens of prompt and output together"),
-    "seed": (int, "another seed says other things"),
-    "reply_tokens": (int, "least tokens of a reply"),
-    "blocks": (int, "blocks of the prefix cache"),
-    "block_size": (int, "tokens of a block"),
-}
-
-
-def _simulate_flags(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(run=_simulate)
-    parser.add_argument(
-        "--listen",
-        default="127.0.0.1:50051",
-        metavar="HOST:PORT",
-        help="where the engine listens (default: %(default)s)",
-    )
-    for name, (kind, text) in {**SIMULATED_ENGINE, **SIMULATED_TIMING}.items():
-        flag = "--" + name.replace("_", "-")
-        parser.add_argument(
-            flag, dest=name, type=kind, default=argparse.SUPPRESS, metavar=kind.__name__.upper(), help=text
-        )
-    parser.add_argument(
-        "--fault",
-        type=_fault,
-        action="append",
-        default=[],
-        metavar="KIND=SHARE",
-        help="let that share of requests go wrong: refuse, stall, drip, cut, error, silence, garbage, restart or gap",
-    )
-
-
-def _faults_flags(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(run=_faults)
-    parser.add_argument("engine", metavar="grpc://HOST:PORT", help="an engine that `smg-gateway simulate` has started")
-    text = "let that share of requests go wrong from now on, instead of the shares that are set"
-    parser.add_argument("--fault", type=_fault, action="append", default=[], metavar="KIND=SHARE", help=text)
-    text = "let the next request go wrong; given again, the one after it"
-    parser.add_argument("--next", type=_fault_kind, action="append", default=[], metavar="KIND", help=text)
-    parser.add_argument("--clear", action="store_true", help="forget the faults that wait for next requests")
-
-
-def _fault_kind(text: str) -> str:
-    from smg_core.simulator.faults import KINDS
-
-    if text not in KINDS:
-        raise argparse.ArgumentTypeError(
-            f"{text} is no fault{nearest(text, KINDS) or '; there are ' + ', '.join(KINDS)}"
-        )
-    return text
-
-
-def _fault(text: str) -> tuple[str, float]:
-    kind, _, share = text.partition("=")
-    _fault_kind(kind)
-    try:
-        return kind, float(share)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{share!r} is no share of requests, such as 0.05") from None
-
-
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     """Add a flag for every setting. Values stay text: `config` reads them, so that its errors are the same as for a file."""
     parser.add_argument("--config", dest="file", metavar="FILE", help="settings as YAML, JSON or TOML (or SMG_CONFIG)")

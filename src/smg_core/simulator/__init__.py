@@ -11,5 +11,6 @@ faults            what goes wrong, and for which request; `control` and `remote`
 server_codec      the role of a dialect, implemented by one module a dialect; `all_codecs` makes them
 choice_messages   the messages of one choice
 media             checks of media; `neutral_media` and `tensor_names` for one dialect each, `shared_memory` reads tensors (edge)
+fleet             a whole fleet under a virtual clock, for comparing routing policies; it uses none of the modules above
 refusal           `Refused`, what all modules raise for a request that is not taken
 """

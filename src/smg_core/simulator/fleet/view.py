@@ -1,0 +1,124 @@
+"""A fleet as one gateway replica sees it: its own requests, old reports of the engines' loads, and KV events that came through.
+
+A replica holds one production policy object for each pool, and gives it what the gateway would give it. Pure. Above: replay.
+Below: routing.base, trace.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from smg_core.routing.base import Observing, Policy, RequestEnded, RoutingContext
+from smg_core.simulator.fleet.block_cache import BlockChange
+from smg_core.simulator.fleet.engine import FleetEngine
+from smg_core.simulator.fleet.trace import FleetRequest
+from smg_core.tokens import TokenIds
+
+__all__ = ["MODEL", "Chooser", "PolicyChooser", "context_of"]
+
+MODEL = "simulated"
+_TAIL = 0x9E3779B1  # spreads the ids of tokens that fill no block over all numbers
+_IDS = 1 << 32
+
+
+def context_of(key: int, request: FleetRequest, block: int) -> RoutingContext:
+    """The routing context of request number `key`. All tokens of a block have the block's name as their id; those behind the last
+    full block have one that no other request has."""
+    names = np.array([each % _IDS for each in request.blocks], np.uint32)
+    ids = np.full(request.prompt_tokens, (key + 1) * _TAIL % _IDS, np.uint32)
+    ids[: len(names) * block] = np.repeat(names, block)
+    headers = {"x-session-id": request.session} if request.session else {}
+    return RoutingContext(
+        str(key), MODEL, TokenIds(array("I", ids.tobytes())), headers, cache_key=request.session or None
+    )
+
+
+class Chooser(Protocol):
+    """Chooses an engine for a request, by what it knows of the fleet."""
+
+    @property
+    def listens(self) -> bool:
+        """Whether it wants to be told what changes in the engines' caches."""
+        ...
+
+    def choose(self, ready: Sequence[int], request: FleetRequest, context: RoutingContext) -> int:
+        """One of the engines `ready`, by number; `ready` is not empty."""
+        ...
+
+    def sent(self, engine: int) -> None:
+        """A request goes to the engine."""
+        ...
+
+    def ended(self, engine: int, seconds: float, *, failed: bool) -> None:
+        """A request is over there, after `seconds`."""
+        ...
+
+    def loads(self, engines: Sequence[FleetEngine]) -> None:
+        """What the engines report of themselves, from time to time."""
+        ...
+
+    def left(self, engine: int) -> None:
+        """The engine cannot be reached, or is back with an empty cache."""
+        ...
+
+    def changed(self, engine: int, changes: Sequence[BlockChange]) -> None:
+        """KV events of the engine, in order."""
+        ...
+
+
+class _Seen:
+    """An engine as a policy's candidate."""
+
+    __slots__ = ("in_flight", "name", "queued", "weight")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.in_flight = 0
+        self.queued = 0
+        self.weight = 1.0
+
+
+class PolicyChooser:
+    """Gives a production policy what a gateway would give it."""
+
+    def __init__(self, engines: Sequence[FleetEngine], policy: Policy) -> None:
+        self._seen = [_Seen(engine.name) for engine in engines]
+        self._numbers = {engine.name: at for at, engine in enumerate(engines)}
+        self._policy = policy
+        self._observer = policy if isinstance(policy, Observing) else None
+
+    @property
+    def listens(self) -> bool:
+        return self._observer is not None
+
+    def choose(self, ready: Sequence[int], request: FleetRequest, context: RoutingContext) -> int:
+        pick = self._policy.pick([self._seen[at] for at in ready], context)
+        return self._numbers[pick.worker.name]
+
+    def sent(self, engine: int) -> None:
+        self._seen[engine].in_flight += 1
+
+    def ended(self, engine: int, seconds: float, *, failed: bool) -> None:
+        self._seen[engine].in_flight -= 1
+        if self._observer is not None:
+            self._observer.request_ended(RequestEnded(self._seen[engine].name, failed, seconds))
+
+    def loads(self, engines: Sequence[FleetEngine]) -> None:
+        for seen, engine in zip(self._seen, engines, strict=True):
+            seen.queued = engine.waiting
+
+    def left(self, engine: int) -> None:
+        if self._observer is not None:
+            self._observer.worker_left(self._seen[engine].name)
+
+    def changed(self, engine: int, changes: Sequence[BlockChange]) -> None:
+        if self._observer is None:
+            return
+        name = self._seen[engine].name
+        for change in changes:
+            if isinstance(change, tuple):
+                self._observer.blocks_stored(name, 0, change[1], change[0])
+            else:
+                self._observer.blocks_removed(name, 0, change)

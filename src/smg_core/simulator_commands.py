@@ -1,0 +1,139 @@
+"""`smg-gateway simulate`, `faults` and `simulate-fleet`: the commands that need no gateway (edge).
+
+Decides which flags these commands have. What they do is imported when one is run. Above: cli. Below: simulator, fleet_command.
+"""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, cast
+
+from smg_core.settings import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from smg_core.simulator.faults import FaultKind
+
+__all__ = ["faults_flags", "fleet_flags", "simulate_flags"]
+
+SIMULATED_TIMING: dict[str, tuple[type, str]] = {
+    "prefill_rate": (float, "prompt tokens a second, all requests together (default: at once)"),
+    "decode_rate": (float, "output tokens a second of one request (default: at once)"),
+    "batch": (int, "requests that run at once; more wait"),
+    "queue": (int, "requests that may wait; more are refused"),
+    "slowdown": (float, "share by which each further running request makes a step longer"),
+    "overhead": (float, "seconds before any prefill"),
+}
+SIMULATED_ENGINE: dict[str, tuple[type, str]] = {
+    "model": (str, "name of the model"),
+    "model_folder": (str, "folder of the tokenizer (default: the shipped one)"),
+    "context_length": (int, "tokens of prompt and output together"),
+    "seed": (int, "another seed says other things"),
+    "reply_tokens": (int, "least tokens of a reply"),
+    "blocks": (int, "blocks of the prefix cache"),
+    "block_size": (int, "tokens of a block"),
+}
+
+
+def simulate_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway simulate`."""
+    parser.set_defaults(run=_simulate)
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:50051",
+        metavar="HOST:PORT",
+        help="where the engine listens (default: %(default)s)",
+    )
+    for name, (kind, text) in {**SIMULATED_ENGINE, **SIMULATED_TIMING}.items():
+        flag = "--" + name.replace("_", "-")
+        parser.add_argument(
+            flag, dest=name, type=kind, default=argparse.SUPPRESS, metavar=kind.__name__.upper(), help=text
+        )
+    parser.add_argument(
+        "--fault",
+        type=_fault,
+        action="append",
+        default=[],
+        metavar="KIND=SHARE",
+        help="let that share of requests go wrong: refuse, stall, drip, cut, error, silence, garbage, restart or gap",
+    )
+
+
+def faults_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway faults`."""
+    parser.set_defaults(run=_faults)
+    parser.add_argument("engine", metavar="grpc://HOST:PORT", help="an engine that `smg-gateway simulate` has started")
+    text = "let that share of requests go wrong from now on, instead of the shares that are set"
+    parser.add_argument("--fault", type=_fault, action="append", default=[], metavar="KIND=SHARE", help=text)
+    text = "let the next request go wrong; given again, the one after it"
+    parser.add_argument("--next", type=_fault_kind, action="append", default=[], metavar="KIND", help=text)
+    parser.add_argument("--clear", action="store_true", help="forget the faults that wait for next requests")
+
+
+def fleet_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway simulate-fleet`."""
+    from smg_core import fleet_command  # loads numpy and all policies
+
+    fleet_command.comparing_flags(parser)
+
+
+def _fault_kind(text: str) -> str:
+    from smg_core.simulator.faults import KINDS
+
+    if text not in KINDS:
+        raise argparse.ArgumentTypeError(
+            f"{text} is no fault{nearest(text, KINDS) or '; there are ' + ', '.join(KINDS)}"
+        )
+    return text
+
+
+def _fault(text: str) -> tuple[str, float]:
+    kind, _, share = text.partition("=")
+    _fault_kind(kind)
+    try:
+        return kind, float(share)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{share!r} is no share of requests, such as 0.05") from None
+
+
+def _simulate(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from smg_core.simulator.clockwork import Timing
+    from smg_core.simulator.engine import SimulatorConfig
+    from smg_core.simulator.faults import Fault
+    from smg_core.simulator.server import SimulatedEngine, run_simulator
+
+    given = vars(args)
+    try:
+        timing = Timing(**{name: given[name] for name in SIMULATED_TIMING if name in given})
+        rates = tuple((Fault(cast("FaultKind", kind)), share) for kind, share in args.fault)
+        own = {name: given[name] for name in SIMULATED_ENGINE if name in given}
+        config = SimulatorConfig(timing=timing, fault_rates=rates, **own)
+    except ValueError as error:
+        raise ConfigError(f"simulate: {error}") from None
+    if not args.listen.startswith("unix:") and not args.listen.rpartition(":")[2].isdecimal():
+        raise ConfigError(f"--listen: {args.listen}: expected HOST:PORT or unix:///PATH")
+
+    def tell(engine: SimulatedEngine) -> None:
+        print(f"listening on {engine.target}; a gateway for it: smg-gateway serve --worker {engine.target}", flush=True)
+
+    try:
+        asyncio.run(run_simulator(config, args.listen, ready=tell))
+    except OSError as error:
+        print(f"smg-gateway: {error.strerror or error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _faults(args: argparse.Namespace) -> int:
+    from smg_core.simulator.faults import Fault
+    from smg_core.simulator.remote import set_faults
+
+    script = [Fault(cast("FaultKind", kind)) for kind in args.next]
+    rates = {Fault(cast("FaultKind", kind)): share for kind, share in args.fault}
+    try:
+        plan = set_faults(args.engine, script, rates, clear=args.clear)
+    except (ValueError, ConnectionError) as error:
+        raise ConfigError(f"faults: {error}") from None
+    told = ", ".join(f"{rate.fault.kind}={rate.share:g}" for rate in plan.rates) or "none"
+    print(f"shares: {told}; {plan.waiting} waiting; {plan.met} met so far")
+    return 0
