@@ -26,6 +26,12 @@ BODIES: dict[str, Any] = {
     "/v1/responses": {"model": "sim", "input": "Go!", "tools": [NOTES]},
     "/v1/messages": {"model": "sim", "max_tokens": 300, "messages": [CHAT_USER], "tools": [TOOLSET]},
     "/v1/chat/completions": {"model": "sim", "messages": [CHAT_USER], "tools": [NOTES]},
+    "/v1beta/models/sim:generateContent": {
+        "contents": [{"role": "user", "parts": [{"text": "Go!"}]}],
+        "tools": [{"mcpServers": [{"name": "notes"}]}],
+        "toolConfig": {"includeServerSideToolInvocations": True},
+    },
+    "/v1/interactions": {"model": "sim", "input": "Go!", "tools": [{"type": "mcp_server", "name": "notes"}]},
 }
 """A request with the server "notes", by the path of each API that has the loop."""
 FINDS = calls(("tool_search", {"query": "add two numbers", "limit": 1}))

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 LOG = Path(sys.argv[1])
+STATE: dict[str, bool] = {}
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 TOOLS = {
     name: {"name": name, "description": f"does {name}", "inputSchema": SCHEMA}
@@ -24,6 +25,8 @@ TOOLS = {
         "change",
         "progress",
         "lie",
+        "faint",
+        "grow",
         "Echo",
     )
 }
@@ -88,6 +91,16 @@ def change(request: dict, arguments: dict) -> None:
     answer(request, text("changed"))
 
 
+def faint(request: dict, arguments: dict) -> None:
+    STATE["faint"] = True
+    answer(request, text("ill"))
+
+
+def grow(request: dict, arguments: dict) -> None:
+    TOOLS["grown"] = {"name": "grown", "inputSchema": SCHEMA}
+    answer(request, text("grown, and nobody is told"))
+
+
 def progress(request: dict, arguments: dict) -> None:
     token = request["params"]["_meta"]["progressToken"]
     for done in (1, 2):
@@ -109,6 +122,8 @@ CALLS = {
     "twice": twice,
     "change": change,
     "progress": progress,
+    "faint": faint,
+    "grow": grow,
     "lie": lambda request, arguments: answer(request, text("a lie", structuredContent={"n": "no number"})),
     "added": lambda request, arguments: answer(request, text("I am new")),
 }
@@ -130,6 +145,8 @@ def main() -> None:
         elif method == "tools/call":
             CALLS[request["params"]["name"]](request, request["params"].get("arguments") or {})
         elif method == "ping":
+            if STATE:
+                os._exit(3)
             answer(request, {})
         elif "id" in request:
             say({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "no such method"}})

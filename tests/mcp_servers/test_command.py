@@ -35,6 +35,41 @@ def test_a_call_that_needs_approval_is_made_with_it(config: str, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["structured"]["target"]["timezone"] == "Asia/Tokyo"
 
 
+PARTS = """
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("parts", log_level="ERROR")
+server.add_tool(lambda: "x", name="make", description="Makes.")
+@server.resource("part://one")
+def one() -> str:
+    return "1"
+@server.resource("part://any/{number}")
+def any_part(number: str) -> str:
+    return number
+@server.prompt()
+def build(thing: str) -> str:
+    return f"Build {thing}."
+server.run("stdio")
+"""
+"""A program that has something of each kind."""
+
+
+def test_everything_that_a_server_offers_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = {"command": sys.executable, "args": ["-c", PARTS]}
+    server = {"name": "parts", "protocol": "stdio", "tools": {"make": {"alias": "made"}}, **command}
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"servers": [server]}))
+    assert main(["mcp", "ls", "--config", str(path)]) == 0
+    shown = capsys.readouterr().out
+    for line in (
+        "parts.make",
+        "offered as made",
+        "resource  part://one",
+        "resource  part://any/{number}",
+        "prompt  build",
+    ):
+        assert line in shown
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [

@@ -195,6 +195,26 @@ async def test_a_session_that_nobody_uses_is_closed_after_its_idle_time(faulty: 
         await eventually(lambda: not alive(faulty.pids[0]))
 
 
+async def test_a_server_that_ends_at_a_ping_is_started_again_for_the_next_call(faulty: Faulty) -> None:
+    now = [0.0]
+    async with faulty.tools(pool={"ping_interval": 10}, options={"clock": lambda: now[0]}) as tools:
+        await tools.call("bad.faint", {})
+        now[0] = 50.0
+        await tools.pool.sweep()
+        assert (await tools.call("bad.echo", {})).text == "{}"
+    assert len(faulty.pids) == 2
+
+
+async def test_a_list_is_asked_for_again_after_its_time_to_live(faulty: Faulty) -> None:
+    now = [0.0]
+    async with faulty.tools(inventory={"tool_ttl": 60}, options={"clock": lambda: now[0]}) as tools:
+        await tools.call("bad.grow", {})
+        now[0] = 59.0
+        assert "grown" not in {tool.tool for tool in await tools.tools()}
+        now[0] = 61.0
+        assert "grown" in {tool.tool for tool in await tools.tools()}
+
+
 async def test_a_command_that_is_not_there_is_tried_with_growing_pauses(faulty: Faulty) -> None:
     pauses: list[float] = []
 

@@ -291,6 +291,30 @@ async def test_an_event_with_another_request_s_id_is_no_answer() -> None:
             await tools.call("colours.add", {})
 
 
+async def test_the_answer_to_one_tenant_never_reaches_another() -> None:
+    asked: dict[str, Any] = {}
+
+    def reply(message: dict[str, Any]) -> tuple[int, Sequence[tuple[str, str]], bytes]:
+        """The result of the first call for every call, under that call's id."""
+        other = asked.setdefault("first", message)
+        return 200, [JSON], result(other, {"content": [{"type": "text", "text": "SECRET"}], "resultType": "complete"})
+
+    async with wrong(reply) as tools:
+        assert (await tools.call("colours.add", {}, tenant="a")).text == "SECRET"
+        asked["first"] = {"id": "77"}
+        with pytest.raises(McpBadAnswer, match="another request's id"):
+            await tools.call("colours.add", {}, tenant="b")
+
+
+async def test_events_without_an_end_over_http_end_the_session() -> None:
+    note = b'data: {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}\n\n'
+    settings = {"limits": {"notifications_per_s": 1, "notifications_burst": 50}}
+    flood = (200, [("content-type", "text/event-stream")], note * 500)
+    async with wrong(lambda message: flood, settings=settings) as tools:
+        with pytest.raises(McpBadAnswer, match="notifications a second"):
+            await tools.call("colours.add", {})
+
+
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 @pytest.mark.parametrize("pair", ['"name": "a", "name": "b"', '"name": "a", "Name": "b"'])
 async def test_a_tool_with_an_ambiguous_name_is_never_offered(kind: str, pair: str) -> None:

@@ -1,0 +1,71 @@
+"""Servers of tools that go wrong, behind the gateway: the model is told, the response ends, and the server's next call works."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.gateway.conftest import House, over_http
+from tests.mcp_servers.peers import FAULTY
+
+from smg_core import Config
+from smg_core.config import McpConfig
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.replies import Reply
+
+pytestmark = pytest.mark.anyio
+
+BAD: Any = {"type": "mcp", "server_label": "bad", "require_approval": "never"}
+FAULTS = {
+    "hang": "did not answer within",
+    "die": "lost",
+    "flood": "notifications a second",
+    "huge": "bytes at once",
+    "wrong_id": "a request that it was not sent",
+    "twice": "key twice",
+    "lie": "does not fit the tool's output schema",
+}
+"""By the server's tool that does it: what the model is told."""
+
+
+@pytest.fixture(scope="module")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    folder = tmp_path_factory.mktemp("mcp")
+    server = {"name": "bad", "protocol": "stdio", "command": sys.executable, "args": [str(FAULTY), str(folder / "log")]}
+    limits = {"notifications_per_s": 1, "notifications_burst": 50, "message_bytes": 1_000_000}
+    file = folder / "mcp.json"
+    tools = {"hang": {"timeout_s": 0.2}, "echo": {"alias": "say"}}
+    told = {"servers": [{**server, "tools": tools}], "limits": limits}
+    file.write_text(json.dumps(told))
+    async with over_http(SimulatorConfig(seed=1), config=Config(mcp=McpConfig(config=str(file)))) as house:
+        yield house
+
+
+def calls(tool: str, **arguments: Any) -> Reply:
+    return Reply("", tool_calls=((f"bad__{tool}", arguments),))
+
+
+async def outcomes(house: House, *replies: Reply) -> list[dict[str, Any]]:
+    """The calls of one response in which the model says these things, and then ends."""
+    house.engine.say(*replies, Reply("It is done."))
+    answer = await house.http.post("/v1/responses", json={"model": "sim", "input": "Go!", "tools": [BAD]})
+    told = answer.json()
+    assert told["status"] == "completed", told
+    assert told["output"][-1]["content"][0]["text"] == "It is done."
+    return [item for item in told["output"] if item["type"] == "mcp_call"]
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+async def test_the_model_is_told_what_a_server_did_wrong_and_the_server_is_used_again(house: House, fault: str) -> None:
+    first, second = await outcomes(house, calls(fault), calls("say", text="again"))
+    assert FAULTS[fault] in json.dumps(first["error"])
+    assert (first["output"], second["error"]) == (None, None)
+    assert json.loads(second["output"]) == {"text": "again"}
+
+
+async def test_a_tool_that_came_later_is_offered_in_the_next_response(house: House) -> None:
+    (change,) = await outcomes(house, calls("change"))
+    assert change["output"] == "changed"
+    (added,) = await outcomes(house, calls("added"))
+    assert added["output"] == "I am new"
