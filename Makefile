@@ -1,7 +1,7 @@
 # Every target works by itself on a machine with git, make and Python 3.11 or newer: it makes .venv first, with what that target needs.
 #   make demo          start a gateway before an embedded engine, stream one chat completion, say what to do next
 #   make test          all tests but the slow ones          make test-slow   the slow ones
-#   make test-services what needs programs that tools/services.sh installs (as root): the gateway's tests on a busy machine
+#   make test-services what needs programs that tools/services.sh installs (as root): MCP servers from npm, the gateway's tests on a busy machine
 #   make test-interop  the HTTP/2 transport against a gRPC server under Node.js
 #   make test-clients  Codex, Claude Code, agents and SDKs from npm and PyPI against a gateway; writes docs/clients.md (needs Node.js and npm)
 #   make test-real     the client tests against a real engine: ENGINE=grpc://host:port
