@@ -118,25 +118,36 @@ def hands_to(prefill: KvEnd, decode: KvEnd) -> bool:
     return prefill.dialect == decode.dialect and can_pair(decode.dialect) and _kind(prefill.kv) == _kind(decode.kv)
 
 
-def room_of(request_id: str, bits: int, end: KvEnd, taken: Container[int]) -> int:
+def room_of(request_id: str, bits: int, end: KvEnd, taken: Container[int], process: tuple[int, int] = (0, 1)) -> int:
     """A number for a room, of at most `bits` bits, that is none of `taken`. It is even over all ids, and says the rank of the
-    prefill engine where that is chosen: the rest of dividing it by the number of ranks."""
-    salt = 0
+    prefill engine where that is chosen: the rest of dividing it by the number of ranks. `process` is the number of the process
+    that asks, and how many there are: each has a range of its own, so that they need not tell each other what is taken."""
+    number, processes = process
+    span = (1 << bits) // processes
+    first, salt = number * span, 0
     while True:
         digest = blake2b(f"{request_id}/{salt}".encode(), digest_size=8).digest()
-        room = int.from_bytes(digest, "big") >> (64 - bits)
+        room = first + (int.from_bytes(digest, "big") * span >> 64)
         if end.rank is not None and end.ranks > 1:
-            room = max(0, room - end.ranks) // end.ranks * end.ranks + end.rank
+            room += (end.rank - room) % end.ranks
+            if room >= first + span:
+                room -= end.ranks
         if room not in taken:
             return room
         salt += 1
 
 
-def hand_over_of(prefill: KvEnd, decode: KvEnd, request_id: str, taken: Container[int] = frozenset()) -> HandOver:
-    """What the two are told for the request of this id, which no other has; `taken` are the rooms of others. The first `hands_to`
-    the second."""
+def hand_over_of(
+    prefill: KvEnd,
+    decode: KvEnd,
+    request_id: str,
+    taken: Container[int] = frozenset(),
+    process: tuple[int, int] = (0, 1),
+) -> HandOver:
+    """What the two are told for the request of this id, which no other has; `taken` are the rooms of others, `process` as for
+    `room_of`. The first `hands_to` the second."""
     if (bits := _ROOM_BITS.get(prefill.dialect)) is not None:
-        room = room_of(request_id, bits, prefill, taken)
+        room = room_of(request_id, bits, prefill, taken, process)
         told: Mapping[str, object] = {"bootstrap": Bootstrap(prefill.host, prefill.port, room)}
         return HandOver(told, told, needed=True, samples=True, room=room)
     return _by_json(prefill, request_id)
@@ -160,16 +171,16 @@ def _by_json(prefill: KvEnd, request_id: str) -> HandOver:
 
 
 def encoded_items(
-    ends: Sequence[KvEnd], items: int, request_id: str, taken: Container[int]
+    ends: Sequence[KvEnd], items: int, request_id: str, taken: Container[int], process: tuple[int, int] = (0, 1)
 ) -> tuple[tuple[Encoded, ...], frozenset[int]]:
     """Where the embeddings of each of `items` media are kept for the request of this id, and the rooms that these take, none of
-    them in `taken`. `ends` are the encode workers, which take the items in turn."""
+    them in `taken`. `ends` are the encode workers, which take the items in turn; `process` as for `room_of`."""
     mine: set[int] = set()
     found = []
     for item in range(items):
         end = ends[item % len(ends)]
         busy = _Either(taken, mine)
-        room = room_of(f"{request_id}/media/{item}", _ROOM_BITS[end.dialect], end, busy)
+        room = room_of(f"{request_id}/media/{item}", _ROOM_BITS[end.dialect], end, busy, process)
         mine.add(room)
         found.append(Encoded(item, Bootstrap(end.host, end.port, room)))
     return tuple(found), frozenset(mine)

@@ -119,6 +119,7 @@ class Pairing:
         self.chosen: dict[Leg, Chosen] = {"prefill": prefill, "decode": decode}
         self.encoders = encoders
         self.ends = _end_of(prefill), _end_of(decode)
+        self.process = prefill.worker.board.process
         self.settings = settings
         self.clock = clock
         self.call_later = call_later
@@ -189,7 +190,7 @@ class _Pair:
         self._media = prefill_media
         self._encoded, self._rooms = self._places(prefill_media)
         self._connect_timeout = connect_timeout
-        self._plan = hand_over_of(*owner.ends, request.id, owner.rooms)
+        self._plan = hand_over_of(*owner.ends, request.id, owner.rooms, owner.process)
         if self._plan.room is not None:
             self._rooms |= {self._plan.room}
         owner.rooms.update(self._rooms)
@@ -215,7 +216,7 @@ class _Pair:
             return (), frozenset()
         itemized: ItemizedMedia = media  # type: ignore[assignment]  # dialects with encode workers send each item by itself
         ends = [_end_of(each) for each in encoders]
-        return encoded_items(ends, len(itemized.items), self._request.id, self._owner.rooms)
+        return encoded_items(ends, len(itemized.items), self._request.id, self._owner.rooms, self._owner.process)
 
     async def start(self) -> None:
         """Ask the prefill engine, the encode workers, and the decode engine too where all are asked at once."""

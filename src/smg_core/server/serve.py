@@ -55,6 +55,7 @@ class SharedBoard:
         self._cells = cells
         self._processes = processes
         self._column = column
+        self.process = column, processes
 
     def add(self, row: int, change: int) -> None:
         self._cells[row * self._processes + self._column] += change

@@ -76,7 +76,10 @@ class WorkerSpec:
 
 
 class Board(Protocol):
-    """Counts requests in flight, in one row for each worker."""
+    """Counts requests in flight, in one row for each worker. `process`: the number of this process among all that count there,
+    from 0, and how many these are."""
+
+    process: tuple[int, int]
 
     def add(self, row: int, change: int) -> None: ...
 
@@ -86,9 +89,10 @@ class Board(Protocol):
 class LocalBoard:
     """A board for one process."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_rows", "process")
 
     def __init__(self) -> None:
+        self.process = 0, 1
         self._rows: dict[int, int] = {}
 
     def add(self, row: int, change: int) -> None:
