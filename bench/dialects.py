@@ -1,9 +1,10 @@
-"""CPU of one request before an engine of each dialect: the embedded engine speaks them all, so only the dialect differs.
+"""CPU of one request before an engine of each dialect, and before a prefill and a decode engine.
 
     python bench/dialects.py                                    rounds of 40 requests, 8 at a time, 100 tokens each
-    python bench/dialects.py --rounds 9 --dialect vllm --dialect sglang
+    python bench/dialects.py --rounds 9 --dialect vllm --dialect sglang --dialect sglang-pair
 
-One gateway for each dialect before one engine, which sends every token by itself, `--rate` a second. The gateways take turns in
+One gateway for each dialect before one embedded engine, which speaks them all and sends every token by itself, `--rate` a second;
+the gateways of pairs have two such engines each, which hand the cache of the prompt over. The gateways take turns in
 short rounds, so that what else the machine does falls on all of them; the figure is the median round, in milliseconds of user and
 system time a request, and its ratio to the first dialect's.
 """
@@ -25,13 +26,24 @@ from smg_core.engines.dialects import DIALECTS
 
 PROMPT = "Most of what a port does is waiting for water. " * 8
 AT_ONCE = 8
+PAIRS = {"vllm-pair": "NixlConnector", "sglang-pair": "MooncakeConnector", "tokenspeed-pair": "MooncakeConnector"}
+"""Rows of two engines, with the connector that they share."""
+PORTS = 24
+"""Of one run: an engine, the gateways, and the engines of the pairs."""
+ENGINE = """import asyncio
+from smg_core.simulator.clockwork import Timing
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.server import run_simulator
+config = SimulatorConfig(model="mock", timing=Timing(decode_rate={rate}), kv_connector="{connector}", kv_role="{role}")
+asyncio.run(run_simulator(config, "127.0.0.1:{port}"))
+"""
 STARTED_IN = 120.0
 """Seconds until a gateway answers."""
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dialect", action="append", choices=DIALECTS, help="may be repeated; default all")
+    parser.add_argument("--dialect", action="append", choices=[*DIALECTS, *PAIRS], help="may be repeated; default all")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--requests", type=int, default=40, help="of a round")
     parser.add_argument("--tokens", type=int, default=100, help="of an answer")
@@ -74,25 +86,40 @@ def wait_for(gateway: stand.Gateway) -> None:
             return
 
 
-def started(name: str, engine: int, port: int, logs: Path) -> stand.Gateway:
-    """A gateway of one dialect."""
+def engine(port: int, rate: int, connector: str = "", role: str = "") -> "subprocess.Popen[bytes]":
+    """An embedded engine; with a connector, one that does its part of each request."""
+    code = ENGINE.format(rate=float(rate), connector=connector, role=role, port=port)
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+
+
+def started(name: str, engines: dict[str, int], port: int, logs: Path) -> stand.Gateway:
+    """A gateway of one dialect before `engines`, each of which has the flag that names it."""
     command = [sys.executable, "-m", "smg_core", "serve", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--worker", f"grpc://127.0.0.1:{engine}", "--workers-dialect", name, "--log-level", "warning"]
+    for flag, each in engines.items():
+        command += [flag, f"grpc://127.0.0.1:{each}"]
+    command += ["--workers-dialect", name.removesuffix("-pair"), "--log-level", "warning"]
     with (logs / f"{name}.log").open("wb") as log:
         return stand.Gateway(name, subprocess.Popen(command, stdout=log, stderr=log), port)
 
 
 def main() -> int:
     args = arguments()
-    names = args.dialect or list(DIALECTS)
-    first = 20_000 + os.getpid() % 1500 * 8
+    names = args.dialect or [*DIALECTS, *PAIRS]
+    first = 20_000 + os.getpid() % 1500 * PORTS
     logs = stand.HERE / "results"
     logs.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "smg_core", "simulate", "--listen", f"127.0.0.1:{first}"]
-    engine = subprocess.Popen([*command, "--model", "mock", "--decode-rate", str(args.rate)], stdout=subprocess.DEVNULL)
+    ports = iter(range(first, first + PORTS))
+    shared = next(ports)
+    engines = [engine(shared, args.rate)]
     gateways: list[stand.Gateway] = []
     try:
-        gateways += [started(name, first, first + 1 + at, logs) for at, name in enumerate(names)]
+        for name in names:
+            behind = {"--worker": shared}
+            if name in PAIRS:
+                behind = {"--prefill": next(ports), "--decode": next(ports)}
+                roles = zip(behind.values(), ("kv_producer", "kv_consumer"), strict=True)
+                engines += [engine(each, args.rate, PAIRS[name], role) for each, role in roles]
+            gateways.append(started(name, behind, next(ports), logs))
         for each in gateways:
             wait_for(each)
             measured(each, args)
@@ -101,7 +128,7 @@ def main() -> int:
             for each in gateways:
                 rounds[each.name].append(measured(each, args))
     finally:
-        for process in [engine, *(each.process for each in gateways)]:
+        for process in [*engines, *(each.process for each in gateways)]:
             process.terminate()
             process.wait(30)
     base = statistics.median(rounds[names[0]])
