@@ -72,7 +72,10 @@ def is_distilled(name: str) -> bool:
 
 
 def find(pattern: str, name: str) -> PatternMatch | None:
-    """The best place where the pattern fits this name, if there is one."""
+    """The best place where the pattern fits this name, if there is one. A pattern is compiled for a name that has its words: to
+    compile all of the table's takes a third of a second."""
+    if not all(word in name for word in _words(pattern)):
+        return None
     found = [_matched(pattern, one) for one in _compiled(pattern).finditer(name)]
     return max((match for match in found if match is not None), key=lambda match: match.rank, default=None)
 
@@ -81,6 +84,13 @@ def find(pattern: str, name: str) -> PatternMatch | None:
 def canonical(pattern: str) -> str:
     """The pattern with one hyphen between any two words or numbers, so that spellings have one length."""
     return "-".join(_PIECES.findall(pattern.lower()))
+
+
+@lru_cache(maxsize=PATTERNS_KEPT)
+def _words(pattern: str) -> tuple[str, ...]:
+    """What every name contains that the pattern fits: its words, sizes and major versions."""
+    pieces = [piece for piece in _PIECES.findall(pattern.lower()) if piece != "*"]
+    return tuple(piece if _SIZED.fullmatch(piece) else piece.partition(".")[0] for piece in pieces)
 
 
 def _matched(pattern: str, found: re.Match[str]) -> PatternMatch | None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_parsers import FAMILIES, Family, Parser, Text, UnknownModelFamily, explain, reasoning_open, register
+from smg_parsers import FAMILIES, Family, Parser, Text, UnknownModelFamily, explain, model_ids, reasoning_open, register
 from smg_parsers.models import family as family_named
 
 IDS: dict[str, str] = json.loads((Path(__file__).parent / "model_ids.json").read_text(encoding="utf-8"))
@@ -34,6 +34,18 @@ def test_an_id_of_no_family_is_an_error_that_names_it(model_id: str) -> None:
 def test_the_table_of_ids_is_large() -> None:
     assert len(KNOWN) >= 500
     assert {family for family in FAMILIES if FAMILIES[family].patterns} == set(KNOWN.values())
+
+
+def test_a_name_without_a_patterns_words_is_no_match_of_it() -> None:
+    """So patterns are compiled for names that have their words alone."""
+    patterns = {pattern for row in FAMILIES.values() for pattern in row.patterns}
+    names = {model_ids.name_of(each) for each in IDS} | {
+        model_ids.canonical(pattern).replace("-", between) for pattern in patterns for between in ("", "-", "_", "x")
+    }
+    for pattern in patterns:
+        fits = {name for name in names if model_ids._compiled(pattern).search(name)}
+        assert fits
+        assert fits <= {name for name in names if all(word in name for word in model_ids._words(pattern))}
 
 
 @pytest.mark.parametrize("spelled", [lambda dot: "p", lambda dot: "_", lambda dot: "-"], ids=["p", "_", "-"])
