@@ -5,6 +5,7 @@ Above: simulator.server, when it starts and when a client asks for the tokenizer
 
 import io
 import zipfile
+from functools import lru_cache
 from pathlib import Path
 
 from smg_core.simulator.vocabulary import Vocabulary
@@ -39,11 +40,17 @@ def read_vocabulary(folder: Path) -> Vocabulary:
 
 def tokenizer_archive(folder: Path) -> bytes:
     """The tokenizer's files as a zip archive, the same bytes each time."""
+    files = [folder / name for name in _BUNDLE] + sorted(folder.glob("*.jinja"))
+    return _packed(tuple((path.name, path.read_bytes()) for path in files if path.exists()))
+
+
+@lru_cache(maxsize=2)
+def _packed(files: tuple[tuple[str, bytes], ...]) -> bytes:
+    """An archive of files, each with its name and bytes. Those of the last two models are kept: each gateway asks anew."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in [folder / name for name in _BUNDLE] + sorted(folder.glob("*.jinja")):
-            if path.exists():
-                member = zipfile.ZipInfo(path.name, _LONG_AGO)
-                member.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(member, path.read_bytes())
+        for name, data in files:
+            member = zipfile.ZipInfo(name, _LONG_AGO)
+            member.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(member, data)
     return out.getvalue()
