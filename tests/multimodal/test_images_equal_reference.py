@@ -2,8 +2,8 @@
 
 Families with a PIL processor are compared with transformers itself, run here, and those with a published one with its steps in
 publishers.py. The others are compared with
-references.json.gz, which make_references.py writes; a reference that is missing fails. The unmarked tests take every picture
-up to a quarter of a megapixel that comes first in its kind; `make test-slow` takes all of them.
+references.json.gz, which make_references.py writes; a reference that is missing fails. The unmarked tests take small pictures:
+each family one of every kind, and of the others a sixth, each family its own; `make test-slow` takes all of them.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from families import FAMILIES, Family, opened, reference, reference_processor
-from pictures import COUNT, EVERY_FORMAT, Picture, encoded, fingerprint, pictures
+from pictures import COUNT, EVERY_FORMAT, KINDS, Picture, encoded, fingerprint, pictures
 from written import assert_tensors, written_references
 
 from smg_multimodal.decode import decode_image
@@ -24,8 +24,20 @@ TORCH_FAMILIES = [family for family in FAMILIES.values() if family.torch or fami
 QUICK = [
     picture for picture in pictures() if picture.pixels <= 160_000 and (picture.index < 48 or picture.index % 9 == 0)
 ]
-REST = [picture for picture in pictures() if picture not in QUICK]
+OF_EVERY_KIND, OTHERS = QUICK[:20], QUICK[20:]
 PARTS = 6
+
+
+def quick(family: Family, families: list[Family]) -> list[Picture]:
+    """The pictures that the unmarked tests compare `family` on, one of `families`. A family whose code another one is compared
+    with takes a sixth of all."""
+    return QUICK[::6] if family.kin else [*OF_EVERY_KIND, *OTHERS[families.index(family) % 6 :: 6]]
+
+
+def rest(family: Family, families: list[Family]) -> list[Picture]:
+    """The other pictures: the slow tests take them."""
+    taken = quick(family, families)
+    return [picture for picture in pictures() if picture not in taken]
 
 
 def processor_of(family: Family) -> ImageProcessor:
@@ -92,28 +104,35 @@ def test_the_corpus_has_more_than_three_hundred_pictures_of_every_kind() -> None
     assert len({picture.kind for picture in made}) == 20
 
 
+def test_every_family_with_code_of_its_own_is_compared_on_every_kind_and_every_small_picture_on_some_family() -> None:
+    for families in (PIL_FAMILIES, TORCH_FAMILIES):
+        own = [family for family in families if not family.kin]
+        assert all({picture.kind for picture in quick(family, families)} == set(KINDS) for family in own)
+        assert {picture for family in own for picture in quick(family, families)} == set(QUICK)
+
+
 @pytest.mark.parametrize("family", PIL_FAMILIES, ids=lambda family: family.name)
 def test_tensors_are_those_of_the_pil_backend(family: Family) -> None:
-    assert_equal_to_transformers(family, QUICK[::6] if family.kin else QUICK)
+    assert_equal_to_transformers(family, quick(family, PIL_FAMILIES))
 
 
 @pytest.mark.parametrize("family", TORCH_FAMILIES, ids=lambda family: family.name)
 def test_tensors_are_those_written_down(family: Family) -> None:
-    assert_equal_to_written(family, QUICK)
+    assert_equal_to_written(family, quick(family, TORCH_FAMILIES))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("family", PIL_FAMILIES, ids=lambda family: family.name)
 def test_all_tensors_are_those_of_the_pil_backend(family: Family, part: int) -> None:
-    assert_equal_to_transformers(family, REST[part::PARTS])
+    assert_equal_to_transformers(family, rest(family, PIL_FAMILIES)[part::PARTS])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("family", TORCH_FAMILIES, ids=lambda family: family.name)
 def test_all_tensors_are_those_written_down(family: Family, part: int) -> None:
-    assert_equal_to_written(family, REST[part::PARTS])
+    assert_equal_to_written(family, rest(family, TORCH_FAMILIES)[part::PARTS])
 
 
 @pytest.mark.parametrize("family", PIL_FAMILIES, ids=lambda family: family.name)
