@@ -77,6 +77,7 @@ CONSTANTS: dict[str, str] = {
     "engines.client._PER_EVENT": COST,
     "engines.kv_events.PART": PACE,
     "engines.neutral.kv_events._SIGN": FORMAT,
+    "engines.shared_upkeep._MAX_TEXT": SHOWN,
     "engines.slices.SLICE": PACE,
     "engines.slices._ALTERNATIVE": COST,
     "engines.slices._SCORED": COST,

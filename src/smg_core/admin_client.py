@@ -1,4 +1,4 @@
-"""The client of the admin door: `smg-gateway health` and `smg-gateway keys ...` (edge).
+"""The client of the admin door: `smg-gateway health`, `smg-gateway keys ...` and `smg-gateway workers ...` (edge).
 
 Decides which flags these commands have, which request each makes, and what is printed: JSON, as the door answers. The credential
 is never a flag, since everybody on a machine can read those: it comes from SMG_ADMIN_KEY or a file. Above: cli. Below: settings.
@@ -17,7 +17,7 @@ from smg_core.settings import ConfigError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["health_flags", "keys_flags"]
+__all__ = ["health_flags", "keys_flags", "workers_flags"]
 
 HTTP_ERRORS = 400
 HERE = "http://localhost"
@@ -59,6 +59,49 @@ def keys_flags(parser: argparse.ArgumentParser) -> None:
     _common(listed, _list)
 
 
+def workers_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway workers` and its own commands."""
+    commands = parser.add_subparsers(required=True, metavar="loads | flush-cache | start-profile | stop-profile")
+    loads = _of_workers(commands, "loads", "print the load of engines, as they say it now")
+    _common(loads, lambda args: ("GET", f"/admin/workers/loads{_named(args.worker)}", None), _all_done)
+    flush = _of_workers(commands, "flush-cache", "empty engines' KV caches")
+    flush.add_argument("--wait", type=float, default=0.0, help="seconds that engines wait for their requests to end")
+    _upkeep(flush, "flush_cache", lambda args: {"wait_s": args.wait})
+    start = _of_workers(commands, "start-profile", "have engines take a profile of themselves")
+    start.add_argument("--output-dir", default="", help="where they write it, on their own machines")
+    start.add_argument("--steps", type=int, help="how many forward steps (default: until it is stopped)")
+    start.add_argument("--activity", action="append", default=[], help="CPU, GPU or MEM, may be repeated")
+    _upkeep(start, "start_profile", _profile)
+    _upkeep(_of_workers(commands, "stop-profile", "end the profiles"), "stop_profile", lambda args: {})
+
+
+def _of_workers(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, allow_abbrev=False)
+    parser.add_argument("worker", metavar="WORKER", nargs="*", help="the workers that are asked (default: all)")
+    return parser
+
+
+def _upkeep(
+    parser: argparse.ArgumentParser, route: str, more: Callable[[argparse.Namespace], dict[str, object]]
+) -> None:
+    _common(parser, lambda args: ("POST", f"/admin/workers/{route}", {"workers": args.worker, **more(args)}), _all_done)
+
+
+def _profile(args: argparse.Namespace) -> dict[str, object]:
+    return {"output_dir": args.output_dir, "num_steps": args.steps, "activities": args.activity}
+
+
+def _named(workers: list[str]) -> str:
+    return "?" + "&".join(f"worker={quote(each, safe='')}" for each in workers) if workers else ""
+
+
+def _all_done(answer: "httpx.Response") -> int:
+    """The exit status: 1 where some worker did not do it."""
+    return int(any(row["status"] >= HTTP_ERRORS for row in answer.json()["workers"]))
+
+
 def _of_key(
     commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
 ) -> argparse.ArgumentParser:
@@ -67,14 +110,18 @@ def _of_key(
     return parser
 
 
-def _common(parser: argparse.ArgumentParser, request: Callable[[argparse.Namespace], Request]) -> None:
-    """The flags that every command has; `request` makes what it asks for."""
+def _common(
+    parser: argparse.ArgumentParser,
+    request: Callable[[argparse.Namespace], Request],
+    judge: Callable[["httpx.Response"], int] | None = None,
+) -> None:
+    """The flags that every command has; `request` makes what it asks for, `judge` the exit status of a good answer (None: 0)."""
     text = "where the admin door is, http(s)://HOST:PORT or unix:PATH (default: SMG_ADMIN)"
     parser.add_argument("--admin", default=os.environ.get("SMG_ADMIN"), metavar="URL", help=text)
     parser.add_argument("--key-file", metavar="FILE", help="file with the API key of an admin (default: SMG_ADMIN_KEY)")
     parser.add_argument("--tls-ca", metavar="FILE", help="certificates (PEM) that the door is checked against")
     parser.add_argument("--timeout", type=float, default=30, help="seconds that it may take (default: %(default)s)")
-    parser.set_defaults(run=lambda args: _ask(args, request(args)))
+    parser.set_defaults(run=lambda args: _ask(args, request(args), judge))
 
 
 def _path(args: argparse.Namespace) -> str:
@@ -103,7 +150,7 @@ def _list(args: argparse.Namespace) -> Request:
     )
 
 
-def _ask(args: argparse.Namespace, request: Request) -> int:
+def _ask(args: argparse.Namespace, request: Request, judge: Callable[["httpx.Response"], int] | None) -> int:
     """Make the request and print the answer; the exit status."""
     import ssl
 
@@ -125,7 +172,7 @@ def _ask(args: argparse.Namespace, request: Request) -> int:
         print(f"smg-gateway: {answer.status_code}: {_message(answer)}", file=sys.stderr)
         return 1
     print(answer.text)
-    return 0
+    return judge(answer) if judge is not None else 0
 
 
 def _message(answer: "httpx.Response") -> str:

@@ -224,7 +224,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(
         title="commands",
         required=True,
-        metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | health | keys | audit",
+        metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | health | keys | workers | audit",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -246,6 +246,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False))
     _health_flags(commands.add_parser("health", help="print how a gateway and its processes are", allow_abbrev=False))
     _keys_flags(commands.add_parser("keys", help="make, rotate, revoke and list virtual keys", allow_abbrev=False))
+    _workers_flags(commands.add_parser("workers", help="engines' loads, caches and profiles", allow_abbrev=False))
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -307,6 +308,12 @@ def _health_flags(parser: argparse.ArgumentParser) -> None:
     from smg_core.admin_client import health_flags
 
     health_flags(parser)
+
+
+def _workers_flags(parser: argparse.ArgumentParser) -> None:
+    from smg_core.admin_client import workers_flags
+
+    workers_flags(parser)
 
 
 def _keys_flags(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,8 @@ from smg_core.json_types import Json
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply, Rule
-from smg_core.simulator.server import SimulatedEngine, Timer
+from smg_core.simulator.server import SimulatedEngine
+from smg_core.simulator.timer import Timer
 
 __all__ = [
     "EngineSettings",

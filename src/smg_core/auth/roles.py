@@ -36,6 +36,7 @@ PERMISSIONS: Mapping[str, str] = {
     "parser": "The header x-smg-parser",
     "priority": "A priority other than 0",
     "admin.health": "The health of this gateway and its processes",
+    "admin.workers": "Engines behind this gateway: their load, emptying their caches, profiles of them",
     "admin.keys": "Virtual keys: create, rotate, revoke and list",
 }
 """Every permission, and what it permits."""

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.loads import Loads, RankLoad
+from smg_core.engines.upkeep import EngineReply, Upkeep
 from smg_core.errors import SmgError
 from smg_core.events import Event, FinishReason
 from smg_core.request import GenerationRequest, Sampling
@@ -307,6 +308,10 @@ class Engine(Protocol):
         """Its tokenizer's files as a zip archive, and their sha256 as hex; None when its dialect cannot send them."""
         ...
 
+    async def upkeep(self, asked: Upkeep) -> EngineReply | None:
+        """Have it empty its cache, or begin or end a profile; None when it has no such call."""
+        ...
+
     async def close(self) -> None:
         """Let go of its connection."""
         ...
@@ -422,6 +427,10 @@ class Codec(Protocol):
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]] | None:
         """Asks for the changes of the KV cache, until the call is cancelled: from now on, or those after the batch of number
         `after`. A message is read into batches bit by bit, since one may hold thousands of blocks."""
+        ...
+
+    def upkeep(self, asked: Upkeep) -> Unary[EngineReply] | None:
+        """Asks the engine to empty its cache, or to begin or end a profile."""
         ...
 
 

@@ -86,6 +86,12 @@ class EnginesConfig:
     question_timeout_s: float = option(
         5.0, "Seconds that an engine may take to say what it serves or how busy it is.", at_least=0.05, at_most=600
     )
+    upkeep_timeout_s: float = option(
+        630.0,
+        "Seconds that an engine may take to empty its cache or to write a profile; large traces take minutes.",
+        at_least=0.1,
+        at_most=86400,
+    )
     tokenizer_bytes: int = option(
         200 * MIB, "Largest archive of a tokenizer that an engine may send, in bytes.", at_least=256, at_most=1 << 31
     )

@@ -172,7 +172,10 @@ class NeutralServerCodec:
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
         return bytes(pb.EmbedResponse(values=values, prompt_tokens=tokens).SerializeToString())
 
-    def flush_answer(self) -> bytes:
+    def flush_answer(self, done: bool) -> bytes:
+        return b""
+
+    def profile_answer(self, done: bool, message: str) -> bytes:
         return b""
 
     def tokenizer_known(self, message: bytes) -> str:

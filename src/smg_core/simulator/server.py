@@ -19,13 +19,12 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import attrs
 import grpc
 import grpc.aio
 
-from smg_core.clock import Clock, SystemClock
 from smg_core.engines.base import EngineRequest, RankLoad
 from smg_core.simulator.all_codecs import server_codecs
 from smg_core.simulator.choice_messages import ChoiceMessages
@@ -41,35 +40,15 @@ from smg_core.simulator.refusal import Refused
 from smg_core.simulator.replies import Reply
 from smg_core.simulator.server_codec import EngineState, FullServerCodec, ServerCodec
 from smg_core.simulator.shared_memory import namespace, read_shared
+from smg_core.simulator.timer import SystemTimer, Timer
 
-__all__ = ["MODEL_FOLDER", "SimulatedEngine", "SystemTimer", "Timer", "Wakeup", "run_simulator"]
+__all__ = ["MODEL_FOLDER", "SimulatedEngine", "run_simulator"]
 
 _HEALTH = "grpc.health.v1.Health"
 _SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
 _CHUNK_OF_ARCHIVE = 64 * 1024
 _MOST_RECEIVED = 512 * 1024 * 1024
 _GARBAGE = b"\xff\xff\xff\xff this is no message"
-
-
-class Wakeup(Protocol):
-    """A pending call of a `Timer`."""
-
-    def cancel(self) -> None: ...
-
-
-class Timer(Clock, Protocol):
-    """A clock that can also call back. `testing.FakeClock` is one whose time moves only when a test moves it."""
-
-    def call_at(self, moment: float, callback: Callable[[], None]) -> Wakeup:
-        """Call `callback` at `moment`, in monotonic seconds; at once when that is past."""
-        ...
-
-
-class SystemTimer(SystemClock):
-    """The running event loop's timer."""
-
-    def call_at(self, moment: float, callback: Callable[[], None]) -> Wakeup:
-        return asyncio.get_running_loop().call_later(max(0.0, moment - self.monotonic()), callback)
 
 
 @attrs.define(eq=False)
@@ -95,7 +74,8 @@ class SimulatedEngine:
     """An engine without a model. `listen` is "host:port" (port 0: any that is free) or "unix:///path".
 
     For tests: `requests` (received ones, newest last), `aborted` (ids of requests that were aborted, or whose client went
-    away), `active` (in flight), `healthy` (the answer to health checks; may be set), and `counters`: "requests", "refused",
+    away), `active` (in flight), `healthy` (the answer to health checks; may be set), `profiling`, and `counters`: "requests",
+    "refused",
     "finished", "tokens", "faults", "aborts", "cancelled", "restarts", "subscribers" (to KV events), and "stalled" (in a stall
     just now).
     """
@@ -113,6 +93,7 @@ class SimulatedEngine:
         self.aborted: deque[str] = deque(maxlen=self.config.keep_requests)
         self.counters: Counter[str] = Counter()
         self.healthy = True
+        self.profiling = False
         self.codecs: tuple[ServerCodec, ...] = server_codecs(
             rust=self.config.vllm_servicer == "rust", shared=read_shared, only=self.config.dialects
         )
@@ -452,8 +433,19 @@ class SimulatedEngine:
             raise
 
     async def flush(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        """Answer FlushCache: refused while a request is in flight, as real engines do."""
+        if self._runs:
+            return codec.flush_answer(False)
         self._publish(self.engine.cache.clear())
-        return codec.flush_answer()
+        return codec.flush_answer(True)
+
+    async def profile_start(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        done, self.profiling = not self.profiling, True
+        return codec.profile_answer(done, "started" if done else "a profile is being taken already")
+
+    async def profile_stop(self, codec: FullServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        done, self.profiling = self.profiling, False
+        return codec.profile_answer(done, "stopped" if done else "no profile is being taken")
 
     async def tokenizer(self, codec: ServerCodec, message: bytes, context: grpc.aio.ServicerContext) -> None:
         archive = tokenizer_archive(Path(self.model_folder))
@@ -526,6 +518,8 @@ _METHODS: dict[str, tuple[_Method, bool]] = {
     "loads": (SimulatedEngine.loads, False),
     "embed": (SimulatedEngine.embed, False),
     "flush": (SimulatedEngine.flush, False),
+    "profile_start": (SimulatedEngine.profile_start, False),
+    "profile_stop": (SimulatedEngine.profile_stop, False),
     "tokenizer": (SimulatedEngine.tokenizer, True),
     "kv_events": (SimulatedEngine.kv_events, True),
 }

@@ -65,8 +65,8 @@ class ServerCodec(Protocol):
 
     service: str
     methods: Mapping[str, str]
-    """The dialect's RPC for each operation: generate, abort, health, model_info, server_info, loads, embed, flush, tokenizer,
-    kv_events. Operations that the dialect lacks are absent."""
+    """The dialect's RPC for each operation: generate, abort, health, model_info, server_info, loads, embed, flush, profile_start,
+    profile_stop, tokenizer, kv_events. Operations that the dialect lacks are absent."""
     unique_ids: bool
     """Whether a second request with the id of one in flight is refused."""
     replays: bool
@@ -139,7 +139,9 @@ class FullServerCodec(ServerCodec, Protocol):
 
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes: ...
 
-    def flush_answer(self) -> bytes: ...
+    def flush_answer(self, done: bool) -> bytes: ...
+
+    def profile_answer(self, done: bool, message: str) -> bytes: ...
 
     def kv_cursor(self, message: bytes) -> int | None:
         """The sequence number of the last batch that the subscriber has; None: it wants new batches only."""

@@ -48,6 +48,8 @@ class SglangServerCodec(SharedAnswers):
         "loads": "GetLoads",
         "embed": "Embed",
         "flush": "FlushCache",
+        "profile_start": "StartProfile",
+        "profile_stop": "StopProfile",
         "tokenizer": "GetTokenizer",
         "kv_events": "SubscribeKvEvents",
     }

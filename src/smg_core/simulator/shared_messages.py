@@ -29,8 +29,12 @@ class SharedAnswers:
     def tokenizer_chunk(self, data: bytes, digest: str, total: int, *, last: bool) -> bytes:
         return bytes(common.GetTokenizerChunk(data=data, sha256=digest if last else "").SerializeToString())
 
-    def flush_answer(self) -> bytes:
-        return bytes(common.FlushCacheResponse(success=True, message="the prefix cache is empty").SerializeToString())
+    def flush_answer(self, done: bool) -> bytes:
+        message = "the prefix cache is empty" if done else "the prefix cache is in use; requests are in flight"
+        return bytes(common.FlushCacheResponse(success=done, message=message).SerializeToString())
+
+    def profile_answer(self, done: bool, message: str) -> bytes:
+        return bytes(common.ProfileResponse(success=done, message=message).SerializeToString())
 
     def kv_cursor(self, message: bytes) -> int | None:
         cursor = parse_message(common.SubscribeKvEventsRequest, message).start_sequence_number

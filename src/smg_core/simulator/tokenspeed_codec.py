@@ -46,6 +46,8 @@ class TokenSpeedServerCodec(SharedAnswers):
         "server_info": "GetServerInfo",
         "loads": "GetLoads",
         "flush": "FlushCache",
+        "profile_start": "StartProfile",
+        "profile_stop": "StopProfile",
         "tokenizer": "GetTokenizer",
         "kv_events": "SubscribeKvEvents",
     }

@@ -46,6 +46,8 @@ class VllmServerCodec(SharedAnswers):
         "loads": "GetLoads",
         "embed": "Embed",
         "flush": "FlushCache",
+        "profile_start": "StartProfile",
+        "profile_stop": "StopProfile",
         "tokenizer": "GetTokenizer",
         "kv_events": "SubscribeKvEvents",
     }

@@ -13,6 +13,7 @@ from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
 from smg_core.server.admin.health import health_routes
 from smg_core.server.admin.keys import key_routes
+from smg_core.server.admin.workers import worker_routes
 from smg_core.server.app import App
 from smg_core.server.browsers import LOOPBACK, Hosts
 from smg_core.server.describing import describing_routes
@@ -35,7 +36,11 @@ def admin_table(gateway: Runtime, processes: ProcessTable) -> RouteTable:
     """The routes of the admin door of `gateway`, and the hosts that its requests may name: a page in a browser that has its own
     name point here is refused."""
     config = gateway.config.admin
-    routes: list[Route[Endpoint]] = [*health_routes(gateway, processes), *key_routes(gateway)]
+    routes: list[Route[Endpoint]] = [
+        *health_routes(gateway, processes),
+        *key_routes(gateway),
+        *worker_routes(gateway),
+    ]
     described = describing_routes(gateway, routes, prefix="/admin", needs="admin.health")
     names = config.allowed_hosts or (*LOOPBACK, config.host)
     return RouteTable((*routes, *described), Hosts(tuple(name.lower() for name in names), everywhere=True))

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
-from smg_core.errors import InvalidRequest, SmgError
+from smg_core.errors import InvalidRequest
 from smg_core.json_types import JsonObject
+from smg_core.server.admin.bodies import decode_body
 from smg_core.server.admin.descriptions import (
     CREATE_KEY,
     EXPIRE_KEY,
@@ -107,11 +108,7 @@ class _Keys:
         await self._respond(exchange, key.shown(self._gateway.clock.time()), 200)
 
     async def _body(self, exchange: Exchange, shape: type[B]) -> B:
-        data = await exchange.body(self._gateway.config.admin.body_bytes)
-        try:
-            return msgspec.json.decode(data or b"{}", type=shape)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise _fault(str(error)) from None
+        return decode_body(await exchange.body(self._gateway.config.admin.body_bytes), shape)
 
     async def _respond_new(self, exchange: Exchange, made: NewKey, status: int) -> None:
         """Answer with a key that was created or rotated: the only place where it is told."""
@@ -127,10 +124,3 @@ class _Keys:
 def _id(text: str) -> str:
     """The id of a key, which may be named by its prefix."""
     return text.removeprefix("smg_")
-
-
-def _fault(message: str) -> SmgError:
-    """The refusal of a body, from what msgspec says of it: "Expected `str`, got `int` - at `$.tenant`"."""
-    what, _, place = message.partition(" - at ")
-    param = place.strip("`").removeprefix("$.")
-    return InvalidRequest(f"Invalid '{param}': {what}." if param else f"Invalid body: {what}.", param=param or None)

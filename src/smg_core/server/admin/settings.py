@@ -31,6 +31,9 @@ class AdminConfig:
     body_bytes: int = option(
         65536, "Largest body of a request at the admin door, in bytes.", at_least=1024, at_most=1 << 24
     )
+    engine_calls: int = option(
+        64, "Most engines that are asked at once for requests at the admin door.", at_least=1, at_most=10_000
+    )
     most_listed: int = option(1000, "Most entries that one answer lists.", at_least=1, at_most=100_000)
 
     @property

@@ -1,0 +1,100 @@
+"""The input and output of the admin door's routes of workers, for its `/admin/openapi.json`. Above: the routes. Pure."""
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from smg_core.protocols.operation import Operation, OperationResponse
+
+__all__ = [
+    "FLUSH_CACHE",
+    "START_PROFILE",
+    "STOP_PROFILE",
+    "WORKER_LOADS",
+    "FlushCacheBody",
+    "RankRow",
+    "StartProfileBody",
+    "StopProfileBody",
+    "WorkerAnswer",
+    "WorkerAnswers",
+    "WorkersBody",
+]
+
+_Text = Annotated[str, Meta(max_length=4096)]
+_Step = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+
+
+class WorkersBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """`workers`: the names of those that are asked; without any, all."""
+
+    workers: Annotated[tuple[_Text, ...], Meta(max_length=10_000)] = ()
+
+
+class FlushCacheBody(WorkersBody, kw_only=True):
+    """`wait_s`: seconds that an engine waits for its requests to end first, where it can."""
+
+    wait_s: Annotated[float, Meta(ge=0, le=86400)] = 0.0
+
+
+class StartProfileBody(WorkersBody, kw_only=True):
+    """Where the engines write the profile, on their own machines, and what of; each has its own defaults. Without `num_steps` it
+    runs until it is stopped."""
+
+    output_dir: _Text = ""
+    start_step: _Step | None = None
+    num_steps: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
+    activities: Annotated[tuple[_Text, ...], Meta(max_length=16)] = ()
+    with_stack: bool = False
+    record_shapes: bool = False
+    by_stage: bool = False
+
+
+class StopProfileBody(WorkersBody):
+    """The end of a profile says nothing more."""
+
+
+class RankRow(Struct):
+    """The load of one data-parallel rank. `token_usage` is the share of its KV cache in use, 0 to 1."""
+
+    rank: int
+    running: int
+    waiting: int
+    used_tokens: int
+    max_tokens: int
+    token_usage: float
+    tokens_per_second: float
+    cache_hit_rate: float
+    max_running: int
+
+
+class WorkerAnswer(Struct):
+    """What came of it at one worker: 200 done, 409 refused by the engine, 501 the engine has no such call, 503 the worker is not
+    there, else the status of the error; `message` says more. `ranks` is its load, where that was asked for."""
+
+    worker: str
+    dialect: str
+    status: int
+    message: str
+    ranks: list[RankRow] | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        if self.ranks is None:
+            self.ranks = UNSET
+
+
+class WorkerAnswers(Struct):
+    """A row for each worker that was asked."""
+
+    workers: list[WorkerAnswer]
+
+
+def _about(name: str, summary: str, body: object) -> Operation:
+    return Operation(name, summary, "workers", body, (OperationResponse(200, "One row a worker.", WorkerAnswers),))
+
+
+WORKER_LOADS = _about(
+    "workerLoads", "The load of the engines, asked now; worker=NAME, repeated, for some of them.", None
+)
+FLUSH_CACHE = _about("flushCaches", "Have engines empty their KV caches.", FlushCacheBody)
+START_PROFILE = _about("startProfiles", "Have engines take a profile of themselves.", StartProfileBody)
+STOP_PROFILE = _about("stopProfiles", "End the profiles.", StopProfileBody)

@@ -1,0 +1,152 @@
+"""What an operator may ask of all engines at once, at the admin door: their load, to empty their caches, to take profiles (edge).
+
+Every worker that is asked has a row in the answer, with an HTTP status of its own: 200 where its engine did it, 409 where it
+refused, 501 where it has no such call, 503 where the worker is not there, and the status of the error where the call failed;
+what the engine itself said of a failure is a line of the log `smg.audit`.
+Workers that are ranks of one engine share one call. The engines are asked at the same time, at most `admin.engine_calls` of them.
+Above: server.admin.app. Below: the registry and the engines' clients.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TypeVar
+
+import attrs
+import msgspec
+
+from smg_core.engines.base import Engine
+from smg_core.engines.upkeep import FlushCache, StartProfile, StopProfile, Upkeep
+from smg_core.errors import InvalidRequest, NotFound, SmgError
+from smg_core.protocols.operation import Operation
+from smg_core.server.admin.bodies import decode_body
+from smg_core.server.admin.worker_descriptions import (
+    FLUSH_CACHE,
+    START_PROFILE,
+    STOP_PROFILE,
+    WORKER_LOADS,
+    FlushCacheBody,
+    RankRow,
+    StartProfileBody,
+    StopProfileBody,
+    WorkerAnswer,
+    WorkerAnswers,
+    WorkersBody,
+)
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.exchange import Exchange
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.workers.worker import Worker
+
+__all__ = ["worker_routes"]
+
+log = logging.getLogger("smg.audit")
+
+B = TypeVar("B", bound=WorkersBody)
+NEEDED = "admin.workers"
+_Told = tuple[int, str, list[RankRow] | None]
+"""The status of a row, what it says, and the load of the engine's ranks, if that was asked for."""
+
+
+def worker_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+    """The routes, over the workers of `gateway`."""
+    workers = _Workers(gateway)
+    changing: tuple[tuple[str, Callable[[Exchange], Awaitable[None]], Operation], ...] = (
+        ("/admin/workers/flush_cache", workers.flush_cache, FLUSH_CACHE),
+        ("/admin/workers/start_profile", workers.start_profile, START_PROFILE),
+        ("/admin/workers/stop_profile", workers.stop_profile, STOP_PROFILE),
+    )
+    return (
+        Route("GET", "/admin/workers/loads", Endpoint(workers.loads, NEEDED, about=WORKER_LOADS)),
+        *(
+            Route("POST", path, Endpoint(answer, NEEDED, reads_json=True, about=about))
+            for path, answer, about in changing
+        ),
+    )
+
+
+class _Workers:
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+        self._places = asyncio.Semaphore(gateway.config.admin.engine_calls)
+
+    async def loads(self, exchange: Exchange) -> None:
+        await self._respond(exchange, self._chosen(exchange.query.get("worker", ())), _loads)
+
+    async def flush_cache(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, FlushCacheBody)
+        await self._upkeep(exchange, body, FlushCache(body.wait_s))
+
+    async def start_profile(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, StartProfileBody)
+        given = msgspec.structs.asdict(body)
+        del given["workers"]
+        await self._upkeep(exchange, body, StartProfile(**given))
+
+    async def stop_profile(self, exchange: Exchange) -> None:
+        await self._upkeep(exchange, await self._body(exchange, StopProfileBody), StopProfile())
+
+    async def _body(self, exchange: Exchange, shape: type[B]) -> B:
+        return decode_body(await exchange.body(self._gateway.config.admin.body_bytes), shape)
+
+    async def _upkeep(self, exchange: Exchange, body: WorkersBody, asked: Upkeep) -> None:
+        async def ask(engine: Engine) -> _Told:
+            reply = await engine.upkeep(asked)
+            if reply is None:
+                return HTTPStatus.NOT_IMPLEMENTED, "The engine has no such call.", None
+            return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
+
+        await self._respond(exchange, self._chosen(body.workers), ask)
+
+    def _chosen(self, names: tuple[str, ...]) -> list[Worker]:
+        """The workers of these names; without names, all. Raises NotFound naming one that is not there."""
+        if not names:
+            return list(self._gateway.registry)
+        if len(set(names)) < len(names):
+            raise InvalidRequest("A worker is named twice.", param="workers")
+        found = [(name, self._gateway.registry.get(name)) for name in names]
+        for name, worker in found:
+            if worker is None:
+                raise NotFound(f"There is no worker '{name}'.", param="workers")
+        return [worker for _, worker in found if worker is not None]
+
+    async def _respond(
+        self, exchange: Exchange, workers: list[Worker], ask: Callable[[Engine], Awaitable[_Told]]
+    ) -> None:
+        """Ask the engine of each of `workers`, each engine once, and answer with a row a worker."""
+        engines: dict[str, list[Worker]] = {}
+        for worker in workers:
+            engines.setdefault(worker.spec.url, []).append(worker)
+        asked = await asyncio.gather(*[self._ask(ranks[0], ask) for ranks in engines.values()])
+        told = dict(zip(engines, asked, strict=True))
+        rows = [_row(worker, told[worker.spec.url]) for worker in workers]
+        exchange.request_id = self._gateway.ids("req-")
+        headers = [(b"content-type", b"application/json"), self._gateway.id_header(exchange.name)]
+        await exchange.respond(200, msgspec.json.encode(WorkerAnswers(rows)), headers)
+
+    async def _ask(self, worker: Worker, ask: Callable[[Engine], Awaitable[_Told]]) -> _Told:
+        engine = worker.reached
+        if engine is None:
+            return HTTPStatus.SERVICE_UNAVAILABLE, f"The worker is {worker.state}.", None
+        async with self._places:
+            try:
+                return await ask(engine)
+            except SmgError as error:
+                log.warning("worker %s did not do what it was asked: %s", worker.name, error)
+                return error.status, error.message, None
+
+
+async def _loads(engine: Engine) -> _Told:
+    loads = await engine.loads()
+    if loads is None:
+        return HTTPStatus.NOT_IMPLEMENTED, "The engine has no such call.", None
+    return HTTPStatus.OK, "", [RankRow(**attrs.asdict(rank)) for rank in loads.ranks]
+
+
+def _row(worker: Worker, told: _Told) -> WorkerAnswer:
+    status, message, ranks = told
+    if ranks is not None and worker.spec.rank is not None:
+        ranks = [row for row in ranks if row.rank == worker.spec.rank]
+    return WorkerAnswer(worker.name, worker.facts.dialect, int(status), message, ranks)
