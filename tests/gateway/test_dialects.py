@@ -1,5 +1,8 @@
 """What holds for engines of every dialect: they are found out, and what they do wrong ends one request and no more."""
 
+import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -8,13 +11,14 @@ from tests.gateway.conftest import eventually, settled
 from tests.gateway.fleet import ALERT, CALM, Member, Prefer, fleet
 from tests.gateway.test_failures import taken_apart
 
-from smg_core.config import WorkersConfig
+from smg_core.config import ModelConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
 from smg_core.engines.settings import EnginesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
-from smg_core.simulator.faults import Fault
+from smg_core.simulator.faults import Fault, FaultKind
+from smg_core.simulator.model_folder import MODEL_FOLDER
 from smg_core.simulator.replies import Reply, Rule
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.workers.worker import WorkerSpec
@@ -98,6 +102,68 @@ async def test_an_engine_that_restarts_under_load_ends_each_stream_once_and_is_u
 
     assert len(broken.errors) == 1
     assert after.status_code == 200
+
+
+@every
+@pytest.mark.parametrize("kind", ["garbage", "silence", "cut"])
+async def test_half_an_answer_ends_its_request_with_one_error(dialect: str, kind: FaultKind) -> None:
+    async with fleet(Member("a", dialect, SAYS), config=ONE_TRY) as house:
+        house.engine.inject(Fault(kind, after=2), Fault(kind))
+        streamed = taken_apart(await house.chat(stream=True))
+        whole = await house.chat()
+        await settled(house)
+        after = await house.chat()
+
+    assert len(streamed.errors) == 1
+    assert whole.status_code in (502, 503)
+    assert (after.status_code, after.json()["choices"][0]["message"]["content"]) == (200, WORDS)
+
+
+@every
+async def test_a_worker_whose_tokenizer_is_not_that_of_its_peers_is_kept_out(dialect: str, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(MODEL_FOLDER, other)
+    vocabulary = json.loads((other / "tokenizer.json").read_text())
+    vocabulary["model"]["vocab"] = {
+        text: {5: 6, 6: 5}.get(number, number) for text, number in vocabulary["model"]["vocab"].items()
+    }
+    (other / "tokenizer.json").write_text(json.dumps(vocabulary))
+    same = tmp_path / "same"  # the same files, packed at another time
+    shutil.copytree(MODEL_FOLDER, same)
+    (same / "README.md").write_text("a file that makes no tokens")
+    async with (
+        fleet(Member("a", dialect, SAYS), config=ALERT) as house,
+        SimulatedEngine(attrs.evolve(SAYS, model_folder=str(other))) as strange,
+        SimulatedEngine(attrs.evolve(SAYS, model_folder=str(same))) as alike,
+    ):
+        house.gateway.add_worker(WorkerSpec(strange.target, name="strange", dialect=dialect))
+        house.gateway.add_worker(WorkerSpec(alike.target, name="alike", dialect=dialect))
+        workers = {each.name: each for each in house.gateway.registry}
+        await eventually(lambda: workers["strange"].reason and workers["alike"].state == "ready")
+        answers = [await house.chat() for _ in range(3)]
+        state, reason = workers["strange"].state, workers["strange"].reason
+
+    assert (state, "another tokenizer" in reason) == ("joining", True)
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert strange.counters["requests"] == 0
+
+
+@every
+async def test_two_engines_with_different_models_cannot_share_a_name_that_a_setting_gave(dialect: str) -> None:
+    config = attrs.evolve(ALERT, model=ModelConfig(name="both"))
+    async with (
+        fleet(Member("a", dialect, SAYS), config=config) as house,
+        SimulatedEngine(attrs.evolve(SAYS, model="other")) as second,
+    ):
+        house.gateway.add_worker(WorkerSpec(second.target, name="b", dialect=dialect))
+        worker = house.gateway.registry.get("b")
+        assert worker is not None
+        await eventually(lambda: worker.reason)
+        state, reason = worker.state, worker.reason
+        answer = await house.chat(model="both")
+
+    assert (state, "another model under a name" in reason) == ("joining", True)
+    assert (answer.status_code, second.counters["requests"]) == (200, 0)
 
 
 @every

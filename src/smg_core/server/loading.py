@@ -30,7 +30,7 @@ from smg_core.server.memory import trim
 from smg_core.server.sealing_keys import Sealing, cache_salts
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.chat_template import ChatTemplate
-from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, unpack_archive
+from smg_core.tokenizer.loader import TokenizerBundle, load_tokenizer, same_vocabulary, unpack_archive
 from smg_parsers import Family, UnknownModelFamily, explain
 from smg_parsers.models import family as family_named
 
@@ -134,6 +134,21 @@ class ModelLoader:
             raise
         self._unpacked.add(source := TokenizerSource(folder, digest))
         return source
+
+    async def fits(self, engine: Engine, known: TokenizerSource) -> bool:
+        """Whether the tokenizer of `engine` is that of `known`, as far as this can be told: not where the operator has named a
+        tokenizer, and not of an engine that cannot send its own."""
+        if self._folder is not None:
+            return True
+        try:
+            sent = await engine.tokenizer()
+        except WorkerGone:
+            raise
+        except SmgError:
+            return True
+        if sent is None or sent[1] == known.digest:
+            return True
+        return await asyncio.get_running_loop().run_in_executor(self._pool, same_vocabulary, sent[0], known.folder)
 
     def _unpack(self, archive: bytes, digest: str) -> Path:
         """A new folder with the files of `archive`."""

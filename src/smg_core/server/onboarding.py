@@ -276,7 +276,10 @@ class Onboarding:
         speaks_chat = facts.door == "chat" and not self._loader.has_folder
         if known is not None and others:
             joins_its_like = name not in worker.models and known.root == info.model
-            if speaks_chat or (known.tokenizer is not None and joins_its_like):
+            if speaks_chat:
+                return None
+            if known.tokenizer is not None and joins_its_like:
+                await self._compare(worker, name, engine)
                 return None
         if speaks_chat:
             kept = known is not None and known.tokenizer is None and known.root == info.model
@@ -288,11 +291,15 @@ class Onboarding:
             if same and (fellows or known.root == info.model):
                 return None
             if any(each.facts.door == "ids" for each in fellows):
-                raise WorkerGone(
-                    "The engine has another tokenizer than others of its model have.",
-                    detail=f"{worker.name} as {name!r}",
-                )
+                raise _other_tokenizer(worker, name)
         return _Made(await self._loader.model(name, info, source), source)
+
+    async def _compare(self, worker: Worker, name: str, engine: Engine) -> None:
+        """Raise WorkerGone for an engine that calls its model as the others do, and has another tokenizer than they have: its
+        tokens would mean other text."""
+        known = self._sources.get(name)
+        if known is not None and not await self._loader.fits(engine, known):
+            raise _other_tokenizer(worker, name)
 
     def _drop_unused_bundles(self) -> None:
         self._loader.keep({*self._sources.values(), *self._pending.values()})
@@ -326,3 +333,9 @@ class Onboarding:
                 self._policies.forget(name)
         if names:
             self._drop_unused_bundles()
+
+
+def _other_tokenizer(worker: Worker, name: str) -> WorkerGone:
+    return WorkerGone(
+        "The engine has another tokenizer than others of its model have.", detail=f"{worker.name} as {name!r}"
+    )

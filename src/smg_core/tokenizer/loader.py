@@ -26,7 +26,10 @@ from smg_core.tokenizer.prover import prove
 from smg_core.tokenizer.settings import TokenizerConfig
 from smg_core.tokenizer.tiktoken import load_tiktoken
 
-__all__ = ["TokenizerBundle", "TokenizerFolderError", "load_tokenizer", "unpack_archive"]
+__all__ = ["TokenizerBundle", "TokenizerFolderError", "load_tokenizer", "same_vocabulary", "unpack_archive"]
+
+VOCABULARIES = ("tokenizer.json", "tiktoken.model")
+"""Files that make token ids, the one that is taken first in front."""
 
 
 PROVE_ELSEWHERE = 1024 * 1024
@@ -245,6 +248,21 @@ def unpack_archive(data: bytes, sha256: str, into: Path, *, limits: TokenizerCon
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
     return into
+
+
+def same_vocabulary(data: bytes, folder: Path) -> bool:
+    """Whether the archive (zip) of an engine's tokenizer has the vocabulary of `folder`, byte for byte; true where they have no
+    file of a vocabulary in common, since then nothing can be told. Raises TokenizerFolderError for what is no archive."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+            for name in VOCABULARIES:
+                known = folder / name
+                if name in sizes and known.is_file():
+                    return sizes[name] == known.stat().st_size and archive.read(name) == known.read_bytes()
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as fault:
+        raise TokenizerFolderError(f"the tokenizer archive cannot be read: {fault}") from fault
+    return True
 
 
 def _contents(archive: zipfile.ZipFile, limits: TokenizerConfig) -> dict[str, bytes]:

@@ -111,7 +111,9 @@ def worker(house: House, name: str) -> Worker:
 # ---------------------------------------------------------------------------------------------------------------- joining
 
 
-async def test_many_workers_of_one_model_fetch_its_tokenizer_once(fetched: list[EngineClient]) -> None:
+async def test_many_workers_of_one_model_have_one_tokenizer_which_each_engine_is_asked_for_once(
+    fetched: list[EngineClient], temporary: Callable[[], list[str]]
+) -> None:
     engines = [SimulatedEngine(SAYS) for _ in range(6)]
     try:
         for engine in engines:
@@ -120,11 +122,13 @@ async def test_many_workers_of_one_model_fetch_its_tokenizer_once(fetched: list[
             await eventually(lambda: all(each.state == "ready" for each in house.gateway.registry))
             facts = {id(each.facts) for each in house.gateway.registry}
             uniform = house.gateway.registry.uniform("sim")
+            unpacked = temporary()
     finally:
         for engine in engines:
             await engine.stop()
 
-    assert len(fetched) == 1
+    assert len(fetched) == len(set(map(id, fetched))) == 6
+    assert len(unpacked) == 1
     assert uniform
     assert len(facts) == 1
 
