@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.loads import Loads, RankLoad
-from smg_core.engines.upkeep import EngineReply, Upkeep
+from smg_core.engines.upkeep import EngineReply, EngineTask
 from smg_core.errors import SmgError
 from smg_core.events import Event, FinishReason
 from smg_core.request import GenerationRequest, Sampling
@@ -308,7 +308,7 @@ class Engine(Protocol):
         """Its tokenizer's files as a zip archive, and their sha256 as hex; None when its dialect cannot send them."""
         ...
 
-    async def upkeep(self, asked: Upkeep) -> EngineReply | None:
+    async def upkeep(self, asked: EngineTask) -> EngineReply | None:
         """Have it empty its cache, or begin or end a profile; None when it has no such call."""
         ...
 
@@ -429,7 +429,7 @@ class Codec(Protocol):
         `after`. A message is read into batches bit by bit, since one may hold thousands of blocks."""
         ...
 
-    def upkeep(self, asked: Upkeep) -> Unary[EngineReply] | None:
+    def upkeep(self, asked: EngineTask) -> Unary[EngineReply] | None:
         """Asks the engine to empty its cache, or to begin or end a profile."""
         ...
 

@@ -32,7 +32,7 @@ from smg_core.engines.kv_events import PART, KvEventBatch, size
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.slices import SLICE, fit_one_slice, slices
 from smg_core.engines.status import not_offered
-from smg_core.engines.upkeep import EngineReply, FlushCache, Upkeep
+from smg_core.engines.upkeep import EngineReply, EngineTask, FlushCache
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
 from smg_core.tokens import TokenIds
 
@@ -207,7 +207,7 @@ class EngineClient:
             raise EngineGarbled("The engine's tokenizer archive does not match its digest.")
         return archive, digest
 
-    async def upkeep(self, asked: Upkeep) -> EngineReply | None:
+    async def upkeep(self, asked: EngineTask) -> EngineReply | None:
         """Have the engine empty its cache, or begin or end a profile; None when the dialect or the engine has no such call."""
         call = self.codec.upkeep(asked)
         if call is None:

@@ -7,14 +7,14 @@ from smg_grpc_proto.generated import common_pb2 as common
 
 from smg_core.engines.answers import parse
 from smg_core.engines.base import Unary
-from smg_core.engines.upkeep import EngineReply, FlushCache, StartProfile, Upkeep
+from smg_core.engines.upkeep import EngineReply, EngineTask, FlushCache, StartProfile
 
 __all__ = ["upkeep_call"]
 
 _MAX_TEXT = 1000  # characters of an engine's answer that are told
 
 
-def upkeep_call(service: str, asked: Upkeep) -> Unary[EngineReply]:
+def upkeep_call(service: str, asked: EngineTask) -> Unary[EngineReply]:
     """The call of `service` for it."""
     if isinstance(asked, FlushCache):
         message = common.FlushCacheRequest(timeout_s=asked.wait_s).SerializeToString()

@@ -6,7 +6,7 @@ all workers.
 
 import attrs
 
-__all__ = ["EngineReply", "FlushCache", "StartProfile", "StopProfile", "Upkeep"]
+__all__ = ["EngineReply", "EngineTask", "FlushCache", "StartProfile", "StopProfile"]
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ class StopProfile:
     """End the profile and write it."""
 
 
-Upkeep = FlushCache | StartProfile | StopProfile
+EngineTask = FlushCache | StartProfile | StopProfile
 
 
 @attrs.frozen

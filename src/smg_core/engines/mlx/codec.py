@@ -18,7 +18,7 @@ from smg_core.engines.base import EngineFacts, EngineOutput, EngineRequest, Load
 from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of
 from smg_core.engines.mlx import calls
-from smg_core.engines.upkeep import Upkeep
+from smg_core.engines.upkeep import EngineTask
 from smg_core.engines.wire import float32, int32, nonzero, tagged, uint32, varints_of
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
@@ -63,7 +63,7 @@ class MlxCodec:
     def kv_events(self, after: int | None) -> None:
         return None
 
-    def upkeep(self, asked: Upkeep) -> None:
+    def upkeep(self, asked: EngineTask) -> None:
         return None
 
 

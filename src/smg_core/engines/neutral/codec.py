@@ -34,7 +34,7 @@ from smg_core.engines.neutral.kv_events import kv_events
 from smg_core.engines.neutral.media import NeutralRequestMedia
 from smg_core.engines.status import error_from_status
 from smg_core.engines.tensors import BytesLike
-from smg_core.engines.upkeep import Upkeep
+from smg_core.engines.upkeep import EngineTask
 from smg_core.engines.wire import float32, positive, tagged, uint32, varints_of
 from smg_core.errors import EngineFailed, EngineGarbled, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import FinishReason
@@ -105,7 +105,7 @@ class NeutralCodec:
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
         return kv_events(after)
 
-    def upkeep(self, asked: Upkeep) -> None:
+    def upkeep(self, asked: EngineTask) -> None:
         return None
 
 

@@ -21,7 +21,7 @@ from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.upkeep import EngineReply, Upkeep
+from smg_core.engines.upkeep import EngineReply, EngineTask
 from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
 from smg_core.events import Event
 from smg_core.request import GenerationRequest
@@ -177,7 +177,7 @@ class OpenAiEngine:
         """None: the server has it to itself."""
         return None
 
-    async def upkeep(self, asked: Upkeep) -> EngineReply | None:
+    async def upkeep(self, asked: EngineTask) -> EngineReply | None:
         """None: the API has no such call."""
         return None
 

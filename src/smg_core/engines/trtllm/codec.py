@@ -31,7 +31,7 @@ from smg_core.engines.decoding import FINISH, Wording, decoder_of
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.trtllm import calls
-from smg_core.engines.upkeep import Upkeep
+from smg_core.engines.upkeep import EngineTask
 from smg_core.engines.wire import any_of, float32, int32, positive, tagged, uint32, uint64_seed, varints_of
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.events import FinishReason
@@ -107,7 +107,7 @@ class TrtllmCodec:
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
         return kv_events_call(calls.SERVICE, after)
 
-    def upkeep(self, asked: Upkeep) -> None:
+    def upkeep(self, asked: EngineTask) -> None:
         return None
 
 

@@ -17,7 +17,7 @@ import attrs
 import msgspec
 
 from smg_core.engines.base import Engine
-from smg_core.engines.upkeep import FlushCache, StartProfile, StopProfile, Upkeep
+from smg_core.engines.upkeep import EngineTask, FlushCache, StartProfile, StopProfile
 from smg_core.errors import InvalidRequest, NotFound, SmgError
 from smg_core.protocols.operation import Operation
 from smg_core.server.admin.bodies import decode_body
@@ -91,7 +91,7 @@ class _Workers:
     async def _body(self, exchange: Exchange, shape: type[B]) -> B:
         return decode_body(await exchange.body(self._gateway.config.admin.body_bytes), shape)
 
-    async def _upkeep(self, exchange: Exchange, body: WorkersBody, asked: Upkeep) -> None:
+    async def _upkeep(self, exchange: Exchange, body: WorkersBody, asked: EngineTask) -> None:
         async def ask(engine: Engine) -> _Told:
             reply = await engine.upkeep(asked)
             if reply is None:
