@@ -224,7 +224,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(
         title="commands",
         required=True,
-        metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | health | keys | workers | audit",
+        metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | health | keys | workers "
+        "| audit",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
