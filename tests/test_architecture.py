@@ -90,6 +90,7 @@ EDGES: dict[str, frozenset[str]] = {
     "pipeline.answer": frozenset({"server.answering", "server.background_run", "server.inference"}),
     "pipeline.driver": frozenset({"server.background_run", "server.inference"}),
     "pipeline.encoding": frozenset(),
+    "pipeline.engine_call": frozenset(),
     "pipeline.executor": frozenset({"server.onboarding"}),
     "pipeline.pairing": frozenset(),
     "pipeline.parted": frozenset({"server.answering"}),

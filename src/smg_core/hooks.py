@@ -16,6 +16,7 @@ __all__ = [
     "FirstToken",
     "FormatViolation",
     "MediaLoaded",
+    "Migrating",
     "Moment",
     "Observer",
     "ReasoningLeftOut",
@@ -105,6 +106,18 @@ class Retrying(Struct, frozen=True):
     worker: str
     error: str
     delay: float
+
+
+class Migrating(Struct, frozen=True):
+    """An answer of which `tokens` have come goes on with another engine: `worker` was lost with `error`, `to` is asked next. The
+    rest could differ from what the first engine would have said if `inexact` names why ("constraint", "seed", "penalties")."""
+
+    request_id: str
+    worker: str
+    to: str
+    error: str
+    tokens: int
+    inexact: tuple[str, ...] = ()
 
 
 class AttemptEnded(Struct, frozen=True):
@@ -216,6 +229,7 @@ Moment = (
     | AttemptEnded
     | FormatViolation
     | Retrying
+    | Migrating
     | ToolCalled
     | RequestFinished
     | ExchangeEnded

@@ -28,6 +28,7 @@ SIMULATED_ENGINE: dict[str, tuple[type, str]] = {
     "context_length": (int, "tokens of prompt and output together"),
     "seed": (int, "another seed says other things"),
     "reply_tokens": (int, "least tokens of a reply"),
+    "chained": (int, "each token follows from all before it, and one in so many ends the reply"),
     "blocks": (int, "blocks of the prefix cache"),
     "block_size": (int, "tokens of a block"),
 }

@@ -25,6 +25,7 @@ LONG = "one two three four five six seven eight nine ten. "
 SAYS = SimulatorConfig(rules=(Rule((), Reply(LONG)),))
 SLOW = attrs.evolve(SAYS, timing=Timing(decode_rate=50))
 ONE_TRY = attrs.evolve(CALM, routing=RoutingConfig(retries=0))
+STAYING = attrs.evolve(CALM, workers=attrs.evolve(CALM.workers, migrations=0))
 EXPLAINED = attrs.evolve(CALM, observability=ObservabilityConfig(explain=True))
 dialects = pytest.mark.parametrize("dialect", ["vllm", "neutral", "mlx", "sglang", "trtllm", "tokenspeed"])
 
@@ -46,7 +47,8 @@ async def middle(house: House, **fields: Any) -> "asyncio.Task[Any]":
 
 @dialects
 async def test_a_worker_that_dies_in_the_middle_of_a_stream_is_known_to_be_gone_at_once(dialect: str) -> None:
-    async with fleet(Member("a", dialect, SLOW), Member("b", dialect, SAYS), policy=Prefer("a")) as house:
+    members = Member("a", dialect, SLOW), Member("b", dialect, SAYS)
+    async with fleet(*members, policy=Prefer("a"), config=STAYING) as house:
         asked = await middle(house)
         await house.engine.stop()
         broken = taken_apart(await asked)

@@ -34,9 +34,9 @@ DAY = 86400.0
 @asynccontextmanager
 async def pair(door: str, timer: Timer, simulator: SimulatorConfig = SAYS, **timeouts: Any) -> AsyncIterator[House]:
     """A gateway before two engines behind this door, of which it prefers the first, that waits by `timer`. No probe comes of
-    itself."""
+    itself, and no answer that has begun goes on elsewhere."""
     config = Config(
-        workers=WorkersConfig(health_interval_s=3600.0, transport="grpcio" if door == "grpcio" else "h2"),
+        workers=WorkersConfig(health_interval_s=3600.0, transport="grpcio" if door == "grpcio" else "h2", migrations=0),
         timeouts=TimeoutsConfig(**timeouts),
     )
     ways: dict[str, Any] = {"config": config, "call_later": timer.call_later, "policy": Prefer()}

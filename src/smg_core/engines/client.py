@@ -96,7 +96,7 @@ class EngineClient:
         start: Callable[[EngineRequest, EngineSink[EngineOutput]], Awaitable[Call]],
     ) -> Call:
         requests = requests_of(request)
-        fan = FanOut(len(requests), sink, lambda: self._fanned.pop(request.id, None))
+        fan = FanOut(range(len(requests)), sink, lambda: self._fanned.pop(request.id, None))
         self._fanned[request.id] = tuple(each.id for each in requests)
         for index, each in enumerate(requests):
             try:

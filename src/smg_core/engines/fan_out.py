@@ -5,7 +5,7 @@ readers of the calls, and waits for nothing. Above: engines.client, which starts
 a response is whole or failed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -30,13 +30,13 @@ def requests_of(request: EngineRequest) -> tuple[EngineRequest, ...]:
 
 
 class FanOut:
-    """The `Call` of all calls of one request, whose outputs go to `sink`. `on_end` is called when the engine has ended them all,
-    or one has failed; not when the owner cancels."""
+    """The `Call` of all calls of one request, one for each of `choices`, whose outputs go to `sink`. `on_end` is called when the
+    engine has ended them all, or one has failed; not when the owner cancels."""
 
-    def __init__(self, choices: int, sink: EngineSink[EngineOutput], on_end: Callable[[], object]) -> None:
+    def __init__(self, choices: Iterable[int], sink: EngineSink[EngineOutput], on_end: Callable[[], object]) -> None:
         self._sink = sink
         self._on_end = on_end
-        self._open = set(range(choices))
+        self._open = set(choices)
         self._calls: list[Call] = []
         self._over = False
         self._paused = False

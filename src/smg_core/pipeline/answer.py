@@ -125,7 +125,7 @@ class Answer:
 
     def begin(self, attempt: AnyAttempt) -> None:
         """Take events from `attempt` from now on. Events of an earlier attempt that failed are dropped, unless `attempt` goes on
-        with the same reader or the client has seen some of them."""
+        with the same reader or the client has seen some of them. One that brought nothing leaves no trace."""
         if self.state not in ("open", "committed"):
             raise AssertionError(f"an attempt on an answer that is {self.state}")
         before, self._attempt = self._attempt, attempt
@@ -135,6 +135,8 @@ class Answer:
             self.hidden = frozenset([call for call in self.hidden if call < self._calls])
             self._rewind()
             return
+        if before.state == "failed" and not before.pushes:
+            return  # the client has seen other things than this attempt, of which nothing came
         self._settle(before)
 
     def _settle(self, attempt: AnyAttempt) -> None:

@@ -59,11 +59,6 @@ class TurnReader(Protocol[Pushed]):
     @property
     def cached_tokens(self) -> int: ...
 
-    @property
-    def kept_ids(self) -> Sequence[int]:
-        """The ids of the turn so far, where they are kept."""
-        ...
-
     def feed(self, outputs: Sequence[Pushed], /) -> list[Event]:
         """The events that follow. Raises SmgError when the engine failed or broke its protocol."""
         ...

@@ -86,7 +86,7 @@ class BudgetedProcessor(OutputProcessor):
             return
         self.cut_short = self.done = False
         self._closed = True
-        self._kept += self._budget.ids
+        self._kept[0].extend(self._budget.ids)
         (choice,) = self._choices
         self._early = choice.end_reasoning(self._budget.marker)
 

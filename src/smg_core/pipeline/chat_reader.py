@@ -223,7 +223,6 @@ class ChatReader:
         self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
         self._usage: Usage | None = None
         self._started: Started | None = None
-        self.kept_ids: Sequence[int] = ()
 
     @property
     def next_call(self) -> int:

@@ -49,8 +49,9 @@ class EchoReader:
         if choice.whole:
             return [], [output]
         parts: list[tuple[str, tuple[TokenLogprob, ...]]] = []
-        if output.prompt_logprobs:
-            parts.append(self._scored(choice, output.prompt_logprobs))
+        rows = choice.new_of(output.prompt_logprobs)
+        if rows:
+            parts.append(self._scored(choice, rows))
         choice.held.append(output)
         wanted = len(self.echo.ids) if self.echo.scored else 0
         if choice.rows < wanted and output.finish is None and not (choice.rows and output.ids):
@@ -60,6 +61,11 @@ class EchoReader:
         choice.whole = True
         held, choice.held = choice.held, []
         return parts, held
+
+    def resume(self) -> None:
+        """Called before the outputs of another engine call, which tells the prompt's logprobs from the first one again."""
+        for choice in self._choices:
+            choice.known = choice.rows
 
     def whole(self, index: int) -> bool:
         """Whether choice `index` has got all of its echo."""
@@ -86,14 +92,21 @@ class EchoReader:
 
 
 class _Echoed:
-    """How much of the echo one choice has got: logprobs and characters. `held` are the outputs that wait for the rest."""
+    """How much of the echo one choice has got: logprobs and characters. `held` are the outputs that wait for the rest, `known`
+    the rows that an engine call is about to repeat."""
 
-    __slots__ = ("characters", "held", "rows", "whole")
+    __slots__ = ("characters", "held", "known", "rows", "whole")
 
     def __init__(self) -> None:
-        self.rows = self.characters = 0
+        self.rows = self.characters = self.known = 0
         self.whole = False
         self.held: list[EngineOutput] = []
+
+    def new_of(self, rows: Sequence[EngineLogprob | None]) -> Sequence[EngineLogprob | None]:
+        """The rows that this choice has not got from an earlier engine call."""
+        repeated = min(self.known, len(rows))
+        self.known -= repeated
+        return rows[repeated:] if repeated else rows
 
 
 def readable(logprob: EngineLogprob, tokenizer: Tokenizer) -> TokenLogprob:

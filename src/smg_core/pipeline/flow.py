@@ -1,10 +1,11 @@
 """The flows every request goes through: `generate` makes one turn, `respond` makes a response of it.
 
-`generate` prepares, selects, streams, and tries again elsewhere while nothing has gone out. The commit point is the first byte
-sent to the client: before it, a worker that is gone or full is excluded and another is chosen; after it, the error belongs to
-the client. A response is a flow around turns, and only the outermost flow ends it: `respond` is the one with a single turn;
-a tool loop and history are others. When the client leaves or the gateway shuts down, ClientGone or Draining
-is thrown into the flow at the step that it waits for; steps that the flow asks for after that are still performed.
+`generate` prepares, selects, streams, and tries again elsewhere when an engine is lost or full: from the beginning while
+nothing has come of the answer, else behind the tokens that have come (`tries` has the table). What cannot go on after the
+commit point, the first byte sent to the client, ends with the error. A response is a flow around turns, and only the outermost
+flow ends it: `respond` is the one with a single turn; a tool loop and history are others. When the client leaves or the gateway
+shuts down, ClientGone or Draining is thrown into the flow at the step that it waits for; steps that the flow asks for after
+that are still performed.
 
 Decides whether to try again, where and after how long. The driver's performers do the work.
 """
@@ -16,25 +17,42 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, Draining, SmgError
-from smg_core.hooks import Observer, Retrying
+from smg_core.hooks import Migrating, Observer, Retrying
+from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.settings import McpConfig
-from smg_core.pipeline.steps import Commitment, Finish, Flow, PartFlow, Prepare, Select, Stream, Together, Wait, ask
+from smg_core.pipeline.steps import (
+    Commitment,
+    Finish,
+    Flow,
+    PartFlow,
+    Placement,
+    Prepare,
+    Select,
+    Stream,
+    Together,
+    Wait,
+    ask,
+)
+from smg_core.pipeline.tries import Tries
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
 from smg_core.routing.settings import RoutingConfig
+from smg_core.workers.settings import WorkersConfig
 
 __all__ = ["Terms", "generate", "prefilling", "respond", "respond_together", "retry_delay"]
 
 
 class Terms(Struct, frozen=True):
     """The inputs of a flow's decisions: whether the client has seen something, the settings of retries, randomness for
-    their pauses, the observer, and the bounds on tools that run here."""
+    their pauses, the observer, the bounds on tools that run here, and the settings of workers: how often an answer may go on with
+    another one."""
 
     answer: Commitment
     retries: RoutingConfig
     rng: random.Random
     observer: Observer
     tools: McpConfig = McpConfig()
+    workers: WorkersConfig = WorkersConfig()
 
 
 def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
@@ -71,51 +89,71 @@ def generate(
     """One turn of the model on `request`, from prepared to complete. `ends`, `keep`, `shown` and `hosted` as in `Stream`. Raises
     what went wrong."""
     prompted = yield from ask(Prepare(request))
-    tried: frozenset[str] = frozenset()
-    failure: SmgError | None = None
-    attempts = terms.retries.retries + 1
-    for attempt in range(1, attempts + 1):
-        try:
-            placement = yield from ask(Select(prompted, tried, attempt))
-        except (ClientGone, Draining):
-            raise
-        except SmgError:
-            if failure is not None:  # no worker is left: the last worker's error says more
-                raise failure from None
-            raise
+    tries = Tries(terms.retries.retries, terms.workers)
+    while True:
+        placement = yield from _select(prompted, tries, terms.answer)
+        _go_on(prompted, tries, placement, terms)
         step = Stream(
             prompted,
             placement.last,
-            attempt,
+            tries.number,
             ends,
             keep,
+            continues=tries.going_on,
             prefill=placement.prefill,
             encoders=placement.encoders,
             shown=shown,
             hosted=hosted,
+            resumable=tries.resumable,
         )
         turn = yield from ask(step)
         if turn.cut_short:
             turn = yield from ask(replace(step, continues=turn))
-        failure = turn.error
-        if failure is None:
+        if turn.error is None:
             return turn
-        if not failure.another_worker_may_do or terms.answer.committed or attempt == attempts:
-            break
-        tried |= placement.names if turn.failed is None else {turn.failed}
-        delay = retry_delay(attempt, terms.retries, terms.rng)
-        terms.observer.report(
-            Retrying(prompted.request.id, turn.failed or placement.last.worker.name, type(failure).__name__, delay)
-        )
+        if tries.failed_with(turn, turn.error, placement, committed=terms.answer.committed) == "end":
+            raise turn.error
+        delay = retry_delay(tries.retried, terms.retries, terms.rng)
+        if tries.retried:
+            terms.observer.report(Retrying(prompted.request.id, tries.failed, type(turn.error).__name__, delay))
         if delay:
             yield from ask(Wait(delay))
-    raise failure if failure is not None else AssertionError("there is one attempt at least")
+
+
+def _select(prompted: Prompted, tries: Tries, answer: Commitment) -> Flow[Placement]:
+    """Where the next try is made. Raises the last failure where no worker is left: it says more."""
+    received = tries.going_on.received if tries.going_on is not None and answer.committed else None
+    try:
+        return (yield from ask(Select(prompted, tries.tried, tries.number, received=received)))
+    except (ClientGone, Draining):
+        raise
+    except SmgError:
+        if tries.failure is not None:
+            raise tries.failure from None
+        raise
+
+
+def _go_on(prompted: Prompted, tries: Tries, placement: Placement, terms: Terms) -> None:
+    """See to it that a turn that goes on at `placement` may do so; it is begun again if it should not, and the client has seen
+    nothing of it. Raises the failure if that is too late."""
+    going_on, failure = tries.going_on, tries.failure
+    if going_on is None or failure is None:
+        return
+    reasons = tries.differs(prompted, placement)
+    if not terms.answer.committed and (reasons or placement.last.worker.facts.door != "ids"):
+        tries.going_on = None
+        return
+    if not tries.may_differ(reasons):
+        raise failure
+    worker, tokens = placement.last.worker.name, going_on.received
+    terms.observer.report(Migrating(prompted.request.id, tries.failed, worker, type(failure).__name__, tokens, reasons))
 
 
 def retry_delay(retry: int, settings: RoutingConfig, rng: random.Random) -> float:
-    """Seconds before retry number `retry`, from 1. The first goes out at once, to another worker. For later ones a time that
-    doubles with each retry is the maximum, and the pause is drawn between half of it and all of it."""
-    if retry == 1:
+    """Seconds before retry number `retry`, from 1. The first goes out at once, to another worker, and so does what goes on with
+    an answer (0). For later ones a time that doubles with each retry is the maximum, and the pause is drawn between half of it
+    and all of it."""
+    if retry <= 1:
         return 0.0
     ceiling = min(settings.retry_most_s, settings.retry_s * 2.0 ** (retry - 2))
     return ceiling * (0.5 + 0.5 * rng.random())

@@ -7,11 +7,11 @@ are encoded, who sends them, or which engine made the tokens. One processor read
 (`resume`). Pure. Above: pipeline.attempt. Below: tokenizer, smg_parsers, conformance, echo.
 """
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import attrs
-from msgspec.structs import replace
 
 from smg_core.engines.base import EngineLogprob, EngineOutput
 from smg_core.errors import EngineFailed, EngineGarbled, SmgError
@@ -32,6 +32,7 @@ from smg_core.events import (
 )
 from smg_core.pipeline.conformance import Check, Conformance, OnViolation, Verdict
 from smg_core.pipeline.echo import Echo, EchoReader, readable
+from smg_core.pipeline.joining import joined_deltas, one_by_one
 from smg_core.tokenizer.base import Tokenizer
 from smg_core.tokenizer.stream import StopMatcher
 from smg_parsers import CallArguments, CallEnd, CallStart, Citation, Piece, Reasoning, Text
@@ -77,6 +78,7 @@ class OutputPlan:
 
 
 _NO_FORMAT = Verdict()
+_RECENT = 64  # ids that wait until they are kept together, 4 bytes each
 _TEXT, _REASONING = -1, -2
 """Values of `_Choice.block` while text or reasoning is open. While a tool call is open, `block` is its number; else it is
 None."""
@@ -155,7 +157,7 @@ class _Choice:
         last = self._all_but_last(ids, output, events)
         if not self.finished:
             self._take(last, output, events)
-        events[start:] = _joined(events[start:])
+        events[start:] = joined_deltas(events[start:])
 
     def _take(self, ids: Sequence[int], output: EngineOutput, events: list[Event]) -> None:
         """Take the last tokens of an output, and its finish."""
@@ -379,7 +381,7 @@ class _Choice:
 class OutputProcessor:
     """All choices of one turn. `done`: every choice is finished. `engine_done`: the engine has finished all its choices too; a
     stop string that is found here finishes a choice earlier. `first_call`: the number of the turn's first tool call. `keep_ids`:
-    keep the ids of a turn with one choice, so that another engine call can continue it."""
+    keep the ids of each of the engine's choices, so that another engine call can continue the turn."""
 
     __slots__ = (
         "_apart",
@@ -393,6 +395,7 @@ class OutputProcessor:
         "_plain",
         "_plan",
         "_prompt_tokens",
+        "_recent",
         "_resumed",
         "cut_short",
         "done",
@@ -402,17 +405,19 @@ class OutputProcessor:
 
     def __init__(self, plan: OutputPlan, first_call: int = 0, *, keep_ids: bool = False) -> None:
         self._plan = plan
-        self._kept: list[int] | None = [] if keep_ids and plan.choices == 1 else None
+        engine_choices = plan.choices // plan.copies
+        self._kept = [array("I") for _ in range(engine_choices)] if keep_ids else None
         self._choices = [_Choice(index, plan, first_call) for index in range(plan.choices)]
         self._echo = EchoReader(plan.echo, plan.choices, plan.tokenizer) if plan.echo is not None else None
         # So that each logprob stays with its token's text, and no id is told that stands behind a stop string.
         self._apart = plan.logprobs or (plan.token_ids and bool(plan.stop))
         self._open = plan.choices
-        self._engine_open = plan.choices // plan.copies
+        self._engine_open = engine_choices
         self._prompt_tokens = plan.prompt_tokens
         self._cached = 0
         self._engine_reasoning = 0
         self._plain = self._choices[0] if plan.choices == 1 and self._choices[0].plain else None
+        self._recent: list[int] | None = [] if keep_ids and self._plain is not None else None
         self._resumed = False
         self.cut_short = False  # the budget of reasoning is used up: another call continues the turn
         self.finishes: list[Finished] = []
@@ -429,33 +434,61 @@ class OutputProcessor:
 
     @property
     def resumable(self) -> bool:
-        """Whether another engine call can continue this turn: it has one choice and its ids were kept."""
+        """Whether another engine call can continue this turn: its ids were kept."""
         return self._kept is not None
 
     def resume(self) -> None:
-        """Called before the outputs of another engine call. Its prompt is this turn's prompt with all tokens so far after it, so
-        its counts of prompt and cached tokens are not used. Choices that the first call finished stay finished."""
-        self._resumed = True
+        """Called before the outputs of another engine call. The prompt of each of its choices is this turn's prompt with the
+        tokens of that choice after it, so its counts of prompt, cached and reasoning tokens are not used. Choices that are
+        finished stay finished."""
+        self._resumed = self.tokens_received > 0
+        self._engine_open = len(self.unfinished)
+        # The engine does not see a stop string that began before: its tokens behind one are not to be counted.
+        self._apart = self._apart or bool(self._plan.stop)
+        if self._echo is not None:
+            self._echo.resume()
+
+    @property
+    def unfinished(self) -> tuple[int, ...]:
+        """The engine's choices that are not finished, by their index."""
+        copies = self._plan.copies
+        return tuple(
+            index
+            for index in range(len(self._choices) // copies)
+            if not all(choice.finished for choice in self._choices[index * copies : (index + 1) * copies])
+        )
+
+    def echoes(self, index: int) -> bool:
+        """Whether logprobs of the prompt are still needed for choice `index` of the engine."""
+        copies = self._plan.copies
+        return self._echo is not None and not all(
+            self._echo.whole(each) for each in range(index * copies, (index + 1) * copies)
+        )
 
     def feed(self, outputs: Sequence[EngineOutput]) -> list[Event]:
         """The events that follow from `outputs`. Raises a WorkerError if the engine failed or broke its protocol; `rest` then
         holds the events before the error."""
         events: list[Event] = []
+        recent = self._recent
         try:
             for output in outputs:
                 if output.prompt_tokens or output.cached_tokens:
                     self._count_prompt(output)
-                if self._kept is not None and not output.index:
-                    self._kept += output.ids
                 plain = self._plain
                 if plain is not None and output.finish is None and not output.index and not plain.finished:
                     # Nearly every token of most answers comes this way.
                     plain.tokens += len(output.ids)
+                    if recent is not None:
+                        recent += output.ids
+                        if len(recent) > _RECENT:
+                            self._fold()
                     text = plain.decoder.feed(output.ids)
                     if text:
                         plain.block = _TEXT
                         events.append(TextDelta(0, text))
                     continue
+                if self._kept is not None and output.ids:
+                    self._keep(self._kept, output)
                 if output.finish is not None:
                     self._engine_open -= 1
                 first = output.index * self._plan.copies
@@ -478,10 +511,31 @@ class OutputProcessor:
     def next_call(self) -> int:
         return max(choice.first_call + choice.calls for choice in self._choices)
 
+    def received(self, index: int = 0) -> "array[int]":
+        """The ids of the engine's choice `index` so far; empty if they are not kept."""
+        self._fold()
+        return array("I") if self._kept is None else self._kept[index]
+
     @property
-    def kept_ids(self) -> Sequence[int]:
-        """The ids of the turn so far; empty if they are not kept."""
-        return self._kept or ()
+    def tokens_received(self) -> int:
+        """How many ids are kept, of all choices."""
+        self._fold()
+        return sum(len(ids) for ids in self._kept or ())
+
+    def _keep(self, kept: "list[array[int]]", output: EngineOutput) -> None:
+        """Keep the ids of an output, before they are read. Raises EngineGarbled for a choice that was not asked for, and for
+        numbers that are no ids."""
+        if output.index >= len(kept):
+            raise EngineGarbled("The engine answered with a choice nobody asked for.")
+        self._fold()
+        _extend(kept[output.index], output.ids)
+
+    def _fold(self) -> None:
+        """Keep the recent ids of a choice that nothing looks at."""
+        if self._recent and self._kept is not None:
+            recent = self._recent[:]
+            self._recent.clear()
+            _extend(self._kept[0], recent)
 
     def _count_prompt(self, output: EngineOutput) -> None:
         if self._resumed:
@@ -496,11 +550,12 @@ class OutputProcessor:
         if choice.finished:
             return
         for whole in (output,) if self._echo is None else self._echoed(self._echo, choice, output, events):
-            for part in _one_by_one(whole) if self._apart else (whole,):
+            for part in one_by_one(whole) if self._apart else (whole,):
                 if not choice.finished:
                     choice.feed(part, events)
         if choice.finished:
-            self._engine_reasoning += output.reasoning_tokens
+            if not self._resumed:
+                self._engine_reasoning += output.reasoning_tokens
             self._open -= 1
             self.done = not self._open
             self.finishes.append(choice.ending)
@@ -530,41 +585,14 @@ class OutputProcessor:
             prompt_tokens=self._prompt_tokens,
             completion_tokens=sum(choice.tokens for choice in self._choices),
             cached_tokens=self._cached,
-            reasoning_tokens=self._engine_reasoning or sum(choice.reasoning_tokens for choice in self._choices),
+            reasoning_tokens=(0 if self._resumed else self._engine_reasoning)
+            or sum(choice.reasoning_tokens for choice in self._choices),
         )
 
 
-def _joined(events: Sequence[Event]) -> list[Event]:
-    """The same events, with consecutive deltas of one block of text or reasoning joined."""
-    joined: list[Event] = []
-    run: list[TextDelta | ReasoningDelta] = []
-    for event in events:
-        if isinstance(event, TextDelta | ReasoningDelta) and (not run or type(event) is type(run[0])):
-            run.append(event)
-            continue
-        joined += _as_one(run)
-        run = []
-        if isinstance(event, TextDelta | ReasoningDelta):
-            run.append(event)
-        else:
-            joined.append(event)
-    return joined + _as_one(run)
-
-
-def _as_one(run: "list[TextDelta | ReasoningDelta]") -> list[Event]:
-    """The joined delta of a run of deltas of one block."""
-    if len(run) < 2 or any(isinstance(each, TextDelta) and each.logprobs for each in run):
-        return list(run)
-    return [replace(run[0], text="".join([each.text for each in run]))]
-
-
-def _one_by_one(output: EngineOutput) -> Sequence[EngineOutput]:
-    """The same output a token at a time. An engine that gives no logprobs leaves their places empty."""
-    if len(output.ids) < 2:
-        return (output,)
-    scored = output.logprobs
-    before = [
-        EngineOutput(output.index, (token,), logprobs=scored[place : place + 1])
-        for place, token in enumerate(output.ids[:-1])
-    ]
-    return [*before, replace(output, ids=output.ids[-1:], logprobs=scored[len(before) :])]
+def _extend(kept: "array[int]", ids: Sequence[int]) -> None:
+    """Raises EngineGarbled for numbers that are no ids."""
+    try:
+        kept.extend(ids)
+    except (OverflowError, TypeError) as error:
+        raise EngineGarbled("The engine answered with a number that is no token id.") from error

@@ -6,7 +6,7 @@ embedding. Above: streaming, for which all legs are one call. Below: `encoding`,
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -21,7 +21,7 @@ from smg_core.engines.base import (
     IdsEngine,
     ItemizedMedia,
 )
-from smg_core.engines.fan_out import FanOut, requests_of
+from smg_core.engines.fan_out import FanOut
 from smg_core.engines.handover import KvEnd, decode_request, encoded_items, hand_over_of, prefill_request
 from smg_core.errors import SmgError
 from smg_core.hooks import AttemptEnded
@@ -147,19 +147,18 @@ class Pairing:
 
     async def generate(
         self,
-        request: EngineRequest,
+        requests: Mapping[int, EngineRequest],
         sink: EngineSink[EngineOutput],
         *,
         prefill_media: object,
         connect_timeout: float | None,
     ) -> Call:
-        """Start the legs of every choice; what the decode engines say is pushed into `sink`. `prefill_media` are the request's
-        media as the prefill engine takes them."""
-        requests = requests_of(request) if request.sampling.n > 1 else (request,)
-        fan = FanOut(len(requests), sink, lambda: None) if len(requests) > 1 else None
+        """Start the legs of every choice, for which `requests` has one each by its index; what the decode engines say is pushed
+        into `sink`. `prefill_media` are the request's media as the prefill engine takes them."""
+        fan = FanOut(requests, sink, lambda: None) if [*requests] != [0] else None
         self._pairs = [
             _Pair(self, each, sink if fan is None else fan.branch(at), prefill_media, connect_timeout)
-            for at, each in enumerate(requests)
+            for at, each in requests.items()
         ]
         for pair in self._pairs:
             if fan is not None:

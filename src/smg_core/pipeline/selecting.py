@@ -106,6 +106,10 @@ class Selecting:
         """The ready workers in `role`; for prefill and decode those that understand each other: `partner` was chosen before."""
         model = step.prompted.request.model
         found = self._registry.candidates(model, step.exclude, role)
+        if step.received is not None:
+            found = tuple(worker for worker in found if can_go_on(step.prompted, step.received, worker))
+            if not found:
+                raise NoWorker(f"No worker for the model '{model}' can go on with this answer.", retry_after=1.0)
         if partner is not None:
             found = tuple(worker for worker in found if understand_each_other(partner, worker))
         elif role == "prefill":
@@ -187,6 +191,12 @@ def _own_key(request: GenerationRequest) -> str | None:
 def understand_each_other(prefill: Worker, decode: Worker) -> bool:
     """Whether one worker takes the cache that the other hands over."""
     return hands_to(KvEnd(prefill.facts.dialect, prefill.kv), KvEnd(decode.facts.dialect, decode.kv))
+
+
+def can_go_on(prompted: Prompted, received: int, worker: Worker) -> bool:
+    """Whether a worker's engine takes ids, and has room for `received` tokens and one more behind the prompt."""
+    context = worker.facts.context_length
+    return worker.facts.door == "ids" and (not context or len(prompted.ids) + received < context)
 
 
 def able(prompted: Prompted, candidates: tuple[Worker, ...]) -> tuple[Worker, ...]:

@@ -80,12 +80,14 @@ class Prepare(Step[Prompted], frozen=True):
 class Select(Step[Placement], frozen=True):
     """Choose a ready worker for each of `roles`, none of those named in `exclude`, and only among workers whose engines can do
     what is asked. Without `roles`, those that the model's workers are there for: prefill and decode, or one worker for all.
-    `attempt` counts from 1. Raises the refusal when no engine can do it, and NoWorker."""
+    `attempt` counts from 1. `received`: the turn is to go on behind so many tokens, which only an engine that takes ids, and has
+    room for them, can do. Raises the refusal when no engine can do it, and NoWorker."""
 
     prompted: Prompted
     exclude: frozenset[str] = frozenset()
     attempt: int = 1
     roles: tuple[WorkerRole, ...] = ()
+    received: int | None = None
 
 
 class Stream(Step[Turn], frozen=True):
@@ -93,8 +95,9 @@ class Stream(Step[Turn], frozen=True):
     but is in `Turn.error`.
 
     `ends`: the response ends with this turn; if False, the `Finished` of its choices are held back, for a flow that goes on with
-    another turn. `keep`: keep the output in `Turn.outputs`. `shown`: the client gets the output; if False, only the flow does, by
-    `keep`, though its tokens are in the client's `Usage`. `continues` is a turn that failed or was cut short, and was kept:
+    another turn. `keep`: keep the output in `Turn.outputs`. `resumable`: keep the ids, so that another call can continue the turn
+    (`keep` does so too). `shown`: the client gets the output; if False, only the flow does, by
+    `keep`, though its tokens are in the client's `Usage`. `continues` is a turn that failed or was cut short, and is resumable:
     this one continues it and has the outputs of both. If that is not possible (`Turn.reader` is None, or the chosen engine speaks
     chat), the failed turn's error is raised. `prefill` is the worker that reads the prompt first, if `chosen` only decodes;
     `encoders` are those that encode the media for it, one for each.
@@ -111,6 +114,7 @@ class Stream(Step[Turn], frozen=True):
     encoders: tuple[Chosen, ...] = ()
     shown: bool = True
     hosted: frozenset[str] = frozenset()
+    resumable: bool = False
 
 
 class Tell(Step[None], frozen=True):

@@ -14,6 +14,7 @@ from smg_core.hooks import (
     FirstToken,
     FormatViolation,
     MediaLoaded,
+    Migrating,
     Moment,
     Observer,
     Rendered,
@@ -99,6 +100,11 @@ class Trace:
         """The names of the workers that were chosen to answer, in order; the last one served, or failed, the request."""
         picked = (moment for moment in self.moments if isinstance(moment, WorkerPicked))
         return tuple(moment.worker for moment in picked if moment.role not in _PART_PHASES)
+
+    @property
+    def migrations(self) -> list[Migrating]:
+        """How the answer went on with other workers, in order."""
+        return [moment for moment in self.moments if isinstance(moment, Migrating)]
 
     def phases(self) -> list[tuple[str, float]]:
         """The phases up to the first output that are over, in order, with the seconds that each took. A phase that was repeated

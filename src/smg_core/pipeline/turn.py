@@ -52,7 +52,8 @@ class Turn(Struct, frozen=True):
     output of each choice by its index if the flow asked for that (`Stream.keep`), else None. `usage` counts only this turn,
     `calls` the tool calls of the whole response so far. `failed`: of two workers, the name of the one that failed. `held`: the
     `Finished` events were not sent to the client. If the turn was kept, another call can continue it (`Stream.continues`) with
-    its `reader`, and `transcript` collects its outputs. `cut_short`: the budget of reasoning is used up, so another call must
+    its `reader`, and `transcript` collects its outputs; `received` is how many tokens of the turn have come, of all its calls.
+    `begun`: this call of an engine has brought something. `cut_short`: the budget of reasoning is used up, so another call must
     continue the turn."""
 
     finishes: tuple[Finished, ...]
@@ -65,6 +66,8 @@ class Turn(Struct, frozen=True):
     reader: AnyReader | None = None
     transcript: "Transcript | None" = None
     cut_short: bool = False
+    begun: bool = False
+    received: int = 0
 
     @property
     def output(self) -> TurnOutput:

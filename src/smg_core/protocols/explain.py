@@ -46,8 +46,9 @@ class Explanation:
     one computes, if not everything, `prefill_worker` the one that read the prompt for it, and `encode_workers` those that encoded
     its media; `phases` in order. `timeline` has
     the turns of a response with tools that ran here, and their calls, in the order in which they ended; it is empty for all
-    others. `notes` holds further facts by name, for example the dialect. A number that is None is not known (yet) and is left
-    out of the header.
+    others. `migrations` is how often the answer went on with another worker, `inexact` why it may differ from what one worker
+    would have said ("constraint", "seed", "penalties"). `notes` holds further facts by name, for example the dialect. A number
+    that is None is not known (yet) and is left out of the header.
     """
 
     request_id: str
@@ -67,6 +68,8 @@ class Explanation:
     phases: tuple[Phase, ...] = ()
     timeline: tuple[TimelineEntry, ...] = ()
     notes: Mapping[str, str] = attrs.field(factory=dict)
+    migrations: int = 0
+    inexact: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         found = _summary(self)
@@ -119,6 +122,10 @@ def _summary(explanation: Explanation) -> JsonObject:
         "phases_ms": {phase.name: round(phase.seconds * 1000, 3) for phase in explanation.phases},
         "total_ms": round(sum(phase.seconds for phase in explanation.phases) * 1000, 3),
     }
+    if explanation.migrations:
+        found["migrations"] = explanation.migrations
+    if explanation.inexact:
+        found["inexact"] = list(explanation.inexact)
     if explanation.timeline:
         found["timeline"] = [
             {each.kind: each.name, "ms": _ms(each.seconds), "outcome": each.outcome, "ended_ms": _ms(each.at)}

@@ -25,6 +25,8 @@ D = TypeVar("D", bound=Decoded)
 
 NO_CACHE: Header = (b"cache-control", b"no-cache")
 EXPLAIN = "x-smg-explain"
+MIGRATED = b"x-smg-migrated"
+"""How often a whole answer went on with another worker, and why it may differ from what one would have said."""
 VIOLATION = b"x-smg-format-violation"
 LONGEST_VIOLATION = 200
 
@@ -77,6 +79,9 @@ def answer_to(
     async def write_whole(data: bytes, last: bool) -> None:
         if explained:
             head.append(_explained(gateway, trace))
+        if moved := trace.migrations:
+            reasons = dict.fromkeys(reason for each in moved for reason in each.inexact)
+            head.append((MIGRATED, ", ".join([str(len(moved)), *reasons]).encode("ascii")))
         if (broken := trace.last(FormatViolation)) is not None:
             told = f"{'mended: ' if broken.mended else ''}{broken.violation}"
             head.append((VIOLATION, _in_a_header(f"choice {broken.index}: {told}")))

@@ -32,7 +32,14 @@ __all__ = ["App"]
 log = logging.getLogger("smg.server")
 
 
-EXPOSED = ("retry-after", "retry-after-ms", "x-should-retry", "x-smg-explain", "x-smg-format-violation")
+EXPOSED = (
+    "retry-after",
+    "retry-after-ms",
+    "x-should-retry",
+    "x-smg-explain",
+    "x-smg-format-violation",
+    "x-smg-migrated",
+)
 """The response headers that SDKs read, beside the request's id. A browser hides headers that are not named here."""
 CANNOT_START = (SmgError, OSError, LookupError, ValueError)
 """The errors of a start with wrong settings, or in an environment where it cannot start."""

@@ -105,7 +105,9 @@ class BackgroundRun(Generic[D]):
         run = Run(answer, trace, self._timeouts.of(generation, generation.headers))
         failure: SmgError | None = None
         try:
-            terms = Terms(answer, gateway.config.routing, gateway.rng, trace, gateway.config.mcp)
+            terms = Terms(
+                answer, gateway.config.routing, gateway.rng, trace, gateway.config.mcp, gateway.config.workers
+            )
             await gateway.driver.drive(self._api.api.flow(decoded, terms), run)
         except SmgError as error:
             failure = error

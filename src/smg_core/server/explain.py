@@ -25,6 +25,7 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
     picked, encoding = trace.last(WorkerPicked), trace.last(EncodeDone)
     prefill = _prefill_of(trace, picked)
     worker = runtime.registry.get(picked.worker) if picked is not None else None
+    moved = trace.migrations
     notes = {"parser": model.parser.name if model.parser is not None else "none", "cache": encoded.level or "none"}
     if worker is not None:
         notes["dialect"] = worker.facts.dialect
@@ -44,6 +45,8 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
         phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
         timeline=_timeline(runtime, trace),
         notes=notes,
+        migrations=len(moved),
+        inexact=tuple(dict.fromkeys(reason for each in moved for reason in each.inexact)),
     )
 
 

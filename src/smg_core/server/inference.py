@@ -146,7 +146,9 @@ class Inference(Generic[D]):
         """Run the request's flow to its end, and answer with what it raises; that is returned. A task that is cancelled
         because the client has left, or the gateway shuts down, raises that into the flow."""
         gateway = self._gateway
-        terms = Terms(run.answer, gateway.config.routing, gateway.rng, run.trace, gateway.config.mcp)
+        terms = Terms(
+            run.answer, gateway.config.routing, gateway.rng, run.trace, gateway.config.mcp, gateway.config.workers
+        )
         try:
             try:
                 await gateway.driver.drive(self._api.flow(decoded, terms), run)

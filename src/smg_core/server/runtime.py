@@ -211,9 +211,13 @@ class Runtime:
 
     def _on_lost(self, worker: Worker) -> None:
         """Called when a worker no longer answers: its waiting requests are tried on other workers, if there are any."""
-        others = (other for other in self.registry if other.state == "ready")
-        if any(set(other.models) & set(worker.models) for other in others):
-            self.performers.streaming.move_waiting(worker)
+        if self._has_others(worker):
+            self.performers.streaming.move_waiting(worker, self.config.workers.probe_timeout_s)
+
+    def _has_others(self, worker: Worker) -> bool:
+        """Whether another worker for a model of this one is ready."""
+        others = (other for other in self.registry if other is not worker and other.state == "ready")
+        return any(set(other.models) & set(worker.models) for other in others)
 
     def _on_outcome(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
         """Called when a call of a worker has ended: tells the monitor, and the policies of the worker's models."""
@@ -334,15 +338,19 @@ class Runtime:
         self.monitor.watch(added)
         return added
 
-    def drain_worker(self, name: str) -> Worker:
-        """Send a worker no new requests; those it has are finished. Raises LookupError for an unknown name."""
+    def drain_worker(self, name: str, *, move: bool = False) -> Worker:
+        """Send a worker no new requests; those it has are finished. With `move` they go on with other workers now, if there are
+        any and the requests can. Raises LookupError for an unknown name."""
         worker = self._worker(name)
         self.monitor.signal(worker, "drain", "asked to drain")
+        if move and self._has_others(worker):
+            self.performers.streaming.move_all(worker)
         return worker
 
     async def remove_worker(self, name: str) -> None:
-        """Remove a worker at once; its calls in flight are lost (to avoid that, call `drain_worker` and wait until `in_flight`
-        is 0). Models that it alone served are removed. Raises LookupError for an unknown name."""
+        """Remove a worker at once; its calls in flight go on with other workers where they can, and are lost where not (to avoid
+        that, call `drain_worker` and wait until `in_flight` is 0). Models that it alone served are removed. Raises LookupError
+        for an unknown name."""
         worker = self._worker(name)
         self.monitor.signal(worker, "removed", "asked to leave")
         self.onboarding.left(worker)

@@ -17,6 +17,7 @@ import attrs
 from smg_core.engines.base import EngineLogprob, EngineRequest
 from smg_core.events import FinishReason
 from smg_core.request import Sampling
+from smg_core.simulator.chain import chained
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.media import SeenMedia, check_media, describe_media, media_spans
@@ -43,8 +44,9 @@ class SimulatorConfig:
 
     `model` is the served name; `model_folder` has tokenizer.json and config.json ("": the shipped one). `context_length` 0
     takes the folder's. `seed` changes every text. `sentences` are the fewest and the most of a reply; `reply_tokens`, when set,
-    is the fewest tokens of an unscripted reply. `replies` are given first, one for each request; then `rules` are tried; then
-    free text is made. `call_tools` lets it call an offered tool that the question names. `block_size` (tokens) and `blocks`
+    is the fewest tokens of an unscripted reply. `chained` makes each token of an unscripted reply a function of all tokens before
+    it (`chain`), of which one in so many ends the reply. `replies` are given first, one for each request; then `rules` are tried;
+    then free text is made. `call_tools` lets it call an offered tool that the question names. `block_size` (tokens) and `blocks`
     size the prefix cache. `faults` hit the first requests, one each (None: no fault), `fault_rates` later ones at random. More
     choices than `max_n`, more alternatives than `max_logprobs`, and kinds of constraint outside of `constraints` are refused.
     `dialects` are those that it speaks, by name (empty: all of them). `keep_requests` bounds the records kept for tests,
@@ -64,6 +66,7 @@ class SimulatorConfig:
     seed: int = 0
     sentences: tuple[int, int] = (2, 5)
     reply_tokens: int | None = None
+    chained: int | None = None
     replies: tuple[Reply, ...] = ()
     rules: tuple[Rule, ...] = ()
     call_tools: bool = True
@@ -97,6 +100,8 @@ class SimulatorConfig:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 1 <= self.sentences[0] <= self.sentences[1]:
             raise ValueError(f"sentences must be at least 1, and the least first, got {self.sentences}")
+        if self.chained is not None and self.chained < 1:
+            raise ValueError(f"chained must be at least 1, got {self.chained}")
         if self.context_length < 0 or self.keep_requests < 0:
             raise ValueError("context_length and keep_requests must not be negative")
 
@@ -104,13 +109,15 @@ class SimulatorConfig:
 @attrs.frozen
 class Choice:
     """One choice of an answer. `matched` is the stop string or token that ended it. `ends` are the token counts at the end
-    of each message, where a script has `pieces`; else empty."""
+    of each message, where a script has `pieces`; else empty. `row_seeds` has a seed for the logprobs of each token where they
+    have their own."""
 
     ids: Sequence[int]
     finish: FinishReason
     matched: str | int | None = None
     ends: tuple[int, ...] = ()
     logprob_seed: int = 0
+    row_seeds: Sequence[int] = ()
 
 
 @attrs.frozen
@@ -151,6 +158,7 @@ class EngineCore:
         self.script = Script(config.replies)
         self._shapes = Shapes()
         self._pool = sentences(_POOL_SEED + config.seed)
+        self._words: tuple[int, ...] = ()  # of chained replies, made when the first is asked for
 
     def model_info(self) -> SimulatedModel:
         """The facts about its model."""
@@ -239,8 +247,34 @@ class EngineCore:
         base_seed, scripted = self._base_seed(request), self.script.next()
         prompt = self.vocabulary.decode(request.input_ids)
         seeds = [f"{base_seed}/{0 if asked.temperature == 0 else index}" for index in range(asked.n)]
+        if self.config.chained is not None and scripted is None and request.constraint is None:
+            links = tuple(self._chained(request, limit, index, self.config.chained) for index in range(asked.n))
+            return Plan(links, len(request.input_ids))
         choices = tuple(self._choice(request, prompt, scripted, limit, seed) for seed in seeds)
         return Plan(choices, len(request.input_ids))
+
+    def _chained(self, request: EngineRequest, limit: int, index: int, length: int) -> Choice:
+        """One choice of a chained reply."""
+        asked = request.sampling
+        self._words = self._words or tuple(sorted({token for text in self._pool for token in self._with_space(text)}))
+        ids, seeds = chained(
+            request.input_ids,
+            self._words,
+            self.vocabulary.eos_ids[0],
+            asked,
+            length=length,
+            limit=limit,
+            choice=index,
+        )
+        finish: FinishReason = "stop" if ids and ids[-1] in self.vocabulary.eos_ids else "length"
+        matched, end = self._stopped(ids, asked)
+        if end is not None:
+            del ids[end:]
+            finish = "stop"
+        return Choice(ids, finish, matched, row_seeds=seeds)
+
+    def _with_space(self, text: str) -> tuple[int, ...]:
+        return self.vocabulary.encode(f" {text}")
 
     def _base_seed(self, request: EngineRequest) -> str:
         """The seed of a request's answer: of its prompt and media, its own seed and the engine's."""
@@ -359,6 +393,8 @@ class EngineCore:
 
         The probabilities of a row sum to less than 1. The same choice gives the same rows.
         """
+        if choice.row_seeds:
+            return [self._logprob_row(choice.ids[at], f"{choice.row_seeds[at]}", most) for at in range(start, end)]
         return [self._logprob_row(choice.ids[at], f"{choice.logprob_seed}/{at}", most) for at in range(start, end)]
 
     def prompt_logprobs(self, ids: Sequence[int], most: int) -> list[EngineLogprob | None]:

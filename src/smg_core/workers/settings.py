@@ -72,6 +72,22 @@ class WorkersConfig:
         at_least=0.01,
         at_most=3600,
     )
+    migrations: int = option(
+        3,
+        "How often an answer that has begun may go on with another engine, when its own is lost; 0 for never.",
+        at_least=0,
+        at_most=100,
+    )
+    migrate_constrained: Literal["end", "mark"] = option(
+        "end",
+        "Structured output whose engine is lost when it has begun to reach the client: end with the error, or mark: go on "
+        "without the constraint, and say so.",
+    )
+    migrate_sampled: Literal["end", "mark"] = option(
+        "mark",
+        "An answer with a seed or a presence penalty whose engine is lost when it has begun to reach the client: end with the "
+        "error, or mark: go on with other tokens than that engine would have given, and say so.",
+    )
     health_interval_s: float = option(
         5.0, "Seconds between two health checks of an engine.", at_least=0.1, at_most=3600
     )

@@ -63,7 +63,7 @@ def test_the_calls_have_ids_and_seeds_of_their_own_and_one_choice_each(n: int, s
 def test_however_the_calls_take_turns_there_is_one_end_and_it_is_the_first_error_or_the_last_close(data) -> None:
     count = data.draw(st.integers(2, 4))
     sink, calls, ended = Told(), [Told() for _ in range(count)], []
-    fan = FanOut(count, sink, lambda: ended.append(True))
+    fan = FanOut(range(count), sink, lambda: ended.append(True))
     branches = [fan.branch(index) for index in range(count)]
     for call in calls:
         fan.attach(call)
@@ -92,7 +92,7 @@ def test_however_the_calls_take_turns_there_is_one_end_and_it_is_the_first_error
 
 
 def test_pausing_holds_every_call_those_too_that_start_later() -> None:
-    fan, first, second = FanOut(2, Told(), lambda: None), Told(), Told()
+    fan, first, second = FanOut(range(2), Told(), lambda: None), Told(), Told()
     fan.attach(first)
     fan.pause()
     fan.attach(second)

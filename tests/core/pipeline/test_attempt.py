@@ -256,6 +256,6 @@ def test_what_a_push_says_before_its_fault_is_passed_on_and_is_not_lost_to_who_g
     second.push(says(" three", "stop"))
 
     assert second.state == "complete"
-    assert reader.kept_ids == ids_of("one") + ids_of(" two") + ids_of(" three")
+    assert list(reader.received()) == ids_of("one") + ids_of(" two") + ids_of(" three")
     assert taken.text == "one two three"
     assert taken.ends == 2

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+from msgspec.structs import replace
 
 from smg_core.errors import (
     ClientGone,
@@ -162,15 +163,22 @@ def test_the_third_try_waits_a_little_first() -> None:
     assert played.asked[6].exclude == frozenset({"a", "b"})
 
 
-def test_once_a_byte_is_out_nothing_is_tried_again() -> None:
+def test_an_answer_that_cannot_go_on_is_not_begun_again_once_a_byte_of_it_is_out() -> None:
     commitment = Commitment()
 
     def lost() -> Turn:
         commitment.committed = True
-        return turn(WorkerGone("lost"))
+        return replace(turn(WorkerGone("lost")), begun=True)
 
     with pytest.raises(WorkerGone):
         play([PROMPTED, on("a"), lost], commitment=commitment)
+
+
+def test_a_call_of_which_nothing_came_is_made_again_whatever_the_client_has_seen() -> None:
+    played = play([PROMPTED, on("a"), turn(WorkerGone("lost")), on("b"), turn()], commitment=Commitment(True))
+
+    assert played.asked[3].exclude == frozenset({"a"})
+    assert played.asked[4].continues is None
 
 
 def test_an_error_that_any_worker_would_give_is_given_at_once() -> None:

@@ -390,14 +390,14 @@ def test_a_turn_that_two_engines_say_is_the_turn_that_one_says(text: str, where:
     for piece in split(first, cuts):
         events += processor.feed([EngineOutput(ids=piece, prompt_tokens=9, cached_tokens=4)])
     if not processor.done:
-        assert list(processor.kept_ids) == first
+        assert list(processor.received()) == first
         processor.resume()
         longer = 9 + len(first)
         events += processor.feed([EngineOutput(ids=second, prompt_tokens=longer, cached_tokens=8, finish="stop")])
 
     assert text_of(events) == text_of(run(plan(stop=("END",)), [EngineOutput(ids=ids, finish="stop")]))
-    assert processor.usage().prompt_tokens == (9 if first else 7)
-    assert processor.usage().cached_tokens == (4 if first else 0)
+    assert processor.usage().prompt_tokens == 9
+    assert processor.usage().cached_tokens == (4 if first else 8)
 
 
 def test_a_call_that_two_engines_write_is_one_call() -> None:
@@ -412,15 +412,23 @@ def test_a_call_that_two_engines_write_is_one_call() -> None:
     assert processor.usage().completion_tokens == len(ids)
 
 
-def test_ids_are_kept_where_that_was_asked_for_and_the_turn_has_one_choice() -> None:
-    kept, silent = OutputProcessor(plan(), keep_ids=True), OutputProcessor(plan())
-    several = OutputProcessor(plan(choices=2), keep_ids=True)
-    for processor in (kept, silent, several):
-        processor.feed([EngineOutput(ids=[5, 6]), EngineOutput(ids=[7], finish="stop")])
+def test_ids_are_kept_for_each_choice_where_that_was_asked_for() -> None:
+    kept, silent = OutputProcessor(plan(choices=2), keep_ids=True), OutputProcessor(plan(choices=2))
+    for processor in (kept, silent):
+        processor.feed([EngineOutput(ids=[5, 6]), EngineOutput(1, ids=[7]), EngineOutput(ids=[8], finish="stop")])
 
-    assert list(kept.kept_ids) == [5, 6, 7]
-    assert (list(silent.kept_ids), list(several.kept_ids)) == ([], [])
-    assert (kept.resumable, silent.resumable, several.resumable) == (True, False, False)
+    assert (list(kept.received(0)), list(kept.received(1)), kept.tokens_received) == ([5, 6, 8], [7], 4)
+    assert kept.unfinished == (1,)
+    assert (list(silent.received()), silent.tokens_received) == ([], 0)
+    assert (kept.resumable, silent.resumable) == (True, False)
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 32])
+def test_a_number_that_is_no_token_id_is_the_engines_fault(number: int) -> None:
+    processor = OutputProcessor(plan(), keep_ids=True)
+
+    with pytest.raises(EngineGarbled):
+        processor.feed([EngineOutput(ids=[number], finish="stop")])
 
 
 def test_an_engine_may_be_behind_a_stop_string_that_was_found_here() -> None:

@@ -299,13 +299,18 @@ async def test_a_turn_that_was_not_kept_cannot_be_gone_on_with() -> None:
         assert outcomes(here) == [("w0", "WorkerGone")]
 
 
-async def test_a_turn_of_several_choices_cannot_be_gone_on_with() -> None:
-    async with road(engines=dies_after(1)) as here:
-        asked = replace(REQUEST, sampling=Sampling(n=2))
-        with pytest.raises(WorkerGone):
-            await here.drive(taking_over(asked, *map(Chosen, here.workers)))
+async def test_each_choice_of_a_turn_is_gone_on_with_in_a_call_of_its_own() -> None:
+    async with road(engines=dies_after(2)) as here:
+        asked = replace(REQUEST, sampling=Sampling(n=2, max_tokens=40))
+        turn = await here.drive(taking_over(asked, *map(Chosen, here.workers)))
+        ((first,), rest) = (here.engines[0].requests, here.engines[1].requests)
 
-        assert [len(engine.requests) for engine in here.engines] == [1, 0]
+        assert sorted(each.id for each in rest) == ["r-2", "r-2-1"]
+        assert {each.sampling.n for each in rest} == {1}
+        received = [list(each.input_ids[len(first.input_ids) :]) for each in rest]
+        assert [tokenizer().decode(ids) for ids in received] == [TOKENS[0]] * 2
+        assert len(turn.finishes) == 2
+        assert turn.usage.prompt_tokens == len(first.input_ids)
 
 
 async def test_an_engine_that_speaks_chat_cannot_go_on_with_ids() -> None:

@@ -1,0 +1,96 @@
+"""What follows when an engine's call has failed: another try from the beginning, one that goes on, or the end.
+
+    came of the turn     can go on    client has seen it    what follows
+    nothing              -            -                     again: the next try is the same as this one
+    tokens               yes          -                     on: the turn goes on behind them, elsewhere
+    tokens               no           no                    again: from the beginning, elsewhere
+    tokens               no           yes                   end: the error belongs to the client
+
+"Can go on" needs the ids of the tokens, which engines that speak chat do not give, and a migration that is left. A rest that
+could differ (`continuing.inexact`) is begun again while the client has seen nothing; after that a setting says whether it goes
+on. An error that another worker would give too ends the turn whatever came of it. Pure. Above: pipeline.flow. Below:
+continuing, turn.
+"""
+
+from typing import Literal
+
+from smg_core.errors import SmgError
+from smg_core.pipeline.continuing import Inexact, inexact
+from smg_core.pipeline.fit import FitForIds, fitted
+from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.steps import Placement
+from smg_core.pipeline.turn import Turn
+from smg_core.workers.settings import WorkersConfig
+
+__all__ = ["Follows", "Tries"]
+
+Follows = Literal["again", "on", "end"]
+
+
+class Tries:
+    """The tries of one turn. `retries` and `settings.migrations` bound them. `number` is that of the next try, from 1; `tried`
+    are the workers that it must not use; `going_on` is the turn that it goes on with; `failure` is the last error."""
+
+    __slots__ = ("_migrations", "_retries", "_settings", "failed", "failure", "going_on", "number", "retried", "tried")
+
+    def __init__(self, retries: int, settings: WorkersConfig) -> None:
+        self.number = 1
+        self.tried: frozenset[str] = frozenset()
+        self.going_on: Turn | None = None
+        self.failure: SmgError | None = None
+        self.failed = ""
+        self.retried = 0
+        self._retries = retries
+        self._migrations = settings.migrations
+        self._settings = settings
+
+    @property
+    def resumable(self) -> bool:
+        """Whether the ids of the next try are to be kept."""
+        return self._settings.migrations > 0
+
+    def failed_with(self, turn: Turn, error: SmgError, placement: Placement, *, committed: bool) -> Follows:
+        """Called when the call on `placement` has failed with `error`. `committed`: the client has seen something of the
+        response. Decides what follows, and makes the next try of it."""
+        self.failure = error
+        self.failed = turn.failed or placement.last.worker.name
+        follows = self._follows(turn, error, committed=committed)
+        if follows == "end":
+            return follows
+        names = placement.names if turn.failed is None else frozenset({turn.failed})
+        self.number += 1
+        if follows == "on" and turn.begun:  # who had failed before that may be back by now
+            self._migrations -= 1
+            self.tried, self.retried = names, 0
+        else:
+            self._retries -= 1
+            self.tried |= names
+            self.retried += 1
+        self.going_on = turn if follows == "on" else None
+        return follows
+
+    def _follows(self, turn: Turn, error: SmgError, *, committed: bool) -> Follows:
+        if not error.another_worker_may_do:
+            return "end"
+        came = turn.begun or turn.received > 0
+        if turn.reader is not None and came and (self._migrations if turn.begun else self._retries):
+            return "on"
+        if self._retries and (not came or not committed):
+            return "again"
+        return "end"
+
+    def differs(self, prompted: Prompted, placement: Placement) -> tuple[Inexact, ...]:
+        """Why the turn that goes on at `placement` could differ from the one that was begun."""
+        facts = placement.last.worker.facts
+        if self.going_on is None or facts.door != "ids":
+            return ()
+        fit = fitted(prompted, facts)
+        return inexact(fit.request, facts, self.going_on.received) if isinstance(fit, FitForIds) else ()
+
+    def may_differ(self, reasons: tuple[Inexact, ...]) -> bool:
+        """Whether a rest that could differ for these reasons is wanted all the same."""
+        wanted = {
+            self._settings.migrate_constrained if reason == "constraint" else self._settings.migrate_sampled
+            for reason in reasons
+        }
+        return "end" not in wanted
