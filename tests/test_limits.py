@@ -153,6 +153,11 @@ CONSTANTS: dict[str, str] = {
     "history.sql_tables.LONGEST_NAME": FORMAT,
     "history.sql_writing._LEASES_KEPT": PACE,
     "observability.failures.LONGEST_DETAIL": SHOWN,
+    "observability.metrics.exposition._PIECE": PACE,
+    **dict.fromkeys(
+        (f"observability.metrics.series.{name}" for name in ("_ENTRY", "_EXEMPLAR", "_HALF", "_HEAD", "_KEY")), FORMAT
+    ),
+    "observability.metrics.series._CELLS_EACH": COST,
     "observability.logs.LONGEST_WORD": SHOWN,
     "pipeline.executor._SETTLED_S": PACE,
     "pipeline.formats._LIGHT_SCHEMA": PACE,

@@ -21,7 +21,7 @@ import attrs
 from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
-from smg_core.observability.settings import ObservabilityConfig
+from smg_core.observability.settings import MetricsConfig, ObservabilityConfig
 from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
@@ -66,6 +66,7 @@ __all__ = [
     "McpConfig",
     "MediaConfig",
     "MessagesConfig",
+    "MetricsConfig",
     "ModelConfig",
     "ObservabilityConfig",
     "OidcConfig",
@@ -122,6 +123,7 @@ class Config:
     batches: BatchesConfig = attrs.field(factory=BatchesConfig)
     mcp: McpConfig = attrs.field(factory=McpConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
+    metrics: MetricsConfig = attrs.field(factory=MetricsConfig)
 
     def __attrs_post_init__(self) -> None:
         problems = tuple(_inconsistencies(self))

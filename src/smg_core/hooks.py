@@ -15,18 +15,22 @@ __all__ = [
     "ExchangeEnded",
     "FirstToken",
     "FormatViolation",
+    "JoinEnded",
     "MediaLoaded",
     "Migrating",
     "Moment",
     "Observer",
+    "ProcessSampled",
     "ReasoningLeftOut",
     "Rendered",
     "RequestFinished",
     "RequestStarted",
     "Retrying",
     "SilentObserver",
+    "StoreCalled",
     "ToolCalled",
     "WorkerPicked",
+    "WorkerSampled",
     "WorkerStateChanged",
     "fan_out",
 ]
@@ -79,7 +83,8 @@ class EncodeDone(Struct, frozen=True):
 
 class WorkerPicked(Struct, frozen=True):
     """A policy chose `worker` (its name, not its address) on try number `attempt`, from 1. `role`: what it is to compute of the
-    turn, "regular" for all of it; `rank`: the data-parallel rank of its engine, None where that chooses."""
+    turn, "regular" for all of it; `rank`: the data-parallel rank of its engine, None where that chooses; `model`: the served
+    model; `transport`: how the engine is called, "grpc" or "http"."""
 
     request_id: str
     worker: str
@@ -88,6 +93,8 @@ class WorkerPicked(Struct, frozen=True):
     at: float
     role: str = "regular"
     rank: int | None = None
+    model: str = ""
+    transport: str = ""
 
 
 class FirstToken(Struct, frozen=True):
@@ -125,7 +132,8 @@ class AttemptEnded(Struct, frozen=True):
     shuts down) or the error's class name; `detail` is the engine's own text, which only the operator may see; `finish` has the
     reason of each choice, in the order in which they ended; `first_seconds` is the time from the call's start to its first
     output, None without output. `client_id` is the client's own name for the request, "" when it gave none.
-    `role` as in WorkerPicked: a turn of two workers has two such moments."""
+    `role` and `model` as in WorkerPicked: a turn of two workers has two such moments. `transport` is how the engine was called,
+    "grpc" or "http"."""
 
     request_id: str
     worker: str
@@ -139,6 +147,8 @@ class AttemptEnded(Struct, frozen=True):
     detail: str = ""
     client_id: str = ""
     role: str = "regular"
+    model: str = ""
+    transport: str = ""
 
 
 class FormatViolation(Struct, frozen=True):
@@ -154,7 +164,8 @@ class FormatViolation(Struct, frozen=True):
 
 class ToolCalled(Struct, frozen=True):
     """One call of a tool that runs here ended. `server` is the label of its server; `outcome` is "ok", "error" (the tool's own),
-    "bad_arguments" or the error's class name; `seconds` is how long it ran."""
+    "bad_arguments" or the error's class name; `seconds` is how long it ran. `configured`: the server is the operator's, whose
+    names are few; otherwise client and request have named it."""
 
     request_id: str
     server: str
@@ -162,6 +173,7 @@ class ToolCalled(Struct, frozen=True):
     outcome: str
     seconds: float
     at: float
+    configured: bool = False
 
 
 class RequestFinished(Struct, frozen=True):
@@ -169,7 +181,9 @@ class RequestFinished(Struct, frozen=True):
     gateway; token counts are those of the whole response. `worker` is the last one that was called ("" when none was),
     `attempts` the number of engine calls, `first_seconds` the time to the first output (None without output), `finish` the
     reason of each choice, in the order in which they ended, `violations` the number of choices that broke their format,
-    mended ones included."""
+    mended ones included. `served` is the first name of the served model that `model` means, "" where the gateway serves none for
+    this caller: unlike `model`, which is text from the client, there are few of them. `transport` is how the engine was called
+    ("grpc", "http", "" when none was). `tenant` is the caller's."""
 
     request_id: str
     api: str
@@ -187,12 +201,19 @@ class RequestFinished(Struct, frozen=True):
     detail: str = ""
     client_id: str = ""
     violations: int = 0
+    served: str = ""
+    transport: str = ""
+    stream: bool = False
+    reasoning_tokens: int = 0
+    tenant: str = ""
+    trace_id: str = ""
 
 
 class ExchangeEnded(Struct, frozen=True):
     """An HTTP request on any route, known or not, was answered or given up. `peer` is the client's address, `sent` the bytes of
     the answer's body, `outcome` as in RequestFinished, `finished` that moment when the request was one to a model. `tenant`
-    and `principal` are those of its caller, "" where none was found. `method`, `path` and `client_id` are text from the client:
+    and `principal` are those of its caller, "" where none was found. `route` is the pattern of the route, "" where there is none.
+    `trace_id` is that of the trace it belongs to, "" without one. `method`, `path` and `client_id` are text from the client:
     an observer that writes them must escape them."""
 
     peer: str
@@ -207,6 +228,8 @@ class ExchangeEnded(Struct, frozen=True):
     finished: RequestFinished | None = None
     tenant: str = ""
     principal: str = ""
+    route: str = ""
+    trace_id: str = ""
 
 
 class WorkerStateChanged(Struct, frozen=True):
@@ -216,6 +239,43 @@ class WorkerStateChanged(Struct, frozen=True):
     before: str
     after: str
     reason: str
+
+
+class JoinEnded(Struct, frozen=True):
+    """A worker tried to join. `outcome` is "ok" or the error's class name; `seconds` is how long it took."""
+
+    worker: str
+    outcome: str
+    seconds: float
+
+
+class StoreCalled(Struct, frozen=True):
+    """One call of the history ended. `method` is that of `history.base.Store`; `outcome` is "ok" or the error's class name."""
+
+    method: str
+    outcome: str
+    seconds: float
+
+
+class WorkerSampled(Struct, frozen=True):
+    """A worker as one process sees it: its state, the requests in flight to it of all processes, and how many its engine says
+    wait there."""
+
+    name: str
+    state: str
+    in_flight: int
+    waiting: int
+
+
+class ProcessSampled(Struct, frozen=True):
+    """How one process of the gateway is, reported at an interval (`server.metrics.sampling`). `connections` are open ones,
+    `in_flight` requests under way, `waiting` pieces of work that wait for a thread, `models` those that it serves."""
+
+    connections: int
+    in_flight: int
+    waiting: int
+    models: int
+    workers: tuple[WorkerSampled, ...]
 
 
 Moment = (
@@ -234,6 +294,9 @@ Moment = (
     | RequestFinished
     | ExchangeEnded
     | WorkerStateChanged
+    | JoinEnded
+    | StoreCalled
+    | ProcessSampled
 )
 
 

@@ -37,6 +37,7 @@ PERMISSIONS: Mapping[str, str] = {
     "priority": "A priority other than 0",
     "admin.health": "The health of this gateway and its processes",
     "admin.workers": "Engines behind this gateway: their load, emptying their caches, profiles of them",
+    "admin.metrics": "Metrics at the admin door",
     "admin.keys": "Virtual keys: create, rotate, revoke and list",
 }
 """Every permission, and what it permits."""

@@ -252,6 +252,11 @@ class EngineFacts:
     lora: bool = False
     reported: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False)
 
+    @property
+    def transport(self) -> Literal["grpc", "http"]:
+        """How it is called."""
+        return "grpc" if self.door == "ids" else "http"
+
 
 # ------------------------------------------------------------------------------------------------- what an engine is
 

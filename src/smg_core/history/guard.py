@@ -5,7 +5,7 @@ and texts are encrypted and decrypted; large ones in a thread. Above: `opening`,
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -47,10 +47,12 @@ from smg_core.history.rules import (
     open_response,
     sealed,
 )
+from smg_core.hooks import Observer, SilentObserver, StoreCalled
 
 __all__ = ["Backend", "GuardedStore"]
 
 T = TypeVar("T")
+_SILENT = SilentObserver()
 _LARGE = 128 * 1024  # bytes whose encryption may take longer than an event loop should
 
 
@@ -59,12 +61,21 @@ class Backend(Store, Upkeep, Protocol):
 
 
 class GuardedStore:
-    """A `Store` and `Upkeep` over a `backend`, by `rules`. `seal` None keeps texts in the clear."""
+    """A `Store` and `Upkeep` over a `backend`, by `rules`. `seal` None keeps texts in the clear. `observer` is told of every
+    call of the backend, and how long it took."""
 
     def __init__(
-        self, backend: Backend, rules: Rules, clock: Clock, *, seal: RestSeal | None = None, hooks: Sequence[Hook] = ()
+        self,
+        backend: Backend,
+        rules: Rules,
+        clock: Clock,
+        *,
+        seal: RestSeal | None = None,
+        hooks: Sequence[Hook] = (),
+        observer: Observer = _SILENT,
     ) -> None:
         self._in, self._rules, self._now = backend, rules, clock.time
+        self._clock, self._observer = clock, observer
         self._sealed, self._seal, self._hooks = seal is not None, seal or Clear(), tuple(hooks)
 
     def keeps(self, tenant: str, principal: str = "") -> bool:
@@ -94,7 +105,21 @@ class GuardedStore:
         named = (call.arguments.get(name) for name in ("id", "conversation_id", "response_id", "kind", "after"))
         if not _is_tenant(tenant) or any(isinstance(name, str) and not is_name(name) for name in named):
             return await self._after(call, absent)
-        return await self._after(call, await do(tenant, **call.arguments))
+        return await self._after(call, await self._timed(method, do(tenant, **call.arguments)))
+
+    async def _timed(self, method: str, call: Awaitable[T]) -> T:
+        """The result of a call of the backend; tells the observer how it ended."""
+        began, outcome = self._clock.monotonic(), "cancelled"
+        try:
+            result = await call
+        except Exception as error:
+            outcome = type(error).__name__
+            raise
+        else:
+            outcome = "ok"
+            return result
+        finally:
+            self._observer.report(StoreCalled(method, outcome, self._clock.monotonic() - began))
 
     async def _opened(self, size: int, do: Callable[[], T]) -> T:
         """The result of `do` for texts of that many bytes: in a thread if they are encrypted and large."""
@@ -114,7 +139,7 @@ class GuardedStore:
             size = sum(_size(each) for each in timed)
             timed = await self._opened(size, lambda: [sealed(self._seal, tenant, each) for each in timed])
         held: Any = call.arguments["lease"]
-        await self._in.write(tenant, timed, lease=held, principal=principal)
+        await self._timed("write", self._in.write(tenant, timed, lease=held, principal=principal))
         await self._after(call, None)
 
     async def acquire(self, tenant: str, kind: str, id: str, owner: str, seconds: float) -> Lease | None:
@@ -265,10 +290,10 @@ class GuardedStore:
     # ------------------------------------------------------------------------------------------------- for all tenants
 
     async def abandoned(self, kind: str, limit: int = 100) -> tuple[Owned, ...]:
-        return await self._in.abandoned(kind, limit)
+        return await self._timed("abandoned", self._in.abandoned(kind, limit))
 
     async def sweep(self, limit: int = 1000) -> int:
-        return await self._in.sweep(limit)
+        return await self._timed("sweep", self._in.sweep(limit))
 
     async def close(self) -> None:
         await self._in.close()

@@ -15,31 +15,42 @@ from smg_core.history.hooks import Hook
 from smg_core.history.memory import MemoryStore
 from smg_core.history.rules import Rules
 from smg_core.history.settings import EXTRAS, HistoryConfig
+from smg_core.hooks import Observer, SilentObserver
 from smg_core.settings import ConfigError, nearest
 
 __all__ = ["guarded", "open_history"]
 
 
-async def open_history(config: HistoryConfig, clock: Clock, hooks: Sequence[Hook] = ()) -> GuardedStore:
-    """The store, ready. Raises ConfigError for settings that could never work, and StoreFailed where it cannot be opened."""
+async def open_history(
+    config: HistoryConfig, clock: Clock, hooks: Sequence[Hook] = (), observer: Observer | None = None
+) -> GuardedStore:
+    """The store, ready; `observer` is told of its calls. Raises ConfigError for settings that could never work, and StoreFailed
+    where it cannot be opened."""
     scheme = (config.url or "memory:").partition(":")[0]
     if scheme not in EXTRAS:
         raise ConfigError(f"history.url: there is no store for {scheme}:{nearest(scheme, [*EXTRAS])}")
     try:
-        return guarded(await _backend(scheme, config, clock), config, clock, hooks)
+        return guarded(await _backend(scheme, config, clock), config, clock, hooks, observer)
     except ModuleNotFoundError as error:
         extra = EXTRAS[scheme] if not (error.name or "").startswith("cryptography") else "encryption"
         raise ConfigError(f'history: {error.name} is missing: pip install "smg-sdk[{extra}]"') from error
 
 
-def guarded(backend: Backend, config: HistoryConfig, clock: Clock, hooks: Sequence[Hook] = ()) -> GuardedStore:
+def guarded(
+    backend: Backend,
+    config: HistoryConfig,
+    clock: Clock,
+    hooks: Sequence[Hook] = (),
+    observer: Observer | None = None,
+) -> GuardedStore:
     """A store of any make behind the rules of the settings."""
     seal = None
     if config.keys:
         from smg_core.history.sealing import Cipher
 
         seal = Cipher(config.keys, os.urandom)
-    return GuardedStore(backend, Rules(config), clock, seal=seal, hooks=hooks)
+    observer = observer or SilentObserver()
+    return GuardedStore(backend, Rules(config), clock, seal=seal, hooks=hooks, observer=observer)
 
 
 async def _backend(scheme: str, config: HistoryConfig, clock: Clock) -> Backend:

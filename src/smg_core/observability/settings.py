@@ -9,7 +9,7 @@ import attrs
 
 from smg_core.settings import option
 
-__all__ = ["ObservabilityConfig"]
+__all__ = ["MetricsConfig", "ObservabilityConfig"]
 
 
 @attrs.frozen
@@ -38,3 +38,48 @@ class ObservabilityConfig:
     explain_characters: int = option(
         2048, "Longest header that such an answer has, in characters.", at_least=256, at_most=65536
     )
+
+
+@attrs.frozen
+class MetricsConfig:
+    """Metrics for Prometheus, at a port of their own or at the admin door; off unless one is set (docs/observability.md)."""
+
+    port: int | None = option(
+        None,
+        "Port that metrics are read from; 0 takes a free one. Without it, none is opened.",
+        at_least=0,
+        at_most=65535,
+    )
+    host: str = option("127.0.0.1", "Address that this port is on. Who reaches it may read: it asks for no credential.")
+    path: str = option("/metrics", "Path of the metrics at this port.")
+    allowed_hosts: tuple[str, ...] = option(
+        (),
+        'Hosts that requests at this port may name, a name or .suffix; "*" allows all. Without any: the loopback and host.',
+    )
+    admin: bool = option(False, "Metrics at the admin door: /admin/metrics, with the permission admin.metrics.")
+    names: Literal["own", "smg"] = option(
+        "own", "Names and labels of the metrics: those of docs/observability.md, or those of SMG, for its dashboards."
+    )
+    tenants: int = option(
+        0,
+        "Tenants that have series of their own, the first ones that come; the others share one. 0: no label says the tenant.",
+        at_least=0,
+        at_most=100_000,
+    )
+    series: int = option(
+        16384,
+        "Series of one process; recordings of further ones are dropped, and counted.",
+        at_least=256,
+        at_most=1 << 20,
+    )
+    sample_s: float = option(
+        1.0,
+        "Seconds between two looks at what gauges show: requests in flight, workers, connections.",
+        at_least=0.05,
+        at_most=300,
+    )
+
+    @property
+    def on(self) -> bool:
+        """Whether metrics are recorded."""
+        return self.port is not None or self.admin

@@ -82,6 +82,8 @@ class Pairs:
                     detail="" if error is None else error.detail or error.message,
                     client_id=run.trace.client_id,
                     role=part.role,
+                    model=step.prompted.model.primary or step.prompted.request.model,
+                    transport=part.worker.facts.transport,
                 )
             )
 

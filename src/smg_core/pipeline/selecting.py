@@ -148,7 +148,8 @@ class Selecting:
             cache_salt=prompted.salt or None,
             media_keys=prompted.media_keys,
         )
-        policy = self._policies.of(prompted.model.primary or request.model, role)
+        served = prompted.model.primary or request.model
+        policy = self._policies.of(served, role)
         pick = policy.pick(candidates, context)
         if not isinstance(pick, Pick) or pick.worker not in candidates:
             raise InternalError(
@@ -158,7 +159,8 @@ class Selecting:
         worker = pick.worker
         rank = pick.rank if worker.spec.rank is None else worker.spec.rank
         at = self._clock.monotonic()
-        trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, at, role, rank))
+        how = worker.facts.transport
+        trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, at, role, rank, served, how))
         return Chosen(worker, role, rank)
 
     def _refuse_outdated(self, prompted: Prompted, candidates: tuple[Worker, ...]) -> None:

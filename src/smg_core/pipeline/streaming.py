@@ -147,6 +147,8 @@ class Streaming:
                 detail=detail,
                 client_id=run.trace.client_id,
                 role=step.chosen.role,
+                model=step.prompted.model.primary or step.prompted.request.model,
+                transport=worker.facts.transport,
             )
         )
 

@@ -108,7 +108,9 @@ class ToolCalling:
             began = self._clock.monotonic()
             found, outcome = await self._outcome(running, step)
             now = self._clock.monotonic()
-            run.trace.report(ToolCalled(step.request_id, call.server.label, call.name, outcome, now - began, now))
+            server = call.server
+            named = server.url is None
+            run.trace.report(ToolCalled(step.request_id, server.label, call.name, outcome, now - began, now, named))
             return found
 
     async def _outcome(self, running: "_Running", step: CallTools) -> tuple[ToolAnswer, str]:

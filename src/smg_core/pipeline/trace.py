@@ -18,6 +18,7 @@ from smg_core.hooks import (
     Moment,
     Observer,
     Rendered,
+    RequestStarted,
     SilentObserver,
     WorkerPicked,
 )
@@ -41,15 +42,15 @@ _PHASES: Mapping[type, str] = {
 _PART_PHASES: Mapping[str, str] = {"prefill": "prefill", "encode": "media_encode"}
 """The phase that ends when a worker in this role has done its part for the one that answers."""
 
-_NOTED = frozenset({FirstToken, AttemptEnded, FormatViolation})
+_NOTED = frozenset({RequestStarted, FirstToken, AttemptEnded, FormatViolation})
 """The moments that are needed for every request, and are noted when they are reported."""
 
 
 class Trace:
     """The moments of a request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
     first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended,
-    `violations` the choices that violated their format. `client_id` is the client's own id for the request. `documents` are the
-    texts of its documents that were read, None where it has none."""
+    `violations` the choices that violated their format; `stream` says whether the answer is streamed. `client_id` is the
+    client's own id for the request. `documents` are the texts of its documents that were read, None where it has none."""
 
     __slots__ = (
         "_tell",
@@ -61,6 +62,7 @@ class Trace:
         "moments",
         "prompted",
         "started",
+        "stream",
         "violations",
     )
 
@@ -73,6 +75,7 @@ class Trace:
         self.first: FirstToken | None = None
         self.ended: AttemptEnded | None = None
         self.attempts = self.violations = 0
+        self.stream = False
         self._tell = None if isinstance(observer, SilentObserver) else observer.report
 
     def report(self, moment: Moment) -> None:
@@ -90,6 +93,8 @@ class Trace:
             self.attempts += 1
         elif isinstance(moment, FormatViolation):
             self.violations += 1
+        else:
+            self.stream = isinstance(moment, RequestStarted) and moment.stream
 
     def last(self, kind: type[M]) -> M | None:
         """The latest moment of one kind, None when there was none."""

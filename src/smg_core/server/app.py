@@ -120,6 +120,7 @@ class App:
                     finished=finished,
                     tenant=exchange.caller.tenant,
                     principal=exchange.caller.principal,
+                    route=exchange.route,
                 )
             )
 
@@ -213,7 +214,7 @@ class App:
         method, path, raw_path = exchange.method, exchange.path, exchange.raw_path
         match = self._routes.find(method, path, raw_path)
         if match is not None:
-            exchange.path_values = match.values
+            exchange.path_values, exchange.route = match.values, match.pattern
             return match.target
         unknown = unknown_google_method(method, path)
         if unknown:

@@ -128,6 +128,8 @@ class BackgroundRun(Generic[D]):
                     usage=answer.usage,
                     over=answer.state == "over",
                     failure=failure or answer.failure,
+                    served=gateway.served_name(generation.model, generation.caller),
+                    tenant=generation.caller.tenant,
                 )
             )
             answer.release()

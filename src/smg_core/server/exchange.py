@@ -179,9 +179,9 @@ class Exchange:
     """A request and its response.
 
     `path` is decoded and without the path that the app is mounted under, `raw_path` the same as it was sent. The app sets
-    `path_values` (from the route's pattern) and `caller` (who sent the request) before it calls the handler. `request_id` is the
-    gateway's and `client_id` the client's id of the request. `status` and `sent` (bytes of the body) are those of the answer so
-    far; `finished` is set by the handler of a request to a model.
+    `route` (the pattern of the route that it found), `path_values` (from that pattern) and `caller` (who sent the request)
+    before it calls the handler. `request_id` is the gateway's and `client_id` the client's id of the request. `status` and
+    `sent` (bytes of the body) are those of the answer so far; `finished` is set by the handler of a request to a model.
     """
 
     __slots__ = (
@@ -203,6 +203,7 @@ class Exchange:
         "path_values",
         "raw_path",
         "request_id",
+        "route",
         "scope",
         "sent",
         "started",
@@ -226,7 +227,7 @@ class Exchange:
         self.caller = _NOBODY
         self.write_now = write_now_of(send)
         self.always: list[Header] = []
-        self.request_id = self.client_id = ""
+        self.request_id = self.client_id = self.route = ""
         self.status = self.sent = 0
         self.finished: RequestFinished | None = None
         self.started = False

@@ -223,6 +223,8 @@ class Inference(Generic[D]):
             over=answer is not None and answer.state == "over",
             failure=failure,
             client_id=exchange.client_id,
+            served=self._gateway.served_name(model, exchange.caller),
+            tenant=exchange.caller.tenant,
         )
         trace.report(exchange.finished)
 

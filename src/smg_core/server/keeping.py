@@ -21,6 +21,7 @@ from smg_core.history.guard import Backend, GuardedStore
 from smg_core.history.hooks import Hook
 from smg_core.history.opening import guarded, open_history
 from smg_core.history.settings import HistoryConfig
+from smg_core.hooks import Observer
 
 __all__ = ["Backend", "GuardedStore", "Hook", "keeping", "with_state_file"]
 
@@ -29,11 +30,18 @@ log = logging.getLogger("smg.gateway")
 
 @asynccontextmanager
 async def keeping(
-    config: HistoryConfig, clock: Clock, backend: Backend | None = None, hooks: Sequence[Hook] = ()
+    config: HistoryConfig,
+    clock: Clock,
+    backend: Backend | None = None,
+    hooks: Sequence[Hook] = (),
+    observer: Observer | None = None,
 ) -> AsyncIterator[GuardedStore]:
     """The store of the settings, or `backend`, which is its owner's to close. Raises ConfigError and StoreFailed as
     `open_history` does."""
-    store = guarded(backend, config, clock, hooks) if backend is not None else await open_history(config, clock, hooks)
+    if backend is not None:
+        store = guarded(backend, config, clock, hooks, observer)
+    else:
+        store = await open_history(config, clock, hooks, observer)
     sweeping = asyncio.create_task(_sweep(store, config.sweep_s)) if config.sweep_s else None
     try:
         yield store

@@ -22,13 +22,14 @@ log = logging.getLogger("smg.server")
 
 @attrs.frozen
 class Listeners:
-    """The sockets that a gateway listens on: the public one, and the admin door's if there is one."""
+    """The sockets that a gateway listens on: the public one, the admin door's and that of the metrics if there are any."""
 
     public: socket.socket
     admin: socket.socket | None = None
+    metrics: socket.socket | None = None
 
     def for_process(self, number: int) -> "Listeners":
-        """What a process has of them; the first of several has the admin door."""
+        """What a process has of them; the first of several has the admin door and the metrics."""
         return self if number == 0 else Listeners(self.public)
 
     def url(self, config: Config) -> str:
@@ -36,8 +37,10 @@ class Listeners:
         return f"{_scheme(config)}://{_named(*self.public.getsockname()[:2])}"
 
     def close(self, config: Config) -> None:
-        """Close the admin door; called when all processes have ended."""
+        """Close the admin door and that of the metrics; called when all processes have ended."""
         close_listener(config, self.admin)
+        if self.metrics is not None:
+            self.metrics.close()
 
 
 def open_listeners(config: Config) -> Listeners | None:
@@ -47,7 +50,9 @@ def open_listeners(config: Config) -> Listeners | None:
         contexts_of(config)
         listener = _listen(config)
         where = config.admin.socket or f"{config.admin.host} port {config.admin.port}"
-        return Listeners(listener, admin_listener(config))
+        admin = admin_listener(config)
+        where = f"{config.metrics.host} port {config.metrics.port}"
+        return Listeners(listener, admin, _metrics_listener(config))
     except ConfigError as error:
         log.critical("the gateway cannot start: %s", error)
     except OSError as error:
@@ -72,14 +77,25 @@ def tell_listeners(config: Config, listeners: Listeners, processes: int) -> None
             else f"{'https' if config.admin.tls else 'http'}://{_named(*name[:2])}"
         )
         log.info("the admin door is at %s%s", place, ", for everybody who reaches it" if is_open(config) else "")
+    if listeners.metrics is not None:
+        log.info("metrics are at http://%s%s", _named(*listeners.metrics.getsockname()[:2]), config.metrics.path)
 
 
 def _listen(config: Config) -> socket.socket:
-    family = socket.AF_INET6 if ":" in config.server.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    return _listener(config.server.host, config.server.port, config.server.backlog)
+
+
+def _metrics_listener(config: Config) -> socket.socket | None:
+    """The socket of the metrics, None where the settings name no port."""
+    metrics = config.metrics
+    return None if metrics.port is None else _listener(metrics.host, metrics.port, config.server.backlog)
+
+
+def _listener(host: str, port: int, backlog: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((config.server.host, config.server.port))
-    listener.listen(config.server.backlog)
+    listener.bind((host, port))
+    listener.listen(backlog)
     listener.setblocking(False)
     return listener
 

@@ -22,9 +22,11 @@ def how_it_ended(
     over: bool,
     failure: SmgError | None,
     client_id: str = "",
+    served: str = "",
+    tenant: str = "",
 ) -> RequestFinished:
     """The moment. `over`: its answer is complete; without that and without a `failure` it ended in a way that nobody had
-    foreseen. `model` is "" for one that was not admitted."""
+    foreseen. `model` is "" for one that was not admitted; `served` is what the gateway serves by that name."""
     ended, first = trace.ended, trace.first
     outcome, status = "ok", 200
     if failure is not None:
@@ -48,4 +50,9 @@ def how_it_ended(
         detail=failure.detail or "" if failure is not None else "",
         client_id=client_id,
         violations=trace.violations,
+        served=served,
+        transport=ended.transport if ended is not None else "",
+        stream=trace.stream,
+        reasoning_tokens=usage.reasoning_tokens if usage else 0,
+        tenant=tenant,
     )

@@ -1,15 +1,18 @@
 """What each process of a gateway says of itself, for all of them to read.
 
-A table of numbers in memory that the processes share, one row for each; each process writes only its own, so nothing is locked.
-Pure: the cells and the time are arguments. Above: server.serve makes the cells, server.http_server writes a row twice a second,
-and the admin door reads all.
+Numbers in memory that the processes share: requests in flight to each worker, how each process is, and the metrics. Each process
+writes only its own column, so nothing is locked. Pure: the memory is an argument. Above: server.serve makes it, the gateway and
+server.http_server write to it, and the admin door reads all.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import attrs
 
-__all__ = ["ProcessState", "ProcessTable"]
+from smg_core.workers.worker import Board, LocalBoard
+
+__all__ = ["ProcessState", "ProcessTable", "SharedBoard", "SharedNumbers"]
 
 
 class Cells(Protocol):
@@ -56,6 +59,11 @@ class ProcessTable:
         for at, name in enumerate(FIELDS, start):
             self._cells[at] = getattr(state, name)
 
+    @property
+    def mine(self) -> ProcessState:
+        """The state of this process."""
+        return self.read()[self._own]
+
     def clear(self) -> None:
         """Forget this row: its process is gone."""
         self.write(ProcessState(*[0] * len(FIELDS)))
@@ -67,3 +75,68 @@ class ProcessTable:
             ProcessState(*[self._cells[at] for at in range(row * width, (row + 1) * width)])
             for row in range(self._count)
         ]
+
+
+class SharedBoard:
+    """Requests in flight by worker, summed over all processes; each writes only its own column, so nothing is locked."""
+
+    def __init__(self, cells: Any, processes: int, column: int) -> None:
+        self._cells = cells
+        self._processes = processes
+        self._column = column
+        self.process = column, processes
+
+    def add(self, row: int, change: int) -> None:
+        self._cells[row * self._processes + self._column] += change
+
+    def total(self, row: int) -> int:
+        start = row * self._processes
+        found: int = sum(self._cells[start : start + self._processes])
+        return found
+
+    def clear(self) -> None:
+        """Forget this column: its process is gone, and its requests with it."""
+        for row in range(len(self._cells) // self._processes):
+            self._cells[row * self._processes + self._column] = 0
+
+
+@attrs.frozen(eq=False)
+class SharedNumbers:
+    """What `processes` processes share, each with a column of its own: `board` for the requests in flight of each worker,
+    `states` for how each process is, `metrics` for their series. It is handed to a process when that is started."""
+
+    processes: int
+    board: Any
+    states: Any
+    metrics: Any
+
+    @classmethod
+    def made(
+        cls, processes: int, workers: int, metrics_bytes: int, array: Callable[[str, int], Any]
+    ) -> "SharedNumbers":
+        """Numbers for so many processes and workers; `array` makes an array of a type (as the module array calls it) and length,
+        all zero."""
+        return cls(
+            processes,
+            array("i", workers * processes),
+            array("q", ProcessTable.size(processes)),
+            array("q", metrics_bytes // 8),
+        )
+
+    def counts(self, column: int) -> Board:
+        """The board of a process."""
+        return LocalBoard() if self.processes == 1 else SharedBoard(self.board, self.processes, column)
+
+    def table(self, column: int) -> ProcessTable:
+        """The table of all processes, of which this one writes a row."""
+        return ProcessTable(self.states, self.processes, column)
+
+    def metrics_memory(self) -> memoryview:
+        """The memory of the metrics of all processes."""
+        return memoryview(self.metrics).cast("B")
+
+    def clear(self, column: int) -> None:
+        """Forget what a process that is gone has said of itself, and its requests in flight. Its counts stay."""
+        if self.processes > 1:
+            SharedBoard(self.board, self.processes, column).clear()
+        self.table(column).clear()

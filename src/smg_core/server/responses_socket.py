@@ -161,6 +161,7 @@ class _Connection:
                 finished=finished,
                 tenant=exchange.caller.tenant,
                 principal=exchange.caller.principal,
+                route=exchange.path,
             )
         )
 

@@ -45,10 +45,11 @@ class Route(Generic[T]):
 
 @attrs.frozen
 class Match(Generic[T]):
-    """The target for a request, and the decoded values of the names in the pattern."""
+    """The target for a request, the decoded values of the names in the pattern, and the pattern."""
 
     target: T
     values: Mapping[str, str] = _NO_VALUES
+    pattern: str = ""
 
 
 @attrs.frozen
@@ -57,6 +58,7 @@ class _Pattern(Generic[T]):
 
     expression: re.Pattern[str]
     targets: dict[str, T]
+    text: str
 
     def values(self, path: str) -> dict[str, str] | None:
         """The values in `path`, whose segments stand apart by `_SLASH`; None where it does not match."""
@@ -83,9 +85,9 @@ class Routes(Generic[T]):
         for pattern in sorted(by_pattern, key=_rank):
             targets = by_pattern[pattern]
             if "{" in pattern:
-                self._groups.setdefault(_group(pattern), []).append(_Pattern(_compiled(pattern), targets))
+                self._groups.setdefault(_group(pattern), []).append(_Pattern(_compiled(pattern), targets, pattern))
             else:
-                self._exact[pattern] = {method: Match(target) for method, target in targets.items()}
+                self._exact[pattern] = {method: Match(target, pattern=pattern) for method, target in targets.items()}
 
     def find(self, method: str, path: str, raw_path: bytes = b"") -> Match[T] | None:
         """The target for `method` at `path`, which is decoded; `raw_path` is the same path as it was sent."""
@@ -100,25 +102,25 @@ class Routes(Generic[T]):
         exact = self._at(path, raw_path)
         if exact is not None and (match := exact.get(method)) is not None:
             return match
-        for targets, values in self._matching(path, raw_path):
-            if method in targets:
-                return Match(targets[method], values)
+        for pattern, values in self._matching(path, raw_path):
+            if method in pattern.targets:
+                return Match(pattern.targets[method], values, pattern.text)
         return None
 
     def allowed(self, path: str, raw_path: bytes = b"") -> list[str]:
         """The HTTP methods that `path` has, sorted; none where nothing is there."""
         path, raw_path = _without_last_slash(path, raw_path)
         methods = set(self._at(path, raw_path) or ())
-        for targets, _ in self._matching(path, raw_path):
-            methods.update(targets)
+        for pattern, _ in self._matching(path, raw_path):
+            methods.update(pattern.targets)
         return sorted(methods - {WEBSOCKET})
 
     def _at(self, path: str, raw_path: bytes) -> dict[str, Match[T]] | None:
         """By method, the targets of a path without values; None where an encoded slash was sent, which ends no segment."""
         return None if raw_path and b"%2f" in raw_path.lower() else self._exact.get(path)
 
-    def _matching(self, path: str, raw_path: bytes) -> Iterator[tuple[dict[str, T], dict[str, str]]]:
-        """Targets and values of every pattern that matches, the most literal first."""
+    def _matching(self, path: str, raw_path: bytes) -> Iterator[tuple[_Pattern[T], dict[str, str]]]:
+        """Every pattern that matches, the most literal first, with its values."""
         if _SLASH in path:
             return
         cut = _segments(raw_path.decode("ascii", "replace")) if b"%" in raw_path else path.replace("/", _SLASH)
@@ -127,7 +129,7 @@ class Routes(Generic[T]):
             for pattern in self._groups.get(first[:length], ()):
                 values = pattern.values(cut)
                 if values is not None:
-                    yield pattern.targets, values
+                    yield pattern, values
 
 
 def _without_last_slash(path: str, raw_path: bytes) -> tuple[str, bytes]:

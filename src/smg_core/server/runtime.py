@@ -155,7 +155,7 @@ class Runtime:
         self._stack = AsyncExitStack()
         self.executor = executor_of(self.config)
         self._stack.callback(self.executor.close)
-        opened = keeping(self.config.history, self.clock, self._history, self._history_hooks)
+        opened = keeping(self.config.history, self.clock, self._history, self._history_hooks, self.observer)
         self.history: GuardedStore = await self._stack.enter_async_context(opened)
         self.identify, self.virtual_keys = await open_identity(
             self.config, self.clock, self._stack, self.history, self._identity
@@ -182,6 +182,7 @@ class Runtime:
             self.config.workers,
             call_later=self.call_later,
             on_lost=self._on_lost,
+            clock=self.clock,
         )
         self._stack.push_async_callback(self.monitor.close)
         self.performers = performers(
@@ -292,6 +293,11 @@ class Runtime:
         """The model that this caller asks for as `name`; None where there is none, or it is none of the caller's."""
         model = name if name in self.models else self.config.model.served_as(name, caller.tenant)
         return self.models.get(model) if caller.grants.may_use(name, model) else None
+
+    def served_name(self, name: str, caller: Caller) -> str:
+        """The first name of the model that this caller asks for as `name`; "" where it gets none by that name."""
+        model = self.served(name, caller) if name else None
+        return "" if model is None else model.primary or model.name
 
     def names(self, caller: Caller) -> list[str]:
         """The names of the models that this caller may use, sorted."""

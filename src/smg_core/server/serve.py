@@ -9,7 +9,6 @@ memory, a column a process, so every process routes by the requests of all.
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import multiprocessing
 import os
@@ -20,14 +19,13 @@ from array import array
 from collections.abc import AsyncIterator, Callable
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 import attrs
 
 from smg_core.config import Config
 from smg_core.errors import SmgError
-from smg_core.hooks import SilentObserver
-from smg_core.observability.logs import AccessLog, configure
-from smg_core.server.admin.running import administered
+from smg_core.observability.logs import configure
 from smg_core.server.announcing import announce
 from smg_core.server.config_check import check
 from smg_core.server.gateway import Gateway
@@ -36,38 +34,17 @@ from smg_core.server.identity import unshared_keys
 from smg_core.server.keeping import with_state_file
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
 from smg_core.server.memory import use_one_arena
-from smg_core.server.processes import ProcessTable
+from smg_core.server.metrics.meter import metrics_bytes
+from smg_core.server.observing import ProcessReports
+from smg_core.server.processes import SharedNumbers
 from smg_core.server.sealing_keys import with_cache_secret
-from smg_core.workers.worker import Board, LocalBoard
 
-__all__ = ["SharedBoard", "serve"]
+__all__ = ["serve"]
 
 log = logging.getLogger("smg.server")
 
 SPEAKER = "smg-serve-0"  # name of the process that tells the operator for all
 CANNOT_START = 3  # exit status of a process that would only fail again
-
-
-class SharedBoard:
-    """Requests in flight by worker, summed over all processes; each writes only its own column, so nothing is locked."""
-
-    def __init__(self, cells: "ctypes.Array[ctypes.c_int32]", processes: int, column: int) -> None:
-        self._cells = cells
-        self._processes = processes
-        self._column = column
-        self.process = column, processes
-
-    def add(self, row: int, change: int) -> None:
-        self._cells[row * self._processes + self._column] += change
-
-    def total(self, row: int) -> int:
-        start = row * self._processes
-        return sum(self._cells[start : start + self._processes])
-
-    def clear(self) -> None:
-        """Forget this column: its process is gone, and its requests with it."""
-        for row in range(len(self._cells) // self._processes):
-            self._cells[row * self._processes + self._column] = 0
 
 
 def serve(config: Config) -> int:
@@ -89,30 +66,31 @@ def serve(config: Config) -> int:
     tell_listeners(config, listeners, processes)
     try:
         if processes == 1:
-            table = ProcessTable(array("q", bytes(8 * ProcessTable.size(1))))
-            return 1 if _run(config, listeners, LocalBoard(), table, patience=0.0) else 0
+            return 1 if _run(config, listeners, _shared(config, 1, _local_array), 0, patience=0.0) else 0
         return _Supervisor(config, listeners, processes).run()
     finally:
         listeners.close(config)
 
 
-def _run(
-    config: Config,
-    listeners: Listeners,
-    board: Board,
-    table: ProcessTable,
-    *,
-    patience: float,
-) -> int:
+def _shared(config: Config, processes: int, array: Callable[[str, int], Any]) -> SharedNumbers:
+    """The numbers that so many processes share."""
+    return SharedNumbers.made(processes, config.workers.most, metrics_bytes(config.metrics, processes), array)
+
+
+def _local_array(kind: str, length: int) -> "array[int]":
+    """Numbers of one process, all zero."""
+    return array(kind, bytes(array(kind).itemsize * length))
+
+
+def _run(config: Config, listeners: Listeners, shared: SharedNumbers, column: int, *, patience: float) -> int:
     """One process's life, with the listeners that it has. It takes no connection before a worker is ready, for at most `patience`
     seconds: meanwhile the other processes do."""
     use_one_arena()
     _raise_file_limit(config.server.connections, config.server.spare_files)
-    gateway = Gateway(
-        config=config, board=board, observer=AccessLog() if config.server.access_log else SilentObserver()
-    )
+    observing = ProcessReports(config, shared, column)
+    gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_live(gateway, config, listeners, table, patience))
+        return runner.run(_live(gateway, config, listeners, observing, patience))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -124,7 +102,9 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _live(gateway: Gateway, config: Config, listeners: Listeners, table: ProcessTable, patience: float) -> int:
+async def _live(
+    gateway: Gateway, config: Config, listeners: Listeners, observing: ProcessReports, patience: float
+) -> int:
     try:
         await gateway.start()
     except (SmgError, OSError, LookupError, ValueError) as error:
@@ -132,10 +112,11 @@ async def _live(gateway: Gateway, config: Config, listeners: Listeners, table: P
         await gateway.stop()
         return CANNOT_START
     try:
-        async with _announced(gateway, config, listeners), administered(gateway, config, listeners.admin, table):
+        async with _announced(gateway, config, listeners), observing.beside(gateway, listeners):
             if not await _waited(gateway, config.server.wait_for_workers_s, patience):
                 return CANNOT_START
-            await HttpServer(gateway, config, alone=True, processes=table).serve(sockets=[listeners.public])
+            server = HttpServer(gateway, config, alone=True, processes=observing.processes)
+            await server.serve(sockets=[listeners.public])
     finally:
         await gateway.stop()
     return 0
@@ -191,8 +172,7 @@ class _Supervisor:
         self._config = attrs.evolve(config, sealing=with_cache_secret(config.sealing))
         self._listeners = listeners
         self._context = multiprocessing.get_context("spawn")
-        self._cells = self._context.RawArray(ctypes.c_int32, config.workers.most * processes)
-        self._states = self._context.RawArray(ctypes.c_int64, ProcessTable.size(processes))
+        self._shared = _shared(config, processes, self._context.RawArray)
         self._children: list[BaseProcess] = []
         self._count = processes
         self._leaving = False
@@ -228,13 +208,11 @@ class _Supervisor:
             self._children[column] = self._start(column)
 
     def _start(self, column: int) -> BaseProcess:
-        board = SharedBoard(self._cells, self._count, column)
-        board.clear()
-        ProcessTable(self._states, self._count, column).clear()
+        self._shared.clear(column)
         listeners = self._listeners.for_process(column)
         child = self._context.Process(
             target=_child,
-            args=(self._config, listeners, self._cells, self._states, self._count, column),
+            args=(self._config, listeners, self._shared, column),
             daemon=False,
             name=SPEAKER if column == 0 else None,
         )
@@ -254,15 +232,7 @@ class _Supervisor:
                 os.kill(child.pid, signal.SIGTERM)
 
 
-def _child(
-    config: Config,
-    listeners: Listeners,
-    cells: "ctypes.Array[ctypes.c_int32]",
-    states: "ctypes.Array[ctypes.c_int64]",
-    processes: int,
-    column: int,
-) -> None:
+def _child(config: Config, listeners: Listeners, shared: SharedNumbers, column: int) -> None:
     """Entry of a spawned process."""
     configure(config.observability.log_level, config.observability.log_format)
-    board, table = SharedBoard(cells, processes, column), ProcessTable(states, processes, column)
-    raise SystemExit(_run(config, listeners, board, table, patience=config.server.first_wait_s))
+    raise SystemExit(_run(config, listeners, shared, column, patience=config.server.first_wait_s))

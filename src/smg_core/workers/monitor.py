@@ -11,11 +11,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from smg_core.clock import CallLater
+from smg_core.clock import CallLater, Clock, SystemClock
 from smg_core.engines.base import Engine
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerGone
-from smg_core.hooks import Observer, WorkerStateChanged
+from smg_core.hooks import JoinEnded, Observer, WorkerStateChanged
 from smg_core.workers.health import HealthTracker, Outcome
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
@@ -47,7 +47,9 @@ class Monitor:
         *,
         call_later: CallLater,
         on_lost: Callable[[Worker], None] | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock or SystemClock()
         self._registry = registry
         self._connect = connect
         self._join = join
@@ -130,12 +132,14 @@ class Monitor:
         """Connect and join, again and again until that succeeds. The same error is logged once."""
         told = ""
         while True:
+            began = self._clock.monotonic()
             try:
                 engine = worker.reached
                 if engine is None:
                     engine = worker.engine = await self._connect(worker)
                 models = await self._join(worker, engine)
             except CANNOT_JOIN as error:
+                self._joined(worker, type(error).__name__, began)
                 if str(error) != told:
                     worker.reason = told = str(error)
                     log.warning("worker %s has not joined: %s", worker.name, told)
@@ -143,10 +147,15 @@ class Monitor:
                     await self._close_engine(worker)
                 await self._pause(self._settings.join_interval_s, asyncio.Event())
             else:
+                self._joined(worker, "ok", began)
                 worker.load = None
                 self._registry.serve(worker, models)
                 self.signal(worker, "joined", f"serves {', '.join(models)}")
                 return engine
+
+    def _joined(self, worker: Worker, outcome: str, began: float) -> None:
+        """Tell how an attempt to join, which began at `began`, has ended."""
+        self._observer.report(JoinEnded(worker.name, outcome, self._clock.monotonic() - began))
 
     async def _pause(self, seconds: float, alarm: asyncio.Event) -> None:
         """Return after `seconds`, or earlier when `alarm` is set."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from smg_core import Config, Gateway
 from smg_core.server.http_server import HttpServer, connections_within
-from smg_core.server.serve import SharedBoard
+from smg_core.server.processes import SharedBoard
 
 BOARD_ROWS = 4096
 PROCESSES = 3

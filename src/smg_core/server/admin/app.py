@@ -20,6 +20,8 @@ from smg_core.server.describing import describing_routes
 from smg_core.server.endpoint import Endpoint, RouteTable
 from smg_core.server.exchange import Exchange
 from smg_core.server.identity import Head
+from smg_core.server.metrics.meter import Meter
+from smg_core.server.metrics.serving import metrics_route
 from smg_core.server.processes import ProcessTable
 from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
@@ -32,15 +34,17 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 SHOWN = 200  # characters of a path that a line of the log repeats
 
 
-def admin_table(gateway: Runtime, processes: ProcessTable) -> RouteTable:
-    """The routes of the admin door of `gateway`, and the hosts that its requests may name: a page in a browser that has its own
-    name point here is refused."""
+def admin_table(gateway: Runtime, processes: ProcessTable, meter: Meter | None = None) -> RouteTable:
+    """The routes of the admin door of `gateway`, with the metrics of `meter` where the settings want them there, and the hosts
+    that its requests may name: a page in a browser that has its own name point here is refused."""
     config = gateway.config.admin
     routes: list[Route[Endpoint]] = [
         *health_routes(gateway, processes),
         *key_routes(gateway),
         *worker_routes(gateway),
     ]
+    if meter is not None and gateway.config.metrics.admin:
+        routes.append(metrics_route(gateway, meter, "/admin/metrics", "admin.metrics"))
     described = describing_routes(gateway, routes, prefix="/admin", needs="admin.health")
     names = config.allowed_hosts or (*LOOPBACK, config.host)
     return RouteTable((*routes, *described), Hosts(tuple(name.lower() for name in names), everywhere=True))
@@ -49,8 +53,8 @@ def admin_table(gateway: Runtime, processes: ProcessTable) -> RouteTable:
 class AdminApp(App):
     """The app over `gateway`, whose table is `admin_table`'s."""
 
-    def __init__(self, gateway: Runtime, processes: ProcessTable) -> None:
-        super().__init__(gateway, self._named, table=admin_table(gateway, processes))
+    def __init__(self, gateway: Runtime, processes: ProcessTable, meter: Meter | None = None) -> None:
+        super().__init__(gateway, self._named, table=admin_table(gateway, processes, meter))
         told = gateway.config.observability
         self._refused = Repeats(told.repeat_s, told.repeats)
 

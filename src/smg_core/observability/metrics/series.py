@@ -1,0 +1,224 @@
+"""Where the numbers of metrics are: memory that all processes of a gateway share.
+
+Each process has a column of its own and writes nothing else, so nothing is locked and a recording is one addition. A column
+belongs to a place among the processes and not to a process: one that replaces another goes on with its counts, so none is lost
+and none is left behind. What is kept of a process that died are its counters and histograms; its gauges are cleared.
+
+A column has a head (how many entries and cells are in use, and how many recordings found no room), entries (which series there
+are) and cells (their numbers). A series is a metric with the values of its labels. A counter or gauge has one cell; a histogram
+has one for each bucket and one for the sum, then, if it keeps exemplars, four for each bucket: the trace's id in two halves, the
+value and the time. A reader may see a number that is a moment old, never half of one: a cell is eight aligned bytes.
+
+Pure: the memory is an argument. Above: `recording` writes, `exposition` reads. Below: `metric`.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from smg_core.observability.metrics.metric import Labels, Metric
+
+__all__ = ["Exemplar", "Sampled", "SeriesTable"]
+
+_HEAD = 64  # bytes
+_ENTRY = 256
+_KEY = 240  # bytes of an entry for the values of the labels
+_FIELDS = struct.Struct("=iiii")  # the metric's number from 1 (0: free), first cell, cells, bytes of the key
+_CELLS_EACH = 32  # cells for each entry that a column has room for: about what all series need on average
+_EXEMPLAR = 4  # cells of one exemplar
+_USED, _CELLS, _DROPPED = range(3)  # places in the head, of eight bytes each
+_SEPARATOR = "\x1f"
+_HALF = (1 << 64) - 1
+
+
+@attrs.frozen
+class Exemplar:
+    """A request that fell into a bucket: its trace's id (32 hexadecimal digits), its value, and when (seconds since the
+    epoch)."""
+
+    trace_id: str
+    value: float
+    at: float
+
+
+@attrs.frozen
+class Sampled:
+    """The numbers of one series, of all processes together. A histogram's `numbers` are its buckets, each for itself, and the
+    sum; `exemplars` has one for each bucket, or is empty."""
+
+    labels: Labels
+    numbers: tuple[float, ...]
+    exemplars: tuple[Exemplar | None, ...] = ()
+
+
+class _Column:
+    """The parts of one column. `values` and `words` are the same cells as numbers and as integers."""
+
+    def __init__(self, memory: memoryview, start: int, series: int) -> None:
+        entries = start + _HEAD
+        cells = entries + series * _ENTRY
+        self.head = memory[start:entries].cast("q")
+        self.entries = memory[entries:cells]
+        self.values = memory[cells : cells + series * _CELLS_EACH * 8].cast("d")
+        self.words = memory[cells : cells + series * _CELLS_EACH * 8].cast("Q")
+
+    def used(self) -> Iterator[tuple[int, int, bytes]]:
+        """The metric's number, the first cell and the key of each entry that is in use."""
+        for place in range(self.head[_USED]):
+            at = place * _ENTRY
+            number, first, _, size = _FIELDS.unpack_from(self.entries, at)
+            if number:
+                yield number - 1, first, bytes(self.entries[at + _FIELDS.size : at + _FIELDS.size + size])
+
+
+class SeriesTable:
+    """The series of `metrics` in `memory` for `columns` processes, of which this one writes column `own`; at most `series` in
+    each."""
+
+    def __init__(
+        self, metrics: Sequence[Metric], memory: memoryview, *, series: int, columns: int = 1, own: int = 0
+    ) -> None:
+        self.metrics = metrics
+        size = self.size(series, 1)
+        self._columns = [_Column(memory, column * size, series) for column in range(columns)]
+        self._mine = self._columns[own]
+        self._series = series
+        self._widths = [_width(metric) for metric in metrics]
+        self._found: dict[tuple[int, Labels], tuple[int, int]] = {}  # to place and first cell
+        self._free: dict[int, list[tuple[int, int]]] = {}  # by width, places and first cells to be used again
+        self.values = self._mine.values
+        self._adopt()
+
+    @staticmethod
+    def size(series: int, columns: int) -> int:
+        """The bytes of memory for so many series and processes."""
+        return columns * (_HEAD + series * (_ENTRY + 8 * _CELLS_EACH))
+
+    def _adopt(self) -> None:
+        """Take over the series that a process before this one has left in the column: its counts, not its gauges."""
+        for place in range(self._mine.head[_USED]):
+            at = place * _ENTRY
+            number, first, cells, size = _FIELDS.unpack_from(self._mine.entries, at)
+            if not number or self.metrics[number - 1].kind == "gauge":
+                self._give_back(place, first, cells)
+            else:
+                key = bytes(self._mine.entries[at + _FIELDS.size : at + _FIELDS.size + size])
+                self._found[number - 1, _labels(self.metrics[number - 1], key)] = place, first
+
+    @property
+    def dropped(self) -> int:
+        """How often a recording of any process found no room."""
+        return sum(column.head[_DROPPED] for column in self._columns)
+
+    @property
+    def used(self) -> int:
+        """How many series the fullest process has."""
+        return max(sum(1 for _ in column.used()) for column in self._columns)
+
+    def cell(self, number: int, labels: Labels) -> int:
+        """The first cell of a series of this process, made if there is none; -1 where there is no room for it."""
+        found = self._found.get((number, labels))
+        return self._made(number, labels) if found is None else found[1]
+
+    def _made(self, number: int, labels: Labels) -> int:
+        key = _key(labels)
+        place, first = self._room(self._widths[number])
+        if len(key) > _KEY or place < 0:
+            self._mine.head[_DROPPED] += 1
+            return -1
+        at = place * _ENTRY + _FIELDS.size
+        self._mine.entries[at : at + len(key)] = key
+        _FIELDS.pack_into(self._mine.entries, place * _ENTRY, 0, first, self._widths[number], len(key))
+        struct.pack_into("=i", self._mine.entries, place * _ENTRY, number + 1)  # last: it is there from now on
+        self._found[number, labels] = place, first
+        return first
+
+    def _room(self, width: int) -> tuple[int, int]:
+        """A place for an entry and its first cell; -1 where there is none."""
+        free = self._free.get(width)
+        if free:
+            return free.pop()
+        head = self._mine.head
+        place, first = head[_USED], head[_CELLS]
+        if place >= self._series or first + width > len(self.values):
+            return -1, -1
+        head[_CELLS] = first + width
+        _FIELDS.pack_into(self._mine.entries, place * _ENTRY, 0, first, width, 0)
+        head[_USED] = place + 1
+        return place, first
+
+    def keep_exemplar(self, number: int, first: int, bucket: int, trace_id: str, value: float, at: float) -> None:
+        """Keep an exemplar for one bucket of the series at `first`."""
+        cell = first + len(self.metrics[number].bounds) + 2 + bucket * _EXEMPLAR
+        whole = int(trace_id, 16)
+        self._mine.words[cell], self._mine.words[cell + 1] = whole >> 64, whole & _HALF
+        self.values[cell + 2], self.values[cell + 3] = value, at
+
+    def forget(self, number: int, labels: Labels) -> None:
+        """Give back the room of a series whose worker is gone. Its counts end here."""
+        found = self._found.pop((number, labels), None)
+        if found is not None:
+            self._give_back(*found, self._widths[number])
+
+    def _give_back(self, place: int, first: int, width: int) -> None:
+        struct.pack_into("=i", self._mine.entries, place * _ENTRY, 0)
+        for cell in range(first, first + width):
+            self._mine.values[cell] = 0.0
+        self._free.setdefault(width, []).append((place, first))
+
+    def known(self) -> list[tuple[int, Labels]]:
+        """The series of this process: metrics' numbers and values of labels."""
+        return list(self._found)
+
+    def read(self) -> Iterator[tuple[int, Sampled]]:
+        """Every series with the number of its metric, sorted, merged over all processes."""
+        merged: dict[tuple[int, bytes], list[tuple[_Column, int]]] = {}
+        for column in self._columns:
+            for number, first, key in column.used():
+                merged.setdefault((number, key), []).append((column, first))
+        for number, key in sorted(merged):
+            yield number, self._sampled(number, key, merged[number, key])
+
+    def _sampled(self, number: int, key: bytes, parts: list[tuple[_Column, int]]) -> Sampled:
+        metric = self.metrics[number]
+        width = len(metric.bounds) + 2 if metric.kind == "histogram" else 1
+        rows = [tuple(column.values[first : first + width]) for column, first in parts]
+        numbers = rows[0] if len(rows) == 1 else tuple([_merged(metric, each) for each in zip(*rows, strict=True)])
+        kept = tuple(_exemplars(metric, parts)) if metric.exemplars else ()
+        return Sampled(_labels(metric, key), numbers, kept)
+
+
+def _merged(metric: Metric, values: tuple[float, ...]) -> float:
+    """One number of several processes' numbers."""
+    if metric.merge == "sum":
+        return sum(values)
+    return max(values) if metric.merge == "max" else min(values)
+
+
+def _width(metric: Metric) -> int:
+    if metric.kind != "histogram":
+        return 1
+    buckets = len(metric.bounds) + 1
+    return buckets + 1 + (buckets * _EXEMPLAR if metric.exemplars else 0)
+
+
+def _exemplars(metric: Metric, parts: list[tuple[_Column, int]]) -> Iterator[Exemplar | None]:
+    """The newest exemplar of each bucket."""
+    for bucket in range(len(metric.bounds) + 1):
+        newest: Exemplar | None = None
+        for column, first in parts:
+            cell = first + len(metric.bounds) + 2 + bucket * _EXEMPLAR
+            whole = column.words[cell] << 64 | column.words[cell + 1]
+            value, at = column.values[cell + 2], column.values[cell + 3]
+            if whole and (newest is None or at > newest.at):
+                newest = Exemplar(f"{whole:032x}", value, at)
+        yield newest
+
+
+def _key(labels: Labels) -> bytes:
+    return _SEPARATOR.join([each.replace(_SEPARATOR, "") for each in labels]).encode("utf-8", "replace")
+
+
+def _labels(metric: Metric, key: bytes) -> Labels:
+    return tuple(key.decode().split(_SEPARATOR)) if metric.labels else ()

@@ -1,0 +1,372 @@
+"""The same facts under SMG's names and labels, so that dashboards made for it move over unchanged (`metrics.names: smg`).
+
+A row is recorded from a moment as those of `table`, and only where the gateway knows the fact; docs/observability.md lists the
+names of SMG that have no row here, with the reason. Labels have SMG's words: a request by gRPC is of the backend "regular" in the
+connection mode "grpc". Pure. Above: server.metrics. Below: `metric`, hooks.
+"""
+
+from smg_core.hooks import (
+    AttemptEnded,
+    ExchangeEnded,
+    JoinEnded,
+    ProcessSampled,
+    RequestFinished,
+    Retrying,
+    StoreCalled,
+    ToolCalled,
+    WorkerPicked,
+)
+from smg_core.observability.metrics.metric import OTHER, Metric, Readings, label
+from smg_core.observability.metrics.table import METHODS, refused_by_a_limit
+
+__all__ = ["SMG_METRICS"]
+
+BUCKETS = (
+    *(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 45.0, 60.0, 90.0, 120.0),
+    *(180.0, 240.0, 300.0, 480.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0, 5400.0, 7200.0),
+)
+"""SMG's buckets for every duration."""
+_ENDPOINTS = {
+    "chat": "chat",
+    "completions": "completions",
+    "responses": "responses",
+    "messages": "messages",
+    "sglang": "generate",
+}
+
+
+def _where(done: RequestFinished) -> tuple[str, str]:
+    """The labels router_type and backend_type of a request: by whom it is routed, and to what."""
+    return done.transport or "grpc", "regular"
+
+
+def _endpoint(done: RequestFinished) -> str:
+    return _ENDPOINTS.get(done.api, done.api)
+
+
+def _request(done: RequestFinished) -> Readings:
+    router, backend = _where(done)
+    streaming = "true" if done.stream else "false"
+    return (((router, backend, router, label(done.served), _endpoint(done), streaming), 1),)
+
+
+def _duration(done: RequestFinished) -> Readings:
+    router, backend = _where(done)
+    return (((router, backend, router, label(done.served), _endpoint(done)), done.seconds),)
+
+
+def _error(done: RequestFinished) -> Readings:
+    if done.outcome in ("ok", "client_gone"):
+        return ()
+    kind = _error_type(done)
+    router, backend = _where(done)
+    return (((router, backend, router, label(done.served), _endpoint(done), kind), 1),)
+
+
+def _error_type(done: RequestFinished) -> str:
+    if done.outcome in ("NoWorker", "ModelNotFound"):
+        return "no_workers"
+    if done.status in (408, 504):
+        return "timeout"
+    if done.status < 500:
+        return "validation_error"
+    return "backend_error" if done.attempts else "internal_error"
+
+
+def _streamed(done: RequestFinished, value: float | None) -> Readings:
+    if not done.stream or value is None:
+        return ()
+    return (((*_where(done), label(done.served), _endpoint(done)), value),)
+
+
+def _per_token(done: RequestFinished) -> Readings:
+    if done.first_seconds is None or done.completion_tokens < 2:
+        return ()
+    return _streamed(done, max(0.0, done.seconds - done.first_seconds) / (done.completion_tokens - 1))
+
+
+def _generation(done: RequestFinished) -> Readings:
+    return _streamed(done, None if done.first_seconds is None else done.seconds)
+
+
+def _tokens(done: RequestFinished) -> Readings:
+    of = (*_where(done), label(done.served), _endpoint(done))
+    counts = (("input", done.prompt_tokens), ("output", done.completion_tokens))
+    return tuple([((*of, kind), count) for kind, count in counts if count])
+
+
+def _upstream(ended: AttemptEnded) -> Readings:
+    ok = ended.outcome == "ok"
+    return (((ended.transport or "grpc", "200" if ok else "500", "" if ok else ended.outcome), 1),)
+
+
+def _worker_error(ended: AttemptEnded) -> Readings:
+    if ended.outcome in ("ok", "abandoned"):
+        return ()
+    return (((ended.role, ended.transport or "grpc", label(ended.model), ended.outcome), 1),)
+
+
+def _tool(called: ToolCalled) -> str:
+    """The name of a tool, where a server of the operator's has it: a model may make one up."""
+    return called.tool if called.configured and called.outcome == "ok" else OTHER
+
+
+def _path(ended: ExchangeEnded) -> str:
+    return label(ended.route)
+
+
+def _method(ended: ExchangeEnded) -> str:
+    return ended.method if ended.method in METHODS else OTHER
+
+
+def _limited(ended: ExchangeEnded) -> Readings:
+    return ((("rejected" if refused_by_a_limit(ended.status) else "allowed",), 1),)
+
+
+_ROUTED = ("router_type", "backend_type", "connection_mode", "model", "endpoint")
+_STREAMED = ("router_type", "backend_type", "model", "endpoint")
+
+SMG_METRICS = (
+    Metric(
+        "smg_http_requests",
+        "counter",
+        "HTTP requests.",
+        "http",
+        ExchangeEnded,
+        ("method", "path"),
+        read=lambda ended: (((_method(ended), _path(ended)), 1),),
+    ),
+    Metric(
+        "smg_http_request_duration_seconds",
+        "histogram",
+        "Time of HTTP requests, to the end of the answer.",
+        "http",
+        ExchangeEnded,
+        ("method", "path"),
+        "seconds",
+        BUCKETS,
+        exemplars=True,
+        read=lambda ended: (((_method(ended), _path(ended)), ended.seconds),),
+    ),
+    Metric(
+        "smg_http_responses",
+        "counter",
+        "HTTP answers.",
+        "http",
+        ExchangeEnded,
+        ("path", "status_code", "error_code"),
+        read=lambda ended: (((_path(ended), str(ended.status), "" if ended.outcome == "ok" else ended.outcome), 1),),
+    ),
+    Metric(
+        "smg_http_connections_active",
+        "gauge",
+        "Open connections.",
+        "http",
+        ProcessSampled,
+        read=lambda sampled: (((), sampled.connections),),
+    ),
+    Metric(
+        "smg_http_rate_limit",
+        "counter",
+        "Requests that a bound let in or kept out.",
+        "limits",
+        ExchangeEnded,
+        ("result",),
+        read=_limited,
+    ),
+    Metric(
+        "smg_router_requests",
+        "counter",
+        "Requests to models.",
+        "router",
+        RequestFinished,
+        (*_ROUTED, "streaming"),
+        by_tenant=True,
+        read=_request,
+    ),
+    Metric(
+        "smg_router_request_duration_seconds",
+        "histogram",
+        "Time of requests to models.",
+        "router",
+        RequestFinished,
+        _ROUTED,
+        "seconds",
+        BUCKETS,
+        exemplars=True,
+        read=_duration,
+    ),
+    Metric(
+        "smg_router_request_errors",
+        "counter",
+        "Requests to models that failed.",
+        "router",
+        RequestFinished,
+        (*_ROUTED, "error_type"),
+        read=_error,
+    ),
+    Metric(
+        "smg_router_upstream_responses",
+        "counter",
+        "Calls of engines.",
+        "router",
+        AttemptEnded,
+        ("router_type", "status_code", "error_code"),
+        read=_upstream,
+    ),
+    Metric(
+        "smg_router_ttft_seconds",
+        "histogram",
+        "Time to the first output of streamed requests.",
+        "inference",
+        RequestFinished,
+        _STREAMED,
+        "seconds",
+        BUCKETS,
+        exemplars=True,
+        read=lambda done: _streamed(done, done.first_seconds),
+    ),
+    Metric(
+        "smg_router_tpot_seconds",
+        "histogram",
+        "Mean time between two tokens of streamed requests.",
+        "inference",
+        RequestFinished,
+        _STREAMED,
+        "seconds",
+        BUCKETS,
+        read=_per_token,
+    ),
+    Metric(
+        "smg_router_generation_duration_seconds",
+        "histogram",
+        "Time of streamed requests.",
+        "inference",
+        RequestFinished,
+        _STREAMED,
+        "seconds",
+        BUCKETS,
+        read=_generation,
+    ),
+    Metric(
+        "smg_router_tokens",
+        "counter",
+        "Tokens.",
+        "inference",
+        RequestFinished,
+        (*_STREAMED, "token_type"),
+        by_tenant=True,
+        read=_tokens,
+    ),
+    Metric(
+        "smg_worker_requests_active",
+        "gauge",
+        "Requests in flight to a worker.",
+        "worker",
+        ProcessSampled,
+        ("worker",),
+        merge="max",
+        read=lambda sampled: tuple([((each.name,), each.in_flight) for each in sampled.workers]),
+    ),
+    Metric(
+        "smg_worker_health",
+        "gauge",
+        "1 for a worker that is ready.",
+        "worker",
+        ProcessSampled,
+        ("worker",),
+        merge="min",
+        read=lambda sampled: tuple([((each.name,), each.state == "ready") for each in sampled.workers]),
+    ),
+    Metric(
+        "smg_worker_selection",
+        "counter",
+        "Choices of a worker.",
+        "worker",
+        WorkerPicked,
+        ("worker_type", "connection_mode", "model", "policy"),
+        read=lambda picked: (((picked.role, picked.transport or "grpc", label(picked.model), picked.policy), 1),),
+    ),
+    Metric(
+        "smg_worker_errors",
+        "counter",
+        "Calls of engines that failed.",
+        "worker",
+        AttemptEnded,
+        ("worker_type", "connection_mode", "model", "error_type"),
+        read=_worker_error,
+    ),
+    Metric(
+        "smg_worker_retries",
+        "counter",
+        "Requests that were given to another worker.",
+        "worker",
+        Retrying,
+        ("worker_type", "endpoint"),
+        read=lambda retry: ((("regular", OTHER), 1),),
+    ),
+    Metric(
+        "smg_discovery_registrations",
+        "counter",
+        "Attempts of workers to join.",
+        "discovery",
+        JoinEnded,
+        ("source", "result"),
+        read=lambda joined: ((("config", "success" if joined.outcome == "ok" else "failure"), 1),),
+    ),
+    Metric(
+        "smg_discovery_workers_discovered",
+        "gauge",
+        "Workers that are known.",
+        "discovery",
+        ProcessSampled,
+        ("source",),
+        merge="max",
+        read=lambda sampled: ((("config",), len(sampled.workers)),),
+    ),
+    Metric(
+        "smg_mcp_tool_calls",
+        "counter",
+        "Calls of tools.",
+        "mcp",
+        ToolCalled,
+        ("model", "tool_name", "result"),
+        read=lambda called: (((OTHER, _tool(called), _result(called.outcome)), 1),),
+    ),
+    Metric(
+        "smg_mcp_tool_duration_seconds",
+        "histogram",
+        "Time of calls of tools.",
+        "mcp",
+        ToolCalled,
+        ("model", "tool_name"),
+        "seconds",
+        BUCKETS,
+        read=lambda called: (((OTHER, _tool(called)), called.seconds),),
+    ),
+    Metric(
+        "smg_db_operations",
+        "counter",
+        "Calls of the history.",
+        "storage",
+        StoreCalled,
+        ("storage_type", "operation", "result"),
+        read=lambda called: ((("history", called.method, _result(called.outcome)), 1),),
+    ),
+    Metric(
+        "smg_db_operation_duration_seconds",
+        "histogram",
+        "Time of calls of the history.",
+        "storage",
+        StoreCalled,
+        ("storage_type", "operation"),
+        "seconds",
+        BUCKETS,
+        read=lambda called: ((("history", called.method), called.seconds),),
+    ),
+)
+"""The table under SMG's names."""
+
+
+def _result(outcome: str) -> str:
+    return "success" if outcome == "ok" else "error"

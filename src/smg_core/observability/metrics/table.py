@@ -1,0 +1,481 @@
+"""The table of metrics: every one that a gateway has under its own names.
+
+A row says everything of its metric: what records it, the exposition, the dashboard, the alerts and the documentation are made of
+the table. A metric is recorded from one kind of moment, so nothing is recorded twice. Values of labels are few whoever sends
+requests: models are those that are served, routes are patterns, and what only a stranger names is "other". Pure. Above:
+server.metrics, tools. Below: `metric`, hooks.
+"""
+
+from smg_core.hooks import (
+    AttemptEnded,
+    EncodeDone,
+    ExchangeEnded,
+    FormatViolation,
+    JoinEnded,
+    MediaLoaded,
+    ProcessSampled,
+    ReasoningLeftOut,
+    RequestFinished,
+    RequestStarted,
+    Retrying,
+    StoreCalled,
+    ToolCalled,
+    WorkerPicked,
+    WorkerStateChanged,
+)
+from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, MetricReading, Readings, label
+
+__all__ = ["METHODS", "METRICS", "refused_by_a_limit"]
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET"})
+_LIMITS = frozenset({408, 413, 414, 429, 431, 503})
+_STATES = ("joining", "ready", "unreachable", "draining")
+
+
+def refused_by_a_limit(status: int) -> bool:
+    """Whether an answer of this status says that a bound was met: of time, size, number or capacity."""
+    return status in _LIMITS
+
+
+def _exchange(ended: ExchangeEnded) -> tuple[str, str, str]:
+    method = ended.method if ended.method in METHODS else OTHER
+    return method, label(ended.route), str(ended.status)
+
+
+def _refusal(ended: ExchangeEnded) -> Readings:
+    return (((label(ended.route), ended.outcome), 1),) if refused_by_a_limit(ended.status) else ()
+
+
+def _called(done: RequestFinished) -> tuple[str, str, str]:
+    return label(done.served), done.api, done.transport or "none"
+
+
+def _first_token(done: RequestFinished) -> Readings:
+    return () if done.first_seconds is None else ((_called(done), done.first_seconds),)
+
+
+def _per_token(done: RequestFinished) -> Readings:
+    if done.first_seconds is None or done.completion_tokens < 2:
+        return ()
+    return ((_called(done), max(0.0, done.seconds - done.first_seconds) / (done.completion_tokens - 1)),)
+
+
+def _whole(done: RequestFinished) -> Readings:
+    return ((_called(done), done.seconds),) if done.attempts else ()
+
+
+def _tokens(done: RequestFinished) -> Readings:
+    of = _called(done)
+    found: list[MetricReading] = []
+    for name, count in (
+        ("input", done.prompt_tokens),
+        ("output", done.completion_tokens),
+        ("cached", done.cached_tokens),
+        ("reasoning", done.reasoning_tokens),
+    ):
+        if count:
+            found.append(((*of, name), count))
+    return tuple(found)
+
+
+def _call_first(ended: AttemptEnded) -> Readings:
+    return () if ended.first_seconds is None else (((ended.worker,), ended.first_seconds),)
+
+
+def _states(sampled: ProcessSampled) -> Readings:
+    states = [each.state for each in sampled.workers]
+    return tuple([((state,), states.count(state)) for state in _STATES])
+
+
+HTTP = (
+    Metric(
+        "smg_http_requests",
+        "counter",
+        "HTTP requests that were answered or given up, on any route.",
+        "http",
+        ExchangeEnded,
+        ("method", "route", "status"),
+        read=lambda ended: ((_exchange(ended), 1),),
+    ),
+    Metric(
+        "smg_http_request_duration_seconds",
+        "histogram",
+        "Time from a request's head to the end of its answer.",
+        "http",
+        ExchangeEnded,
+        ("route",),
+        "seconds",
+        DURATIONS,
+        exemplars=True,
+        read=lambda ended: (((label(ended.route),), ended.seconds),),
+    ),
+    Metric(
+        "smg_http_response_body_bytes",
+        "counter",
+        "Bytes of bodies of answers.",
+        "http",
+        ExchangeEnded,
+        ("route",),
+        "bytes",
+        read=lambda ended: (((label(ended.route),), ended.sent),),
+    ),
+    Metric(
+        "smg_http_clients_gone",
+        "counter",
+        "Requests whose client left before the end of the answer.",
+        "http",
+        ExchangeEnded,
+        ("route",),
+        read=lambda ended: (((label(ended.route),), 1),) if ended.outcome == "client_gone" else (),
+    ),
+    Metric(
+        "smg_http_connections",
+        "gauge",
+        "Open connections.",
+        "http",
+        ProcessSampled,
+        read=lambda sampled: (((), sampled.connections),),
+    ),
+    Metric(
+        "smg_http_requests_in_flight",
+        "gauge",
+        "Requests to models that are being answered now.",
+        "http",
+        ProcessSampled,
+        read=lambda sampled: (((), sampled.in_flight),),
+    ),
+)
+
+ROUTER = (
+    Metric(
+        "smg_router_requests_started",
+        "counter",
+        "Requests to models that were decoded and admitted.",
+        "router",
+        RequestStarted,
+        ("api", "stream"),
+        read=lambda began: (((began.api, "true" if began.stream else "false"), 1),),
+    ),
+    Metric(
+        "smg_router_requests",
+        "counter",
+        "Requests to models that ended, by how they ended.",
+        "router",
+        RequestFinished,
+        ("model", "api", "outcome"),
+        by_tenant=True,
+        read=lambda done: (((label(done.served), done.api, done.outcome), 1),),
+    ),
+    Metric(
+        "smg_router_selections",
+        "counter",
+        "Choices of a worker.",
+        "router",
+        WorkerPicked,
+        ("model", "policy", "role"),
+        read=lambda picked: (((label(picked.model), picked.policy, picked.role), 1),),
+    ),
+    Metric(
+        "smg_router_retries",
+        "counter",
+        "Requests that were given to another worker after an error.",
+        "router",
+        Retrying,
+        ("error",),
+        read=lambda retry: (((retry.error,), 1),),
+    ),
+    Metric(
+        "smg_router_encode_duration_seconds",
+        "histogram",
+        "Time from a rendered prompt to its token ids.",
+        "router",
+        EncodeDone,
+        (),
+        "seconds",
+        DURATIONS,
+        read=lambda done: (((), done.seconds),),
+    ),
+    Metric(
+        "smg_router_prompt_characters",
+        "counter",
+        "Characters of prompts, those from the tokenizer's cache apart.",
+        "router",
+        EncodeDone,
+        ("source",),
+        read=lambda done: (
+            (("cache",), done.cached_characters),
+            (("tokenizer",), done.characters - done.cached_characters),
+        ),
+    ),
+    Metric(
+        "smg_router_media",
+        "counter",
+        "Pictures, clips and recordings that were placed in prompts.",
+        "router",
+        MediaLoaded,
+        read=lambda loaded: (((), loaded.count),),
+    ),
+    Metric(
+        "smg_router_format_violations",
+        "counter",
+        "Choices whose text broke the format that was asked for.",
+        "router",
+        FormatViolation,
+        ("mended",),
+        read=lambda broken: ((("true" if broken.mended else "false",), 1),),
+    ),
+    Metric(
+        "smg_router_reasoning_left_out",
+        "counter",
+        "Pieces of sealed reasoning that could not be opened.",
+        "router",
+        ReasoningLeftOut,
+        ("reason",),
+        read=lambda left: tuple([((reason,), 1) for reason in left.reasons]),
+    ),
+)
+
+WORKERS = (
+    Metric(
+        "smg_worker_calls",
+        "counter",
+        "Calls of engines that ended, by how they ended.",
+        "worker",
+        AttemptEnded,
+        ("worker", "model", "role", "outcome"),
+        read=lambda ended: (((ended.worker, label(ended.model), ended.role, ended.outcome), 1),),
+    ),
+    Metric(
+        "smg_worker_call_duration_seconds",
+        "histogram",
+        "Time of calls of engines.",
+        "worker",
+        AttemptEnded,
+        ("worker", "role"),
+        "seconds",
+        DURATIONS,
+        read=lambda ended: (((ended.worker, ended.role), ended.seconds),),
+    ),
+    Metric(
+        "smg_worker_time_to_first_token_seconds",
+        "histogram",
+        "Time from an engine's call to its first output.",
+        "worker",
+        AttemptEnded,
+        ("worker",),
+        "seconds",
+        DURATIONS,
+        read=_call_first,
+    ),
+    Metric(
+        "smg_worker_output_tokens",
+        "counter",
+        "Tokens that engines gave.",
+        "worker",
+        AttemptEnded,
+        ("worker",),
+        read=lambda ended: (((ended.worker,), ended.completion_tokens),),
+    ),
+    Metric(
+        "smg_worker_state_changes",
+        "counter",
+        "Changes of a worker's state, by the new one.",
+        "worker",
+        WorkerStateChanged,
+        ("worker", "state"),
+        read=lambda changed: (((changed.worker, changed.after), 1),),
+    ),
+    Metric(
+        "smg_worker_ready",
+        "gauge",
+        "1 where every process may send the worker requests.",
+        "worker",
+        ProcessSampled,
+        ("worker",),
+        merge="min",
+        read=lambda sampled: tuple([((each.name,), each.state == "ready") for each in sampled.workers]),
+    ),
+    Metric(
+        "smg_worker_requests_in_flight",
+        "gauge",
+        "Requests in flight to a worker, of all processes.",
+        "worker",
+        ProcessSampled,
+        ("worker",),
+        merge="max",
+        read=lambda sampled: tuple([((each.name,), each.in_flight) for each in sampled.workers]),
+    ),
+    Metric(
+        "smg_worker_requests_waiting",
+        "gauge",
+        "Requests that wait at the engine, as it says itself.",
+        "worker",
+        ProcessSampled,
+        ("worker",),
+        merge="max",
+        read=lambda sampled: tuple([((each.name,), each.waiting) for each in sampled.workers]),
+    ),
+)
+
+_CALLED = ("model", "api", "transport")
+INFERENCE = (
+    Metric(
+        "smg_inference_time_to_first_token_seconds",
+        "histogram",
+        "Time from a request to its first output.",
+        "inference",
+        RequestFinished,
+        _CALLED,
+        "seconds",
+        DURATIONS,
+        exemplars=True,
+        read=_first_token,
+    ),
+    Metric(
+        "smg_inference_time_per_output_token_seconds",
+        "histogram",
+        "Mean time between two tokens of a request's output.",
+        "inference",
+        RequestFinished,
+        _CALLED,
+        "seconds",
+        (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5),
+        read=_per_token,
+    ),
+    Metric(
+        "smg_inference_request_duration_seconds",
+        "histogram",
+        "Time of requests that an engine was called for, from the head to the last byte.",
+        "inference",
+        RequestFinished,
+        _CALLED,
+        "seconds",
+        DURATIONS,
+        exemplars=True,
+        read=_whole,
+    ),
+    Metric(
+        "smg_inference_tokens",
+        "counter",
+        "Tokens: input (cached is a part of it) and output (reasoning is a part of it).",
+        "inference",
+        RequestFinished,
+        (*_CALLED, "type"),
+        by_tenant=True,
+        read=_tokens,
+    ),
+)
+
+DISCOVERY = (
+    Metric(
+        "smg_discovery_joins",
+        "counter",
+        "Attempts of workers to join, by how they ended.",
+        "discovery",
+        JoinEnded,
+        ("outcome",),
+        read=lambda joined: (((joined.outcome,), 1),),
+    ),
+    Metric(
+        "smg_discovery_join_duration_seconds",
+        "histogram",
+        "Time of an attempt to join.",
+        "discovery",
+        JoinEnded,
+        (),
+        "seconds",
+        DURATIONS,
+        read=lambda joined: (((), joined.seconds),),
+    ),
+    Metric(
+        "smg_discovery_workers",
+        "gauge",
+        "Workers by state, as the process sees it that has most in it.",
+        "discovery",
+        ProcessSampled,
+        ("state",),
+        merge="max",
+        read=_states,
+    ),
+    Metric(
+        "smg_discovery_models",
+        "gauge",
+        "Names of models that every process serves.",
+        "discovery",
+        ProcessSampled,
+        merge="min",
+        read=lambda sampled: (((), sampled.models),),
+    ),
+)
+
+STORAGE = (
+    Metric(
+        "smg_storage_calls",
+        "counter",
+        "Calls of the history, by how they ended.",
+        "storage",
+        StoreCalled,
+        ("method", "outcome"),
+        read=lambda called: (((called.method, called.outcome), 1),),
+    ),
+    Metric(
+        "smg_storage_call_duration_seconds",
+        "histogram",
+        "Time of calls of the history.",
+        "storage",
+        StoreCalled,
+        ("method",),
+        "seconds",
+        DURATIONS,
+        read=lambda called: (((called.method,), called.seconds),),
+    ),
+)
+
+LIMITS = (
+    Metric(
+        "smg_limits_refusals",
+        "counter",
+        "Requests that were refused since a bound was met, by the error.",
+        "limits",
+        ExchangeEnded,
+        ("route", "reason"),
+        read=_refusal,
+    ),
+)
+
+MCP = (
+    Metric(
+        "smg_mcp_calls",
+        "counter",
+        "Calls of tools that run in the gateway; server: of the configuration.",
+        "mcp",
+        ToolCalled,
+        ("server", "outcome"),
+        read=lambda called: (((called.server if called.configured else OTHER, called.outcome), 1),),
+    ),
+    Metric(
+        "smg_mcp_call_duration_seconds",
+        "histogram",
+        "Time of such calls.",
+        "mcp",
+        ToolCalled,
+        ("server",),
+        "seconds",
+        DURATIONS,
+        read=lambda called: (((called.server if called.configured else OTHER,), called.seconds),),
+    ),
+)
+
+PROCESS = (
+    Metric(
+        "smg_process_work_waiting",
+        "gauge",
+        "Pieces of work that wait for a thread.",
+        "process",
+        ProcessSampled,
+        read=lambda sampled: (((), sampled.waiting),),
+    ),
+)
+
+METRICS = (*HTTP, *ROUTER, *WORKERS, *INFERENCE, *DISCOVERY, *STORAGE, *LIMITS, *MCP, *PROCESS)
+"""All of them, in the order in which they are written out."""

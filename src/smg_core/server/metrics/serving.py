@@ -1,0 +1,50 @@
+"""The routes that metrics are read from, at a port of their own and at the admin door (edge).
+
+The port is for scrapers: it asks for no credential and has nothing else. At the admin door the permission is admin.metrics.
+Above: server.observing, server.admin.app. Below: `meter`.
+"""
+
+from smg_core.auth.roles import PUBLIC
+from smg_core.config import Config
+from smg_core.observability.metrics.exposition import wanted_format
+from smg_core.protocols.operation import Operation, OperationResponse
+from smg_core.server.app import App
+from smg_core.server.browsers import Hosts, hosts_taken
+from smg_core.server.endpoint import Endpoint, RouteTable
+from smg_core.server.exchange import Exchange
+from smg_core.server.metrics.meter import Meter
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+
+__all__ = ["metrics_app", "metrics_route"]
+
+ABOUT = Operation(
+    "adminMetrics",
+    "The metrics of all processes, as text for Prometheus or OpenMetrics.",
+    "health",
+    None,
+    (OperationResponse(200, "All series.", None),),
+)
+
+
+def metrics_route(gateway: Runtime, meter: Meter, path: str, needs: str, hosts: Hosts | None = None) -> Route[Endpoint]:
+    """The route at `path`; `needs` is the permission that its callers need, or PUBLIC. `hosts` are those that requests may name,
+    for a route that nobody is asked at: the app checks the others."""
+
+    async def answer(exchange: Exchange) -> None:
+        if hosts is not None:
+            hosts.check(exchange.scope, exchange.headers.get("host", ""))
+        content_type = wanted_format(exchange.headers.get("accept", ""))
+        text = await meter.text(content_type)
+        exchange.request_id = gateway.ids("req-")
+        headers = [(b"content-type", content_type.encode()), gateway.id_header(exchange.name)]
+        await exchange.respond(200, text, headers)
+
+    return Route("GET", path, Endpoint(answer, needs, about=ABOUT))
+
+
+def metrics_app(gateway: Runtime, meter: Meter, config: Config) -> App:
+    """The app at the port of the metrics, which has that one route."""
+    settings = config.metrics
+    hosts = hosts_taken(settings.host, settings.allowed_hosts)
+    return App(gateway, table=RouteTable((metrics_route(gateway, meter, settings.path, PUBLIC, hosts),), hosts))

@@ -1,0 +1,59 @@
+"""What a process that serves tells of itself: its log of requests, its metrics, its admin door (edge).
+
+Decides which observers a gateway has by the settings, and what runs beside it for those who run it. Above: server.serve. Below:
+the access log, the metrics, the admin door.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from smg_core.clock import SystemClock
+from smg_core.config import Config
+from smg_core.hooks import Observer, SilentObserver, fan_out
+from smg_core.observability.logs import AccessLog
+from smg_core.server.admin.running import administered
+from smg_core.server.gateway import Gateway
+from smg_core.server.listeners import Listeners
+from smg_core.server.metrics.meter import Meter
+from smg_core.server.metrics.sampling import sampled_beside
+from smg_core.server.metrics.serving import metrics_app
+from smg_core.server.processes import ProcessTable, SharedNumbers
+from smg_core.server.second_listener import served_beside
+
+__all__ = ["ProcessReports"]
+
+
+class ProcessReports:
+    """The observers of one process, and what runs beside its gateway. `shared` is what the processes share, of which this one has
+    column `own`."""
+
+    def __init__(self, config: Config, shared: SharedNumbers, own: int) -> None:
+        self._config = config
+        self.processes: ProcessTable = shared.table(own)
+        self.meter: Meter | None = None
+        if config.metrics.on:
+            clock, memory = SystemClock(), shared.metrics_memory()
+            self.meter = Meter(config.metrics, clock, memory, processes=shared.processes, own=own)
+
+    @property
+    def observer(self) -> Observer:
+        """The observer of the gateway."""
+        return fan_out(
+            AccessLog() if self._config.server.access_log else SilentObserver(),
+            self.meter.recorder if self.meter is not None else SilentObserver(),
+        )
+
+    @contextlib.asynccontextmanager
+    async def beside(self, gateway: Gateway, listeners: Listeners) -> AsyncIterator[None]:
+        """A context in which the gateway is looked at, and can be asked by those who run it."""
+        config, meter = self._config, self.meter
+        async with contextlib.AsyncExitStack() as stack:
+            if meter is not None:
+                await stack.enter_async_context(sampled_beside(gateway, self.processes, config.metrics.sample_s))
+            if meter is not None and listeners.metrics is not None:
+                app = metrics_app(gateway, meter, config)
+                await stack.enter_async_context(
+                    served_beside(gateway, config, listeners.metrics, app, "metrics", plain=True)
+                )
+            await stack.enter_async_context(administered(gateway, config, listeners.admin, self.processes, meter))
+            yield

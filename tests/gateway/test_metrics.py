@@ -1,0 +1,268 @@
+"""Metrics of a gateway that serves: every one is recorded by some request, none twice, and no count is lost."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as prometheus
+from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http
+from tests.gateway.test_sealed_reasoning import NEW, OLD, client_of, of, turn
+from tests.gateway.test_serve import QUICK, serving
+from tests.gateway.test_tool_loop import ADD, DONE, NOTES, gateway_with
+from tests.gateway.test_vision import SHAPES, seeing
+from tests.gateway.tool_server import tool_server
+from tests.gateway.vision_models import image_part, picture, qwen2_vl
+
+from smg_core import Config
+from smg_core.clock import SystemClock
+from smg_core.config import AdminConfig, AuthConfig, LimitsConfig, MetricsConfig
+from smg_core.hooks import Moment
+from smg_core.observability.metrics.smg_names import SMG_METRICS
+from smg_core.observability.metrics.table import METRICS
+from smg_core.server.admin.listening import admin_listener, close_listener
+from smg_core.server.admin.running import administered
+from smg_core.server.metrics.meter import Meter, metrics_bytes
+from smg_core.server.metrics.sampling import sample
+from smg_core.server.metrics.serving import metrics_app
+from smg_core.server.processes import ProcessTable, SharedNumbers
+from smg_core.server.second_listener import served_beside
+from smg_core.server.serve import _local_array
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
+from smg_core.simulator.replies import Reply, Rule
+
+pytestmark = pytest.mark.anyio
+
+ON = MetricsConfig(port=0)
+BOTH_NAMES = pytest.mark.parametrize("names", ["own", "smg"])
+
+
+def meter_of(settings: MetricsConfig = ON) -> Meter:
+    return Meter(settings, SystemClock(), memoryview(bytearray(metrics_bytes(settings, 1))))
+
+
+def a_table() -> ProcessTable:
+    return SharedNumbers.made(1, 1, 0, _local_array).table(0)
+
+
+async def read(meter: Meter) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """The samples by name and labels."""
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in prometheus((await meter.text("text/plain")).decode()):
+        for sample_ in family.samples:
+            found.setdefault(sample_.name, {})[tuple(sorted(sample_.labels.items()))] = sample_.value
+    return found
+
+
+@pytest.fixture(scope="module")
+async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
+    """The moments of requests of all kinds, as real gateways reported them."""
+    folder, moments = tmp_path_factory.mktemp("metrics"), []
+    keys = await turn(OLD)
+    async with of(NEW) as house, client_of(house) as client:
+        await client.responses.create(model="sim", input=keys, store=True)
+        moments += house.observer.moments
+    async with seeing(str(qwen2_vl(folder / "qwen"))) as house:
+        await house.http.post(
+            CHAT,
+            json={"model": "sim", "messages": [{"role": "user", "content": [SHAPES, image_part(picture(64, 64))]}]},
+        )
+        moments += house.observer.moments
+    async with tool_server() as tools, gateway_with(folder, tools) as house:
+        house.engine.say(ADD, DONE)
+        async with openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client:
+            await client.responses.create(model="sim", input="2 + 3?", tools=[NOTES])
+        moments += house.observer.moments
+    moments += await faults()
+    return list(moments)
+
+
+async def faults() -> list[Moment]:
+    """The moments of a retry, an answer that breaks its format, a refusal, and a client that leaves."""
+    broken = SimulatorConfig(rules=(Rule((), Reply("No JSON.")),), faults=(Fault("refuse"),))
+    tight = Config(limits=LimitsConfig(body_bytes=2048))
+    async with over_http(broken, config=tight, engines=2) as house:
+        await house.chat(response_format={"type": "json_object"}, stream=True)
+        await house.chat("x" * 4096)
+        async with house.http.stream(
+            "POST", CHAT, json=body(stream=True, max_tokens=100_000, ignore_eos=True)
+        ) as answer:
+            await answer.aiter_bytes().__anext__()
+        await eventually(lambda: any(getattr(each, "outcome", "") == "client_gone" for each in house.observer.moments))
+        await eventually(lambda: not house.gateway.in_flight)
+        return [*house.observer.moments, sample(house.gateway, a_table())]
+
+
+@BOTH_NAMES
+async def test_every_declared_metric_is_recorded_by_some_request(everything: list[Moment], names: Any) -> None:
+    meter = meter_of(MetricsConfig(port=0, names=names))
+    for moment in everything:
+        meter.recorder.report(moment)
+    found = await read(meter)
+    declared = {
+        f"{metric.sample}_count" if metric.kind == "histogram" else metric.sample
+        for metric in (METRICS if names == "own" else SMG_METRICS)
+    }
+
+    assert sorted(declared - set(found)) == []
+    assert sorted(name for name in declared if not any(found[name].values()) and not name.startswith(GAUGES)) == []
+
+
+GAUGES = ("smg_http_connections", "smg_http_requests_in_flight", "smg_worker_requests", "smg_process_work_waiting")
+"""Gauges that are nothing while nothing is under way."""
+
+
+async def test_one_request_is_recorded_once_in_every_metric_of_requests() -> None:
+    async with in_process(SimulatorConfig(rules=QUICK.rules)) as house:
+        await house.chat(stream=True)
+        meter = meter_of()
+        for moment in house.observer.moments:
+            meter.recorder.report(moment)
+    found = await read(meter)
+    once = [
+        *("smg_http_requests_total", "smg_http_request_duration_seconds_count", "smg_router_requests_started_total"),
+        *("smg_router_requests_total", "smg_router_selections_total", "smg_worker_calls_total"),
+        *("smg_inference_time_to_first_token_seconds_count", "smg_inference_request_duration_seconds_count"),
+    ]
+
+    assert {name: sum(found[name].values()) for name in once} == dict.fromkeys(once, 1)
+    (where,) = found["smg_inference_request_duration_seconds_count"]
+    assert dict(where) == {"model": "sim", "api": "chat", "transport": "grpc"}
+
+
+async def test_the_tokens_of_the_metrics_are_those_of_the_answer() -> None:
+    async with in_process(SimulatorConfig(rules=QUICK.rules)) as house:
+        usage = (await house.chat()).json()["usage"]
+        meter = meter_of()
+        for moment in house.observer.moments:
+            meter.recorder.report(moment)
+    tokens = {dict(key)["type"]: value for key, value in (await read(meter))["smg_inference_tokens_total"].items()}
+
+    assert (tokens["input"], tokens["output"]) == (usage["prompt_tokens"], usage["completion_tokens"])
+
+
+# ------------------------------------------------------------------------------------------------------------- the ports
+
+
+@asynccontextmanager
+async def scraped(**sections: Any) -> AsyncIterator[tuple[House, httpx.AsyncClient]]:
+    """A gateway with its metrics at a port, and a client of that."""
+    config = Config(metrics=ON, **sections)
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with AsyncExitStack() as stack:
+        house = await stack.enter_async_context(over_http(config=config))
+        app = metrics_app(house.gateway, meter_of(), config)
+        await stack.enter_async_context(served_beside(house.gateway, config, listener, app, "metrics", plain=True))
+        yield house, await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=60, trust_env=False))
+
+
+async def test_the_port_answers_in_the_format_that_is_asked_for_and_has_nothing_else() -> None:
+    async with scraped(auth=AuthConfig(keys=("key-0123456789abcdef tenant=a",))) as (house, http):
+        plain = await http.get("/metrics")
+        new = await http.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
+        others = [await http.get(path) for path in ("/v1/models", "/readiness", "/admin/health")]
+        public = await house.http.get("/metrics", headers={"authorization": "Bearer key-0123456789abcdef"})
+
+    assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert list(prometheus(plain.text))
+    assert list(openmetrics(new.text))
+    assert {answer.status_code for answer in others} == {404}
+    assert public.status_code == 404
+
+
+async def test_a_page_that_has_its_own_name_point_to_the_loopback_reads_no_metrics() -> None:
+    async with scraped() as (_, http):
+        answer = await http.get("/metrics", headers={"host": "evil.example"})
+
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(("role", "status"), [("admin", 200), ("user", 403)])
+async def test_the_admin_door_has_the_metrics_for_those_who_may_see_them(role: str, status: int) -> None:
+    key = "key-0123456789abcdef"
+    config = Config(
+        admin=AdminConfig(port=0),
+        metrics=MetricsConfig(admin=True),
+        auth=AuthConfig(keys=(f"{key} tenant=a role={role}",)),
+    )
+    listener = admin_listener(config)
+    assert listener is not None
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    try:
+        async with (
+            over_http(config=config) as house,
+            administered(house.gateway, config, listener, a_table(), meter_of(config.metrics)),
+            httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as http,
+        ):
+            answer = await http.get("/admin/metrics", headers={"authorization": f"Bearer {key}"})
+    finally:
+        close_listener(config, listener)
+
+    assert answer.status_code == status
+
+
+# --------------------------------------------------------------------------------------------------------- the processes
+
+
+async def test_no_count_is_lost_when_a_process_is_replaced() -> None:
+    async with serving(QUICK, "--processes", "2", "--metrics-port", "0", "--server-restart-s", "0") as served:
+        url = next(line for line in served.log if "metrics are at" in line).split("at ")[1]
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+
+            async def asked(times: int) -> None:
+                """So many requests, each over a connection of its own, that any process may take."""
+                for _ in range(times):
+                    async with httpx.AsyncClient(base_url=served.http.base_url, timeout=60, trust_env=False) as client:
+                        assert (await client.post(CHAT, json=body())).status_code == 200
+
+            async def counted() -> float:
+                try:
+                    text = (await http.get(url)).text
+                except httpx.TransportError:  # the process that has the port is the one being replaced
+                    return -1
+                return sum(
+                    each.value
+                    for family in prometheus(text)
+                    for each in family.samples
+                    if each.name == "smg_router_requests_total"
+                )
+
+            async def until(count: float) -> None:
+                async with asyncio.timeout(90):
+                    while await counted() != count:
+                        await asyncio.sleep(0.05)
+
+            await asked(12)
+            await until(12)
+            for pid in children(served.process.pid):
+                os.kill(pid, signal.SIGKILL)
+                await eventually(lambda pid=pid: pid not in children(served.process.pid))
+                await eventually(lambda: len(children(served.process.pid)) == 2)
+            await asked(6)
+            await until(18)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that serve for a supervisor."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            line = (entry / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == pid and b"spawn_main" in line:
+            found.append(int(entry.name))
+    return found
