@@ -101,11 +101,13 @@ proto-check: dev-env
 
 docs: dev-env
 	@$(GENERATED)
+	@$(BIN)/python tools/metrics_pages.py
 	@$(BIN)/python tools/matrix.py
 	@$(BIN)/python -m pytest -q -p no:xdist tests/test_docs.py
 
 docs-check: dev-env
 	@$(GENERATED) --check
+	@$(BIN)/python tools/metrics_pages.py --check
 
 matrix-check: dev-env
 	@$(BIN)/python tools/matrix.py --check

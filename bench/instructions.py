@@ -4,6 +4,7 @@
     python bench/instructions.py --scenario paced --requests 200
     python bench/instructions.py --scenario paced --api chat --api responses --api stored      one API beside another
     python bench/instructions.py --scenario paced --identity            without and with an API key
+    python bench/instructions.py --scenario paced --observed            without and with metrics and the access log
 
 Each gateway runs under `valgrind --tool=callgrind` before the mock engine; one client sends one request at a time, so that every
 token is a read, a decoding and a write of its own; with `--at-once 16` as many come together, and so do their writes to the
@@ -40,7 +41,7 @@ COMMAND = (
     "env {settings} PYTHONPATH={source} XDG_STATE_HOME={state} "
     "valgrind --tool=callgrind --callgrind-out-file={out} --combine-dumps=no "
     "{python} -m smg_core serve --host 127.0.0.1 --port {{port}} --worker grpc://{{engine}} --tokenizer {{model}} "
-    "--policy round_robin --log-level warning"
+    "--policy round_robin --log-level {level}"
 )
 
 
@@ -111,6 +112,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=SRC", help="another checkout's src folder")
     parser.add_argument("--identity", action="store_true", help="this checkout a second time, which asks for a key")
+    parser.add_argument("--observed", action="store_true", help="this checkout again, with metrics and the access log")
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="may be repeated; default all")
     parser.add_argument(
         "--api", action="append", choices=APIS, help="may be repeated; ratios are to the first; default chat"
@@ -129,6 +131,8 @@ def main() -> int:
     sources = dict(each.partition("=")[::2] for each in args.peer) | {"ours": own}
     if args.identity:
         sources["identity"] = own
+    if args.observed:
+        sources["observed"] = own
     folder = stand.HERE / "results"
     folder.mkdir(exist_ok=True)
     python = shlex.quote(sys.executable)
@@ -136,7 +140,11 @@ def main() -> int:
     states = {name: folder / f"state.{os.getpid()}.{name}" for name in sources}
     commands = {
         name: COMMAND.format(
-            settings=f"SMG_AUTH_KEYS={stand.KEY}" if name == "identity" else "",
+            settings={
+                "identity": f"SMG_AUTH_KEYS={stand.KEY}",
+                "observed": "SMG_METRICS_PORT=0 SMG_SERVER_ACCESS_LOG=true",
+            }.get(name, ""),
+            level="info" if name == "observed" else "warning",
             source=Path(source).resolve(),
             state=states[name],
             out=outs[name],

@@ -1,0 +1,41 @@
+"""Writes what is made of the table of metrics: the dashboard and the alert rules in deploy/, and the tables of
+docs/observability.md; with `--check`, only says whether they are up to date.
+
+python tools/metrics_pages.py [--check]
+"""
+
+import sys
+from pathlib import Path
+
+from smg_core.observability.metrics.dashboard import alert_rules, dashboard, metrics_table
+
+ROOT = Path(__file__).parent.parent
+BEGIN, END = "<!-- metrics: written by tools/metrics_pages.py -->\n", "<!-- end of metrics -->\n"
+
+
+def pages() -> dict[Path, str]:
+    """Every file with the text that it should have."""
+    page = ROOT / "docs" / "observability.md"
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return {
+        ROOT / "deploy" / "grafana-dashboard.json": dashboard(),
+        ROOT / "deploy" / "prometheus-alerts.yml": alert_rules(),
+        page: f"{before}{BEGIN}{metrics_table()}{END}{after}",
+    }
+
+
+def main() -> int:
+    if "--check" not in sys.argv:
+        for path, text in pages().items():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        return 0
+    stale = [path for path, text in pages().items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        print(f"{path.relative_to(ROOT)} is not what the table of metrics says: run `make docs`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
