@@ -1,6 +1,7 @@
 """Metrics of a gateway that serves: every one is recorded by some request, none twice, and no count is lost."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -26,6 +27,8 @@ from smg_core import Config
 from smg_core.clock import SystemClock
 from smg_core.config import AdminConfig, AuthConfig, LimitsConfig, MetricsConfig
 from smg_core.hooks import Moment
+from smg_core.observability.logs import AccessLog
+from smg_core.observability.metrics.exposition import OPENMETRICS
 from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
 from smg_core.server.admin.listening import admin_listener, close_listener
@@ -137,6 +140,22 @@ async def test_one_request_is_recorded_once_in_every_metric_of_requests() -> Non
     assert {name: sum(found[name].values()) for name in once} == dict.fromkeys(once, 1)
     (where,) = found["smg_inference_request_duration_seconds_count"]
     assert dict(where) == {"model": "sim", "api": "chat", "transport": "grpc"}
+
+
+async def test_the_trace_of_a_request_is_an_exemplar_and_in_the_access_log(caplog: pytest.LogCaptureFixture) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    async with in_process(SimulatorConfig(rules=QUICK.rules)) as house:
+        await house.http.post(CHAT, json=body(), headers={"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
+        meter, log = meter_of(), AccessLog()
+        with caplog.at_level(logging.INFO, logger="smg.access"):
+            for moment in house.observer.moments:
+                meter.recorder.report(moment)
+                log.report(moment)
+    families = list(openmetrics((await meter.text(OPENMETRICS)).decode()))
+    kept = {family.name for family in families for each in family.samples if each.exemplar}
+
+    assert kept == {metric.name for metric in METRICS if metric.exemplars}
+    assert f"trace_id={trace}" in caplog.text
 
 
 async def test_the_tokens_of_the_metrics_are_those_of_the_answer() -> None:

@@ -98,6 +98,8 @@ def _fields(ended: ExchangeEnded) -> dict[str, object]:
         "request_id": ended.request_id,
         "client_request_id": ended.client_id,
     }
+    if ended.trace_id:
+        fields["trace_id"] = ended.trace_id
     if ended.tenant or ended.principal:
         fields |= {"tenant": _cut(ended.tenant), "principal": _cut(ended.principal)}
     done = ended.finished

@@ -121,6 +121,7 @@ class App:
                     tenant=exchange.caller.tenant,
                     principal=exchange.caller.principal,
                     route=exchange.route,
+                    trace_id=exchange.trace_id,
                 )
             )
 

@@ -17,6 +17,7 @@ from smg_core.auth.certificates import Certificate
 from smg_core.auth.credentials import Credential, presented
 from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, UnsupportedMedia
 from smg_core.hooks import RequestFinished
+from smg_core.observability.trace_context import trace_id_of
 from smg_core.request import Caller
 from smg_core.server.bodies import Held
 from smg_core.server.envelopes import takes_key_in_query
@@ -242,6 +243,11 @@ class Exchange:
     def name(self) -> str:
         """The request's id in the answer: the client's if it gave one, else the gateway's."""
         return self.client_id or self.request_id
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace that the client says this request belongs to, "" without one."""
+        return trace_id_of(self.headers.get("traceparent", ""))
 
     @property
     def credential(self) -> Credential | None:

@@ -225,6 +225,7 @@ class Inference(Generic[D]):
             client_id=exchange.client_id,
             served=self._gateway.served_name(model, exchange.caller),
             tenant=exchange.caller.tenant,
+            trace_id=exchange.trace_id,
         )
         trace.report(exchange.finished)
 

@@ -24,6 +24,7 @@ def how_it_ended(
     client_id: str = "",
     served: str = "",
     tenant: str = "",
+    trace_id: str = "",
 ) -> RequestFinished:
     """The moment. `over`: its answer is complete; without that and without a `failure` it ended in a way that nobody had
     foreseen. `model` is "" for one that was not admitted; `served` is what the gateway serves by that name."""
@@ -55,4 +56,5 @@ def how_it_ended(
         stream=trace.stream,
         reasoning_tokens=usage.reasoning_tokens if usage else 0,
         tenant=tenant,
+        trace_id=trace_id,
     )

@@ -162,6 +162,7 @@ class _Connection:
                 tenant=exchange.caller.tenant,
                 principal=exchange.caller.principal,
                 route=exchange.path,
+                trace_id=exchange.trace_id,
             )
         )
 
