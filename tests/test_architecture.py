@@ -171,6 +171,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.listeners": frozenset(),
     "server.loading": frozenset(),
     "server.long_work": frozenset(),
+    "server.loop_watch": frozenset(),
     "server.onboarding": frozenset(),
     "server.parsing": frozenset(),
     "server.reaching": frozenset(),

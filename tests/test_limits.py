@@ -235,6 +235,7 @@ CONSTANTS: dict[str, str] = {
     "server.following._PAGE": PACE,
     "server.conversation_locks._RENEWED": PACE,
     "server.long_work.INLINE": PACE,
+    "server.loop_watch.SHOWN": SHOWN,
     "server.responses_records._TOKEN": COST,
     "server.interactions_records._TOKEN": COST,
     "server.remembering._PAGE": PACE,

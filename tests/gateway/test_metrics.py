@@ -15,9 +15,9 @@ import openai
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
-from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http
+from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
 from tests.gateway.test_sealed_reasoning import NEW, OLD, client_of, of, turn
-from tests.gateway.test_serve import QUICK, serving
+from tests.gateway.test_serve import PACED, QUICK, serving
 from tests.gateway.test_tool_loop import ADD, DONE, NOTES, gateway_with
 from tests.gateway.test_vision import SHAPES, seeing
 from tests.gateway.tool_server import tool_server
@@ -33,6 +33,7 @@ from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
+from smg_core.server.loop_watch import LoopHealth
 from smg_core.server.metrics.meter import Meter, metrics_bytes
 from smg_core.server.metrics.sampling import sample
 from smg_core.server.metrics.serving import metrics_app
@@ -41,7 +42,7 @@ from smg_core.server.second_listener import served_beside
 from smg_core.server.serve import _local_array
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
-from smg_core.simulator.replies import Reply, Rule
+from smg_core.simulator.replies import Reply
 
 pytestmark = pytest.mark.anyio
 
@@ -91,18 +92,20 @@ async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
 
 async def faults() -> list[Moment]:
     """The moments of a retry, an answer that breaks its format, a refusal, and a client that leaves."""
-    broken = SimulatorConfig(rules=(Rule((), Reply("No JSON.")),), faults=(Fault("refuse"),))
+    broken = SimulatorConfig(replies=(Reply('{"y": 1}'),) * 3, faults=(Fault("refuse"),))
+    schema = {"name": "n", "strict": True, "schema": {"type": "object", "required": ["x"]}}
     tight = Config(limits=LimitsConfig(body_bytes=2048))
     async with over_http(broken, config=tight, engines=2) as house:
-        await house.chat(response_format={"type": "json_object"}, stream=True)
+        for _ in range(2):  # both engines refuse the first request that they get
+            await house.chat(response_format={"type": "json_schema", "json_schema": schema}, stream=True)
         await house.chat("x" * 4096)
-        async with house.http.stream(
-            "POST", CHAT, json=body(stream=True, max_tokens=100_000, ignore_eos=True)
-        ) as answer:
+        moments = [*house.observer.moments, sample(house.gateway, a_table(), LoopHealth(0.1, 1, (1, 1, 1), 0.1))]
+    async with over_http(PACED) as house:
+        async with house.http.stream("POST", CHAT, json=body(stream=True)) as answer:
             await answer.aiter_bytes().__anext__()
         await eventually(lambda: any(getattr(each, "outcome", "") == "client_gone" for each in house.observer.moments))
-        await eventually(lambda: not house.gateway.in_flight)
-        return [*house.observer.moments, sample(house.gateway, a_table())]
+        await settled(house)
+        return [*moments, *house.observer.moments]
 
 
 @BOTH_NAMES
@@ -120,8 +123,8 @@ async def test_every_declared_metric_is_recorded_by_some_request(everything: lis
     assert sorted(name for name in declared if not any(found[name].values()) and not name.startswith(GAUGES)) == []
 
 
-GAUGES = ("smg_http_connections", "smg_http_requests_in_flight", "smg_worker_requests", "smg_process_work_waiting")
-"""Gauges that are nothing while nothing is under way."""
+GAUGES = ("smg_http_connections", "smg_http_requests_in_flight", "smg_worker_requests", "smg_process_")
+"""What is nothing while nothing is under way, and where no event loop is watched."""
 
 
 async def test_one_request_is_recorded_once_in_every_metric_of_requests() -> None:

@@ -31,6 +31,15 @@ class ObservabilityConfig:
         at_most=86400,
     )
     repeats: int = option(1024, "Failures that are remembered for that.", at_least=1, at_most=1 << 20)
+    watchdog_s: float = option(
+        5.0,
+        "Seconds for which the event loop may be blocked before the log says where; 0 does not look.",
+        at_least=0,
+        at_most=3600,
+    )
+    loop_tick_s: float = option(
+        0.1, "Seconds between two looks at how late the event loop runs.", at_least=0.01, at_most=60
+    )
     explain: bool = option(
         False,
         "Answer a request's x-smg-explain header with what was done for it: worker, policy, tokens, times. For trusted clients.",

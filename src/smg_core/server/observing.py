@@ -14,6 +14,7 @@ from smg_core.observability.logs import AccessLog
 from smg_core.server.admin.running import administered
 from smg_core.server.gateway import Gateway
 from smg_core.server.listeners import Listeners
+from smg_core.server.loop_watch import LoopWatch
 from smg_core.server.metrics.meter import Meter
 from smg_core.server.metrics.sampling import sampled_beside
 from smg_core.server.metrics.serving import metrics_app
@@ -48,8 +49,11 @@ class ProcessReports:
         """A context in which the gateway is looked at, and can be asked by those who run it."""
         config, meter = self._config, self.meter
         async with contextlib.AsyncExitStack() as stack:
+            watch = LoopWatch(gateway.clock, gateway.call_later, config.observability)
+            watch.start()
+            stack.callback(watch.stop)
             if meter is not None:
-                await stack.enter_async_context(sampled_beside(gateway, self.processes, config.metrics.sample_s))
+                await stack.enter_async_context(sampled_beside(gateway, self.processes, watch, config.metrics.sample_s))
             if meter is not None and listeners.metrics is not None:
                 app = metrics_app(gateway, meter, config)
                 await stack.enter_async_context(

@@ -82,6 +82,10 @@ def _call_first(ended: AttemptEnded) -> Readings:
     return () if ended.first_seconds is None else (((ended.worker,), ended.first_seconds),)
 
 
+def _collections(sampled: ProcessSampled) -> Readings:
+    return tuple([((str(generation),), count) for generation, count in enumerate(sampled.collections)])
+
+
 def _states(sampled: ProcessSampled) -> Readings:
     states = [each.state for each in sampled.workers]
     return tuple([((state,), states.count(state)) for state in _STATES])
@@ -474,6 +478,44 @@ PROCESS = (
         "process",
         ProcessSampled,
         read=lambda sampled: (((), sampled.waiting),),
+    ),
+    Metric(
+        "smg_process_event_loop_lag_seconds",
+        "gauge",
+        "Most seconds by which the event loop was late, lately.",
+        "process",
+        ProcessSampled,
+        (),
+        "seconds",
+        merge="max",
+        read=lambda sampled: (((), sampled.lag),),
+    ),
+    Metric(
+        "smg_process_event_loop_blocks",
+        "counter",
+        "Blocks of the event loop longer than watchdog_s.",
+        "process",
+        ProcessSampled,
+        read=lambda sampled: (((), sampled.blocked),),
+    ),
+    Metric(
+        "smg_process_gc_collections",
+        "counter",
+        "Runs of the garbage collector.",
+        "process",
+        ProcessSampled,
+        ("generation",),
+        read=_collections,
+    ),
+    Metric(
+        "smg_process_gc_seconds",
+        "counter",
+        "Seconds that the garbage collector took.",
+        "process",
+        ProcessSampled,
+        (),
+        "seconds",
+        read=lambda sampled: (((), sampled.collecting_s),),
     ),
 )
 

@@ -9,14 +9,17 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from smg_core.hooks import ProcessSampled, WorkerSampled
+from smg_core.server.loop_watch import LoopHealth, LoopWatch
 from smg_core.server.processes import ProcessTable
 from smg_core.server.runtime import Runtime
 
 __all__ = ["sample", "sampled_beside"]
 
+_UNWATCHED = LoopHealth()
 
-def sample(gateway: Runtime, processes: ProcessTable) -> ProcessSampled:
-    """How this process is now."""
+
+def sample(gateway: Runtime, processes: ProcessTable, loop: LoopHealth = _UNWATCHED) -> ProcessSampled:
+    """How this process is now, and how its event loop was lately."""
     workers = [WorkerSampled(each.name, each.state, each.in_flight, each.queued) for each in gateway.registry]
     return ProcessSampled(
         connections=processes.mine.connections,
@@ -24,13 +27,19 @@ def sample(gateway: Runtime, processes: ProcessTable) -> ProcessSampled:
         waiting=gateway.executor.waiting,
         models=len(gateway.models),
         workers=tuple(workers),
+        lag=loop.lag,
+        blocked=loop.blocked,
+        collections=loop.collections,
+        collecting_s=loop.collecting_s,
     )
 
 
 @contextlib.asynccontextmanager
-async def sampled_beside(gateway: Runtime, processes: ProcessTable, seconds: float) -> AsyncIterator[None]:
+async def sampled_beside(
+    gateway: Runtime, processes: ProcessTable, watch: LoopWatch, seconds: float
+) -> AsyncIterator[None]:
     """A context in which it is reported how this process is, every so many seconds."""
-    sampling = asyncio.create_task(_sampled(gateway, processes, seconds), name="metrics sampling")
+    sampling = asyncio.create_task(_sampled(gateway, processes, watch, seconds), name="metrics sampling")
     try:
         yield
     finally:
@@ -38,7 +47,7 @@ async def sampled_beside(gateway: Runtime, processes: ProcessTable, seconds: flo
         await asyncio.gather(sampling, return_exceptions=True)
 
 
-async def _sampled(gateway: Runtime, processes: ProcessTable, seconds: float) -> None:
+async def _sampled(gateway: Runtime, processes: ProcessTable, watch: LoopWatch, seconds: float) -> None:
     while True:
-        gateway.observer.report(sample(gateway, processes))
+        gateway.observer.report(sample(gateway, processes, watch.taken()))
         await asyncio.sleep(seconds)
