@@ -2,8 +2,8 @@
 
     pip install openai && python examples/custom_policy.py
 
-A policy is any object with a `name` and a `pick`. To select it by name (`--policy sticky`), a package names it in its
-pyproject.toml:
+A policy is any object with a `name` and a `pick`. `--policy your_package:Sticky` selects it; for a name of its
+own (`--policy sticky`), a package names it in its pyproject.toml:
 
     [project.entry-points."smg.policies"]
     sticky = "your_package:Sticky"

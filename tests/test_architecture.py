@@ -233,7 +233,7 @@ WIRING |= {"cli", "demo", "simulator_commands", "testing"}
 
 # Tables whose rows load what they name when it is first asked for, and what loads a large library only where it is needed.
 LAZY_TABLES = frozenset({"engines.dialects", "history.opening", "history.sql_version"})
-LAZY_TABLES |= {"server.document_reading", "server.identity"}
+LAZY_TABLES |= {"routing.named", "server.document_reading", "server.identity"}
 
 # Where everything is caught because nothing is above: module to how often. Elsewhere a broad `except` must raise again,
 # as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).

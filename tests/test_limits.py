@@ -43,6 +43,11 @@ ROOMS = {
     "testing": "what tests are given; every number is an argument",
 }
 
+TOKEN_LENGTH = (
+    "characters of a token, about, where nothing but a text is known; it decides where a request goes and nothing else"
+)
+HASHED = "how a hash is made; another number would do as well"
+
 CONSTANTS: dict[str, str] = {
     **dict.fromkeys((f"auth.issuer.{name}" for name in ("_OK", "_HTTPS")), FORMAT),
     "auth.tokens._PARTS": FORMAT,
@@ -53,6 +58,23 @@ CONSTANTS: dict[str, str] = {
     "auth.keys.LEAST_CHARACTERS": "how short a key could be guessed; a longer one costs nothing",
     "auth.virtual_keys._ID_DIGITS": FORMAT,
     "cards.MOST_ROWS": SHOWN,
+    **dict.fromkeys(("pipeline.routing_context._CHARACTERS", "routing.base._CHARACTERS"), TOKEN_LENGTH),
+    "routing.cache_aware._CHARACTERS": TOKEN_LENGTH,
+    **dict.fromkeys((f"pipeline.routing_context.{name}" for name in ("_ENDS", "_SAMPLE", "_SAMPLES")), HASHED),
+    **dict.fromkeys(("routing.affinity._MASK", "routing.affinity._NUMBERS"), HASHED),
+    **dict.fromkeys(("routing.block_keys._GOLDEN", "routing.block_keys._MASK", "routing.bucket._GOLDEN"), HASHED),
+    **dict.fromkeys((f"routing.block_keys.{name}" for name in ("_KEY_BYTES", "_MEMO_BYTES")), COST),
+    "routing.prefix_index._ENTRY": COST,
+    "routing.prefix_index._DROPPED": PACE,
+    "routing.prefix_index._DEAD": PACE,
+    "routing.cache_aware._MEMO_SHARE": "which part of routing.index_bytes is for the keys of texts",
+    "routing.bucket._BINS": "lengths up to 2**21 tokens, in steps that no prompt would notice",
+    "routing.bucket._BINS_PER_DOUBLING": "lengths up to 2**21 tokens, in steps that no prompt would notice",
+    **dict.fromkeys(
+        ("routing.bucket._FORGET", "routing.work._SMOOTH"),
+        "over how many prompts a mean is taken: some hundred, some fifty",
+    ),
+    "routing.work._FULL": "what is divided by is not to be nothing",
     "cards.LONGEST_VALUE": SHOWN,
     "cli.WRONG_USAGE": TOLD,
     "conform.probes._TOKENS": "part of the fixed requests that a server is looked at with",

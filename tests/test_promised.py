@@ -16,7 +16,7 @@ AT_LANDING = 59
 PROMISED: dict[str, str] = {
     "responses": """
         ToolCallEnd.repaired ToolCall.item_id Message.phase FunctionTool.deferred CustomTool.deferred
-        SchemaFormat.strict GenerationRequest.session_key
+        SchemaFormat.strict
     """,
     "messages": """
         Annotation.quote File.citations FunctionTool.examples ReasoningSettings.adaptive

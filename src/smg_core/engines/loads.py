@@ -33,3 +33,13 @@ class Loads:
     @property
     def waiting(self) -> int:
         return sum(rank.waiting for rank in self.ranks)
+
+    @property
+    def kv_usage(self) -> float:
+        """The share of the KV cache in use, 0 to 1: the mean of the ranks."""
+        return sum(rank.token_usage for rank in self.ranks) / len(self.ranks) if self.ranks else 0.0
+
+    @property
+    def kv_tokens(self) -> int:
+        """How many tokens the KV caches of all ranks hold; 0 if the engine did not say."""
+        return sum(rank.max_tokens for rank in self.ranks)

@@ -5,7 +5,7 @@ streaming, which makes one for each step and gives back what it held. Below: fit
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -32,8 +32,8 @@ __all__ = ["EngineCall"]
 
 class EngineCall:
     """One engine call, from the step to the engine's requests and to the turn. `engine` is the client of its engine; `ids` are
-    those of its requests there; `pairing` has the engines where several share the call. `first_seconds` is how long the first
-    output took; `tokens_before` and `finishes_before` count what the turn had before this call."""
+    those of its requests there; `pairing` has the engines where several share the call. `on_output` is called at the first output, `first_seconds` is how
+    long that took; `tokens_before` and `finishes_before` count what the turn had before this call."""
 
     def __init__(self, step: Stream, run: Run, clock: Clock) -> None:
         self.step = step
@@ -41,6 +41,7 @@ class EngineCall:
         self.began = clock.monotonic()
         self.first_seconds: float | None = None
         self.pairing: Pairing | None = None
+        self.on_output: Callable[[], None] | None = None
         self._fit = fitted(step.prompted, step.chosen.worker.facts)
         self._shared: list[SharedInputs] = []
         self._opening: asyncio.Task[object] | None = None  # the task that opens the call, meanwhile
@@ -68,6 +69,8 @@ class EngineCall:
         def on_first() -> None:
             now = clock.monotonic()
             self.first_seconds = now - self.began
+            if self.on_output is not None:
+                self.on_output()
             if run.trace.first is None:
                 name = step.chosen.worker.name
                 run.trace.report(FirstToken(step.prompted.request.id, name, now - run.trace.started, now))

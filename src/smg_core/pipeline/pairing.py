@@ -30,7 +30,7 @@ from smg_core.pipeline.encoding import Encoding
 from smg_core.pipeline.legs import Leg, Legs
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Stream
-from smg_core.workers.worker import Worker
+from smg_core.workers.worker import PrefillLoad, Worker
 
 __all__ = ["Pairing", "Pairs"]
 
@@ -206,6 +206,7 @@ class _Pair:
         self._asking: asyncio.Task[None] | None = None
         self._timer: Handle | None = None
         self._reading_since: float | None = None  # while the prefill engine works
+        self._waiting: PrefillLoad | None = None
 
     def close(self) -> None:
         self._owner.rooms.difference_update(self._rooms)
@@ -227,6 +228,7 @@ class _Pair:
         self.encoding.start(self._request.id, self._media, self._encoded, owner.settings.encode_s)
         request = prefill_request(self._request, self._plan, chosen.rank, self._media, self._encoded)
         chosen.worker.board.add(chosen.worker.row, 1)
+        self._waiting = PrefillLoad(chosen.worker, chosen.reads)
         self._reading_since = owner.clock.monotonic()
         try:
             call = await owner.engine("prefill").generate(
@@ -299,6 +301,8 @@ class _Pair:
         if since is not None:
             worker = self._owner.chosen["prefill"].worker
             worker.board.add(worker.row, -1)
+            if self._waiting is not None:
+                self._waiting.over()
             part = self._owner.chosen["prefill"]
             self._owner.on_part(part, error, self._owner.clock.monotonic() - since, given_up)
 

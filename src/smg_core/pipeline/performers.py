@@ -22,6 +22,7 @@ from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Tell, Together, Wait
 from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Policies
+from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
 
 __all__ = ["Performers", "Rows", "loop_call_later", "performers"]
@@ -73,6 +74,7 @@ def performers(
     served_as: ServedAs = as_named,
     documents: DocumentService | None = None,
     disaggregation: DisaggregationConfig = _APART,
+    prefix_tokens: int = RoutingConfig().prefix_tokens,
 ) -> Performers:
     """The performers of one gateway. `documents` reads those of requests, where they are read; other arguments as of `Preparing`,
     `Selecting` and `Streaming`."""
@@ -86,7 +88,14 @@ def performers(
             served_as=served_as,
             documents=reads_documents(documents, executor) if documents is not None else None,
         ),
-        Selecting(registry=registry, models=models, policies=policies, clock=clock, disaggregation=disaggregation),
+        Selecting(
+            registry=registry,
+            models=models,
+            policies=policies,
+            clock=clock,
+            disaggregation=disaggregation,
+            prefix_tokens=prefix_tokens,
+        ),
         Streaming(clock=clock, on_outcome=on_outcome, call_later=call_later, pairs=pairs),
         clock,
         call_later,

@@ -14,12 +14,13 @@ from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import fitted
 from smg_core.pipeline.prompted import Prompted
+from smg_core.pipeline.routing_context import routing_context
 from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
-from smg_core.request import GenerationRequest
-from smg_core.routing import Pick, Policies, RoutingContext
+from smg_core.routing import Pick, Policies
+from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole
 
@@ -30,8 +31,8 @@ _APART = DisaggregationConfig()
 
 class Selecting:
     """The performer of `Select`: `registry` has the workers, `policies` choose; `disaggregation` says what becomes of a request
-    that has no prefill worker. `models` are looked at to refuse a prompt whose
-    model was replaced after it was made."""
+    that has no prefill worker; `prefix_tokens` is how much of a prompt policies compare. `models` are looked at to refuse a
+    prompt whose model was replaced after it was made."""
 
     def __init__(
         self,
@@ -41,8 +42,10 @@ class Selecting:
         policies: Policies,
         clock: Clock,
         disaggregation: DisaggregationConfig = _APART,
+        prefix_tokens: int = RoutingConfig().prefix_tokens,
     ) -> None:
         self._disaggregation = disaggregation
+        self._prefix_tokens = prefix_tokens
         self._registry = registry
         self._models = models
         self._policies = policies
@@ -134,20 +137,14 @@ class Selecting:
         except SmgError:
             self._refuse_for_now(prompted, role)
             raise
-        return self._pick(step, role, trace, candidates)
+        return self._pick(step, role, trace, candidates, reads=partner is None)
 
-    def _pick(self, step: Select, role: WorkerRole, trace: Trace, candidates: tuple[Worker, ...]) -> Chosen:
-        """The candidate that the policy of the model and role chooses."""
+    def _pick(
+        self, step: Select, role: WorkerRole, trace: Trace, candidates: tuple[Worker, ...], *, reads: bool = False
+    ) -> Chosen:
+        """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache."""
         prompted, request = step.prompted, step.prompted.request
-        context = RoutingContext(
-            request_id=request.id,
-            model=request.model,
-            input_ids=prompted.ids,
-            headers=request.headers,
-            cache_key=_own_key(request),
-            cache_salt=prompted.salt or None,
-            media_keys=prompted.media_keys,
-        )
+        context = routing_context(prompted, role, self._clock.monotonic(), self._prefix_tokens)
         served = prompted.model.primary or request.model
         policy = self._policies.of(served, role)
         pick = policy.pick(candidates, context)
@@ -161,7 +158,7 @@ class Selecting:
         at = self._clock.monotonic()
         how = worker.facts.transport
         trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, at, role, rank, served, how))
-        return Chosen(worker, role, rank)
+        return Chosen(worker, role, rank, max(0, context.tokens - pick.cached) if reads else 0)
 
     def _refuse_outdated(self, prompted: Prompted, candidates: tuple[Worker, ...]) -> None:
         """Raise NoWorker if the model has another tokenizer by now than the one that made the ids: its workers left and others
@@ -182,12 +179,6 @@ class Selecting:
             return
         if away:
             self._registry.refuse(model)
-
-
-def _own_key(request: GenerationRequest) -> str | None:
-    """The client's routing key among those of its tenant, so that a guessed one does not lead to another tenant's worker."""
-    key, tenant = request.cache_key, request.caller.tenant
-    return key if key is None or not tenant else f"{len(tenant)}:{tenant}{key}"
 
 
 def understand_each_other(prefill: Worker, decode: Worker) -> bool:

@@ -42,11 +42,13 @@ class Step(Struct, Generic[T_co], frozen=True):
 
 
 class Chosen(Struct, frozen=True):
-    """A worker, the role it was chosen for, and the data-parallel rank that its engine is to use (None: the engine's choice)."""
+    """A worker, the role it was chosen for, and the data-parallel rank that its engine is to use (None: the engine's choice).
+    `reads`: the tokens of the prompt that it is expected to have to read."""
 
     worker: Worker
     role: WorkerRole = "regular"
     rank: int | None = None
+    reads: int = 0
 
 
 class Placement(Struct, frozen=True):

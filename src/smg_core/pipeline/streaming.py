@@ -20,7 +20,7 @@ from smg_core.pipeline.pairing import Pairs
 from smg_core.pipeline.patience import Watch
 from smg_core.pipeline.steps import Stream
 from smg_core.pipeline.turn import Turn
-from smg_core.workers.worker import Worker
+from smg_core.workers.worker import PrefillLoad, Worker
 
 __all__ = ["OnOutcome", "Streaming"]
 
@@ -59,6 +59,8 @@ class Streaming:
         worker, attempt = step.chosen.worker, call.attempt
         run.answer.begin(attempt)
         worker.board.add(worker.row, 1)
+        waiting = PrefillLoad(worker, step.chosen.reads)
+        call.on_output = waiting.over
         waits_for = [worker.name] if step.prefill is None else [worker.name, step.prefill.worker.name]
         for name in waits_for:
             self._running.setdefault(name, set()).add(attempt)
@@ -72,6 +74,7 @@ class Streaming:
             watch.stop()
             self._forget(attempt, waits_for)
             worker.board.add(worker.row, -1)
+            waiting.over()
             call.release_shared()
             if attempt.release() and call.pairing is None:  # two legs are told by what holds them
                 for request_id in call.ids:

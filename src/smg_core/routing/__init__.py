@@ -1,54 +1,56 @@
 """Routing policies, which choose the worker of a request.
 
-A policy is an object with `pick(candidates, context)`. `POLICIES` maps names to factories; other packages add theirs through the
-entry point group `smg.policies`, or a user passes an object as `Gateway(policy=...)`.
+A policy is an object with `pick(candidates, context)`. `POLICIES` has the built-in ones by name; other packages add theirs
+through the entry point group `smg.policies`, a setting may name any object as `package.module:attribute`, and a program passes
+its own as `Gateway(policy=...)`.
 
 - `base`: what a policy gets and returns
-- `simple`: policies that look at the number of requests only
+
+- `simple`, `affinity`, `manual`, `bucket`, `least_load`, `ranks`, `cache_aware`: the policies
+
+- `work`: what load is, and who is chosen of equal ones
+
+- `block_keys`, `prefix_index`: which prompts begin alike, and who was sent what
+
+- `named`: the policies by name
+
 - `policies`: the policy objects in use, one for each model and role
 
 Exports everything that a policy's author needs.
 """
 
 from smg_core.routing.base import (
+    Basis,
     Candidate,
     Observing,
     Pick,
     Policy,
+    RankState,
     RequestEnded,
     RoutingContext,
     UnknownPolicy,
-    make_policy,
 )
+from smg_core.routing.named import POLICIES, policy, policy_for
 from smg_core.routing.policies import Policies
-from smg_core.routing.simple import LeastRequests, PowerOfTwo, Random, RoundRobin
+from smg_core.routing.simple import LeastRequests, Passthrough, PowerOfTwo, Random, RoundRobin
 
 __all__ = [
     "POLICIES",
+    "Basis",
     "Candidate",
     "LeastRequests",
     "Observing",
+    "Passthrough",
     "Pick",
     "Policies",
     "Policy",
     "PowerOfTwo",
     "Random",
+    "RankState",
     "RequestEnded",
     "RoundRobin",
     "RoutingContext",
     "UnknownPolicy",
     "policy",
+    "policy_for",
 ]
-
-POLICIES = {
-    "round_robin": RoundRobin,
-    "random": Random,
-    "least_requests": LeastRequests,
-    "power_of_two": PowerOfTwo,
-}
-"""The built-in policies by name; each is called without arguments."""
-
-
-def policy(name: str) -> Policy:
-    """A new policy by name: one of `POLICIES`, or of the entry points `smg.policies`. Raises UnknownPolicy."""
-    return make_policy(name, POLICIES)

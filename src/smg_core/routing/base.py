@@ -9,27 +9,29 @@ pipeline's Select step. Below: tokens. It knows no worker address and no engine.
 """
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from smg_core.tokens import TokenIds
 
 __all__ = [
+    "Basis",
     "Candidate",
     "Observing",
     "Pick",
     "Policy",
+    "RankState",
     "RequestEnded",
     "RoutingContext",
     "UnknownPolicy",
-    "make_policy",
 ]
 
 
+_CHARACTERS = 4
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -56,11 +58,58 @@ class Candidate(Protocol):
     @property
     def weight(self) -> float: ...
 
+    @property
+    def running(self) -> int:
+        """Requests that the engine works on, by its last report; 0 when it does not report it."""
+        ...
+
+    @property
+    def prefill_tokens(self) -> int:
+        """Prompt tokens that the gateway, in all its processes, has sent to the worker and that no output has followed yet,
+        without those that its cache was expected to have."""
+        ...
+
+    @property
+    def kv_usage(self) -> float:
+        """The share of the engine's KV cache that is in use, 0 to 1, by its last report; 0 when it does not report it."""
+        ...
+
+    @property
+    def kv_tokens(self) -> int:
+        """How many tokens the engine's KV cache holds, by its last report; 0 when it does not report it."""
+        ...
+
+    @property
+    def rank_count(self) -> int:
+        """The data-parallel ranks of the engine that a pick may name; 1 for a worker that is one rank."""
+        ...
+
+    @property
+    def ranks(self) -> Sequence["RankState"]:
+        """The load of each rank by the engine's last report, another object for each report; empty when it reports none."""
+        ...
+
+
+class RankState(Protocol):
+    """The load of one data-parallel rank, as its engine reports it."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def used_tokens(self) -> int:
+        """Tokens in the rank's KV cache."""
+        ...
+
+    @property
+    def waiting(self) -> int: ...
+
 
 class RoutingContext(Struct, frozen=True):
     """The request to route. `input_ids` is the whole prompt; names in `headers` are lower-cased; `media_keys` are the
     `prefix_keys` of a prompt with media, None for a prompt of text. A client gives the same `cache_key` to requests
-    that should go to one worker; prompts with different `cache_salt` share no cache."""
+    that should go to one worker; prompts with different `cache_salt` or `lora` share no cache. `text` is the prompt where no
+    engine of the model takes ids, `role` what the worker is to compute, `now` the time in monotonic seconds."""
 
     request_id: str
     model: str
@@ -69,6 +118,15 @@ class RoutingContext(Struct, frozen=True):
     cache_key: str | None = None
     cache_salt: str | None = None
     media_keys: Sequence[int] | None = None
+    lora: str | None = None
+    text: str = ""
+    role: str = "regular"
+    now: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """The length of the prompt in tokens; of a text, an estimate."""
+        return len(self.input_ids) or len(self.text) // _CHARACTERS
 
     @property
     def prefix_keys(self) -> Sequence[int]:
@@ -91,12 +149,24 @@ class RoutingContext(Struct, frozen=True):
         return hashes
 
 
+Basis = Literal["exact", "approximate", "none"]
+"""What a policy knows of a worker's cache: what the engine tells (exact), what was sent there before, or nothing."""
+
+
 class Pick(Struct, frozen=True):
     """A policy's choice: one of the candidates, and the data-parallel rank that its engine must use (None: the engine
-    chooses)."""
+    chooses). The rest is for whoever asks later why: `why` in a few words; `cached`, the tokens of the prompt that the worker's
+    cache is expected to have, and on what `basis`; `scores`, one for each candidate, of which the lowest is best; `matched`, the
+    expected tokens of each; `stale_s`, the age in seconds of what an exact basis was told."""
 
     worker: Candidate
     rank: int | None = None
+    why: str = ""
+    cached: int = 0
+    basis: Basis = "none"
+    scores: Sequence[float] = ()
+    matched: Sequence[int] = ()
+    stale_s: float | None = None
 
 
 class Policy(Protocol):
@@ -132,16 +202,3 @@ class Observing:
 
     def blocks_removed(self, worker: str, rank: int, hashes: Sequence[int] | None) -> None:
         """The engine has dropped these blocks from its cache; None means all."""
-
-
-def make_policy(name: str, builtin: Mapping[str, Callable[[], Policy]]) -> Policy:
-    """A new policy by name; built-in names come first. Raises UnknownPolicy, whose message lists the names."""
-    if name in builtin:
-        return builtin[name]()
-    from importlib.metadata import entry_points  # loads much, and most users name a built-in policy
-
-    installed = {entry.name: entry for entry in entry_points(group="smg.policies")}
-    if name in installed:
-        factory: Callable[[], Policy] = installed[name].load()
-        return factory()
-    raise UnknownPolicy(f"no routing policy {name!r}; there are {', '.join(sorted({*builtin, *installed}))}")

@@ -5,7 +5,7 @@ policies of its models that are `Observing`. Pure. Above: the pipeline's Select 
 server.onboarding report. Below: base.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from smg_core.routing.base import Observing, Policy, RequestEnded
 
@@ -13,16 +13,21 @@ __all__ = ["Policies"]
 
 
 class Policies:
-    """All policies by model and role. `make` returns a new policy on each call."""
+    """All policies by model and role. `make` returns a new policy on each call; `others` do for one model and role each, where
+    "*" stands for any model or role."""
 
-    def __init__(self, make: Callable[[], Policy]) -> None:
+    def __init__(
+        self, make: Callable[[], Policy], others: Mapping[tuple[str, str], Callable[[], Policy]] | None = None
+    ) -> None:
         self._make = make
+        self._others = others or {}
         self._policies: dict[tuple[str, str], Policy] = {}
         self._observers: dict[tuple[str, str], Observing] = {}  # those of `_policies` that are `Observing`
 
     def check(self) -> None:
-        """Make one policy as a trial, at the start of the gateway. Raises UnknownPolicy."""
-        self._make()
+        """Make one policy of each kind as a trial, at the start of the gateway. Raises UnknownPolicy."""
+        for make in (self._make, *self._others.values()):
+            make()
 
     @property
     def observing(self) -> bool:
@@ -33,10 +38,16 @@ class Policies:
         """The policy that chooses among the workers of `model` in `role`."""
         policy = self._policies.get((model, role))
         if policy is None:
-            policy = self._policies[model, role] = self._make()
+            policy = self._policies[model, role] = self._maker(model, role)()
             if isinstance(policy, Observing):
                 self._observers[model, role] = policy
         return policy
+
+    def _maker(self, model: str, role: str) -> Callable[[], Policy]:
+        for place in ((model, role), (model, "*"), ("*", role)):
+            if place in self._others:
+                return self._others[place]
+        return self._make
 
     def forget(self, model: str) -> None:
         """Drop the policies of `model`, which no worker serves any more."""

@@ -3,9 +3,11 @@
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """
 
+from typing import Literal
+
 import attrs
 
-from smg_core.settings import option
+from smg_core.settings import MIB, option
 
 __all__ = ["RoutingConfig"]
 
@@ -15,7 +17,15 @@ class RoutingConfig:
     """Which engine gets a request."""
 
     policy: str = option(
-        "round_robin", "Routing policy: a built-in name, or one that an installed package adds.", flag="--policy"
+        "round_robin",
+        "Routing policy: a built-in name, package.module:Class, or a name that an installed package adds.",
+        flag="--policy",
+    )
+    policies: tuple[str, ...] = option(
+        (),
+        "Another policy for one model or role: MODEL=POLICY, MODEL/ROLE=POLICY or */ROLE=POLICY, ROLE being regular, prefill, "
+        "decode or encode; may be repeated.",
+        flag="--policy-for",
     )
     retries: int = option(
         3, "Other engines to try, before the first byte, when one is lost or full.", at_least=0, at_most=100
@@ -27,3 +37,63 @@ class RoutingConfig:
         at_most=600,
     )
     retry_most_s: float = option(1.0, "Most seconds before a retry.", at_least=0, at_most=600)
+    block_tokens: int = option(
+        64, "Tokens of a block, the unit in which prompts are compared that were sent before.", at_least=1, at_most=4096
+    )
+    block_characters: int = option(
+        256,
+        "Characters of a block, for engines that get text; taken to be as many tokens as a block has.",
+        at_least=1,
+        at_most=65536,
+    )
+    prefix_tokens: int = option(
+        65_536, "Tokens of a prompt, from its start, by which it is compared with others.", at_least=64, at_most=1 << 22
+    )
+    index_bytes: int = option(
+        64 * MIB,
+        "Most bytes of a prefix index, one for each model and role with cache_aware; beyond it the prefixes used longest ago are "
+        "forgotten.",
+        at_least=0,
+        at_most=1 << 40,
+    )
+    answer_tokens: int = option(
+        128, "How many waiting prompt tokens one answer under way weighs as much as.", at_least=0, at_most=1 << 20
+    )
+    kv_pressure_tokens: int = option(
+        256,
+        "How many waiting prompt tokens a KV cache that is half full weighs as much as; one that is nine tenths full weighs nine "
+        "times as much.",
+        at_least=0,
+        at_most=1 << 20,
+    )
+    tie_tokens: int = option(
+        256,
+        "Workers whose scores differ by no more than so many tokens are taken in turn.",
+        at_least=0,
+        at_most=1 << 20,
+    )
+    hashed_tokens: int = option(
+        256, "Tokens from the start of a prompt by which prefix_hash finds its worker.", at_least=1, at_most=1 << 20
+    )
+    load_factor: float = option(
+        1.25,
+        "How many times the mean load a worker may have before prefix_hash and bucket take another one.",
+        at_least=1,
+        at_most=1000,
+    )
+    manual_assign: Literal["min_load", "min_group", "random"] = option(
+        "min_load",
+        "Which worker manual gives a new session: the one with the least work, with the fewest sessions, or any.",
+    )
+    sessions: int = option(
+        100_000,
+        "Most sessions that manual keeps; the one used longest ago is forgotten first.",
+        at_least=0,
+        at_most=1 << 26,
+    )
+    session_idle_s: float = option(
+        14_400.0, "Seconds without a request after which manual forgets a session.", at_least=0, at_most=1 << 30
+    )
+    remembered_workers: int = option(
+        8192, "Workers of which a policy keeps something, such as when it chose them last.", at_least=1, at_most=1 << 20
+    )

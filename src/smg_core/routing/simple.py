@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from smg_core.routing.base import Candidate, Pick, RoutingContext
 
-__all__ = ["LeastRequests", "PowerOfTwo", "Random", "RoundRobin"]
+__all__ = ["LeastRequests", "Passthrough", "PowerOfTwo", "Random", "RoundRobin"]
 
 
 class RoundRobin:
@@ -23,6 +23,16 @@ class RoundRobin:
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._turn += 1
         return Pick(candidates[self._turn % len(candidates)])
+
+
+class Passthrough:
+    """The first worker, always; another one only where that one cannot be asked. For one worker, or where something behind it
+    chooses."""
+
+    name = "passthrough"
+
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        return Pick(candidates[0])
 
 
 class Random:

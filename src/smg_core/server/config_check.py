@@ -17,7 +17,7 @@ from smg_core.engines.openai.address import ChatAddress
 from smg_core.engines.target import Target, door
 from smg_core.history.settings import EXTRAS, HistoryConfig
 from smg_core.json_types import Json
-from smg_core.routing import UnknownPolicy, policy
+from smg_core.routing import UnknownPolicy, policy, policy_for
 from smg_core.settings import nearest
 from smg_parsers import UnknownModelFamily
 from smg_parsers.models import family
@@ -98,10 +98,16 @@ def check_url(url: str) -> None:
 
 
 def _policies(config: Config) -> Iterator[str]:
+    rows: list[tuple[str, str]] = [("routing.policy", config.routing.policy)]
     try:
-        policy(config.routing.policy)
-    except UnknownPolicy as error:
-        yield f"routing.policy: {error}"
+        rows += [("routing.policies", name) for name in policy_for(config.routing.policies).values()]
+    except ValueError as error:
+        yield f"routing.policies: {error}"
+    for path, name in rows:
+        try:
+            policy(name, config.routing)
+        except UnknownPolicy as error:
+            yield f"{path}: {error}"
 
 
 def _dialects(config: Config) -> Iterator[str]:

@@ -78,10 +78,12 @@ class ProcessTable:
 
 
 class SharedBoard:
-    """Requests in flight by worker, summed over all processes; each writes only its own column, so nothing is locked."""
+    """Requests in flight by worker, and the tokens of their prompts that wait, summed over all processes; each writes only its
+    own column, so nothing is locked. The first half of `cells` has the requests, the second the tokens."""
 
     def __init__(self, cells: Any, processes: int, column: int) -> None:
         self._cells = cells
+        self._tokens = len(cells) // 2
         self._processes = processes
         self._column = column
         self.process = column, processes
@@ -94,6 +96,14 @@ class SharedBoard:
         found: int = sum(self._cells[start : start + self._processes])
         return found
 
+    def add_tokens(self, row: int, change: int) -> None:
+        self._cells[self._tokens + row * self._processes + self._column] += change
+
+    def tokens(self, row: int) -> int:
+        start = self._tokens + row * self._processes
+        found: int = sum(self._cells[start : start + self._processes])
+        return found
+
     def clear(self) -> None:
         """Forget this column: its process is gone, and its requests with it."""
         for row in range(len(self._cells) // self._processes):
@@ -102,7 +112,7 @@ class SharedBoard:
 
 @attrs.frozen(eq=False)
 class SharedNumbers:
-    """What `processes` processes share, each with a column of its own: `board` for the requests in flight of each worker,
+    """What `processes` processes share, each with a column of its own: `board` for the requests and tokens of each worker,
     `states` for how each process is, `metrics` for their series. It is handed to a process when that is started."""
 
     processes: int
@@ -118,7 +128,7 @@ class SharedNumbers:
         all zero."""
         return cls(
             processes,
-            array("i", workers * processes),
+            array("i", 2 * workers * processes),
             array("q", ProcessTable.size(processes)),
             array("q", metrics_bytes // 8),
         )

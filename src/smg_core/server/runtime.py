@@ -17,14 +17,13 @@ from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
 from smg_core.pipeline.performers import Rows, loop_call_later, performers
-from smg_core.routing import Policies, Policy, RequestEnded
-from smg_core.routing import policy as policy_by_name
 from smg_core.server.admission import Admission, compat_of
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKeys, anonymous, open_identity
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
 from smg_core.server.loading import ModelLoader, ServedModel
 from smg_core.server.onboarding import Onboarding, executor_of, loading_place
+from smg_core.server.policies import Policy, RequestEnded, policies_of
 from smg_core.server.reaching import Reaching, specs_of, workers_in
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
@@ -65,12 +64,12 @@ class RuntimeArguments(TypedDict, total=False):
 class Runtime:
     """A gateway without its HTTP side. `workers` are engine URLs or WorkerSpecs, beside those in `config`.
 
-    `policy` is a name, a factory that is called for each model and role, or an object that serves them all; `tokenizer` a folder,
-    without which the engine is asked for its own. `history` is a store that is yours to close, in place of the one that the
-    settings name; `history_hooks` are called around every use of it. `identity` says whose each request is, in place of the
-    settings of the sections auth and oidc. `board` counts requests in flight over several processes;
-    `clock`, `ids`, `rng` and `call_later` (the event loop's, unless a test brings its own) are what the rooms are given of the
-    world.
+    `policy` is a name, a factory that is called for each model and role, or an object that serves them all, in place of what
+    the settings name; `tokenizer` a folder, without which the engine is asked for its own. `history` is a store that is yours
+    to close, in place of the one that the settings name; `history_hooks` are called around every use of it. `identity` says
+    whose each request is, in place of the settings of the sections auth and oidc. `board` counts requests in flight over
+    several processes; `clock`, `ids`, `rng` and `call_later` (the event loop's, unless a test brings its own) are what the
+    rooms are given of the world.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Runtime:
         self.explains = self.config.observability.explain
         self.limits = self.config.limits
         self.compat = compat_of(self.config)
-        self.policies = Policies(_policy_maker(policy if policy is not None else self.config.routing.policy))
+        self.policies = policies_of(self.config.routing, policy, self.rng)
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *specs_of(self.config.workers)]
         self._from_file: list[WorkerSpec] = []
@@ -196,6 +195,7 @@ class Runtime:
             served_as=self.config.model.served_as,
             documents=loader.documents,
             disaggregation=self.config.disaggregation,
+            prefix_tokens=self.config.routing.prefix_tokens,
         )
         running = hosted_tools(self.config.mcp, self.history, self.clock, self._media_of)
         tools = await self._stack.enter_async_context(running)
@@ -382,15 +382,6 @@ class Runtime:
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-def _policy_maker(policy: str | Policy | Callable[[], Policy]) -> Callable[[], Policy]:
-    """A function that makes a policy, called for each model and role. It raises UnknownPolicy for an unknown name."""
-    if isinstance(policy, str):
-        return lambda: policy_by_name(policy)
-    if callable(policy) and (isinstance(policy, type) or not hasattr(policy, "pick")):
-        return policy
-    return lambda: policy  # type: ignore[return-value]  # what has a `pick` is no factory, even if it can be called
 
 
 def _spec(worker: str | WorkerSpec) -> WorkerSpec:

@@ -10,12 +10,12 @@ from typing import Literal, Protocol
 import attrs
 
 from smg_core.cards import card
-from smg_core.engines.base import Engine, EngineFacts, KvFacts, Loads, ModelInfo
+from smg_core.engines.base import Engine, EngineFacts, KvFacts, Loads, ModelInfo, RankLoad
 from smg_core.engines.handover import role_of
 from smg_core.engines.target import Tls
 from smg_core.errors import WorkerGone
 
-__all__ = ["TRANSITIONS", "Board", "LocalBoard", "Signal", "State", "Worker", "WorkerRole", "WorkerSpec"]
+__all__ = ["TRANSITIONS", "Board", "LocalBoard", "PrefillLoad", "Signal", "State", "Worker", "WorkerRole", "WorkerSpec"]
 
 WorkerRole = Literal["regular", "prefill", "decode", "encode"]
 """What a worker computes of a turn: everything, only the prompt's KV cache ("prefill"), tokens from such a cache ("decode"), or
@@ -76,8 +76,8 @@ class WorkerSpec:
 
 
 class Board(Protocol):
-    """Counts requests in flight, in one row for each worker. `process`: the number of this process among all that count there,
-    from 0, and how many these are."""
+    """Counts requests in flight, and the tokens of their prompts that no output has followed yet, in one row for each worker.
+    `process`: the number of this process among all that count there, from 0, and how many these are."""
 
     process: tuple[int, int]
 
@@ -85,21 +85,49 @@ class Board(Protocol):
 
     def total(self, row: int) -> int: ...
 
+    def add_tokens(self, row: int, change: int) -> None: ...
+
+    def tokens(self, row: int) -> int: ...
+
 
 class LocalBoard:
     """A board for one process."""
 
-    __slots__ = ("_rows", "process")
+    __slots__ = ("_rows", "_tokens", "process")
 
     def __init__(self) -> None:
         self.process = 0, 1
         self._rows: dict[int, int] = {}
+        self._tokens: dict[int, int] = {}
 
     def add(self, row: int, change: int) -> None:
         self._rows[row] = self._rows.get(row, 0) + change
 
     def total(self, row: int) -> int:
         return self._rows.get(row, 0)
+
+    def add_tokens(self, row: int, change: int) -> None:
+        self._tokens[row] = self._tokens.get(row, 0) + change
+
+    def tokens(self, row: int) -> int:
+        return self._tokens.get(row, 0)
+
+
+class PrefillLoad:
+    """The prompt tokens of one call, which count as waiting at its worker from now until `over` is called: at the call's first
+    output, and when it ends."""
+
+    __slots__ = ("_board", "_row", "_tokens")
+
+    def __init__(self, worker: "Worker", tokens: int) -> None:
+        self._board, self._row, self._tokens = worker.board, worker.row, tokens
+        if tokens:
+            worker.board.add_tokens(worker.row, tokens)
+
+    def over(self) -> None:
+        tokens, self._tokens = self._tokens, 0
+        if tokens:
+            self._board.add_tokens(self._row, -tokens)
 
 
 _UNKNOWN = EngineFacts(dialect="")
@@ -170,6 +198,30 @@ class Worker:
     @property
     def queued(self) -> int:
         return self.load.waiting if self.load is not None else 0
+
+    @property
+    def running(self) -> int:
+        return self.load.running if self.load is not None else 0
+
+    @property
+    def prefill_tokens(self) -> int:
+        return self.board.tokens(self.row)
+
+    @property
+    def kv_usage(self) -> float:
+        return self.load.kv_usage if self.load is not None else 0.0
+
+    @property
+    def kv_tokens(self) -> int:
+        return self.load.kv_tokens if self.load is not None else 0
+
+    @property
+    def rank_count(self) -> int:
+        return max(1, self.facts.ranks) if self.spec.rank is None else 1
+
+    @property
+    def ranks(self) -> tuple[RankLoad, ...]:
+        return self.load.ranks if self.load is not None else ()
 
     def apply(self, signal: Signal, reason: str = "") -> bool:
         """Change the state as `TRANSITIONS` says. True when it changed."""

@@ -2,34 +2,19 @@
 
 import random
 
-import attrs
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.routing.candidates import Seen
 
 from smg_core.routing import (
-    POLICIES,
     LeastRequests,
-    Pick,
+    Passthrough,
     PowerOfTwo,
     Random,
     RoundRobin,
     RoutingContext,
-    UnknownPolicy,
-    policy,
 )
 from smg_core.tokens import TokenIds
-
-
-@attrs.frozen
-class Seen:
-    """A candidate as plain data."""
-
-    name: str
-    in_flight: int = 0
-    queued: int = 0
-    weight: float = 1.0
-
 
 CONTEXT = RoutingContext("r", "m", TokenIds([1, 2]))
 
@@ -82,14 +67,5 @@ def test_random_reaches_every_worker() -> None:
     assert {chosen.pick(workers(0, 0, 0), CONTEXT).worker.name for _ in range(50)} == {"w0", "w1", "w2"}
 
 
-@pytest.mark.parametrize("name", sorted(POLICIES))
-def test_every_policy_is_found_by_its_name_and_copes_with_one_worker(name: str) -> None:
-    only = workers(3)
-
-    assert policy(name).name == name
-    assert policy(name).pick(only, CONTEXT) == Pick(only[0])
-
-
-def test_an_unknown_policy_is_loud_and_names_those_there_are() -> None:
-    with pytest.raises(UnknownPolicy, match=r"'fastest'.*power_of_two.*round_robin"):
-        policy("fastest")
+def test_passthrough_takes_the_first_however_busy_it_is() -> None:
+    assert Passthrough().pick(workers(9, 0), CONTEXT).worker.name == "w0"

@@ -1,0 +1,123 @@
+"""Keys of a prompt's blocks: one number for each whole block, which stands for everything up to the block's end.
+
+Two prompts share as many blocks as their keys are equal from the start. A key covers the tenant's salt, the LoRA adapter and,
+in place of token ids, the hashes of media. The keys of token ids are sums of products with secret random factors (multilinear
+hashing), so that numpy makes all of a prompt in a few operations and the next key follows from the one before; those of a text
+are chained hashes of Python, which has a secret of its own in every process. Pure: the secret is an argument. Above:
+prefix_index, kv_index, the policies. Below: base.
+"""
+
+from array import array
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["TextKeys", "TokenKeys", "start_of"]
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_MEMO_BYTES = 160
+_KEY_BYTES = 44
+
+
+def start_of(salt: str | None, lora: str | None) -> int:
+    """The key before a prompt's first block. Prompts with different salts or adapters share no key."""
+    if not salt and not lora:
+        return 0
+    parts = [part.encode("utf-8", "surrogatepass") for part in (salt or "", lora or "")]
+    return int.from_bytes(blake2b(b"%d:" % len(parts[0]) + parts[0] + parts[1], digest_size=8).digest(), "big")
+
+
+class TokenKeys:
+    """Makes the keys of prompts of token ids. `secret` is any number that clients do not know: with it, nobody can make two
+    prompts that have the same keys. `most` is how many tokens of a prompt are looked at, from its start."""
+
+    def __init__(self, secret: int, most: int) -> None:
+        self._secret = secret & _MASK
+        self._most = most
+        self._factors: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+
+    def sums(
+        self, tokens: Sequence[int] | memoryview, block: int, *, start: int = 0, at: int = 0
+    ) -> "npt.NDArray[np.uint64]":
+        """A key for each whole block of `tokens`, whose first one stands at place `at` of its prompt, behind the key `start`.
+        `tokens` are ids (32 bits) or `RoutingContext.prefix_keys` (64 bits). Places behind `most` have no key."""
+        count = max(0, min(len(tokens), self._most - at)) // block
+        products = _numbers(tokens, count * block)
+        products += np.uint64(1)  # token 0 counts too
+        products *= self._factors_to(at + count * block)[at:]
+        keys: npt.NDArray[np.uint64] = (
+            products.reshape(count, block).sum(axis=1, dtype=np.uint64).cumsum(dtype=np.uint64)
+        )
+        keys += np.uint64(start)
+        return keys
+
+    def keys(self, tokens: Sequence[int] | memoryview, block: int, start: int = 0) -> list[int]:
+        """The keys of a prompt's whole blocks, as numbers."""
+        found: list[int] = self.sums(tokens, block, start=start).tolist()
+        return found
+
+    def _factors_to(self, count: int) -> "npt.NDArray[np.uint64]":
+        """The secret factors of the first `count` places, made when a prompt first reaches so far."""
+        if count > len(self._factors):
+            size = min(self._most, max(1024, 1 << (count - 1).bit_length()))
+            self._factors = _random_numbers(self._secret, max(size, count))
+        return self._factors[:count]
+
+
+def _numbers(tokens: Sequence[int] | memoryview, count: int) -> "npt.NDArray[np.uint64]":
+    """The first `count` of `tokens` as 64-bit numbers."""
+    if isinstance(tokens, memoryview | array):
+        return np.frombuffer(tokens, np.dtype(f"u{memoryview(tokens).itemsize}"), count).astype(np.uint64)
+    return np.fromiter(tokens, np.uint64, count)
+
+
+def _random_numbers(secret: int, count: int) -> "npt.NDArray[np.uint64]":
+    """The first `count` numbers of the generator splitmix64 that begins at `secret`."""
+    state = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GOLDEN) + np.uint64(secret)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(_MIX[0])
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(_MIX[1])
+    return state ^ (state >> np.uint64(31))
+
+
+class TextKeys:
+    """Makes the keys of prompts of text, for engines that get no token ids. A block is `block` characters, of which at most
+    `most` are looked at. The keys of texts that were seen lately are kept, in at most `budget` bytes: they are good within this
+    process alone."""
+
+    def __init__(self, block: int, most: int, budget: int) -> None:
+        self._block = block
+        self._most = most
+        self._half = budget // 2
+        self._young: dict[int, tuple[int, ...]] = {}
+        self._old: dict[int, tuple[int, ...]] = {}
+        self._bytes = 0
+
+    def keys(self, text: str, start: int = 0) -> tuple[int, ...]:
+        """The keys of the whole blocks of `text`."""
+        whole = hash((start, text))
+        found = self._young.get(whole)
+        if found is None:
+            found = self._old.get(whole)
+            if found is None:
+                found = self._made(text, start)
+            self._keep(whole, found)
+        return found
+
+    def _made(self, text: str, start: int) -> tuple[int, ...]:
+        block, key, keys = self._block, start, []
+        for end in range(block, min(len(text), self._most) + 1, block):
+            key = hash((key, text[end - block : end]))
+            keys.append(key)
+        return tuple(keys)
+
+    def _keep(self, whole: int, keys: tuple[int, ...]) -> None:
+        size = _MEMO_BYTES + _KEY_BYTES * len(keys)
+        if self._bytes + size > self._half:
+            self._young, self._old, self._bytes = {}, self._young, 0
+        if size <= self._half:
+            self._young[whole] = keys
+            self._bytes += size

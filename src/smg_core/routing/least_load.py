@@ -1,0 +1,33 @@
+"""The policy that looks at work: prompt tokens that wait, answers under way, and how full the KV cache is.
+
+Pure: the order of equal workers comes from the random source. Above: named. Below: work.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+from smg_core.routing.base import Candidate, Observing, Pick, RoutingContext
+from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.work import TieBreak, Work
+
+__all__ = ["LeastLoad"]
+
+
+class LeastLoad(Observing):
+    """The worker that has the least work, by its weight; of those with about the least, each in turn."""
+
+    name = "least_load"
+
+    def __init__(self, settings: RoutingConfig, rng: Random) -> None:
+        self._work = Work(settings)
+        self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)
+
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        self._work.note(context)
+        of = self._work.of
+        scores = [of(each) / each.weight for each in candidates]
+        chosen = self._turns.choose([each.name for each in candidates], scores)
+        return Pick(candidates[chosen], why="least work", scores=scores)
+
+    def worker_left(self, worker: str) -> None:
+        self._turns.forget(worker)

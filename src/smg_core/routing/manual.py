@@ -1,0 +1,110 @@
+"""The policy of sticky sessions: the requests of one routing key stay on one worker.
+
+Pure: time comes with the request, chance from the random source. The table is this process's own; where several processes or
+gateways are to agree without talking, `affinity.ConsistentHashing` does. Above: named. Below: work.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from random import Random
+
+import attrs
+
+from smg_core.routing.base import Candidate, Observing, Pick, RoutingContext
+from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.work import TieBreak, Work
+
+__all__ = ["Manual"]
+
+
+@attrs.define
+class _Session:
+    """Where the requests of one key go: to `worker`, and to `other` while that one cannot be asked. `used` is the time of the
+    last request."""
+
+    worker: str
+    used: float
+    other: str = ""
+
+
+class Manual(Observing):
+    """A key's first request is assigned a worker (`manual_assign`: the one with the least work, with the fewest keys, or any),
+    and the others follow. A key is forgotten after `session_idle_s` seconds without a request, and when there are more than
+    `sessions`. Requests without a key go to the worker with the least work."""
+
+    name = "manual"
+
+    def __init__(self, settings: RoutingConfig, rng: Random) -> None:
+        self._work = Work(settings)
+        self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)
+        self._by = settings.manual_assign
+        self._rng = rng
+        self._most = settings.sessions
+        self._idle = settings.session_idle_s
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()  # the one used longest ago first
+        self._keys: dict[str, int] = {}  # of each worker
+
+    def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        self._work.note(context)
+        key = context.cache_key
+        if not key:
+            return Pick(candidates[self._least(candidates)], why="no routing key: least work")
+        self._forget_idle(context.now)
+        session = self._sessions.get(key)
+        if session is None:
+            return self._begun(key, candidates, context.now)
+        session.used = context.now
+        self._sessions.move_to_end(key)
+        named = {each.name: each for each in candidates}
+        if session.worker in named:
+            return Pick(named[session.worker], why="the session's worker")
+        if session.other not in named:
+            session.other = candidates[self._assigned(candidates)].name
+        return Pick(named[session.other], why="the session's worker cannot be asked")
+
+    def _begun(self, key: str, candidates: Sequence[Candidate], now: float) -> Pick:
+        chosen = candidates[self._assigned(candidates)]
+        if self._most:
+            while len(self._sessions) >= self._most:
+                self._end(next(iter(self._sessions)))
+            self._sessions[key] = _Session(chosen.name, now)
+            self._keys[chosen.name] = self._keys.get(chosen.name, 0) + 1
+        return Pick(chosen, why=f"a new session: {self._by}")
+
+    def _assigned(self, candidates: Sequence[Candidate]) -> int:
+        if self._by == "random":
+            return self._rng.randrange(len(candidates))
+        if self._by == "min_group":
+            groups = [self._keys.get(each.name, 0) / each.weight for each in candidates]
+            return self._turns.choose([each.name for each in candidates], groups)
+        return self._least(candidates)
+
+    def _least(self, candidates: Sequence[Candidate]) -> int:
+        return self._turns.choose(
+            [each.name for each in candidates], [self._work.of(each) / each.weight for each in candidates]
+        )
+
+    def _forget_idle(self, now: float) -> None:
+        """End the sessions whose last request was long ago, at most two for each request."""
+        for _ in range(2):
+            key = next(iter(self._sessions), None)
+            if key is None or now - self._sessions[key].used <= self._idle:
+                return
+            self._end(key)
+
+    def _end(self, key: str) -> None:
+        worker = self._sessions.pop(key).worker
+        left = self._keys.get(worker, 0) - 1
+        if left > 0:
+            self._keys[worker] = left
+        else:
+            self._keys.pop(worker, None)
+
+    @property
+    def sessions(self) -> int:
+        """How many keys have a worker."""
+        return len(self._sessions)
+
+    def worker_left(self, worker: str) -> None:
+        self._turns.forget(worker)
+        self._keys.pop(worker, None)

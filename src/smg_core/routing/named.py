@@ -1,0 +1,95 @@
+"""The policies by name: the built-in ones, those of installed packages, and any object that a module has.
+
+Each is made with the settings of routing and a source of randomness; one of a package or a module is called without arguments.
+What a policy needs that is large (numpy) is loaded when one is first made. Pure. Above: the package, `policies`. Below: all
+policies.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from random import Random as Randomness
+
+from smg_core.routing.affinity import ConsistentHashing, PrefixHash
+from smg_core.routing.base import Policy, UnknownPolicy
+from smg_core.routing.bucket import Bucket
+from smg_core.routing.least_load import LeastLoad
+from smg_core.routing.manual import Manual
+from smg_core.routing.ranks import DpMinToken
+from smg_core.routing.settings import RoutingConfig
+from smg_core.routing.simple import LeastRequests, Passthrough, PowerOfTwo, Random, RoundRobin
+
+__all__ = ["POLICIES", "policy", "policy_for"]
+
+_Make = Callable[[RoutingConfig, Randomness], Policy]
+
+
+def _cache_aware(settings: RoutingConfig, rng: Randomness) -> Policy:
+    from smg_core.routing.cache_aware import CacheAware
+
+    return CacheAware(settings, rng)
+
+
+POLICIES: Mapping[str, _Make] = {
+    "round_robin": lambda settings, rng: RoundRobin(),
+    "random": lambda settings, rng: Random(rng),
+    "least_requests": lambda settings, rng: LeastRequests(),
+    "power_of_two": lambda settings, rng: PowerOfTwo(rng),
+    "least_load": LeastLoad,
+    "cache_aware": _cache_aware,
+    "consistent_hashing": lambda settings, rng: ConsistentHashing(),
+    "prefix_hash": lambda settings, rng: PrefixHash(settings),
+    "manual": Manual,
+    "bucket": lambda settings, rng: Bucket(settings),
+    "passthrough": lambda settings, rng: Passthrough(),
+    "dp_min_token": lambda settings, rng: DpMinToken(),
+}
+"""The built-in policies by name."""
+
+
+def policy(name: str, settings: RoutingConfig | None = None, rng: Randomness | None = None) -> Policy:
+    """A new policy: one of `POLICIES`, what a module has ("package.module:Class", which is called), or the entry point of that
+    name in the group `smg.policies`. Raises UnknownPolicy, whose message lists the names."""
+    if name in POLICIES:
+        return POLICIES[name](settings or RoutingConfig(), rng or Randomness())
+    module, colon, attribute = name.partition(":")
+    if colon:
+        return _of_module(name, module, attribute)
+    from importlib.metadata import entry_points  # loads much, and most users name a built-in policy
+
+    installed = {entry.name: entry for entry in entry_points(group="smg.policies")}
+    if name in installed:
+        factory: Callable[[], Policy] = installed[name].load()
+        return factory()
+    raise UnknownPolicy(f"no routing policy {name!r}; there are {', '.join(sorted({*POLICIES, *installed}))}")
+
+
+def _of_module(name: str, module: str, attribute: str) -> Policy:
+    try:
+        factory = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnknownPolicy(f"no routing policy {name!r}: {error}") from error
+    made = factory() if callable(factory) else factory
+    if not callable(getattr(made, "pick", None)) or not isinstance(getattr(made, "name", None), str):
+        raise UnknownPolicy(f"{name!r} is no routing policy: what it makes has no name and pick")
+    policy: Policy = made
+    return policy
+
+
+def policy_for(rows: Iterable[str]) -> Mapping[tuple[str, str], str]:
+    """The names of policies by model and role, of rows "MODEL=POLICY", "MODEL/ROLE=POLICY" and "*/ROLE=POLICY"; "*" stands for
+    any. Raises ValueError for a row of another form, and for two of the same place."""
+    found: dict[tuple[str, str], str] = {}
+    for row in rows:
+        place, equals, name = row.rpartition("=")
+        model, slash, role = place.rpartition("/")
+        if not slash or role not in _ROLES:  # the names of models have slashes, too
+            model, role = place, "*"
+        if not equals or not model or not name:
+            raise ValueError(f"{row!r} is not of the form MODEL=POLICY or MODEL/ROLE=POLICY")
+        if (model, role) in found:
+            raise ValueError(f"there are two policies for {place!r}")
+        found[model, role] = name
+    return found
+
+
+_ROLES = frozenset({"regular", "prefill", "decode", "encode", "*"})

@@ -1,0 +1,32 @@
+"""Which policy is made for which model and role: of the program's argument, else of the settings.
+
+Pure. Above: server.runtime, server.config_check. Below: routing.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from smg_core.routing import Policies, Policy, RequestEnded, policy, policy_for
+from smg_core.routing.settings import RoutingConfig
+
+__all__ = ["Policy", "RequestEnded", "policies_of"]
+
+
+def policies_of(
+    settings: RoutingConfig, given: str | Policy | Callable[[], Policy] | None = None, rng: Random | None = None
+) -> Policies:
+    """The policies of one gateway: `given` for every model and role, else what `settings` say. Raises ValueError for a row of
+    `settings.policies` that is not of its form; the name of a policy is looked up when one is first made."""
+    chance = rng or Random()
+
+    def named(name: str) -> Callable[[], Policy]:
+        return lambda: policy(name, settings, chance)
+
+    if given is None:
+        others = {place: named(name) for place, name in policy_for(settings.policies).items()}
+        return Policies(named(settings.policy), others)
+    if isinstance(given, str):
+        return Policies(named(given))
+    if callable(given) and (isinstance(given, type) or not hasattr(given, "pick")):
+        return Policies(given)
+    return Policies(lambda: given)  # type: ignore[arg-type,return-value]  # what has a `pick` is no factory

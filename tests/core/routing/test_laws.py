@@ -1,0 +1,144 @@
+"""What holds of every policy there is, whatever it looks at."""
+
+import random
+from collections import Counter
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.routing.candidates import Seen, asking, fleet
+
+from smg_core.engines.loads import RankLoad
+from smg_core.routing import POLICIES, Observing, Pick, Policy, RequestEnded, RoutingContext, policy
+from smg_core.routing.settings import RoutingConfig
+
+NAMES = sorted(POLICIES)
+SPREADING = sorted(set(POLICIES) - {"passthrough"})  # its whole purpose is to take the first
+DRAWING = sorted(
+    set(SPREADING) - {"round_robin", "least_requests", "bucket", "dp_min_token"}
+)  # those go by the list's order
+SMALL = RoutingConfig(index_bytes=20_000, sessions=4, remembered_workers=4, block_tokens=2, block_characters=2)
+
+RANKS = st.lists(st.integers(0, 1000), max_size=3).map(
+    lambda used: tuple(RankLoad(rank, 0, 0, used_tokens=tokens) for rank, tokens in enumerate(used))
+)
+WORKERS = st.lists(
+    st.builds(
+        Seen,
+        name=st.sampled_from("abcdefgh"),
+        in_flight=st.integers(0, 9),
+        queued=st.integers(0, 9),
+        weight=st.sampled_from([0.5, 1.0, 3.0]),
+        running=st.integers(0, 9),
+        prefill_tokens=st.integers(0, 10_000),
+        kv_usage=st.floats(0, 2),
+        kv_tokens=st.integers(0, 100),
+        rank_count=st.integers(1, 3),
+        ranks=RANKS,
+    ),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda seen: seen.name,
+)
+REQUESTS = st.builds(
+    lambda prompt, **fields: asking(prompt, **fields),
+    st.lists(st.integers(0, 3), max_size=12),
+    name=st.sampled_from(["r1", "r2", "r3"]),
+    cache_key=st.sampled_from([None, "one", "two", "three"]),
+    cache_salt=st.sampled_from([None, "tenant"]),
+    lora=st.sampled_from([None, "adapter"]),
+    text=st.text("ab", max_size=9),
+    role=st.sampled_from(["regular", "prefill", "decode"]),
+    now=st.floats(0, 100_000),
+)
+ROUNDS = st.lists(st.tuples(WORKERS, REQUESTS), min_size=1, max_size=12)
+
+
+def told(answer: Pick) -> tuple[object, ...]:
+    return answer.worker.name, answer.rank, answer.why, list(answer.scores), list(answer.matched), answer.cached
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(rounds=ROUNDS, seed=st.integers(0, 9))
+@settings(max_examples=15)
+def test_a_policy_takes_a_candidate_and_no_other_and_with_the_same_chance_the_same_one(
+    name: str, rounds: list[tuple[list[Seen], RoutingContext]], seed: int
+) -> None:
+    one, other = (policy(name, SMALL, random.Random(seed)) for _ in range(2))
+    for workers, request in rounds:
+        answer = one.pick(workers, request)
+
+        assert any(answer.worker is each for each in workers)
+        assert answer.rank is None or 0 <= answer.rank < answer.worker.rank_count
+        assert len(answer.scores) in (0, len(workers))
+        assert len(answer.matched) in (0, len(workers))
+        assert 0 <= answer.cached <= max(request.tokens, 0)
+        assert told(answer) == told(other.pick(workers, request))
+        _happened(one, workers[0].name)
+        _happened(other, workers[0].name)
+
+
+def _happened(policy: Policy, worker: str) -> None:
+    """A call has ended, and its worker leaves: state about workers that are gone does no harm."""
+    if isinstance(policy, Observing):
+        policy.request_ended(RequestEnded(worker, failed=False, seconds=1.0))
+        policy.worker_left(worker)
+        policy.worker_left("never there")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_policy_is_found_by_its_name_and_copes_with_one_worker(name: str) -> None:
+    only = Seen("only", in_flight=3)
+
+    assert policy(name).name == name
+    assert policy(name).pick([only], asking()).worker is only
+
+
+@pytest.mark.parametrize("name", SPREADING)
+@pytest.mark.parametrize("length", [3, 400])
+def test_equal_workers_get_equal_parts_of_unlike_requests_that_come_before_any_load_is_seen(
+    name: str, length: int
+) -> None:
+    workers, chosen = fleet(8), policy(name, rng=random.Random(1))
+    draw = random.Random(2)
+    names = [
+        chosen.pick(workers, asking([draw.randrange(1000) for _ in range(length)], f"r{at}", cache_key=f"k{at}"))
+        for at in range(400)
+    ]
+
+    counts = Counter(each.worker.name for each in names)
+    assert len(counts) == 8
+    assert max(counts.values()) <= 2 * 400 / 8
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_several_gateways_that_do_not_see_each_other_do_not_all_begin_with_the_same_worker(name: str) -> None:
+    workers = fleet(8)
+    first = [
+        policy(name, rng=random.Random(seed)).pick(workers, asking([seed] * (seed * 30 + 1), f"r{seed}"))
+        for seed in range(40)
+    ]
+    taken = Counter(each.worker.name for each in first)
+
+    assert len(taken) >= 4
+    assert max(taken.values()) <= 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_policy_copes_with_thousands_of_workers_and_ranks(name: str) -> None:
+    workers = [attrs.evolve(each, rank_count=2) for each in fleet(2000)]
+    chosen = policy(name, rng=random.Random(1))
+
+    picks = [chosen.pick(workers, asking([at] * 200, f"r{at}", cache_key=f"k{at}")) for at in range(3)]
+    assert all(each.worker in workers for each in picks)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_policy_does_not_change_what_it_is_shown(name: str) -> None:
+    workers = fleet(3)
+    shown = list(workers)
+    for at in range(5):
+        policy(name).pick(workers, asking([at]))
+
+    assert workers == shown
