@@ -32,8 +32,9 @@ __all__ = ["EngineCall"]
 
 class EngineCall:
     """One engine call, from the step to the engine's requests and to the turn. `engine` is the client of its engine; `ids` are
-    those of its requests there; `pairing` has the engines where several share the call. `on_output` is called at the first output, `first_seconds` is how
-    long that took; `tokens_before` and `finishes_before` count what the turn had before this call."""
+    those of its requests there; `pairing` has the engines where several share the call. `on_output` is called at the first
+    output, `first_seconds` is how long that took; `tokens_before` and `finishes_before` count what the turn had before this
+    call."""
 
     def __init__(self, step: Stream, run: Run, clock: Clock) -> None:
         self.step = step

@@ -16,7 +16,7 @@ PROCESSES = 3
 
 
 def boards() -> list[SharedBoard]:
-    cells = array("i", [0]) * (BOARD_ROWS * PROCESSES)
+    cells = array("i", [0]) * (2 * BOARD_ROWS * PROCESSES)
     return [SharedBoard(cells, PROCESSES, column) for column in range(PROCESSES)]
 
 
@@ -29,6 +29,17 @@ def test_every_process_sees_the_sum_of_all(changes: list[tuple[int, int, int]]) 
     for row in {row for _, row, _ in changes} | {0, BOARD_ROWS - 1}:
         wanted = sum(change for _, at, change in changes if at == row)
         assert [board.total(row) for board in shared] == [wanted] * PROCESSES
+
+
+def test_every_process_sees_the_tokens_that_wait_by_all_and_those_of_one_that_is_gone_are_forgotten() -> None:
+    first, second, third = boards()
+    for row in (0, BOARD_ROWS - 1):
+        first.add_tokens(row, 500)
+        second.add_tokens(row, 20)
+    first.clear()
+
+    assert [third.tokens(row) for row in (0, 1, BOARD_ROWS - 1)] == [20, 0, 20]
+    assert third.total(0) == third.total(BOARD_ROWS - 1) == 0
 
 
 def test_the_requests_of_a_process_that_is_gone_are_forgotten_and_no_others() -> None:

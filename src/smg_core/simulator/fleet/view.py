@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from smg_core.routing.base import Observing, Policy, RequestEnded, RoutingContext
+from smg_core.routing.base import Observing, Policy, RankState, RequestEnded, RoutingContext
 from smg_core.simulator.fleet.block_cache import BlockChange
 from smg_core.simulator.fleet.engine import FleetEngine
 from smg_core.simulator.fleet.trace import FleetRequest
@@ -69,15 +69,29 @@ class Chooser(Protocol):
 
 
 class _Seen:
-    """An engine as a policy's candidate."""
+    """An engine as a policy's candidate. A replica of this simulator does not learn when a prompt was read, so no tokens wait."""
 
-    __slots__ = ("in_flight", "name", "queued", "weight")
+    __slots__ = (
+        "in_flight",
+        "kv_tokens",
+        "kv_usage",
+        "name",
+        "prefill_tokens",
+        "queued",
+        "rank_count",
+        "ranks",
+        "running",
+        "weight",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.in_flight = 0
-        self.queued = 0
+        self.queued = self.running = self.prefill_tokens = self.kv_tokens = 0
         self.weight = 1.0
+        self.kv_usage = 0.0
+        self.rank_count = 1
+        self.ranks: tuple[RankState, ...] = ()
 
 
 class PolicyChooser:
