@@ -41,6 +41,8 @@ def keys_flags(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--name", default="", help="for people")
     create.add_argument("--role", action="append", default=[], help="what it may do, may be repeated (default: user)")
     create.add_argument("--model", action="append", default=[], help="a model that it may use, may be repeated")
+    tool = "a tool of an MCP server that it may use, SERVER.TOOL, may be repeated"
+    create.add_argument("--tool", action="append", default=[], help=tool)
     create.add_argument("--expires-at", type=float, help="when it expires, in seconds since 1970")
     _common(create, _create)
     rotate = _of_key(commands, "rotate", "give a key a new secret, which is printed")
@@ -134,6 +136,7 @@ def _create(args: argparse.Namespace) -> Request:
         "principal": args.principal,
         "name": args.name,
         "models": args.model,
+        "tools": args.tool,
     }
     if args.role:
         body["roles"] = args.role

@@ -1,4 +1,4 @@
-"""What a caller may do: permissions by name, and models.
+"""What a caller may do: permissions by name, models, and tools that run here.
 
 Made by authenticators of a caller's roles; part of `request.Caller`. Read by whoever does something that needs a permission, and
 by whoever finds a model by its name. Pure. Above: everything. Below: nothing.
@@ -11,10 +11,12 @@ __all__ = ["Grants"]
 
 class Grants(Struct, frozen=True, omit_defaults=True):
     """What a caller may do. `permissions` are names of `auth.roles`, None for all of them. `models` are lists of names, or of
-    beginnings that end with "*"; a model must be in each of the lists."""
+    beginnings that end with "*"; a model must be in each of the lists. `tools` are such lists for tools that run here:
+    SERVER.TOOL, or the URL of a server that the request brings."""
 
     permissions: frozenset[str] | None = None
     models: tuple[tuple[str, ...], ...] = ()
+    tools: tuple[tuple[str, ...], ...] = ()
 
     def may(self, permission: str) -> bool:
         """Whether the caller has this permission."""
@@ -23,6 +25,10 @@ class Grants(Struct, frozen=True, omit_defaults=True):
     def may_use(self, *names: str) -> bool:
         """Whether the caller may use a model that has these names: the one it asked for, and the one that this stands for."""
         return all(any(_fits(name, each) for each in listed for name in names) for listed in self.models)
+
+    def may_call(self, tool: str) -> bool:
+        """Whether the caller may call a tool of this name: SERVER.TOOL, or the URL of its server."""
+        return all(any(_fits(tool, each) for each in listed) for listed in self.tools)
 
 
 def _fits(name: str, listed: str) -> bool:

@@ -4,18 +4,18 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 from agents import Agent, HostedMCPTool, OpenAIResponsesModel, Runner, set_tracing_disabled
-from tests.gateway.conftest import House, eventually, in_process, over_http, settled
+from tests.gateway.conftest import House, eventually, over_http, settled
 from tests.gateway.tool_server import ToolServer, tool_server
 
-from smg_core import Config, Gateway
-from smg_core.config import HistoryConfig, McpConfig, ObservabilityConfig, WorkersConfig
+from smg_core import Config
+from smg_core.config import HistoryConfig, McpConfig, ObservabilityConfig
 from smg_core.protocols.responses_grammar import check_stream
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.replies import Reply
@@ -261,31 +261,6 @@ async def test_the_timeline_of_turns_and_tools_is_explained(house: House) -> Non
     assert [each.get("tool", "model") for each in told] == ["model", "notes.add", "model"]
     assert {each["outcome"] for each in told} == {"ok"}
     assert [each["ended_ms"] for each in told] == sorted(each["ended_ms"] for each in told)
-
-
-@pytest.mark.parametrize("engine", ["vllm", "mlx", "sglang", "trtllm", "tokenspeed", "neutral", "chat server"])
-async def test_tools_run_with_every_kind_of_engine(engine: Any, tools: ToolServer, tmp_path: Path) -> None:
-    async with AsyncExitStack() as stack:
-        if engine == "chat server":
-            far = await stack.enter_async_context(over_http(SimulatorConfig(seed=1)))
-            near = Gateway([far.url], config=configured(tmp_path, tools))
-            gateway, model = await stack.enter_async_context(near), far
-        else:
-            workers = WorkersConfig(dialect=engine)
-            config = configured(tmp_path, tools, workers=workers)
-            model = await stack.enter_async_context(in_process(SimulatorConfig(seed=1), config=config))
-            gateway = model.gateway
-        transport = gateway.http_client(openai)
-        client = openai.AsyncOpenAI(api_key="x", base_url="http://gateway/v1", http_client=transport, max_retries=0)
-        await stack.enter_async_context(client)
-        says(model, ADD, DONE)
-        events = await streamed(client, input="2 + 3?", tools=[NOTES])
-        assert "SUM-5" in prompt(model)
-        says(model, ADD, DONE)
-        whole = await client.responses.create(model="sim", input="2 + 3?", tools=[NOTES])
-    for response in (events[-1].response, whole):
-        assert [item.type for item in response.output] == ["mcp_list_tools", "mcp_call", "message"]
-        assert response.output_text == "It is done."
 
 
 async def test_a_real_server_over_stdio_answers_an_agent(tmp_path: Path) -> None:

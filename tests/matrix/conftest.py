@@ -36,11 +36,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     return folder
 
 
-def _grpc(dialect: Any, transport: Any) -> Callable[[SimulatorConfig], Any]:
-    config = Config(workers=WorkersConfig(dialect=dialect, transport=transport))
-
+def _grpc(dialect: Any, transport: Any) -> Callable[..., Any]:
     @asynccontextmanager
-    async def engine(simulator: SimulatorConfig) -> AsyncIterator[Served]:
+    async def engine(simulator: SimulatorConfig, **sections: Any) -> AsyncIterator[Served]:
+        config = Config(workers=WorkersConfig(dialect=dialect, transport=transport), **sections)
         async with in_process(simulator, config=config) as house:
             yield house.gateway, house.engine
 
@@ -48,13 +47,13 @@ def _grpc(dialect: Any, transport: Any) -> Callable[[SimulatorConfig], Any]:
 
 
 @asynccontextmanager
-async def chat_server(simulator: SimulatorConfig) -> AsyncIterator[Served]:
+async def chat_server(simulator: SimulatorConfig, **sections: Any) -> AsyncIterator[Served]:
     """A gateway whose worker is a server of the Chat Completions API: another gateway before an engine."""
-    async with over_http(simulator) as far, Gateway([far.url]) as gateway:
+    async with over_http(simulator) as far, Gateway([far.url], config=Config(**sections)) as gateway:
         yield gateway, far.engine
 
 
-ENGINES: dict[str, Callable[[SimulatorConfig], Any]] = {
+ENGINES: dict[str, Callable[..., Any]] = {
     "vLLM": _grpc("vllm", "h2"),
     "vLLM, grpcio": _grpc("vllm", "grpcio"),
     "MLX": _grpc("mlx", "h2"),

@@ -22,8 +22,8 @@ __all__ = ["Certificate", "CertificateCallers", "certificate_of"]
 
 KINDS: Mapping[str, str] = {"URI": "uri", "DNS": "dns", "email": "email"}
 """Kinds of names, as Python's module ssl calls them and as the settings do."""
-_WORDS = ("tenant", "principal", "role", "model")
-_SEVERAL = frozenset({"role", "model"})
+_WORDS = ("tenant", "principal", "role", "model", "tool")
+_SEVERAL = frozenset({"role", "model", "tool"})
 _ALL = "*"
 
 
@@ -99,7 +99,7 @@ def _entry(text: str, roles: Roles) -> _Entry:
     if "tenant" not in fields:
         raise ConfigError(f"tls.client_names: {name} names no tenant (tenant=NAME)")
     try:
-        grants = roles.grants(fields.get("role", [USER]), fields.get("model", ()))
+        grants = roles.grants(fields.get("role", [USER]), fields.get("model", ()), fields.get("tool", ()))
     except ConfigError as error:
         raise ConfigError(f"tls.client_names: {name}: {error}") from None
     caller = Caller(fields["tenant"][0], fields.get("principal", [""])[0], grants)

@@ -26,14 +26,14 @@ __all__ = ["ApiKey", "StaticKeys", "keys_in_file", "keys_in_lines", "seconds_of"
 LEAST_CHARACTERS = 16
 """Of a key: one that is shorter can be guessed."""
 _HASH = "sha256:"
-_WORDS = ("name", "tenant", "principal", "role", "model", "expires")
-_SEVERAL = frozenset({"role", "model"})
+_WORDS = ("name", "tenant", "principal", "role", "model", "tool", "expires")
+_SEVERAL = frozenset({"role", "model", "tool"})
 
 
 @attrs.frozen(kw_only=True)
 class ApiKey:
-    """A key by its hash. `tenant` and `principal` are whose requests it carries; `roles` and `models` bound them; `expires_at` is
-    in seconds since the Unix epoch."""
+    """A key by its hash. `tenant` and `principal` are whose requests it carries; `roles`, `models` and `tools` bound them;
+    `expires_at` is in seconds since the Unix epoch."""
 
     digest: bytes = attrs.field(repr=False)
     name: str = ""
@@ -41,6 +41,7 @@ class ApiKey:
     principal: str = ""
     roles: tuple[str, ...] = (USER,)
     models: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     expires_at: float | None = None
 
 
@@ -61,7 +62,7 @@ class StaticKeys:
                     f"auth: key {number} names no tenant (tenant=NAME); of several keys each says whose data it shares"
                 )
             try:
-                grants = roles.grants(key.roles, key.models)
+                grants = roles.grants(key.roles, key.models, key.tools)
             except ConfigError as error:
                 raise ConfigError(f"auth: key {number}: {error}") from None
             caller = Caller(key.tenant, key.principal or key.name, grants)
@@ -172,6 +173,8 @@ def _key(text: str, fields: Mapping[str, Sequence[str]], source: str) -> ApiKey:
         made["roles"] = tuple(fields["role"])
     if "model" in fields:
         made["models"] = tuple(fields["model"])
+    if "tool" in fields:
+        made["tools"] = tuple(fields["tool"])
     if "expires" in fields:
         made["expires_at"] = seconds_of(fields["expires"][0], source)
     return ApiKey(digest=_digest(text, source), **made)

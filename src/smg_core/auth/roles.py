@@ -1,7 +1,8 @@
 """What can be permitted, and the roles that permit it.
 
 `PERMISSIONS` is the table of all permissions. Each route names the one that its callers need (`server.endpoint`); some headers
-and fields of a request need one of their own. A role is a name for some permissions, and for the models that they hold for.
+and fields of a request need one of their own. A role is a name for some permissions, and for the models and the tools of MCP
+servers that they hold for.
 Pure. Above: `keys` and other authenticators make `Grants` of a caller's roles. Below: `request`.
 """
 
@@ -50,16 +51,19 @@ USER = "user"
 _TRUSTED = frozenset({"explain", "parser", "priority"})
 _ADMIN = "admin."
 _MODEL = "model:"
+_TOOL = "tool:"
 _ALL = "*"
 
 
 @attrs.frozen
 class AccessRole:
-    """The permissions of a role, and the models that it holds for: names, or beginnings that end with "*"; None for all."""
+    """The permissions of a role, and the models that it holds for: names, or beginnings that end with "*"; None for all. So are
+    `tools`, which are SERVER.TOOL or a server's URL."""
 
     name: str
     permissions: frozenset[str]
     models: tuple[str, ...] | None = None
+    tools: tuple[str, ...] | None = None
 
 
 _BUILT_IN = (
@@ -81,9 +85,9 @@ class Roles:
             own[role.name] = role
         self._roles = {role.name: role for role in _BUILT_IN} | own
 
-    def grants(self, names: Sequence[str], models: Sequence[str] = ()) -> Grants:
-        """What a caller with these roles may do; `models` are the only ones for this caller, if it has any of its own. Raises
-        ConfigError for an unknown role."""
+    def grants(self, names: Sequence[str], models: Sequence[str] = (), tools: Sequence[str] = ()) -> Grants:
+        """What a caller with these roles may do; `models` and `tools` are the only ones for this caller, if it has its own.
+        Raises ConfigError for an unknown role."""
         for name in names:
             if name not in self._roles:
                 raise ConfigError(f"there is no role {name}{nearest(name, tuple(self._roles))}")
@@ -91,12 +95,21 @@ class Roles:
         permissions = (
             frozenset[str]().union(*(role.permissions for role in roles)) if len(roles) != 1 else roles[0].permissions
         )
-        lists: list[tuple[str, ...]] = []
-        if roles and all(role.models is not None for role in roles):
-            lists.append(tuple(model for role in roles for model in role.models or ()))
-        if models:
-            lists.append(tuple(models))
-        return Grants(permissions, tuple(lists))
+        return Grants(
+            permissions,
+            _lists([role.models for role in roles], models),
+            _lists([role.tools for role in roles], tools),
+        )
+
+
+def _lists(of_roles: Sequence[tuple[str, ...] | None], own: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The lists that a name must be in: that of all roles together, unless one of them has none, and the caller's own."""
+    lists: list[tuple[str, ...]] = []
+    if of_roles and all(each is not None for each in of_roles):
+        lists.append(tuple(name for each in of_roles for name in each or ()))
+    if own:
+        lists.append(tuple(own))
+    return tuple(lists)
 
 
 def check_permission(granted: Grants, needed: str, headers: Container[str] = ()) -> None:
@@ -124,15 +137,17 @@ def _role(entry: str) -> AccessRole:
     name, equals, rest = entry.partition("=")
     name, words = name.strip(), rest.split()
     if not (name and equals and words) or len(name.split()) > 1:
-        raise ConfigError(f'auth.roles: {entry}: expected "NAME=PERMISSION PERMISSION model:NAME"')
+        raise ConfigError(f'auth.roles: {entry}: expected "NAME=PERMISSION PERMISSION model:NAME tool:SERVER.TOOL"')
     models = tuple(word.removeprefix(_MODEL) for word in words if word.startswith(_MODEL))
-    if not all(models):
-        raise ConfigError(f"auth.roles: {name}: {_MODEL} names no model")
+    tools = tuple(word.removeprefix(_TOOL) for word in words if word.startswith(_TOOL))
+    for prefix, named in ((_MODEL, models), (_TOOL, tools)):
+        if not all(named):
+            raise ConfigError(f"auth.roles: {name}: {prefix} names no {prefix[:-1]}")
     permissions: set[str] = set()
     for word in words:
-        if not word.startswith(_MODEL):
+        if not word.startswith((_MODEL, _TOOL)):
             permissions |= _permissions(word, name)
-    return AccessRole(name, frozenset(permissions), models or None)
+    return AccessRole(name, frozenset(permissions), models or None, tools or None)
 
 
 def _permissions(word: str, role: str) -> frozenset[str]:

@@ -17,7 +17,7 @@ class AuthConfig:
     keys: tuple[str, ...] = option(
         (),
         "API key, or sha256: and the hash of one, with words behind it: KEY tenant=T principal=P role=R model=M name=N "
-        "expires=2027-01-31; may be repeated, as role= and model= may.",
+        "expires=2027-01-31; may be repeated, as role=, model= and tool= may.",
         secret=True,
     )
     keys_file: str | None = option(
@@ -39,8 +39,8 @@ class AuthConfig:
     )
     roles: tuple[str, ...] = option(
         (),
-        'Role, as "NAME=PERMISSION PERMISSION model:NAME": what its callers may do (docs/identity.md lists the permissions); '
-        "may be repeated.",
+        'Role, as "NAME=PERMISSION PERMISSION model:NAME tool:SERVER.TOOL": what its callers may do (docs/identity.md lists the '
+        "permissions); may be repeated.",
     )
     credential_characters: int = option(
         16384, "Longest credential that is looked at; a longer one is refused.", at_least=64, at_most=1 << 20

@@ -32,8 +32,8 @@ class KeyHash(Struct, frozen=True, omit_defaults=True):
 
 
 class VirtualKey(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A virtual key as it is kept. Its requests are those of `tenant` and `principal`; `roles` and `models` bound them. Times are
-    in seconds since the Unix epoch."""
+    """A virtual key as it is kept. Its requests are those of `tenant` and `principal`; `roles`, `models` and `tools` bound them.
+    Times are in seconds since the Unix epoch."""
 
     id: str
     tenant: str
@@ -43,6 +43,7 @@ class VirtualKey(Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str = ""
     roles: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     expires_at: float | None = None
     revoked_at: float | None = None
 
@@ -112,6 +113,7 @@ class VirtualKey(Struct, frozen=True, omit_defaults=True, kw_only=True):
             "principal": self.principal,
             "roles": list(self.roles),
             "models": list(self.models),
+            "tools": list(self.tools),
             "status": self.status(now),
             "secrets": sum(each.until is None or each.until > now for each in self.hashes),
             "created_at": self.created_at,

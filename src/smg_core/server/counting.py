@@ -3,6 +3,9 @@
 Above: server.generating puts the route into its table. Below: the decoder, `server.tokenizing`.
 """
 
+from msgspec.structs import replace
+
+from smg_core.pipeline.tool_loop import without_hosted_tools
 from smg_core.protocols.base import Incoming, Locate
 from smg_core.protocols.errors import anthropic_error, anthropic_status
 from smg_core.protocols.json_text import encode_object
@@ -19,9 +22,9 @@ def token_count(gateway: Runtime) -> Handler:
     """The handler of `POST /v1/messages/count_tokens`."""
 
     async def count(incoming: Incoming, located: list[Locate]) -> bytes:
-        decoded = await decoded_body(gateway, incoming, decode_count)
+        decoded = await decoded_body(gateway, replace(incoming, hosted=gateway.hosted), decode_count)
         located.append(decoded.locate)
-        counted = await prompt_count(gateway, decoded.generation)
+        counted = await prompt_count(gateway, without_hosted_tools(decoded.generation))
         found: dict[str, object] = {"input_tokens": counted.tokens}
         if decoded.edited:
             found["context_management"] = {"original_input_tokens": counted.tokens + counted.cleared}

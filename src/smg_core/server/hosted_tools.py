@@ -82,7 +82,10 @@ async def hosted_tools(
         tools = smg_mcp.McpTools.from_config(settings.config or {"servers": []}, audit=_noted)
         async with tools:
             service = HostedTools(tools, settings, history, clock)
-            yield {ListTools: ToolListing(service), CallTools: ToolCalling(service, clock, settings, takes)}
+            yield {
+                ListTools: ToolListing(service),
+                CallTools: ToolCalling(service, clock, settings, takes),
+            }
     except ImportError as error:
         raise ConfigError(f"mcp: tools of MCP servers need the extra 'mcp' of this package ({error})") from error
     except McpConfigError as error:
@@ -125,7 +128,13 @@ class HostedTools:
             raise _refused(error, server) from error
         found = await self._known.of(listed, caller.tenant, request.decision)
         allowed = server.allowed
-        return tuple(tool for tool in found if tool.verdict != "deny" and (allowed is None or allowed.takes(tool)))
+        offered = [tool for tool in found if tool.verdict != "deny" and (allowed is None or allowed.takes(tool))]
+        permitted = tuple(tool for tool in offered if _permits(caller, server, tool.name))
+        if offered and not permitted:
+            raise PermissionDenied(
+                f"This key may use none of the tools of the server '{server.label}'.", param=server.at
+            )
+        return permitted
 
     async def call(
         self,
@@ -140,6 +149,8 @@ class HostedTools:
             found = {"progress": news.progress, "total": news.total, "message": news.message}
             progress({name: value for name, value in found.items() if value is not None})
 
+        if not _permits(caller, call.server, call.name):
+            raise PermissionDenied(f"This key may not use the tool '{call.name}'.", param=call.server.at)
         try:
             request = self._of(call.server, caller, headers, request_id)
             outcome = await request.call(call.name, arguments, progress=told, approved=call.approval is not None)
@@ -192,6 +203,12 @@ class HostedTools:
         return self._tools.for_request(
             tenant=caller.tenant, headers=headers, servers=[], extra=[brought], request_id=request_id
         )
+
+
+def _permits(caller: Caller, server: ToolServer, tool: str) -> bool:
+    """Whether the caller's grants have the tool. A server that the request brings is known by its URL, since the request
+    chose its label."""
+    return caller.grants.may_call(f"{server.label}.{tool}" if server.url is None else server.url)
 
 
 def _refused(error: McpError, server: ToolServer) -> SmgError:

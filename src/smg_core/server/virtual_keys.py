@@ -93,6 +93,7 @@ class VirtualKeys:
         name: str = "",
         roles: Sequence[str] = (USER,),
         models: Sequence[str] = (),
+        tools: Sequence[str] = (),
         expires_at: float | None = None,
         by: Grants = _EVERYTHING,
     ) -> NewKey:
@@ -122,6 +123,7 @@ class VirtualKeys:
             name=name,
             roles=tuple(roles),
             models=tuple(models),
+            tools=tuple(tools),
             expires_at=expires_at,
         )
         await self._put(key, 0)
@@ -281,7 +283,7 @@ class VirtualKeys:
         if before is not None and (before.version, before.read_at) > (version, read_at):
             return before
         try:
-            caller = Caller(key.tenant, key.principal, self._roles.grants(key.roles, key.models))
+            caller = Caller(key.tenant, key.principal, self._roles.grants(key.roles, key.models, key.tools))
         except ConfigError:
             caller = None
         entry = self._remembered[key.id] = _Remembered(key, version, caller, read_at, key.good())

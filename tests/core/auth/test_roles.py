@@ -70,6 +70,18 @@ def test_a_keys_own_models_narrow_those_of_its_roles() -> None:
     assert not granted.may_use("llama")
 
 
+def test_tools_are_bound_by_roles_and_keys_as_models_are() -> None:
+    roles = Roles(["a=chat tool:time.*", "b=chat tool:notes.add", "free=chat"])
+
+    both = roles.grants(["a", "b"])
+    assert [both.may_call(name) for name in ("time.now", "notes.add", "notes.write")] == [True, True, False]
+    assert roles.grants(["a", "free"]).may_call("notes.write")
+    own = roles.grants(["a"], tools=["time.now", "notes.add"])
+    assert [own.may_call(name) for name in ("time.now", "time.zone", "notes.add")] == [True, False, False]
+    assert own.may_use("any")
+    assert Grants().may_call("any.tool")
+
+
 def test_a_caller_without_a_role_may_do_nothing() -> None:
     granted = Roles().grants([])
 
@@ -104,6 +116,7 @@ def test_what_is_not_permitted_is_refused_by_name() -> None:
         ("tester=chatt", "there is no permission chatt; did you mean chat"),
         ("tester=nothing.*", "there is no permission"),
         ("tester=chat model:", "names no model"),
+        ("tester=chat tool:", "names no tool"),
     ],
 )
 def test_an_entry_that_is_no_role_is_refused(entry: str, sentence: str) -> None:

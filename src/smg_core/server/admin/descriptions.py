@@ -62,14 +62,15 @@ HEALTH = Operation(
 
 
 class CreateKeyBody(Struct, forbid_unknown_fields=True):
-    """A key that is to be made: whose requests it carries, its roles and models, and when it expires, in seconds since the Unix
-    epoch."""
+    """A key that is to be made: whose requests it carries, its roles, models and tools of MCP servers, and when it expires, in
+    seconds since the Unix epoch."""
 
     tenant: _Name
     principal: _Name = ""
     name: _Name = ""
     roles: Annotated[tuple[_Name, ...], Meta(max_length=64)] = ("user",)
     models: Annotated[tuple[_Name, ...], Meta(max_length=1024)] = ()
+    tools: Annotated[tuple[_Name, ...], Meta(max_length=1024)] = ()
     expires_at: Annotated[float, Meta(ge=0, le=1e12)] | None = None
 
 
@@ -99,6 +100,7 @@ class ShownKey(Struct):
     principal: str
     roles: list[str]
     models: list[str]
+    tools: list[str]
     status: Literal["active", "expired", "revoked"]
     secrets: int
     created_at: float

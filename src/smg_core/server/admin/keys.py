@@ -87,6 +87,7 @@ class _Keys:
             name=body.name,
             roles=body.roles,
             models=body.models,
+            tools=body.tools,
             expires_at=body.expires_at,
             by=exchange.caller.grants,
         )
