@@ -6,6 +6,7 @@ turn. Pure. Above: server.metrics. Below: `series`, `metric`.
 """
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from smg_core.observability.metrics.metric import Labels, Metric
 from smg_core.observability.metrics.series import Exemplar, Sampled, SeriesTable
@@ -15,9 +16,8 @@ __all__ = ["OPENMETRICS", "PROMETHEUS", "Exposition", "wanted_format"]
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-_PIECE = 64  # series that are written in one go
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-_Lines = tuple[str, ...]
+_PIECE = 32  # series that are written in one go
+_ESCAPES = str.maketrans({"%": "%%", "\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def wanted_format(accept: str) -> str:
@@ -30,22 +30,22 @@ class Exposition:
 
     def __init__(self, table: SeriesTable) -> None:
         self._table = table
-        self._begun: dict[tuple[int, Labels], _Lines] = {}
+        self._begun: dict[tuple[int, Labels], str] = {}
 
     def pieces(self, content_type: str) -> Iterator[bytes]:
         """The text of all series, in pieces."""
         openmetrics = content_type == OPENMETRICS
-        begun: dict[tuple[int, Labels], _Lines] = {}  # of the series that are still there
+        begun: dict[tuple[int, Labels], str] = {}  # of the series that are still there
         lines: list[str] = []
         last = -1
-        for written, (number, series) in enumerate(self._table.read(), 1):
+        for written, (number, series) in enumerate(self._table.read(exemplars=openmetrics), 1):
             metric = self._table.metrics[number]
             if number != last:
                 lines += _head(metric, openmetrics)
                 last = number
             key = number, series.labels
-            begun[key] = starts = self._begun.get(key) or _starts(metric, series.labels)
-            lines += _samples(metric, starts, series, openmetrics)
+            begun[key] = shape = self._begun.get(key) or _lines(metric, series.labels)
+            lines.append(_samples(metric, shape, series))
             if written % _PIECE == 0:
                 yield "".join(lines).encode()
                 lines = []
@@ -55,7 +55,7 @@ class Exposition:
 
     def _own(self, openmetrics: bool) -> Iterator[str]:
         """What is said of the metrics themselves."""
-        used = "smg_metrics_series", "gauge", "Series of the process that has most of them.", self._table.used
+        used = "smg_metrics_series", "gauge", "Series that the fullest process has room in use for.", self._table.used
         lost = "smg_metrics_dropped", "counter", "Recordings that found no room for a series.", self._table.dropped
         for name, kind, text, value in (used, lost):
             sample = f"{name}_total" if kind == "counter" else name
@@ -72,31 +72,26 @@ def _head(metric: Metric, openmetrics: bool) -> Iterator[str]:
         yield f"# UNIT {name} {metric.unit}\n"
 
 
-def _starts(metric: Metric, labels: Labels) -> _Lines:
-    """The beginning of each line of a series, up to its number."""
+def _lines(metric: Metric, labels: Labels) -> str:
+    """The lines of a series, with a place for each number."""
     pairs = [f'{name}="{value.translate(_ESCAPES)}"' for name, value in zip(metric.labels, labels, strict=True)]
     whole = f"{{{','.join(pairs)}}}" if pairs else ""
     if metric.kind != "histogram":
-        return (f"{metric.sample}{whole} ",)
+        return f"{metric.sample}{whole} %s\n"
     bounds = [*map(_bound, metric.bounds), "+Inf"]
     before = "".join([f"{pair}," for pair in pairs])
-    buckets = [f'{metric.name}_bucket{{{before}le="{bound}"}} ' for bound in bounds]
-    return (*buckets, f"{metric.name}_count{whole} ", f"{metric.name}_sum{whole} ")
+    buckets = "".join([f'{metric.name}_bucket{{{before}le="{bound}"}} %d%s\n' for bound in bounds])
+    return f"{buckets}{metric.name}_count{whole} %d\n{metric.name}_sum{whole} %s\n"
 
 
-def _samples(metric: Metric, starts: _Lines, series: Sampled, openmetrics: bool) -> Iterator[str]:
+def _samples(metric: Metric, lines: str, series: Sampled) -> str:
+    """The lines of a series with its numbers."""
     if metric.kind != "histogram":
-        yield f"{starts[0]}{_number(series.numbers[0])}\n"
-        return
-    count = 0
-    *buckets, total = series.numbers
-    exemplars = series.exemplars if openmetrics else ()
-    for place, each in enumerate(buckets):
-        count += int(each)
-        shown = _exemplar(exemplars[place]) if exemplars else ""
-        yield f"{starts[place]}{count}{shown}\n"
-    yield f"{starts[-2]}{count}\n"
-    yield f"{starts[-1]}{_number(total)}\n"
+        return lines % _number(series.numbers[0])
+    counts = list(accumulate(series.numbers[:-1]))
+    shown = [_exemplar(each) for each in series.exemplars] if series.exemplars else [""] * len(counts)
+    pairs = [part for pair in zip(counts, shown, strict=True) for part in pair]
+    return lines % (*pairs, counts[-1], _number(series.numbers[-1]))
 
 
 def _exemplar(exemplar: Exemplar | None) -> str:

@@ -4,10 +4,11 @@ Each process has a column of its own and writes nothing else, so nothing is lock
 belongs to a place among the processes and not to a process: one that replaces another goes on with its counts, so none is lost
 and none is left behind. What is kept of a process that died are its counters and histograms; its gauges are cleared.
 
-A column has a head (how many entries and cells are in use, and how many recordings found no room), entries (which series there
-are) and cells (their numbers). A series is a metric with the values of its labels. A counter or gauge has one cell; a histogram
-has one for each bucket and one for the sum, then, if it keeps exemplars, four for each bucket: the trace's id in two halves, the
-value and the time. A reader may see a number that is a moment old, never half of one: a cell is eight aligned bytes.
+A column has a head (how many entries and cells are in use, how many recordings found no room, how often the series changed),
+entries (which series there are) and cells (their numbers). A series is a metric with the values of its labels. A counter or
+gauge has one cell; a histogram has one for each bucket and one for the sum, then, if it keeps exemplars, four for each bucket:
+the trace's id in two halves, the value and the time. A reader may see a number that is a moment old, never half of one: a cell
+is eight aligned bytes.
 
 Pure: the memory is an argument. Above: `recording` writes, `exposition` reads. Below: `metric`.
 """
@@ -16,6 +17,7 @@ import struct
 from collections.abc import Iterator, Sequence
 
 import attrs
+from msgspec import Struct
 
 from smg_core.observability.metrics.metric import Labels, Metric
 
@@ -27,7 +29,7 @@ _KEY = 240  # bytes of an entry for the values of the labels
 _FIELDS = struct.Struct("=iiii")  # the metric's number from 1 (0: free), first cell, cells, bytes of the key
 _CELLS_EACH = 32  # cells for each entry that a column has room for: about what all series need on average
 _EXEMPLAR = 4  # cells of one exemplar
-_USED, _CELLS, _DROPPED = range(3)  # places in the head, of eight bytes each
+_USED, _CELLS, _DROPPED, _CHANGES = range(4)  # places in the head, of eight bytes each
 _SEPARATOR = "\x1f"
 _HALF = (1 << 64) - 1
 
@@ -42,10 +44,9 @@ class Exemplar:
     at: float
 
 
-@attrs.frozen
-class Sampled:
+class Sampled(Struct, frozen=True):
     """The numbers of one series, of all processes together. A histogram's `numbers` are its buckets, each for itself, and the
-    sum; `exemplars` has one for each bucket, or is empty."""
+    sum; `exemplars` has one for each bucket, or is empty where none is kept."""
 
     labels: Labels
     numbers: tuple[float, ...]
@@ -65,11 +66,11 @@ class _Column:
 
     def used(self) -> Iterator[tuple[int, int, bytes]]:
         """The metric's number, the first cell and the key of each entry that is in use."""
-        for place in range(self.head[_USED]):
-            at = place * _ENTRY
-            number, first, _, size = _FIELDS.unpack_from(self.entries, at)
+        entries = bytes(self.entries[: self.head[_USED] * _ENTRY])
+        for at in range(_FIELDS.size, len(entries), _ENTRY):
+            number, first, _, size = _FIELDS.unpack_from(entries, at - _FIELDS.size)
             if number:
-                yield number - 1, first, bytes(self.entries[at + _FIELDS.size : at + _FIELDS.size + size])
+                yield number - 1, first, entries[at : at + size]
 
 
 class SeriesTable:
@@ -87,6 +88,8 @@ class SeriesTable:
         self._widths = [_width(metric) for metric in metrics]
         self._found: dict[tuple[int, Labels], tuple[int, int]] = {}  # to place and first cell
         self._free: dict[int, list[tuple[int, int]]] = {}  # by width, places and first cells to be used again
+        self._changes: list[int] = []
+        self._parts: list[tuple[int, Labels, list[tuple[_Column, int]]]] = []
         self.values = self._mine.values
         self._adopt()
 
@@ -113,8 +116,8 @@ class SeriesTable:
 
     @property
     def used(self) -> int:
-        """How many series the fullest process has."""
-        return max(sum(1 for _ in column.used()) for column in self._columns)
+        """How many series the fullest process has, or had at once before some were given up."""
+        return max(column.head[_USED] for column in self._columns)
 
     def cell(self, number: int, labels: Labels) -> int:
         """The first cell of a series of this process, made if there is none; -1 where there is no room for it."""
@@ -131,6 +134,7 @@ class SeriesTable:
         self._mine.entries[at : at + len(key)] = key
         _FIELDS.pack_into(self._mine.entries, place * _ENTRY, 0, first, self._widths[number], len(key))
         struct.pack_into("=i", self._mine.entries, place * _ENTRY, number + 1)  # last: it is there from now on
+        self._mine.head[_CHANGES] += 1
         self._found[number, labels] = place, first
         return first
 
@@ -163,6 +167,7 @@ class SeriesTable:
 
     def _give_back(self, place: int, first: int, width: int) -> None:
         struct.pack_into("=i", self._mine.entries, place * _ENTRY, 0)
+        self._mine.head[_CHANGES] += 1
         for cell in range(first, first + width):
             self._mine.values[cell] = 0.0
         self._free.setdefault(width, []).append((place, first))
@@ -171,22 +176,32 @@ class SeriesTable:
         """The series of this process: metrics' numbers and values of labels."""
         return list(self._found)
 
-    def read(self) -> Iterator[tuple[int, Sampled]]:
-        """Every series with the number of its metric, sorted, merged over all processes."""
-        merged: dict[tuple[int, bytes], list[tuple[_Column, int]]] = {}
+    def read(self, *, exemplars: bool = True) -> Iterator[tuple[int, Sampled]]:
+        """Every series with the number of its metric, by that number, merged over all processes."""
+        for number, labels, parts in self._known_parts():
+            metric = self.metrics[number]
+            width = len(metric.bounds) + 2 if metric.bounds else 1
+            rows = [column.values[first : first + width].tolist() for column, first in parts]
+            numbers = rows[0] if len(rows) == 1 else [_merged(metric, each) for each in zip(*rows, strict=True)]
+            kept = tuple(_exemplars(metric, parts)) if exemplars and metric.exemplars else ()
+            yield number, Sampled(labels, tuple(numbers), kept)
+
+    def _known_parts(self) -> "list[tuple[int, Labels, list[tuple[_Column, int]]]]":
+        """Every series with where its numbers are in each column; kept until a process has other series."""
+        changes = [column.head[_CHANGES] for column in self._columns]
+        if changes == self._changes:
+            return self._parts
+        merged: list[dict[bytes, list[tuple[_Column, int]]]] = [{} for _ in self.metrics]
         for column in self._columns:
             for number, first, key in column.used():
-                merged.setdefault((number, key), []).append((column, first))
-        for number, key in sorted(merged):
-            yield number, self._sampled(number, key, merged[number, key])
-
-    def _sampled(self, number: int, key: bytes, parts: list[tuple[_Column, int]]) -> Sampled:
-        metric = self.metrics[number]
-        width = len(metric.bounds) + 2 if metric.kind == "histogram" else 1
-        rows = [tuple(column.values[first : first + width]) for column, first in parts]
-        numbers = rows[0] if len(rows) == 1 else tuple([_merged(metric, each) for each in zip(*rows, strict=True)])
-        kept = tuple(_exemplars(metric, parts)) if metric.exemplars else ()
-        return Sampled(_labels(metric, key), numbers, kept)
+                merged[number].setdefault(key, []).append((column, first))
+        self._changes = changes
+        self._parts = [
+            (number, _labels(self.metrics[number], key), parts)
+            for number, found in enumerate(merged)
+            for key, parts in found.items()
+        ]
+        return self._parts
 
 
 def _merged(metric: Metric, values: tuple[float, ...]) -> float:
@@ -205,7 +220,15 @@ def _width(metric: Metric) -> int:
 
 def _exemplars(metric: Metric, parts: list[tuple[_Column, int]]) -> Iterator[Exemplar | None]:
     """The newest exemplar of each bucket."""
-    for bucket in range(len(metric.bounds) + 1):
+    start, buckets = len(metric.bounds) + 2, len(metric.bounds) + 1
+    parts = [
+        (column, first)
+        for column, first in parts
+        if any(column.words[first + start : first + start + _EXEMPLAR * buckets].tolist())
+    ]
+    if not parts:
+        return
+    for bucket in range(buckets):
         newest: Exemplar | None = None
         for column, first in parts:
             cell = first + len(metric.bounds) + 2 + bucket * _EXEMPLAR
