@@ -175,6 +175,7 @@ CONSTANTS: dict[str, str] = {
     "history.sql_tables.LONGEST_NAME": FORMAT,
     "history.sql_writing._LEASES_KEPT": PACE,
     "observability.failures.LONGEST_DETAIL": SHOWN,
+    **dict.fromkeys((f"observability.metrics.dashboard.{name}" for name in ("_ACROSS", "_HEIGHT", "_WIDTH")), SHOWN),
     "observability.metrics.exposition._PIECE": PACE,
     **dict.fromkeys(
         (f"observability.metrics.series.{name}" for name in ("_ENTRY", "_EXEMPLAR", "_HALF", "_HEAD", "_KEY")), FORMAT

@@ -58,6 +58,10 @@ UNUSED: dict[str, str] = {
     "quotas": "errors.QuotaExceeded",
     "embeddings": "request.PoolRequest",
     "index": "engines.kv_events.KvCursor engines.status.cursor_refused",
+    "tools": """
+        observability.metrics.dashboard.alert_rules observability.metrics.dashboard.dashboard
+        observability.metrics.dashboard.metrics_table
+    """,
     "migrations": "history.migrations.versions.v0001_first.upgrade",
     "users": """
         history.hooks.Rejected
@@ -66,7 +70,7 @@ UNUSED: dict[str, str] = {
     """,
 }
 """Public functions and classes that nothing in src uses; "users" are those of the package, who import them; the
-"index" of prefixes will follow engines by them; "migrations" are found by alembic."""
+"index" of prefixes will follow engines by them; "migrations" are found by alembic, "tools" are called in tools/."""
 
 CORE = Path(__file__).parent.parent / "src" / "smg_core"
 

@@ -81,8 +81,19 @@ class AccessLog:
     def report(self, moment: Moment) -> None:
         if isinstance(moment, ExchangeEnded):
             fields = _fields(moment)
-            words = " ".join(f"{name}={_word(value)}" for name, value in fields.items())
-            log.info("%s", words, extra={"fields": fields})
+            log.info("%s", _Line(fields), extra={"fields": fields})
+
+
+class _Line:
+    """The fields of a line as text, made only where a line of text is written."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: dict[str, object]) -> None:
+        self._fields = fields
+
+    def __str__(self) -> str:
+        return " ".join([f"{name}={_word(value)}" for name, value in self._fields.items()])
 
 
 def _fields(ended: ExchangeEnded) -> dict[str, object]:
@@ -125,5 +136,7 @@ def _cut(text: str) -> str:
 
 def _word(value: object) -> str:
     """A value as it stands after `=`: quoted if it is not one word."""
+    if type(value) is int or type(value) is float:
+        return str(value)
     text = "-" if value is None or value == "" else str(value)
     return text if _ONE_WORD.fullmatch(text) else _plain(msgspec.json.encode(text).decode())
