@@ -62,11 +62,12 @@ class FleetEngine:
     the cache notes what changes.
 
     `ends` is when the steps that are under way end (None: it is idle); the caller calls `finish` then, and looks at `ends`
-    again after each call. `work` is the time of all steps so far without their fixed part: what requests cost here."""
+    again after each call. `begun` are the calls whose first token came with the step that ended last. `work` is the time of all
+    steps so far without their fixed part: what requests cost here."""
 
     __slots__ = (
         "_began", "_count", "_decoding", "_each", "_plan", "_prompts", "_steps", "_waiting",
-        "block", "cache", "ends", "factor", "name", "pending", "recorded", "speed", "work",
+        "begun", "block", "cache", "ends", "factor", "name", "pending", "recorded", "speed", "work",
     )  # fmt: skip
 
     def __init__(self, name: str, speed: EngineSpeed, block: int, factor: float = 1.0) -> None:
@@ -91,6 +92,7 @@ class FleetEngine:
     def _start(self) -> None:
         self.cache = BlockCache(max(1, self.speed.cache_tokens // self.block), recorded=self.recorded)
         self.ends: float | None = None
+        self.begun: list[Task] = []
         self.pending = 0
         self._waiting: deque[Task] = deque()
         self._prompts: deque[Task] = deque()
@@ -144,6 +146,7 @@ class FleetEngine:
         """The steps under way end; the next begin, if there is anything to do. Returns the calls that are over."""
         speed = self.speed
         over: list[Task] = []
+        self.begun = []
         self._steps += self._count
         self.work += self._count * (self._each - speed.step_s / self.factor)
         for task, tokens in self._plan:
@@ -152,6 +155,7 @@ class FleetEngine:
             self._name_computed(task)
             if task.left == 0:
                 task.first = now
+                self.begun.append(task)
                 heappush(self._decoding, (self._steps + task.output - 1, task.key, task))
         while self._prompts and self._prompts[0].left == 0:
             self._prompts.popleft()

@@ -48,10 +48,13 @@ class Greedy:
         busy = engine.speed.step_s + engine.speed.request_s * (engine.running + engine.waiting)
         return (steps * busy + tokens * engine.speed.prompt_token_s) / engine.factor
 
-    def sent(self, engine: int) -> None:
+    def sent(self, engine: int, key: int) -> None:
         """Nothing: it looks at the engines themselves."""
 
-    def ended(self, engine: int, seconds: float, *, failed: bool) -> None:
+    def answered(self, engine: int, key: int) -> None:
+        """Nothing."""
+
+    def ended(self, engine: int, key: int, seconds: float, *, failed: bool) -> None:
         """Nothing."""
 
     def loads(self, engines: Sequence[FleetEngine]) -> None:

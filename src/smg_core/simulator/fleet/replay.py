@@ -105,7 +105,7 @@ class _Replica:
             for chooser, ready in zip(self.choosers, self.ready, strict=True)
         ]
         for chooser, engine in zip(self.choosers, found, strict=True):
-            chooser.sent(engine)
+            chooser.sent(engine, call.key)
         call.decode, call.prefill = found[0], found[-1]
         return True
 
@@ -215,7 +215,7 @@ class _Run:
     def _part(self, call: _Call, choosers: Sequence[Chooser], *, failed: bool) -> None:
         seconds = self._now - call.since
         for chooser, engine in zip(choosers, (call.decode, call.prefill), strict=False):
-            chooser.ended(engine, seconds, failed=failed)
+            chooser.ended(engine, call.key, seconds, failed=failed)
 
     def _on_handover(self, call: _Call) -> None:
         """A prompt's cache has come to the engine that makes the answer."""
@@ -233,7 +233,7 @@ class _Run:
             out.first[task.key] = task.first - request.at
             out.hit[task.key] = task.hit
         if self._settings.prefill and not task.handed_over and request.output_tokens > 1:
-            call.replica.choosers[1].ended(call.prefill, self._now - call.since, failed=False)
+            call.replica.choosers[1].ended(call.prefill, call.key, self._now - call.since, failed=False)
             self._plan(self._now + request.prompt_tokens * self._settings.transfer_token_s, self._on_handover, call)
             return
         out.done[task.key] = self._now - request.at
@@ -248,6 +248,9 @@ class _Run:
         if at.ends != self._now:
             return  # it was shortened when a request came, or the engine has died
         over = at.finish(self._now)
+        for task in at.begun:
+            call = self._calls[task.key]
+            call.replica.choosers[-1].answered(engine, task.key)
         if at.ends is not None:
             self._plan(at.ends, self._on_step, engine)
         self._tell(engine)

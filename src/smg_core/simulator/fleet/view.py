@@ -47,12 +47,16 @@ class Chooser(Protocol):
         """One of the engines `ready`, by number; `ready` is not empty."""
         ...
 
-    def sent(self, engine: int) -> None:
-        """A request goes to the engine."""
+    def sent(self, engine: int, key: int) -> None:
+        """Request number `key`, which was just chosen for, goes to the engine."""
         ...
 
-    def ended(self, engine: int, seconds: float, *, failed: bool) -> None:
-        """A request is over there, after `seconds`."""
+    def answered(self, engine: int, key: int) -> None:
+        """Its first token has come."""
+        ...
+
+    def ended(self, engine: int, key: int, seconds: float, *, failed: bool) -> None:
+        """It is over there, after `seconds`."""
         ...
 
     def loads(self, engines: Sequence[FleetEngine]) -> None:
@@ -69,7 +73,7 @@ class Chooser(Protocol):
 
 
 class _Seen:
-    """An engine as a policy's candidate. A replica of this simulator does not learn when a prompt was read, so no tokens wait."""
+    """An engine as a policy's candidate."""
 
     __slots__ = (
         "in_flight",
@@ -102,6 +106,8 @@ class PolicyChooser:
         self._numbers = {engine.name: at for at, engine in enumerate(engines)}
         self._policy = policy
         self._observer = policy if isinstance(policy, Observing) else None
+        self._expected = 0  # tokens that the engine chosen last is to compute
+        self._reading: dict[int, int] = {}  # the same of each request that waits for its first token
 
     @property
     def listens(self) -> bool:
@@ -109,19 +115,28 @@ class PolicyChooser:
 
     def choose(self, ready: Sequence[int], request: FleetRequest, context: RoutingContext) -> int:
         pick = self._policy.pick([self._seen[at] for at in ready], context)
+        self._expected = max(0, request.prompt_tokens - pick.cached)
         return self._numbers[pick.worker.name]
 
-    def sent(self, engine: int) -> None:
-        self._seen[engine].in_flight += 1
+    def sent(self, engine: int, key: int) -> None:
+        seen = self._seen[engine]
+        seen.in_flight += 1
+        seen.prefill_tokens += self._expected
+        self._reading[key] = self._expected
 
-    def ended(self, engine: int, seconds: float, *, failed: bool) -> None:
+    def answered(self, engine: int, key: int) -> None:
+        self._seen[engine].prefill_tokens -= self._reading.pop(key, 0)
+
+    def ended(self, engine: int, key: int, seconds: float, *, failed: bool) -> None:
+        self.answered(engine, key)
         self._seen[engine].in_flight -= 1
         if self._observer is not None:
             self._observer.request_ended(RequestEnded(self._seen[engine].name, failed, seconds))
 
     def loads(self, engines: Sequence[FleetEngine]) -> None:
         for seen, engine in zip(self._seen, engines, strict=True):
-            seen.queued = engine.waiting
+            seen.queued, seen.running = engine.waiting, engine.running
+            seen.kv_usage, seen.kv_tokens = engine.cache_use, engine.speed.cache_tokens
 
     def left(self, engine: int) -> None:
         if self._observer is not None:

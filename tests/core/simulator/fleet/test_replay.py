@@ -282,3 +282,22 @@ def test_a_policy_gets_the_same_keys_for_what_two_prompts_share() -> None:
     assert not set(one[32:]) & {*two, *three}
     assert three[16:32] == one[16:32]
     assert three[:16] != one[:16]
+
+
+def test_a_policy_sees_what_waits_for_its_first_token_and_what_engines_report() -> None:
+    seen: list[tuple[int, int, int, float]] = []
+
+    class Looking(RoundRobin):
+        def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+            (each,) = candidates
+            seen.append((each.in_flight, each.prefill_tokens, each.running, each.kv_usage))
+            return super().pick(candidates, context)
+
+    given = trace(*[FleetRequest(at, 160, 10) for at in (0.0, 0.5, 2.5, 11.9)])
+    replay(
+        given, FleetSettings(engines=1, speed=PLAIN, loads_s=0.25), lambda engines, _: PolicyChooser(engines, Looking())
+    )
+
+    assert [each[:2] for each in seen] == [(0, 0), (1, 160), (2, 160), (2, 0)]
+    assert [each[2] for each in seen] == [0, 1, 2, 2]
+    assert seen[1][3] == pytest.approx(11 / 100)
