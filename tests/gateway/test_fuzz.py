@@ -11,6 +11,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import attrs
@@ -126,8 +127,19 @@ def of_type(kind: types.Type, depth: int = 0) -> SearchStrategy[Any]:
             return ANYTHING
 
 
+_made: dict[tuple[type[Any], int], SearchStrategy[dict[str, Any]]] = {}
+described = cache(types.type_info)
+
+
 def of_struct(kind: types.StructType, depth: int) -> SearchStrategy[dict[str, Any]]:
-    """Objects with all required fields and a few of the others."""
+    """Objects with all required fields and a few of the others; made once for each type and depth."""
+    key = kind.cls, depth
+    if key not in _made:
+        _made[key] = _of_fields(kind, depth)
+    return _made[key]
+
+
+def _of_fields(kind: types.StructType, depth: int) -> SearchStrategy[dict[str, Any]]:
     known = {each.encode_name: _of_field(each, depth) for each in kind.fields}
     required = {each.encode_name: known[each.encode_name] for each in kind.fields if each.required}
     tag = {} if kind.tag_field is None else {kind.tag_field: st.just(kind.tag)}
@@ -293,6 +305,7 @@ ITEMS = [
 """The items of a Responses request, and their parts: its body has them as values of free form."""
 
 
+@cache
 def items_of_responses() -> SearchStrategy[list[Any]]:
     """Lists of the items that the decoder knows, with types that may be others'."""
     kinds = [
@@ -311,7 +324,7 @@ def items_of_responses() -> SearchStrategy[list[Any]]:
     ]
     found = [
         st.builds(lambda item, name: {**item, "type": name}, of_struct(kind, 1), st.sampled_from(kinds) | ANYTHING)
-        for kind in map(types.type_info, ITEMS)
+        for kind in map(described, ITEMS)
         if isinstance(kind, types.StructType)
     ]
     return st.lists(st.one_of(found), min_size=1, max_size=3)
@@ -319,7 +332,7 @@ def items_of_responses() -> SearchStrategy[list[Any]]:
 
 @st.composite
 def requests(draw: Any, api: Fuzzed) -> Mapping[str, Any]:
-    kind = types.type_info(api.body)
+    kind = described(api.body)
     assert isinstance(kind, types.StructType)
     asked: dict[str, Any] = draw(of_struct(kind, 0))
     if "model" in {field.encode_name for field in kind.fields}:
@@ -431,7 +444,7 @@ def test_a_hostile_body_is_refused_by_every_api(
     loop: asyncio.AbstractEventLoop, house: httpx.AsyncClient, hostile: str
 ) -> None:
     for api in APIS:
-        model = b'{"model":"sim",' if b"model" in str(types.type_info(api.body).fields).encode() else b"{"  # type: ignore[union-attr]
+        model = b'{"model":"sim",' if b"model" in str(described(api.body).fields).encode() else b"{"  # type: ignore[union-attr]
         body = HOSTILE[hostile]
         body = body.replace(b"{", model, 1) if body.startswith(b"{") else body
         answer = loop.run_until_complete(
