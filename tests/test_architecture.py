@@ -116,6 +116,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.accepting": frozenset(),
     "server.tls.contexts": frozenset(),
     "server.admin.app": frozenset(),
+    "server.admin.decisions": frozenset(),
     "server.admin.health": frozenset(),
     "server.admin.keys": frozenset(),
     "server.admin.listening": frozenset(),

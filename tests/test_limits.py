@@ -65,6 +65,9 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys(("routing.block_keys._GOLDEN", "routing.block_keys._MASK", "routing.bucket._GOLDEN"), HASHED),
     **dict.fromkeys((f"routing.block_keys.{name}" for name in ("_KEY_BYTES", "_MEMO_BYTES")), COST),
     "routing.prefix_index._ENTRY": COST,
+    **dict.fromkeys(
+        (f"routing.decisions.{name}_BYTES" for name in ("_CANDIDATE", "_CHARACTER", "_DECISION", "_TOKEN")), COST
+    ),
     "routing.prefix_index._DROPPED": PACE,
     "routing.prefix_index._DEAD": PACE,
     "routing.cache_aware._MEMO_SHARE": "which part of routing.index_bytes is for the keys of texts",

@@ -84,7 +84,9 @@ class EncodeDone(Struct, frozen=True):
 class WorkerPicked(Struct, frozen=True):
     """A policy chose `worker` (its name, not its address) on try number `attempt`, from 1. `role`: what it is to compute of the
     turn, "regular" for all of it; `rank`: the data-parallel rank of its engine, None where that chooses; `model`: the served
-    model; `transport`: how the engine is called, "grpc" or "http"."""
+    model; `transport`: how the engine is called, "grpc" or "http"; `why`: the policy's reason, "" where it gives none; `cached`:
+    how many tokens of the prompt the worker's cache is expected to have, and whether that is "exact" (the engine tells) or
+    "approximate" (by what was sent there), None where the policy does not look."""
 
     request_id: str
     worker: str
@@ -95,6 +97,8 @@ class WorkerPicked(Struct, frozen=True):
     rank: int | None = None
     model: str = ""
     transport: str = ""
+    why: str = ""
+    cached: tuple[int, str] | None = None
 
 
 class FirstToken(Struct, frozen=True):

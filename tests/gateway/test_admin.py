@@ -21,7 +21,7 @@ from tests.gateway.conftest import JSON, House, over_http
 from tests.gateway.test_serve import QUICK, read, start
 
 from smg_core.cli import main
-from smg_core.config import AdminConfig, AuthConfig, Config, ConfigError, TlsConfig
+from smg_core.config import AdminConfig, AuthConfig, Config, ConfigError, ObservabilityConfig, RoutingConfig, TlsConfig
 from smg_core.server.admin.app import AdminApp, admin_table
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
@@ -83,6 +83,23 @@ async def test_the_door_tells_how_the_gateway_is() -> None:
     assert health["workers"] == {"ready": 1}
     assert ready.status_code == 200
     assert set(described["paths"]) >= {"/admin/health", "/admin/openapi.json"}
+
+
+async def test_the_door_tells_why_an_engine_got_a_request_and_nothing_of_what_was_asked() -> None:
+    body = {"model": "sim", "messages": [{"role": "user", "content": "a word that nobody else says"}], "max_tokens": 2}
+    sections = {"routing": RoutingConfig(policy="cache_aware"), "observability": ObservabilityConfig(explain=True)}
+    async with opened(**sections) as door:
+        answer = await door.house.http.post("/v1/chat/completions", json=body, headers={"x-smg-explain": "1"})
+        told = await door.http.get(f"/admin/decisions/{answer.json()['id']}")
+        unknown = await door.http.get("/admin/decisions/chatcmpl-nobody")
+
+    (decision,) = told.json()["decisions"]
+    assert (decision["policy"], decision["why"], decision["attempt"]) == ("cache_aware", "least to do", 1)
+    assert decision["worker"] == decision["candidates"][0]["name"]
+    assert len(decision["scores"]) == len(decision["candidates"]) == 1
+    assert "nobody else" not in told.text
+    assert json.loads(answer.headers["x-smg-explain"])["why"] == "least to do"
+    assert unknown.status_code == 404
 
 
 async def test_no_path_of_the_door_is_on_the_public_listener_and_none_of_the_public_ones_is_at_the_door() -> None:

@@ -36,6 +36,7 @@ PERMISSIONS: Mapping[str, str] = {
     "explain": "The header x-smg-explain",
     "parser": "The header x-smg-parser",
     "priority": "A priority other than 0",
+    "admin.decisions": "Which engine got a request, and why",
     "admin.health": "The health of this gateway and its processes",
     "admin.workers": "Engines behind this gateway: their load, emptying their caches, profiles of them",
     "admin.metrics": "Metrics at the admin door",

@@ -21,7 +21,7 @@ from smg_core.pipeline.served import ServedAs, ServedModel, as_named
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Tell, Together, Wait
 from smg_core.pipeline.streaming import OnOutcome, Streaming
-from smg_core.routing import Policies
+from smg_core.routing import Decisions, Policies
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
 
@@ -75,6 +75,7 @@ def performers(
     documents: DocumentService | None = None,
     disaggregation: DisaggregationConfig = _APART,
     prefix_tokens: int = RoutingConfig().prefix_tokens,
+    decisions: Decisions | None = None,
 ) -> Performers:
     """The performers of one gateway. `documents` reads those of requests, where they are read; other arguments as of `Preparing`,
     `Selecting` and `Streaming`."""
@@ -95,6 +96,7 @@ def performers(
             clock=clock,
             disaggregation=disaggregation,
             prefix_tokens=prefix_tokens,
+            decisions=decisions,
         ),
         Streaming(clock=clock, on_outcome=on_outcome, call_later=call_later, pairs=pairs),
         clock,

@@ -19,7 +19,7 @@ from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
-from smg_core.routing import Pick, Policies
+from smg_core.routing import Decisions, Pick, Policies
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole
@@ -31,8 +31,8 @@ _APART = DisaggregationConfig()
 
 class Selecting:
     """The performer of `Select`: `registry` has the workers, `policies` choose; `disaggregation` says what becomes of a request
-    that has no prefill worker; `prefix_tokens` is how much of a prompt policies compare. `models` are looked at to refuse a
-    prompt whose model was replaced after it was made."""
+    that has no prefill worker; `prefix_tokens` is how much of a prompt policies compare; `decisions` keeps what they chose.
+    `models` are looked at to refuse a prompt whose model was replaced after it was made."""
 
     def __init__(
         self,
@@ -43,9 +43,11 @@ class Selecting:
         clock: Clock,
         disaggregation: DisaggregationConfig = _APART,
         prefix_tokens: int = RoutingConfig().prefix_tokens,
+        decisions: Decisions | None = None,
     ) -> None:
         self._disaggregation = disaggregation
         self._prefix_tokens = prefix_tokens
+        self._decisions = Decisions(0, 0) if decisions is None else decisions
         self._registry = registry
         self._models = models
         self._policies = policies
@@ -156,8 +158,13 @@ class Selecting:
         worker = pick.worker
         rank = pick.rank if worker.spec.rank is None else worker.spec.rank
         at = self._clock.monotonic()
-        how = worker.facts.transport
-        trace.report(WorkerPicked(request.id, worker.name, policy.name, step.attempt, at, role, rank, served, how))
+        self._decisions.note(candidates, context, pick, policy.name, step.attempt, self._clock.time())
+        how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
+        trace.report(
+            WorkerPicked(
+                request.id, worker.name, policy.name, step.attempt, at, role, rank, served, how, pick.why, cached
+            )
+        )
         return Chosen(worker, role, rank, max(0, context.tokens - pick.cached) if reads else 0)
 
     def _refuse_outdated(self, prompted: Prompted, candidates: tuple[Worker, ...]) -> None:

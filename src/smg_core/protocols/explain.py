@@ -41,14 +41,15 @@ class Explanation:
     """What happened to one request. Counts are tokens, except `prompt_characters` and `cached_characters`.
 
     `prompt` is the rendered text, None for a request that came as ids; `token_ids` what the engine was sent;
-    `cached_characters` how much of the prompt was in the tokenizer cache; `cached_tokens` how many tokens the engine had in
-    its cache; `attempts` the names of the workers that were called, in order, the last one served the request; `role`: what that
-    one computes, if not everything, `prefill_worker` the one that read the prompt for it, and `encode_workers` those that encoded
-    its media; `phases` in order. `timeline` has
-    the turns of a response with tools that ran here, and their calls, in the order in which they ended; it is empty for all
-    others. `migrations` is how often the answer went on with another worker, `inexact` why it may differ from what one worker
-    would have said ("constraint", "seed", "penalties"). `notes` holds further facts by name, for example the dialect. A number
-    that is None is not known (yet) and is left out of the header.
+    `cached_characters` how much of the prompt was in the tokenizer cache; `cached_tokens` how many tokens the engine had in its
+    cache; `attempts` the names of the workers that were called, in order, the last one served the request; `role`: what that
+    one computes, if not everything, `prefill_worker` the one that read the prompt for it, and `encode_workers` those that
+    encoded its media; `phases` in order. `timeline` has the turns of a response with tools that ran here, and their calls, in
+    the order in which they ended; it is empty for all others. `migrations` is how often the answer went on with another worker,
+    `inexact` why it may differ from what one worker would have said ("constraint", "seed", "penalties"). `notes` holds further
+    facts by name, for example the dialect. A number that is None is not known (yet) and is left out of the header. `why` is the
+    routing policy's reason, `expected_cached_tokens` what it expected in the worker's cache, and `basis` whether that was
+    "exact" or "approximate".
     """
 
     request_id: str
@@ -68,6 +69,9 @@ class Explanation:
     phases: tuple[Phase, ...] = ()
     timeline: tuple[TimelineEntry, ...] = ()
     notes: Mapping[str, str] = attrs.field(factory=dict)
+    why: str | None = None
+    expected_cached_tokens: int | None = None
+    basis: str | None = None
     migrations: int = 0
     inexact: tuple[str, ...] = ()
 
@@ -122,6 +126,8 @@ def _summary(explanation: Explanation) -> JsonObject:
         "phases_ms": {phase.name: round(phase.seconds * 1000, 3) for phase in explanation.phases},
         "total_ms": round(sum(phase.seconds for phase in explanation.phases) * 1000, 3),
     }
+    expected = explanation.why, explanation.expected_cached_tokens, explanation.basis
+    found |= zip(("why", "expected_cached_tokens", "basis"), expected, strict=True)
     if explanation.migrations:
         found["migrations"] = explanation.migrations
     if explanation.inexact:
@@ -131,7 +137,17 @@ def _summary(explanation: Explanation) -> JsonObject:
             {each.kind: each.name, "ms": _ms(each.seconds), "outcome": each.outcome, "ended_ms": _ms(each.at)}
             for each in explanation.timeline
         ]
-    unknown = ("role", "prefill_worker", "encode_workers", "cached_characters", "cached_tokens", "completion_tokens")
+    unknown = (
+        "why",
+        "expected_cached_tokens",
+        "basis",
+        "role",
+        "prefill_worker",
+        "encode_workers",
+        "cached_characters",
+        "cached_tokens",
+        "completion_tokens",
+    )
     return {name: value for name, value in found.items() if value is not None or name not in unknown}
 
 

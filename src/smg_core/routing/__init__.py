@@ -14,6 +14,7 @@ its own as `Gateway(policy=...)`.
 
 - `named`: the policies by name
 
+- `decisions`: what was decided, and asked again of another policy
 - `policies`: the policy objects in use, one for each model and role
 
 Exports everything that a policy's author needs.
@@ -30,6 +31,7 @@ from smg_core.routing.base import (
     RoutingContext,
     UnknownPolicy,
 )
+from smg_core.routing.decisions import CandidateRecord, Decisions, Replayed, RoutingDecision, replay_decisions
 from smg_core.routing.named import POLICIES, policy, policy_for
 from smg_core.routing.policies import Policies
 from smg_core.routing.simple import LeastRequests, Passthrough, PowerOfTwo, Random, RoundRobin
@@ -38,6 +40,8 @@ __all__ = [
     "POLICIES",
     "Basis",
     "Candidate",
+    "CandidateRecord",
+    "Decisions",
     "LeastRequests",
     "Observing",
     "Passthrough",
@@ -47,10 +51,13 @@ __all__ = [
     "PowerOfTwo",
     "Random",
     "RankState",
+    "Replayed",
     "RequestEnded",
     "RoundRobin",
     "RoutingContext",
+    "RoutingDecision",
     "UnknownPolicy",
     "policy",
     "policy_for",
+    "replay_decisions",
 ]

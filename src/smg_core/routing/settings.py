@@ -94,6 +94,12 @@ class RoutingConfig:
     session_idle_s: float = option(
         14_400.0, "Seconds without a request after which manual forgets a session.", at_least=0, at_most=1 << 30
     )
+    decisions: int = option(
+        1000, "Latest decisions that each process keeps, for whoever asks why; 0: none.", at_least=0, at_most=1 << 20
+    )
+    decision_bytes: int = option(
+        16 * MIB, "Most bytes of decisions that are kept, with their prompts.", at_least=0, at_most=1 << 40
+    )
     remembered_workers: int = option(
         8192, "Workers of which a policy keeps something, such as when it chose them last.", at_least=1, at_most=1 << 20
     )

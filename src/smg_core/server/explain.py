@@ -5,6 +5,7 @@ rehearsal, in which a request is prepared and routed but no engine is asked.
 """
 
 from collections.abc import Callable
+from typing import TypedDict
 
 from smg_core.hooks import AttemptEnded, EncodeDone, ToolCalled, WorkerPicked
 from smg_core.pipeline.steps import Select
@@ -45,9 +46,26 @@ def explanation(runtime: Runtime, trace: Trace) -> Explanation:
         phases=tuple(Phase(name, seconds) for name, seconds in trace.phases()),
         timeline=_timeline(runtime, trace),
         notes=notes,
+        **_reasons(prefill or picked),
         migrations=len(moved),
         inexact=tuple(dict.fromkeys(reason for each in moved for reason in each.inexact)),
     )
+
+
+class _Reasons(TypedDict, total=False):
+    """What the policy said of its choice, as fields of an Explanation."""
+
+    why: str | None
+    expected_cached_tokens: int | None
+    basis: str | None
+
+
+def _reasons(picked: WorkerPicked | None) -> _Reasons:
+    """What the policy said of the worker that reads the prompt."""
+    if picked is None:
+        return {}
+    cached, basis = picked.cached or (None, None)
+    return {"why": picked.why or None, "expected_cached_tokens": cached, "basis": basis}
 
 
 def _timeline(runtime: Runtime, trace: Trace) -> tuple[TimelineEntry, ...]:

@@ -6,10 +6,10 @@ Pure. Above: server.runtime, server.config_check. Below: routing.
 from collections.abc import Callable
 from random import Random
 
-from smg_core.routing import Policies, Policy, RequestEnded, policy, policy_for
+from smg_core.routing import Decisions, Policies, Policy, RequestEnded, policy, policy_for
 from smg_core.routing.settings import RoutingConfig
 
-__all__ = ["Policy", "RequestEnded", "policies_of"]
+__all__ = ["Decisions", "Policy", "RequestEnded", "policies_of"]
 
 
 def policies_of(

@@ -23,7 +23,7 @@ from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKey
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
 from smg_core.server.loading import ModelLoader, ServedModel
 from smg_core.server.onboarding import Onboarding, executor_of, loading_place
-from smg_core.server.policies import Policy, RequestEnded, policies_of
+from smg_core.server.policies import Decisions, Policy, RequestEnded, policies_of
 from smg_core.server.reaching import Reaching, specs_of, workers_in
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
@@ -112,6 +112,7 @@ class Runtime:
         self.limits = self.config.limits
         self.compat = compat_of(self.config)
         self.policies = policies_of(self.config.routing, policy, self.rng)
+        self.decisions = Decisions(self.config.routing.decisions, self.config.routing.decision_bytes)
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *specs_of(self.config.workers)]
         self._from_file: list[WorkerSpec] = []
@@ -161,12 +162,7 @@ class Runtime:
         )
         pool, scratch = await loading_place(self.config, self._stack)
         loader = ModelLoader(
-            self.config,
-            folder=self._folder,
-            scratch=scratch,
-            clock=self.clock,
-            pool=pool,
-            stack=self._stack,
+            self.config, folder=self._folder, scratch=scratch, clock=self.clock, pool=pool, stack=self._stack
         )
         self.sealer = loader.sealing.sealer
         self.onboarding = Onboarding(
@@ -196,6 +192,7 @@ class Runtime:
             documents=loader.documents,
             disaggregation=self.config.disaggregation,
             prefix_tokens=self.config.routing.prefix_tokens,
+            decisions=self.decisions,
         )
         running = hosted_tools(self.config.mcp, self.history, self.clock, self._media_of)
         tools = await self._stack.enter_async_context(running)

@@ -88,7 +88,9 @@ def test_the_policy_chooses_among_the_ready_ones_and_says_the_rank() -> None:
 
     assert office.made[0].shown == [["a", "c"]]
     assert (placement.last.worker, placement.last.rank, placement.last.role) == (workers[2], 3, "regular")
-    assert office.observer.of(WorkerPicked) == [WorkerPicked("r", "c", "watching", 2, 7.0, rank=3)]
+    assert office.observer.of(WorkerPicked) == [
+        WorkerPicked("r", "c", "watching", 2, 7.0, rank=3, model="m", transport="grpc")
+    ]
 
 
 def test_those_who_were_tried_are_not_asked_again() -> None:

@@ -5,10 +5,12 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from smg_core.protocols.operation import Operation, OperationResponse
+from smg_core.routing import RoutingDecision
 from smg_core.server.descriptions import LIVENESS, READINESS
 
 __all__ = [
     "CREATE_KEY",
+    "DECISIONS",
     "EXPIRE_KEY",
     "HEALTH",
     "KEY",
@@ -21,6 +23,7 @@ __all__ = [
     "ExpireKeyBody",
     "GatewayHealth",
     "ProcessHealth",
+    "RequestDecisions",
     "RevokeKeyBody",
     "RotateKeyBody",
 ]
@@ -58,6 +61,22 @@ HEALTH = Operation(
     "health",
     None,
     (OperationResponse(200, "How they are, whatever that is.", GatewayHealth),),
+)
+
+
+class RequestDecisions(Struct):
+    """The decisions of routing for one request, in order: one for each role and try."""
+
+    request_id: str
+    decisions: list[RoutingDecision]
+
+
+DECISIONS = Operation(
+    "adminDecisions",
+    "Which workers could have had a request, who got it, and why.",
+    "routing",
+    None,
+    (OperationResponse(200, "The decisions that this process keeps.", RequestDecisions),),
 )
 
 

@@ -10,6 +10,7 @@ from importlib import metadata
 import msgspec
 
 from smg_core.auth.roles import PUBLIC
+from smg_core.server.admin.decisions import decision_routes
 from smg_core.server.admin.descriptions import HEALTH, LIVENESS, READINESS, GatewayHealth, ProcessHealth
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange
@@ -25,12 +26,13 @@ SILENT_MS = 10_000
 
 
 def health_routes(gateway: Runtime, processes: ProcessTable) -> tuple[Route[Endpoint], ...]:
-    """The routes, over `gateway` in this process and the table of all."""
+    """The routes, over `gateway` in this process and the table of all; those of its decisions of routing among them."""
     status, health = Status(gateway), _Health(gateway, processes)
     return (
         Route("GET", "/admin/liveness", Endpoint(status.liveness, PUBLIC, about=LIVENESS)),
         Route("GET", "/admin/readiness", Endpoint(status.readiness, PUBLIC, about=READINESS)),
         Route("GET", "/admin/health", Endpoint(health.answer, "admin.health", about=HEALTH)),
+        *decision_routes(gateway),
     )
 
 

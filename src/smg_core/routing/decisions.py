@@ -1,0 +1,159 @@
+"""What policies decided, kept for whoever asks why, and asked again of another policy.
+
+Pure: the time comes with the request. Above: the pipeline's Select step notes decisions, the admin door shows them. Below:
+base. No token and no header of a request is in a record that is shown; the prompt stays beside it, for `replay_decisions` alone.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from smg_core.engines.loads import RankLoad
+from smg_core.routing.base import Basis, Candidate, Pick, Policy, RoutingContext
+
+__all__ = ["CandidateRecord", "Decisions", "Replayed", "RoutingDecision", "replay_decisions"]
+
+_DECISION_BYTES = 1200
+_CANDIDATE_BYTES = 240
+_TOKEN_BYTES = 4
+_CHARACTER_BYTES = 4
+
+
+class CandidateRecord(Struct, frozen=True):
+    """A candidate as it was when the policy looked at it; the fields are those of `Candidate`."""
+
+    name: str
+    in_flight: int
+    queued: int
+    weight: float
+    running: int
+    prefill_tokens: int
+    kv_usage: float
+    kv_tokens: int
+    rank_count: int
+    ranks: tuple[RankLoad, ...] = ()
+
+
+class RoutingDecision(Struct, frozen=True):
+    """One decision. `at` is its time in seconds since the epoch, `attempt` counts the tries for this request from 1; `scores`
+    (the lowest is best) and `matched` (tokens that the candidate's cache was expected to have) have a number for each of
+    `candidates`, or none where the policy has no such numbers. The other fields are those of `Pick`."""
+
+    request_id: str
+    model: str
+    role: str
+    policy: str
+    attempt: int
+    at: float
+    prompt_tokens: int
+    worker: str
+    rank: int | None
+    why: str
+    cached: int
+    basis: Basis
+    stale_s: float | None
+    candidates: tuple[CandidateRecord, ...]
+    scores: tuple[float, ...]
+    matched: tuple[int, ...]
+
+
+class Replayed(Struct, frozen=True):
+    """What another policy chose for a recorded request: `worker` and `rank`, where `was` was chosen."""
+
+    request_id: str
+    was: str
+    worker: str
+    rank: int | None
+    cached: int
+
+
+class Decisions:
+    """The latest decisions: at most `most`, and about `most_bytes` with their prompts; the oldest go first. With `most` 0 none is
+    kept."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._turn = 0
+        self._kept: OrderedDict[int, tuple[RoutingDecision, RoutingContext, int]] = OrderedDict()
+        self._of_request: dict[str, list[int]] = {}
+
+    def note(
+        self, candidates: Sequence[Candidate], context: RoutingContext, pick: Pick, policy: str, attempt: int, at: float
+    ) -> None:
+        """Keep a decision. Called by the Select step, before what it changes is counted."""
+        if not self._most:
+            return
+        decision = RoutingDecision(
+            request_id=context.request_id,
+            model=context.model,
+            role=context.role,
+            policy=policy,
+            attempt=attempt,
+            at=at,
+            prompt_tokens=context.tokens,
+            worker=pick.worker.name,
+            rank=pick.rank,
+            why=pick.why,
+            cached=pick.cached,
+            basis=pick.basis,
+            stale_s=pick.stale_s,
+            candidates=tuple(map(_record, candidates)),
+            scores=tuple(pick.scores),
+            matched=tuple(pick.matched),
+        )
+        size = _DECISION_BYTES + _CANDIDATE_BYTES * len(candidates)
+        size += _TOKEN_BYTES * len(context.input_ids) + _CHARACTER_BYTES * len(context.text)
+        self._turn += 1
+        self._kept[self._turn] = decision, replace(context, headers={}), size
+        self._of_request.setdefault(context.request_id, []).append(self._turn)
+        self._bytes += size
+        while self._kept and (len(self._kept) > self._most or self._bytes > self._most_bytes):
+            self._drop()
+
+    def _drop(self) -> None:
+        turn, (decision, _, size) = self._kept.popitem(last=False)
+        self._bytes -= size
+        turns = self._of_request[decision.request_id]
+        turns.remove(turn)
+        if not turns:
+            del self._of_request[decision.request_id]
+
+    def of(self, request_id: str) -> list[RoutingDecision]:
+        """The decisions for one request that are still kept, in order: one for each role and try."""
+        return [self._kept[turn][0] for turn in self._of_request.get(request_id, ())]
+
+    def __iter__(self) -> Iterator[tuple[RoutingDecision, RoutingContext]]:
+        """All that are kept, oldest first, with the requests that they were for, without headers."""
+        return iter([(decision, context) for decision, context, _ in self._kept.values()])
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def _record(candidate: Candidate) -> CandidateRecord:
+    return CandidateRecord(
+        candidate.name,
+        candidate.in_flight,
+        candidate.queued,
+        candidate.weight,
+        candidate.running,
+        candidate.prefill_tokens,
+        candidate.kv_usage,
+        candidate.kv_tokens,
+        candidate.rank_count,
+        candidate.ranks,  # type: ignore[arg-type]  # the report itself: a policy may look whether it is another one
+    )
+
+
+def replay_decisions(decisions: Iterable[tuple[RoutingDecision, RoutingContext]], policy: Policy) -> list[Replayed]:
+    """What `policy`, a new one, would have chosen for recorded requests, in their order. It sees the candidates as they were
+    then: the loads are those of the choices that were made, not of its own."""
+    found = []
+    for decision, context in decisions:
+        pick = policy.pick(decision.candidates, context)
+        found.append(Replayed(decision.request_id, decision.worker, pick.worker.name, pick.rank, pick.cached))
+    return found

@@ -1,0 +1,41 @@
+"""The decisions of routing, at the admin door (edge).
+
+`/admin/decisions/{request_id}`: who could have had a request, who got it, and why. Above: server.admin.health. Below: the
+decisions that this process keeps.
+"""
+
+import msgspec
+
+from smg_core.errors import NotFound
+from smg_core.server.admin.descriptions import DECISIONS, RequestDecisions
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.exchange import Exchange
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+
+__all__ = ["decision_routes"]
+
+
+def decision_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+    """The routes, over the decisions of `gateway`."""
+    return (
+        Route(
+            "GET",
+            "/admin/decisions/{id}",
+            Endpoint(_Decisions(gateway).of_request, "admin.decisions", about=DECISIONS),
+        ),
+    )
+
+
+class _Decisions:
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+
+    async def of_request(self, exchange: Exchange) -> None:
+        gateway, name = self._gateway, exchange.path_values["id"]
+        found = gateway.decisions.of(name)
+        if not found:
+            raise NotFound("There is no decision for this request, or none that is kept.")
+        exchange.request_id = gateway.ids("req-")
+        headers = [(b"content-type", b"application/json"), gateway.id_header(exchange.name)]
+        await exchange.respond(200, msgspec.json.encode(RequestDecisions(name, found)), headers)

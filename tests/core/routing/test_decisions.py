@@ -1,0 +1,101 @@
+"""Decisions that are kept, shown and asked again."""
+
+import random
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.core.routing.candidates import Seen, asking, fleet
+
+from smg_core.engines.loads import RankLoad
+from smg_core.routing import POLICIES, policy
+from smg_core.routing.decisions import Decisions, RoutingDecision, replay_decisions
+
+
+def decided(name: str, count: int, kept: Decisions, seed: int = 3) -> list[str]:
+    """So many decisions of a policy over workers of different load; the names of those that it chose."""
+    draw, chosen, names = random.Random(1), policy(name, rng=random.Random(seed)), []
+    for number in range(count):
+        workers = [Seen(f"w{at}", in_flight=draw.randrange(4), prefill_tokens=draw.randrange(900)) for at in range(4)]
+        prompt = [draw.randrange(3)] * 64 + [draw.randrange(1000) for _ in range(80)]
+        context = asking(
+            prompt, f"r{number}", headers={"authorization": "secret"}, cache_key=f"k{number % 5}", now=number
+        )
+        pick = chosen.pick(workers, context)
+        kept.note(workers, context, pick, name, 1, 1000.0 + number)
+        names.append(pick.worker.name)
+    return names
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_the_policy_that_decided_would_decide_the_same_again(name: str) -> None:
+    kept = Decisions(1000, 1 << 30)
+    names = decided(name, 40, kept)
+
+    again = replay_decisions(kept, policy(name, rng=random.Random(3)))
+    assert [each.worker for each in again] == names == [each.was for each in again]
+
+
+def test_another_policy_is_shown_what_the_first_one_saw() -> None:
+    kept = Decisions(1000, 1 << 30)
+    decided("passthrough", 40, kept)
+
+    assert {each.was for each in replay_decisions(kept, policy("least_requests"))} == {"w0"}
+    for (decision, _), other in zip(kept, replay_decisions(kept, policy("least_requests")), strict=True):
+        busy = {each.name: each.in_flight for each in decision.candidates}
+        assert busy[other.worker] == min(busy.values())
+
+
+def test_a_record_has_the_candidates_the_scores_and_the_reason_and_nothing_of_the_prompt() -> None:
+    kept = Decisions(10, 1 << 20)
+    decided("cache_aware", 1, kept)
+    (decision,) = kept.of("r0")
+    ranked = [Seen("w", rank_count=2, ranks=(RankLoad(0, 1, 2, used_tokens=7), RankLoad(1, 0, 0)))]
+    pick = policy("dp_min_token").pick(ranked, asking(name="ranked"))
+    kept.note(ranked, asking(name="ranked"), pick, "dp_min_token", 2, 5.0)
+
+    assert [each.name for each in decision.candidates] == ["w0", "w1", "w2", "w3"]
+    assert len(decision.scores) == len(decision.matched) == 4
+    assert (
+        decision.scores[[each.name for each in decision.candidates].index(decision.worker)]
+        <= min(decision.scores) + 256
+    )
+    assert (decision.why, decision.basis, decision.prompt_tokens, decision.at) == (
+        "least to do",
+        "approximate",
+        144,
+        1000.0,
+    )
+    told = msgspec.json.encode([decision, *kept.of("ranked")])
+    assert b"secret" not in told
+    assert b'"used_tokens":7' in told
+    assert all(not context.headers for _, context in kept)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50)), max_size=40), st.integers(0, 6), st.integers(0, 9000))
+def test_no_more_is_kept_than_was_said_and_the_oldest_goes_first(
+    requests: list[tuple[int, int]], most: int, most_bytes: int
+) -> None:
+    kept, noted = Decisions(most, most_bytes), list[str]()
+    workers = fleet(2)
+    for number, tokens in requests:
+        context = asking([1] * tokens, f"r{number}")
+        kept.note(workers, context, policy("passthrough").pick(workers, context), "passthrough", 1, 0.0)
+        noted.append(context.request_id)
+        held = [decision.request_id for decision, _ in kept]
+
+        assert len(held) <= most
+        assert len(held) * 1680 <= most_bytes
+        assert held == noted[len(noted) - len(held) :]
+        assert {name: len(kept.of(name)) for name in set(noted)} == {name: held.count(name) for name in set(noted)}
+
+
+def test_a_request_has_a_record_for_every_try() -> None:
+    kept, workers = Decisions(10, 1 << 20), fleet(2)
+    for attempt in (1, 2):
+        kept.note(workers, asking(), policy("passthrough").pick(workers, asking()), "passthrough", attempt, 0.0)
+    found: list[RoutingDecision] = kept.of("r")
+
+    assert [each.attempt for each in found] == [1, 2]
+    assert kept.of("never seen") == []
