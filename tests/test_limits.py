@@ -329,6 +329,10 @@ CONSTANTS: dict[str, str] = {
     "tokenizer.vocabulary._COMPOSED": FORMAT,
 }
 DEFAULTS: dict[str, str] = {
+    **dict.fromkeys(
+        (f"engines.handover.{name}.process" for name in ("room_of", "hand_over_of", "encoded_items")),
+        "a gateway of one process, the first",
+    ),
     "engines.grpc_transport.__init__.connect_timeout": SET,
     "engines.h2.transport.__init__.connect_timeout": SET,
     "engines.openai.engine.__init__.connect_timeout": SET,
