@@ -191,6 +191,7 @@ CONSTANTS: dict[str, str] = {
     "pipeline.formats._QUICKLY_CHECKED": PACE,
     "pipeline.output._REASONING": SIGN,
     "pipeline.output._RECENT": COST,
+    "workers.breaker._SLICES": COST,
     "pipeline.output._TEXT": SIGN,
     "protocols.answer_size._LOGPROB_BYTES": COST,
     "protocols.answer_size._TOKEN_BYTES": COST,

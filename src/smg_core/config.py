@@ -50,12 +50,13 @@ from smg_core.settings import (
     shape_of,
 )
 from smg_core.tokenizer.settings import TokenizerConfig
-from smg_core.workers.settings import WorkersConfig
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
 
 __all__ = [
     "AdminConfig",
     "AuthConfig",
     "BatchesConfig",
+    "BreakerConfig",
     "Config",
     "ConfigError",
     "DisaggregationConfig",
@@ -106,6 +107,7 @@ class Config:
     oidc: OidcConfig = attrs.field(factory=OidcConfig)
     admin: AdminConfig = attrs.field(factory=AdminConfig)
     workers: WorkersConfig = attrs.field(factory=WorkersConfig)
+    breaker: BreakerConfig = attrs.field(factory=BreakerConfig)
     engines: EnginesConfig = attrs.field(factory=EnginesConfig)
     timeouts: TimeoutsConfig = attrs.field(factory=TimeoutsConfig)
     tokenizer: TokenizerConfig = attrs.field(factory=TokenizerConfig)

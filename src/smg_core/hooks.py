@@ -11,6 +11,7 @@ from msgspec import Struct
 
 __all__ = [
     "AttemptEnded",
+    "BreakerChanged",
     "EncodeDone",
     "ExchangeEnded",
     "FirstToken",
@@ -288,6 +289,13 @@ class ProcessSampled(Struct, frozen=True):
     collecting_s: float = 0.0
 
 
+class BreakerChanged(Struct, frozen=True):
+    """The breaker of a worker changed its `state` to "open" (it gets no requests), "half_open" (a few), or "closed"."""
+
+    worker: str
+    state: str
+
+
 Moment = (
     RequestStarted
     | ReasoningLeftOut
@@ -307,6 +315,7 @@ Moment = (
     | JoinEnded
     | StoreCalled
     | ProcessSampled
+    | BreakerChanged
 )
 
 

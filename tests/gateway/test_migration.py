@@ -81,8 +81,9 @@ async def streamed(house: House, api: Api) -> dict[str, Any]:
 
 
 def lose_engines(house: House, after: Sequence[int] = DEATHS) -> None:
+    """Let the next call of each engine be lost, and no other."""
     for engine, tokens in zip(house.engines, after, strict=True):
-        engine.inject(Fault("cut", after=tokens))
+        engine.faults.replace((Fault("cut", after=tokens),), {}, clear=True)
 
 
 @pytest.mark.parametrize("api", APIS, ids=str)
@@ -256,8 +257,8 @@ async def test_an_answer_does_not_go_on_where_the_setting_forbids_it() -> None:
 
 async def test_the_fourth_loss_ends_an_answer_and_every_call_is_told_with_its_own_tokens() -> None:
     async with three() as house:
-        for _ in range(2):
-            lose_engines(house, (2, 3, 4))
+        for engine, after in zip(house.engines, (2, 3, 4), strict=True):
+            engine.inject(*[Fault("cut", after=after)] * 2)
         told = await chunks(house, max_tokens=40, ignore_eos=True)
         ends = house.observer.of(AttemptEnded)
         (finished,) = house.observer.of(RequestFinished)

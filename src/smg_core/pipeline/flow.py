@@ -36,6 +36,7 @@ from smg_core.pipeline.steps import (
 from smg_core.pipeline.tries import Tries
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
+from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.settings import WorkersConfig
 
@@ -53,6 +54,7 @@ class Terms(Struct, frozen=True):
     observer: Observer
     tools: McpConfig = McpConfig()
     workers: WorkersConfig = WorkersConfig()
+    budgets: RetryBudgets | None = None
 
 
 def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
@@ -89,7 +91,10 @@ def generate(
     """One turn of the model on `request`, from prepared to complete. `ends`, `keep`, `shown` and `hosted` as in `Stream`. Raises
     what went wrong."""
     prompted = yield from ask(Prepare(request))
-    tries = Tries(terms.retries.retries, terms.workers)
+    budget = None if terms.budgets is None else terms.budgets.of(prompted.model.name)
+    if budget is not None:
+        budget.pay()
+    tries = Tries(terms.retries.retries, terms.workers, budget)
     while True:
         placement = yield from _select(prompted, tries, terms.answer)
         _go_on(prompted, tries, placement, terms)

@@ -146,7 +146,9 @@ class Selecting:
     ) -> Chosen:
         """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache."""
         prompted, request = step.prompted, step.prompted.request
-        context = routing_context(prompted, role, self._clock.monotonic(), self._prefix_tokens)
+        now = self._clock.monotonic()
+        candidates = self._registry.breakers.admitted(candidates, now)
+        context = routing_context(prompted, role, now, self._prefix_tokens)
         served = prompted.model.primary or request.model
         policy = self._policies.of(served, role)
         pick = policy.pick(candidates, context)
@@ -157,12 +159,12 @@ class Selecting:
             )
         worker = pick.worker
         rank = pick.rank if worker.spec.rank is None else worker.spec.rank
-        at = self._clock.monotonic()
+        self._registry.breakers.chosen(worker.name)
         self._decisions.note(candidates, context, pick, policy.name, step.attempt, self._clock.time())
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(
             WorkerPicked(
-                request.id, worker.name, policy.name, step.attempt, at, role, rank, served, how, pick.why, cached
+                request.id, worker.name, policy.name, step.attempt, now, role, rank, served, how, pick.why, cached
             )
         )
         return Chosen(worker, role, rank, max(0, context.tokens - pick.cached) if reads else 0)

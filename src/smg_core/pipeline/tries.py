@@ -20,6 +20,7 @@ from smg_core.pipeline.fit import FitForIds, fitted
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.steps import Placement
 from smg_core.pipeline.turn import Turn
+from smg_core.routing.retry_budget import RetryBudget
 from smg_core.workers.settings import WorkersConfig
 
 __all__ = ["Follows", "Tries"]
@@ -28,12 +29,25 @@ Follows = Literal["again", "on", "end"]
 
 
 class Tries:
-    """The tries of one turn. `retries` and `settings.migrations` bound them. `number` is that of the next try, from 1; `tried`
+    """The tries of one turn. `retries` and `settings.migrations` bound them, and `budget` those of all turns. `number` is that
+    of the next try, from 1; `tried`
     are the workers that it must not use; `going_on` is the turn that it goes on with; `failure` is the last error."""
 
-    __slots__ = ("_migrations", "_retries", "_settings", "failed", "failure", "going_on", "number", "retried", "tried")
+    __slots__ = (
+        "_budget",
+        "_migrations",
+        "_retries",
+        "_settings",
+        "failed",
+        "failure",
+        "going_on",
+        "number",
+        "retried",
+        "tried",
+    )
 
-    def __init__(self, retries: int, settings: WorkersConfig) -> None:
+    def __init__(self, retries: int, settings: WorkersConfig, budget: RetryBudget | None = None) -> None:
+        self._budget = budget
         self.number = 1
         self.tried: frozenset[str] = frozenset()
         self.going_on: Turn | None = None
@@ -57,9 +71,12 @@ class Tries:
         follows = self._follows(turn, error, committed=committed)
         if follows == "end":
             return follows
+        moves = follows == "on" and turn.begun
+        if not moves and self._budget is not None and not self._budget.take():
+            return "end"
         names = placement.names if turn.failed is None else frozenset({turn.failed})
         self.number += 1
-        if follows == "on" and turn.begun:  # who had failed before that may be back by now
+        if moves:  # who had failed before that may be back by now
             self._migrations -= 1
             self.tried, self.retried = names, 0
         else:

@@ -103,3 +103,12 @@ class RoutingConfig:
     remembered_workers: int = option(
         8192, "Workers of which a policy keeps something, such as when it chose them last.", at_least=1, at_most=1 << 20
     )
+    retry_share: float = option(
+        0.2,
+        "Retries that each request of a model adds to what the model may use, as a share of one.",
+        at_least=0,
+        at_most=100,
+    )
+    retry_reserve: int = option(
+        100, "Most retries that a model's requests may save up, and what it begins with.", at_least=0, at_most=1_000_000
+    )

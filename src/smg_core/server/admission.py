@@ -8,6 +8,8 @@ from collections.abc import Callable
 from smg_core.config import Config
 from smg_core.errors import Draining, Overloaded
 from smg_core.protocols.compat import Compat
+from smg_core.routing.retry_budget import RetryBudgets
+from smg_core.routing.settings import RoutingConfig
 from smg_core.server.bodies import Bodies
 
 __all__ = ["Admission", "compat_of"]
@@ -15,7 +17,8 @@ __all__ = ["Admission", "compat_of"]
 
 class Admission:
     """At most `most` requests at once, and `pending_bytes` of all `bodies`; none once `draining`. `after_large`: see `Bodies`.
-    `retry_after`: the seconds after which a refused client is told to come again."""
+    `retry_after`: the seconds after which a refused client is told to come again. `retry_budgets` bound how many calls the
+    admitted requests make of engines."""
 
     def __init__(
         self,
@@ -24,7 +27,9 @@ class Admission:
         *,
         after_large: Callable[[], object] | None = None,
         retry_after: float = 1.0,
+        retries: RoutingConfig | None = None,
     ) -> None:
+        self.retry_budgets = RetryBudgets(retries or RoutingConfig())
         self.bodies = Bodies(pending_bytes, retry_after, after_large)
         self.in_flight = 0
         self.draining = False

@@ -106,7 +106,13 @@ class BackgroundRun(Generic[D]):
         failure: SmgError | None = None
         try:
             terms = Terms(
-                answer, gateway.config.routing, gateway.rng, trace, gateway.config.mcp, gateway.config.workers
+                answer,
+                gateway.config.routing,
+                gateway.rng,
+                trace,
+                gateway.config.mcp,
+                gateway.config.workers,
+                gateway.admission.retry_budgets,
             )
             await gateway.driver.drive(self._api.api.flow(decoded, terms), run)
         except SmgError as error:

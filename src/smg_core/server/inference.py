@@ -147,7 +147,13 @@ class Inference(Generic[D]):
         because the client has left, or the gateway shuts down, raises that into the flow."""
         gateway = self._gateway
         terms = Terms(
-            run.answer, gateway.config.routing, gateway.rng, run.trace, gateway.config.mcp, gateway.config.workers
+            run.answer,
+            gateway.config.routing,
+            gateway.rng,
+            run.trace,
+            gateway.config.mcp,
+            gateway.config.workers,
+            gateway.admission.retry_budgets,
         )
         try:
             try:

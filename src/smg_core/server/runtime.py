@@ -97,12 +97,15 @@ class Runtime:
         self.observer = observer or SilentObserver()
         self.models: dict[str, ServedModel] = {}
         limits = self.config.limits
-        self.registry = Registry(board, limit=self.config.workers.most, retry_after=limits.retry_after_s)
+        self.registry = Registry(
+            board, limit=self.config.workers.most, retry_after=limits.retry_after_s, breaker=self.config.breaker
+        )
         self.admission = Admission(
             limits.concurrent_requests,
             limits.pending_body_bytes,
             after_large=lambda: self.executor.large_ended(),
             retry_after=limits.retry_after_s,
+            retries=self.config.routing,
         )
         self.started = False
         self._id_header = self.config.observability.request_id_header.lower()
@@ -219,8 +222,7 @@ class Runtime:
 
     def _on_outcome(self, worker: Worker, error: SmgError | None, seconds: float) -> None:
         """Called when a call of a worker has ended: tells the monitor, and the policies of the worker's models."""
-        if error is not None:
-            self.monitor.outcome(worker, error)
+        self.monitor.outcome(worker, error, self.clock.monotonic())
         if self.policies.observing and worker.state != "gone":  # of one that is gone they have forgotten all
             ended = RequestEnded(worker.name, isinstance(error, WorkerError), seconds)
             self.policies.request_ended(ended, worker.models)

@@ -15,7 +15,7 @@ from smg_core.clock import CallLater, Clock, SystemClock
 from smg_core.engines.base import Engine
 from smg_core.engines.status import not_offered
 from smg_core.errors import EngineStalled, SmgError, WorkerGone
-from smg_core.hooks import JoinEnded, Observer, WorkerStateChanged
+from smg_core.hooks import BreakerChanged, JoinEnded, Observer, WorkerStateChanged
 from smg_core.workers.health import HealthTracker, Outcome
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
@@ -97,8 +97,13 @@ class Monitor:
         if engine is not None:
             await engine.close()
 
-    def outcome(self, worker: Worker, error: SmgError | None) -> None:
-        """Called when a call of this worker has ended. Probes the worker at once if the engine was lost or stalled."""
+    def outcome(self, worker: Worker, error: SmgError | None, now: float) -> None:
+        """Called when a call of this worker has ended, at `now` (monotonic seconds). Tells its breaker; probes the worker at once
+        if the engine was lost or stalled."""
+        state = self._registry.breakers.ended(worker.name, error, now) if worker.state == "ready" else None
+        if state is not None:
+            log.warning("worker %s: its breaker is %s", worker.name, state.replace("_", "-"))
+            self._observer.report(BreakerChanged(worker.name, state))
         if isinstance(error, WorkerGone | EngineStalled) and (alarm := self._alarms.get(worker.name)) is not None:
             alarm.set()
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
-from smg_core.workers.settings import WorkersConfig
+from smg_core.workers.breaker import Breakers
+from smg_core.workers.settings import BreakerConfig, WorkersConfig
 from smg_core.workers.worker import Board, LocalBoard, Signal, Worker, WorkerRole, WorkerSpec
 
 __all__ = ["Registry"]
@@ -20,11 +21,18 @@ NAMED = 5  # workers that an error or a line in the log names
 
 
 class Registry:
-    """Workers in the order in which they were added, at most `limit`. `retry_after` (seconds) goes into a NoWorker error."""
+    """Workers in the order in which they were added, at most `limit`. `retry_after` (seconds) goes into a NoWorker error.
+    `breakers` say which of the ready ones are left alone for a while."""
 
     def __init__(
-        self, board: Board | None = None, *, limit: int = WorkersConfig().most, retry_after: float = 1.0
+        self,
+        board: Board | None = None,
+        *,
+        limit: int = WorkersConfig().most,
+        retry_after: float = 1.0,
+        breaker: BreakerConfig | None = None,
     ) -> None:
+        self.breakers = Breakers(breaker or BreakerConfig())
         self._board = board or LocalBoard()
         self._workers: dict[str, Worker] = {}
         self._ready: dict[tuple[str, WorkerRole], tuple[Worker, ...]] = {}
@@ -70,6 +78,8 @@ class Registry:
     def signal(self, worker: Worker, signal: Signal, reason: str = "") -> bool:
         """Send a signal to a worker's state machine and update the index. True when the worker's state changed."""
         changed = worker.apply(signal, reason)
+        if changed and worker.state != "ready":  # what failed before counts no more when it is back
+            self.breakers.forget(worker.name)
         if worker.state == "gone" and self._workers.pop(worker.name, None) is not None:
             self._free.append(worker.row)
         if changed:

@@ -9,7 +9,7 @@ import attrs
 
 from smg_core.settings import option
 
-__all__ = ["WorkersConfig"]
+__all__ = ["BreakerConfig", "WorkersConfig"]
 
 
 @attrs.frozen
@@ -93,4 +93,38 @@ class WorkersConfig:
     )
     loads_interval_s: float = option(
         1.0, "Seconds between two questions after an engine's load.", at_least=0.05, at_most=3600
+    )
+
+
+@attrs.frozen
+class BreakerConfig:
+    """When a worker whose calls fail gets no requests for a while."""
+
+    failures: int = option(
+        5,
+        "Calls of a worker that fail within the window before it gets no more requests; 0 for no breaker.",
+        at_least=0,
+        at_most=1_000_000,
+    )
+    share: float = option(
+        0.5, "Share of the worker's calls within the window that these failures must be.", at_least=0, at_most=1
+    )
+    window_s: float = option(10.0, "Seconds that a call counts; the window slides.", at_least=0.1, at_most=3600)
+    open_s: float = option(
+        3.0,
+        "Seconds that such a worker gets nothing before it is tried with a few requests.",
+        at_least=0.05,
+        at_most=3600,
+    )
+    probes: int = option(
+        3,
+        "Requests that it is tried with in as many seconds again; when so many went well, it gets all requests again.",
+        at_least=1,
+        at_most=1000,
+    )
+    rest_most_s: float = option(
+        30.0,
+        "Most seconds that a worker is left alone that is full and says when to come again.",
+        at_least=0,
+        at_most=3600,
     )

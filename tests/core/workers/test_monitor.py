@@ -270,7 +270,7 @@ async def test_a_call_that_lost_its_worker_has_it_probed_at_once() -> None:
         worker = here.add()
         await idle()
         here.peer.health_says = GONE
-        here.monitor.outcome(worker, GONE)
+        here.monitor.outcome(worker, GONE, 0.0)
         await idle()
 
         assert worker.state == "unreachable"
@@ -282,7 +282,7 @@ async def test_no_other_outcome_has_a_worker_probed(error: SmgError | None) -> N
     async with site() as here:
         worker = here.add()
         await idle()
-        here.monitor.outcome(worker, error)
+        here.monitor.outcome(worker, error, 0.0)
         await idle()
 
         assert here.peer.probes == 0
@@ -293,7 +293,7 @@ async def test_a_worker_whose_engine_still_answers_stays_however_many_calls_were
         worker = here.add()
         await idle()
         for _ in range(5):
-            here.monitor.outcome(worker, GONE)
+            here.monitor.outcome(worker, GONE, 0.0)
             await idle()
 
         assert worker.state == "ready"
@@ -305,7 +305,7 @@ async def test_the_outcome_of_a_worker_that_is_watched_no_more_is_no_error() -> 
         await idle()
         await here.monitor.unwatch(worker)
 
-        here.monitor.outcome(worker, GONE)
+        here.monitor.outcome(worker, GONE, 0.0)
 
 
 # ------------------------------------------------------------------------------------------------------------ the watch
