@@ -126,7 +126,7 @@ def _chooser(name: str) -> MakeChooser:
         raise ConfigError(f"--policy: {error}, {ORACLE}") from None
 
     def made(engines: Sequence[FleetEngine], rng: random.Random) -> Chooser:
-        return PolicyChooser(engines, policy(name))
+        return PolicyChooser(engines, policy(name, rng=rng))
 
     return made
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smg_core.routing import Observing, Pick, RoundRobin, RoutingContext, policy
+from smg_core.routing import POLICIES, Observing, Pick, RoundRobin, RoutingContext, policy
 from smg_core.routing.base import Candidate
 from smg_core.simulator.fleet.engine import EngineSpeed, FleetEngine
 from smg_core.simulator.fleet.figures import figures, percentile
@@ -203,13 +203,10 @@ def test_every_request_ends_once_and_nothing_stays_behind(kind: str, fleet: Flee
         assert sum(found.hit) <= hits_of_one_cache(given, None)
 
 
-@pytest.mark.parametrize("name", ["round_robin", "random", "power_of_two", "least_requests"])
+@pytest.mark.parametrize("name", sorted(POLICIES))
 def test_the_same_trace_settings_and_seed_make_the_same_run(name: str) -> None:
     def chooser(engines: Sequence[FleetEngine], rng: random.Random) -> PolicyChooser:
-        made = policy(name)
-        if hasattr(made, "_rng"):
-            made._rng = rng
-        return PolicyChooser(engines, made)
+        return PolicyChooser(engines, policy(name, rng=rng))
 
     def once() -> tuple["array[float]", "array[float]", "array[int]"]:
         given = generated("chat", Load(requests=200, rate=40.0, seed=5))
