@@ -118,6 +118,36 @@ async def test_a_toolset_says_which_tools_are_offered(
     assert names == offered
 
 
+ASKS: Any = {"permission_policy": {"type": "always_ask"}}
+AT_ONCE: Any = {"permission_policy": {"type": "always_allow"}}
+
+
+@pytest.mark.parametrize(
+    ("config", "runs"),
+    [
+        ({"default_config": ASKS}, set()),
+        ({"default_config": ASKS, "configs": {"add": AT_ONCE}}, {"add"}),
+        ({"configs": {"add": ASKS}}, {"write"}),
+        ({"default_config": AT_ONCE, "configs": {"write": {"enabled": True}}}, {"add", "write"}),
+    ],
+)
+async def test_a_call_that_the_client_wants_to_be_asked_about_does_not_run(
+    house: House, client: anthropic.AsyncAnthropic, tools: ToolServer, config: Any, runs: set[str]
+) -> None:
+    tools.ran.clear()
+    says(house, calls(("add", {"a": 2, "b": 3}), ("write", {"note": "n"})), DONE)
+    await client.beta.messages.create(**ASKED | {"tools": [TOOLSET | config]})
+    assert {each.partition(" ")[0] for each in tools.ran} == runs
+    assert prompt(house).count("needs the user's approval") == 2 - len(runs)
+
+
+async def test_a_permission_that_does_not_exist_is_refused_by_its_field(house: House) -> None:
+    unknown = TOOLSET | {"configs": {"add": {"permission_policy": {"type": "sometimes"}}}}
+    answer = await house.http.post("/v1/messages", json=ASKED | {"tools": [unknown]})
+    assert answer.status_code == 400
+    assert "permission_policy" in answer.json()["error"]["message"]
+
+
 async def test_servers_by_url_are_refused_by_their_field_unless_a_setting_allows_them(
     client: anthropic.AsyncAnthropic, tools: ToolServer
 ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -37,16 +37,19 @@ DONE = Reply("It is done.")
 
 
 @asynccontextmanager
-async def gateway_with(folder: Path, tools: ToolServer, **sections: Any) -> AsyncIterator[House]:
+async def gateway_with(
+    folder: Path, tools: ToolServer, forward_headers: Sequence[str] = (), **sections: Any
+) -> AsyncIterator[House]:
     """A gateway whose operator has configured the server "notes"."""
-    async with over_http(SimulatorConfig(seed=1), config=configured(folder, tools, **sections)) as house:
+    config = configured(folder, tools, forward_headers, **sections)
+    async with over_http(SimulatorConfig(seed=1), config=config) as house:
         yield house
 
 
-def configured(folder: Path, tools: ToolServer, **sections: Any) -> Config:
+def configured(folder: Path, tools: ToolServer, forward_headers: Sequence[str] = (), **sections: Any) -> Config:
     """The configuration of a gateway with the server "notes"."""
     file = folder / "mcp.json"
-    servers = [{"name": "notes", "protocol": "streamable", "url": tools.url}]
+    servers = [{"name": "notes", "protocol": "streamable", "url": tools.url, "forward_headers": list(forward_headers)}]
     file.write_text(json.dumps({"servers": servers, "egress": {"schemes": ["http", "https"]}}))
     sections = {"observability": ObservabilityConfig(explain=True), **sections}
     return Config(mcp=McpConfig(config=str(file)), **sections)
@@ -165,6 +168,19 @@ async def test_a_tools_failure_goes_back_to_the_model(house: House, client: open
     assert "BROKEN-x" in str(call.error.content)
     assert "BROKEN-x" in prompt(house)
     assert response.status == "completed"
+
+
+async def test_headers_of_a_configured_server_reach_it_where_its_configuration_forwards_them(
+    tools: ToolServer, tmp_path: Path
+) -> None:
+    tools.headers.clear()
+    async with gateway_with(tmp_path, tools, forward_headers=["x-user"]) as house:
+        says(house, DONE)
+        told = NOTES | {"headers": {"X-User": "ada", "x-other": "no"}}
+        answered = await house.http.post("/v1/responses", json={"model": "sim", "input": "Go!", "tools": [told]})
+        assert answered.status_code == 200
+    assert {seen.get("x-user") for seen in tools.headers} == {"ada"}
+    assert not any("x-other" in seen for seen in tools.headers)
 
 
 async def test_a_call_that_lacks_an_argument_is_an_error_for_the_model(
@@ -326,6 +342,31 @@ async def test_an_approval_is_used_once(house: House, client: openai.AsyncOpenAI
     made = await asyncio.gather(*tried, return_exceptions=True)
     assert sorted(type(each).__name__ for each in made) == ["ConflictError", "ConflictError", "Response"]
     assert tools.ran.count("write once") == 1
+
+
+async def test_an_approval_is_not_used_by_a_request_that_is_refused(
+    house: House, client: openai.AsyncOpenAI, tools: ToolServer
+) -> None:
+    says(house, calls(("write", {"note": "one"}), ("write", {"note": "two"})))
+    first = await client.responses.create(model="sim", input="Write!", tools=[ASKS])
+    one, two = first.output[1:]
+    fields: Any = {"previous_response_id": first.id, "tools": [ASKS]}
+    with pytest.raises(openai.NotFoundError):
+        await client.responses.create(model="not-there", input=[answer(one), answer(two)], **fields)
+    with pytest.raises(openai.BadRequestError):
+        await client.responses.create(model="sim", input=[answer(one), answer(two)], max_tool_calls=1, **fields)
+    long: Any = {"role": "user", "content": "word " * 40_000}
+    with pytest.raises(openai.BadRequestError):
+        await client.responses.create(model="sim", input=[answer(one), answer(two), long], **fields)
+    assert not {"write one", "write two"} & set(tools.ran)
+    says(house, DONE)
+    await client.responses.create(model="sim", input=[answer(one)], **fields)
+    with pytest.raises(openai.ConflictError, match=one.id):
+        await client.responses.create(model="sim", input=[answer(two), answer(one)], **fields)
+    says(house, DONE)
+    last = await client.responses.create(model="sim", input=[answer(two)], **fields)
+    assert [item.type for item in last.output] == ["mcp_call", "message"]
+    assert (tools.ran.count("write one"), tools.ran.count("write two")) == (1, 1)
 
 
 async def test_a_call_that_is_not_approved_does_not_run_and_the_model_is_told_why(

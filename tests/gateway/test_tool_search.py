@@ -94,6 +94,26 @@ async def test_a_search_with_wrong_arguments_is_an_error_for_the_model(house: Ho
     assert "No tool fits" in third
 
 
+@every_api
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_call_of_a_tool_that_a_server_does_not_offer_goes_back_to_the_model(
+    house: House, path: str, streams: bool
+) -> None:
+    says(house, calls(("made_up", {"x": 1}), ("add", {"a": 2, "b": 3})), DONE)
+    body, query = BODIES[path], ""
+    if streams and path.endswith("generateContent"):
+        path, query = path.replace("generateContent", "streamGenerateContent"), "?alt=sse"
+    elif streams:
+        body = body | {"stream": True}
+    answer = await house.http.post(path + query, json=body)
+    assert answer.status_code == 200
+    assert "notes__made_up" not in answer.text  # which the client would have to run, and does not have
+    seen = house.engine.requests[-1]
+    second = house.engine.engine.vocabulary.decode(list(seen.input_ids), skip_special_tokens=False)
+    assert "offers no tool of this name" in second
+    assert "SUM-5" in second
+
+
 async def test_a_demanded_tool_is_there_without_a_search(house: House) -> None:
     says(house, ADD, DONE)
     chosen: Any = {"type": "mcp", "server_label": "notes", "name": "add"}

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 import uvicorn
@@ -22,12 +23,13 @@ RED_DOT = bytes.fromhex(
 @attrs.define(eq=False)
 class ToolServer:
     """The server and what its tools have seen: `ran` has the names of calls that ran, in order; `left` those that were
-    cancelled; a call of `wait` returns when `go` is set."""
+    cancelled; a call of `wait` returns when `go` is set. `headers` has those of each request."""
 
     url: str
     ran: list[str] = attrs.field(factory=list)
     left: list[str] = attrs.field(factory=list)
     go: asyncio.Event = attrs.field(factory=asyncio.Event)
+    headers: list[dict[str, str]] = attrs.field(factory=list)
     at_once: int = 0
     most_at_once: int = 0
 
@@ -82,7 +84,13 @@ async def tool_server() -> AsyncIterator[ToolServer]:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     state = ToolServer(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp")
-    app = _tools(state).streamable_http_app()
+    tools = _tools(state).streamable_http_app()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            state.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
+        await tools(scope, receive, send)
+
     config = uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve(sockets=[listener]))

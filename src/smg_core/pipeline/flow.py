@@ -11,7 +11,7 @@ Decides whether to try again, where and after how long. The driver's performers 
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -86,7 +86,7 @@ def generate(
     ends: bool = True,
     keep: bool = False,
     shown: bool = True,
-    hosted: frozenset[str] = frozenset(),
+    hosted: Container[str] = frozenset(),
 ) -> Flow[Turn]:
     """One turn of the model on `request`, from prepared to complete. `ends`, `keep`, `shown` and `hosted` as in `Stream`. Raises
     what went wrong."""

@@ -5,7 +5,7 @@ calls run. Who runs them fulfils `ToolService`; this room knows no protocol of s
 for the steps, pipeline.tool_calls performs them. Below: request.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -53,7 +53,8 @@ class ToolServer(Struct, frozen=True):
     """A server of tools as a request names it: the `config` of a `HostedTool` of kind "mcp".
 
     `label` is the client's name for it, by which the calls of its tools are known. `url` is its address; None means a server of
-    that name in the operator's configuration. `authorization` is a bearer token for it, `headers` are sent to it. `allowed` are
+    that name in the operator's configuration. `authorization` is a bearer token for it. `headers` are sent to
+    it: to one with a `url` all, to one of the operator's those that its configuration forwards. `allowed` are
     the tools that the model may call. `approval`: "always" and "never" hold for all of its tools; None means that `always` and
     `never` say which, and a tool that neither takes needs approval. `at` is its place in `GenerationRequest`."""
 
@@ -191,7 +192,7 @@ class ToolService(Protocol):
         """The names of those of `tools` that fit the query, best first, at most `limit`."""
         ...
 
-    async def claim(self, approval: str, request_id: str, caller: Caller) -> SmgError | None:
-        """Take the right to run the call that was approved under this id; it is given once, whichever process asks. Returns the
-        error for the client where it was given before."""
+    async def claim(self, approvals: Sequence[str], request_id: str, caller: Caller) -> SmgError | None:
+        """Take the right to run the calls that were approved under these ids: of all or of none. Each is given once, whichever
+        process asks. Returns the error for the client where one was given before."""
         ...

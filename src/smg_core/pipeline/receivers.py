@@ -3,7 +3,7 @@
 Pure. Above: pipeline.streaming. Below: the events.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -41,7 +41,7 @@ class WithoutCalls:
     """Passes a turn's events on, except the calls of tools that run here. The calls that the client gets are numbered without
     gaps: `answer.hidden` has the numbers of those, of all turns, that it does not get."""
 
-    def __init__(self, names: frozenset[str], answer: HidesCalls, receiver: EventReceiver) -> None:
+    def __init__(self, names: Container[str], answer: HidesCalls, receiver: EventReceiver) -> None:
         self._names, self._answer, self._receiver = names, answer, receiver
 
     def take(self, events: Sequence[Event], over: bool) -> None:

@@ -5,7 +5,7 @@ event loop. A step has the type of its outcome as a parameter; `ask` returns the
 what must be opened, awaited or closed is in the step's performer. Tokens never pass through here.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -115,7 +115,7 @@ class Stream(Step[Turn], frozen=True):
     prefill: Chosen | None = None
     encoders: tuple[Chosen, ...] = ()
     shown: bool = True
-    hosted: frozenset[str] = frozenset()
+    hosted: Container[str] = frozenset()
     resumable: bool = False
 
 

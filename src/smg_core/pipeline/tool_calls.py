@@ -65,11 +65,10 @@ class ToolCalling:
         self._settings = settings
 
     async def __call__(self, step: CallTools, run: Run) -> Called:
-        for call in step.calls:
-            if call.approval is not None:
-                refused = await self._service.claim(call.approval, step.request_id, step.caller)
-                if refused is not None:
-                    raise refused
+        if approvals := [call.approval for call in step.calls if call.approval is not None]:
+            refused = await self._service.claim(approvals, step.request_id, step.caller)
+            if refused is not None:
+                raise refused
         places = asyncio.Semaphore(step.at_once)
         running = [_Running(call, self._settings.progress) for call in step.calls]
         tasks = [asyncio.ensure_future(self._run(each, step, places, run)) for each in running]

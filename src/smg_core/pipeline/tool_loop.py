@@ -13,13 +13,13 @@ of some servers (`pipeline.tool_search`), and a tool that was found is offered f
 the APIs. Below: pipeline.flow, the steps of pipeline.hosted.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.errors import InvalidRequest, UnsupportedParameter
+from smg_core.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from smg_core.events import NO_USAGE, Event, Finished, FinishReason, HostedEnd, HostedStart, Usage
 from smg_core.pipeline.flow import Terms, generate, respond
 from smg_core.pipeline.hosted import (
@@ -32,7 +32,7 @@ from smg_core.pipeline.hosted import (
     ServerTool,
     ToolServer,
 )
-from smg_core.pipeline.steps import Finish, Flow, Tell, ask
+from smg_core.pipeline.steps import Finish, Flow, Prepare, Tell, ask
 from smg_core.pipeline.tool_search import search_tool, searched_servers
 from smg_core.pipeline.turn import CalledTool, Turn, TurnOutput
 from smg_core.protocols.json_text import encode_object
@@ -57,7 +57,7 @@ __all__ = ["HOSTED_KIND", "MakeTurn", "has_hosted_tools", "looped", "respond_wit
 HOSTED_KIND = "mcp"
 """The kind of the hosted tools that this flow runs."""
 
-MakeTurn = Callable[[GenerationRequest, frozenset[str]], Flow[Turn]]
+MakeTurn = Callable[[GenerationRequest, Container[str]], Flow[Turn]]
 """Makes the flow of one turn, kept and not ended, for a request and the names of the tools that run here."""
 _ENDS: frozenset[FinishReason] = frozenset({"stop", "tool_calls"})
 """The ends of a turn after which its calls are run; after any other the turn is incomplete."""
@@ -72,7 +72,7 @@ def respond_with_tools(
         yield from respond(without_hosted_tools(request), terms)
         return
 
-    def turn(asked: GenerationRequest, hosted: frozenset[str]) -> Flow[Turn]:
+    def turn(asked: GenerationRequest, hosted: Container[str]) -> Flow[Turn]:
         return generate(asked, terms, ends=False, keep=True, hosted=hosted)
 
     last = yield from looped(request, terms, turn, approved=approved, can_ask=can_ask)
@@ -107,6 +107,35 @@ class _Offer(Struct, frozen=True):
         return self.tool.verdict == "ask" or self.server.asks(self.tool)
 
 
+class _Hosted(Struct, frozen=True):
+    """The names of calls that are answered here: those of the tools that are offered, and every other name that begins as those
+    of a server do, unless it is of a tool of the client. A model may call what it was not offered: it makes a name up, or has
+    seen it in the conversation. The client has no such tool."""
+
+    offers: Mapping[str, _Offer]
+    servers: Mapping[str, ToolServer]
+    """By how the names of their tools begin."""
+    own: frozenset[str]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (
+            name in self.offers or (name not in self.own and name.startswith(tuple(self.servers)))
+        )
+
+    def asks(self, call: CalledTool) -> bool:
+        """Whether the user has to approve the call."""
+        offer = self.offers.get(call.name)
+        return offer is not None and offer.asks
+
+    def call(self, call: CalledTool) -> HostedCall:
+        """The call as it is run, or answered with what is wrong with it."""
+        if (offer := self.offers.get(call.name)) is not None:
+            return _call(call, offer)
+        begins = max((each for each in self.servers if call.name.startswith(each)), key=len)
+        fault = "This server offers no tool of this name here, so nothing was run."
+        return HostedCall(call.id, self.servers[begins], call.name[len(begins) :], call.arguments, fault)
+
+
 class _Spent(Struct):
     """What the response has used so far."""
 
@@ -138,21 +167,21 @@ def looped(
     spent = _Spent()
     if approved:
         calls = [_approved_call(call, offers, current) for call in approved]
-        called = yield from ask(_called(request, calls, terms))
+        current = yield from _with_approved(request, current, calls, terms)
         spent.calls += len(calls)
-        current = _with_results_of(current, called.results)
+    names = _hosted(request, servers, offers)
     while True:
-        turn = yield from make_turn(current, frozenset(offers))
+        turn = yield from make_turn(current, names)
         spent.usage += turn.usage
         if not turn.output.calls or turn.finishes[0].reason not in _ENDS:
             return turn
-        hosted = [call for call in turn.output.calls if call.name in offers]
+        hosted = [call for call in turn.output.calls if call.name in names]
         mine = len(hosted) < len(turn.output.calls)
         if not hosted:
             return turn
         left = _calls_left(request, terms, spent)
-        asked = [call for call in hosted[:left] if can_ask and offers[call.name].asks]
-        run = [_call(call, offers[call.name]) for call in hosted[:left] if not (can_ask and offers[call.name].asks)]
+        asked = [call for call in hosted[:left] if can_ask and names.asks(call)]
+        run = [names.call(call) for call in hosted[:left] if not (can_ask and names.asks(call))]
         spent.calls += len(run) + len(asked)
         called = Called(())
         if run:
@@ -169,6 +198,23 @@ def looped(
         if following is None:
             return _ended(turn, "length")
         current = following
+
+
+def _with_approved(
+    request: GenerationRequest, current: GenerationRequest, calls: Sequence[HostedCall], terms: Terms
+) -> Flow[GenerationRequest]:
+    """Run the calls that the user has agreed to; returns the request with their results. An approval is used once, so whatever
+    the request can be refused for is found out before: its model, and its prompt as far as it is known. Raises that refusal,
+    InvalidRequest for more calls than one response may have, and Conflict."""
+    if len(calls) > (most := _calls_left(request, terms, _Spent())):
+        raise InvalidRequest(f"A response has at most {most} calls, and {len(calls)} are approved.", param="messages")
+    try:
+        yield from ask(Prepare(replace(current, truncation=None, compact=None)))
+    except PromptTooLong:
+        if request.truncation != "auto":
+            raise
+    called = yield from ask(_called(request, calls, terms))
+    return _with_results_of(current, called.results)
 
 
 # ------------------------------------------------------------------------------------------------------------ what is offered
@@ -188,6 +234,12 @@ def _servers(request: GenerationRequest, terms: Terms) -> tuple[ToolServer, ...]
             most = terms.tools.servers
             raise InvalidRequest(f"A request may name at most {most} servers of tools.", param=f"tools[{place}]")
     return tuple(found.values())
+
+
+def _hosted(request: GenerationRequest, servers: Sequence[ToolServer], offers: Mapping[str, _Offer]) -> _Hosted:
+    """The names of calls that are answered here."""
+    own = frozenset(tool.name for tool in request.tools if not isinstance(tool, HostedTool))
+    return _Hosted(offers, {flat_name(server.label, ""): server for server in servers}, own)
 
 
 def _offered(

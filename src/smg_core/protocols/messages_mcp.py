@@ -2,7 +2,8 @@
 
 Decides which servers and tools a request names, in the form of today (`mcp_servers` with an `mcp_toolset` for each) and in the
 earlier one (`tool_configuration` in the server). A toolset of a name that `mcp_servers` does not have is a server of the
-operator. The API has no approvals: a tool that needs one is not run.
+operator. The API has no approvals: a call that needs one, by the operator's policy or the toolset's `permission_policy`, is not
+run, and the model is told so.
 
 Pure. Above: messages, messages_encode. Below: the wire types, request.
 """
@@ -52,7 +53,7 @@ def servers_of_tools(
             what = "Field required" if name is None else f"two toolsets are of the server '{brief(name)}'"
             raise InvalidRequest(what, param=f"tools[{place}].mcp_server_name")
         used.add(name)
-        found.append(ServerOfTools(_server(name, servers.get(name), _of_toolset(toolset, place)), place))
+        found.append(ServerOfTools(_server(name, servers.get(name), *_of_toolset(toolset, place)), place))
     for order, (name, server) in enumerate(servers.items()):
         if name in used:
             continue
@@ -61,30 +62,45 @@ def servers_of_tools(
                 f"The server '{brief(name)}' has no toolset: tools need one of type {TOOLSET} for it.",
                 param=f"mcp_servers[{order}].name",
             )
-        found.append(ServerOfTools(_server(name, server, _of_configuration(server)), None))
+        found.append(ServerOfTools(_server(name, server, _of_configuration(server), _AT_ONCE), None))
     return tuple(found)
 
 
-def _server(name: str, server: wire.McpServerWire | None, allowed: JsonObject | None) -> HostedTool:
-    config: dict[str, Json] = {"label": name, "approval": "never", "allowed": allowed}
+_AT_ONCE: JsonObject = {"approval": "never"}
+"""All calls run at once, unless the operator's policy says otherwise."""
+
+
+def _server(
+    name: str, server: wire.McpServerWire | None, allowed: JsonObject | None, approval: JsonObject
+) -> HostedTool:
+    config: dict[str, Json] = {"label": name, "allowed": allowed, **approval}
     if server is not None:
         config |= {"url": server.url, "authorization": server.authorization_token}
     return HostedTool("mcp", config)
 
 
-def _of_toolset(toolset: wire.ToolWire, place: int) -> JsonObject | None:
-    """Which tools a toolset enables."""
+def _of_toolset(toolset: wire.ToolWire, place: int) -> tuple[JsonObject, JsonObject]:
+    """Which tools a toolset enables, and which of them run at once."""
     at = f"tools[{place}]"
-    default = explained(toolset.default_config or {}, wire.McpToolConfig, f"{at}.default_config").enabled is not False
+    default = explained(toolset.default_config or {}, wire.McpToolConfig, f"{at}.default_config")
+    on, asks = default.enabled is not False, _asks(default)
     enabled: dict[str, bool] = {}
+    asked: dict[str, bool] = {}
     for name, each in (toolset.configs or {}).items():
-        said = explained(each, wire.McpToolConfig, f"{at}.configs.{name}").enabled
-        enabled[name] = default if said is None else said
-    if default:
-        without: list[Json] = [name for name, on in enabled.items() if not on]
-        return {"without": without}
-    names: list[Json] = [name for name, on in enabled.items() if on]
-    return {"names": names}
+        said = explained(each, wire.McpToolConfig, f"{at}.configs.{name}")
+        enabled[name] = on if said.enabled is None else said.enabled
+        asked[name] = asks if said.permission_policy is None else _asks(said)
+    return _but(on, enabled), {"never": _but(not asks, {name: not each for name, each in asked.items()})}
+
+
+def _asks(config: wire.McpToolConfig) -> bool:
+    return config.permission_policy is not None and config.permission_policy.type == "always_ask"
+
+
+def _but(default: bool, named: Mapping[str, bool]) -> JsonObject:
+    """The filter that takes all tools (`default`) or none, but those that are named as it says there."""
+    others: list[Json] = [name for name, taken in named.items() if taken is not default]
+    return {"without": others} if default else {"names": others}
 
 
 def _of_configuration(server: wire.McpServerWire) -> JsonObject | None:

@@ -208,10 +208,17 @@ class ToolWire(Struct, gc=False):
     configs: dict[str, JsonObject] | None = None
 
 
+class McpPermission(Struct, gc=False):
+    """Whether calls of a tool run at once, or only when the user has agreed."""
+
+    type: Literal["always_allow", "always_ask"]
+
+
 class McpToolConfig(Struct, gc=False):
-    """Whether a tool of a server is offered, in a toolset."""
+    """Whether a tool of a server is offered, in a toolset, and whether its calls run at once."""
 
     enabled: bool | None = None
+    permission_policy: McpPermission | None = None
 
 
 class McpToolConfiguration(Struct, gc=False):

@@ -161,16 +161,17 @@ class HostedTools:
     async def search(self, tools: Mapping[str, ServerTool], query: str, limit: int) -> tuple[str, ...]:
         return await self._searches.search(tools, query, limit)
 
-    async def claim(self, approval: str, request_id: str, caller: Caller) -> SmgError | None:
-        body = encode_object({"response": request_id})
-        record = StoredRecord(kind=_APPROVAL, id=approval, body=body, created_at=self._clock.time())
+    async def claim(self, approvals: Sequence[str], request_id: str, caller: Caller) -> SmgError | None:
+        body, now = encode_object({"response": request_id}), self._clock.time()
+        records = [StoredRecord(kind=_APPROVAL, id=each, body=body, created_at=now) for each in approvals]
+        made = [PutRecord(record, if_version=0) for record in records]
         try:
-            await self._history.write(caller.tenant, [PutRecord(record, if_version=0)], principal=caller.principal)
+            await self._history.write(caller.tenant, made, principal=caller.principal)
         except NotKept:
             return None  # nothing is kept of this tenant, so the client alone knows what it has approved
-        except StaleVersion:
+        except StaleVersion as error:
             return Conflict(
-                f"The approval '{approval[:80]}' was used before: its call was run, or is running.",
+                f"The approval '{error.id[:80]}' was used before: its call was run, or is running.",
                 code="approval_already_used",
             )
         except SmgError as error:
@@ -186,7 +187,7 @@ class HostedTools:
             return self._tools.for_request(
                 tenant=caller.tenant,
                 credentials={} if token is None else {label: token},
-                headers=headers,
+                headers={**headers, **server.headers},
                 servers=[label],
                 request_id=request_id,
             )

@@ -9,6 +9,7 @@ shown but counted, a compaction item is put into the output, and the turn is mad
 messages, the summary, and the user's last message. Decides only. Above: the API's row in `apis`. Below: `pipeline.flow`.
 """
 
+from collections.abc import Container
 from itertools import pairwise, takewhile
 
 from msgspec.structs import replace
@@ -48,7 +49,7 @@ def respond_to(request: ResponsesRequest, terms: Terms) -> Flow[None]:
 def _with_tools(request: ResponsesRequest, generation: GenerationRequest, terms: Terms) -> Flow[Turn]:
     """The turns of a response with tools that run here."""
 
-    def turn(asked: GenerationRequest, hosted: frozenset[str]) -> Flow[Turn]:
+    def turn(asked: GenerationRequest, hosted: Container[str]) -> Flow[Turn]:
         return _within_context(asked, terms, ends=False, keep=True, hosted=hosted)
 
     return (yield from looped(generation, terms, turn, approved=request.approved, known=request.listed))
@@ -133,7 +134,7 @@ def _within_context(
     shown: bool = True,
     ends: bool = True,
     keep: bool = False,
-    hosted: frozenset[str] = frozenset(),
+    hosted: Container[str] = frozenset(),
 ) -> Flow[Turn]:
     """A turn; of a prompt that is too long, without its oldest turns where the client allows that. The rest as for `generate`;
     one that is not `shown` is kept for the flow and ends nothing."""
