@@ -29,9 +29,10 @@ _PLAIN = ToolSettings()
 
 @attrs.frozen
 class Reachable:
-    """A server that a request may use, and the session it uses it with."""
+    """A server that a request may use, and the session it uses it with. `known_as` is its name to the policy and the audit."""
 
     server: McpServer
+    known_as: str
     session: Callable[[], AbstractAsyncContextManager[Session]] = attrs.field(repr=False)
 
 
@@ -161,7 +162,7 @@ class RequestTools:
         return found
 
     def _facts(self, tool: McpTool) -> CallFacts:
-        return CallFacts(tool.server, tool.tool, tool.hints, self._tenant)
+        return CallFacts(self._reachable[tool.server].known_as, tool.tool, tool.hints, self._tenant)
 
     async def _tool(self, name: str) -> tuple[McpTool, ListedTool]:
         server, dot, _ = name.partition(".")

@@ -138,7 +138,7 @@ class McpTools:
                     continue
                 raise McpUnknownTool(f"there is no server {name[:80]!r}")
             sent = _headers_for(server, (credentials or {}).get(name), headers or {})
-            found.append(self._reachable(server, name, tenant, sent, self._rules.get(name)))
+            found.append(self._reachable(server, name, name, tenant, sent, self._rules.get(name)))
         for brought in extra:
             found.append(self._brought(brought, tenant, {each.server.name for each in found}))
         return RequestTools(
@@ -194,7 +194,7 @@ class McpTools:
     def _brought(self, brought: RequestServer, tenant: str, taken: set[str]) -> Reachable:
         if brought.label in taken:
             raise McpBadArguments(f"two servers of this request are labelled {brought.label!r}")
-        self._request_rules.target(brought.url)
+        target = self._request_rules.target(brought.url)
         for name, value in brought.headers.items():
             _check_header(name, value)
         server = McpServer(
@@ -207,10 +207,18 @@ class McpTools:
             read_only=brought.read_only,
         )
         sent = _headers_for(server, None, {})
-        return self._reachable(server, f"request {brought.url}", tenant, sent, self._request_rules)
+        # The request chose the label, which may be the name of a server that the operator trusts.
+        origin = f"{target.scheme}://{target.authority}"
+        return self._reachable(server, f"request {brought.url}", origin, tenant, sent, self._request_rules)
 
     def _reachable(
-        self, server: McpServer, key: str, tenant: str, headers: Mapping[str, str], rules: McpUrlRules | None
+        self,
+        server: McpServer,
+        key: str,
+        known_as: str,
+        tenant: str,
+        headers: Mapping[str, str],
+        rules: McpUrlRules | None,
     ) -> Reachable:
         session_key = SessionKey(key, tenant, digest_of_credentials(headers.items()))
         peers = Peers(tenant, self._ask_user, self._sample, self._authorize)
@@ -224,7 +232,7 @@ class McpTools:
         def session() -> AbstractAsyncContextManager[Session]:
             return self.pool.session(session_key, make)
 
-        return Reachable(server, session)
+        return Reachable(server, known_as, session)
 
 
 def _headers_for(server: McpServer, token: str | None, request: Mapping[str, str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from smg_mcp import (
     McpBadAnswer,
     McpBadArguments,
     McpBusy,
+    McpDenied,
     McpForbidden,
     McpRefused,
     McpTools,
@@ -420,6 +421,28 @@ async def test_a_request_may_bring_a_server_where_the_rules_allow_it() -> None:
             ] == "Bearer tok2"
             assert (await tools.for_request(tenant="u", extra=[mine]).call("headers", {})).structured
             assert len(tools.pool) == 3
+
+
+async def test_a_request_s_server_is_not_trusted_for_its_label() -> None:
+    async with serving(colours().streamable_http_app()) as port:
+        origin = f"http://127.0.0.1:{port}"
+        policy = {
+            "default": "deny",
+            "servers": {"colours": {"trust_level": "trusted"}},
+            "tools": {"colours.add": "allow"},
+            "rules": [{"decision": "allow", "server": "http://127.0.0.1:*", "tool": "headers"}],
+        }
+        egress = {"schemes": ["http"], "ports": [port], "private": ["127.0.0.1"]}
+        trusted = {"name": "colours", "protocol": "streamable", "url": "https://colours.example/mcp"}
+        async with McpTools.from_config({"servers": [trusted], "egress": egress, "policy": policy}) as tools:
+            request = tools.for_request(servers=[], extra=[RequestServer("colours", f"{origin}/mcp")])
+            with pytest.raises(McpDenied):
+                await request.call("colours.add", {"a": 1, "b": 2})
+            await request.call("colours.headers", {})
+            assert [(entry.facts.server, entry.decision.verdict) for entry in tools.audit.entries()] == [
+                (origin, "deny"),
+                (origin, "allow"),
+            ]
 
 
 @pytest.mark.parametrize(
