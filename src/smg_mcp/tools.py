@@ -22,7 +22,7 @@ from smg_mcp.catalogue import CatalogueCache
 from smg_mcp.config import settings_of
 from smg_mcp.connection import Peers, open_connection
 from smg_mcp.egress import McpUrlRules, rules_for_request, rules_for_server
-from smg_mcp.errors import McpBadArguments, McpConfigError, McpUnknownTool
+from smg_mcp.errors import McpBadArguments, McpConfigError, McpError, McpUnknownTool
 from smg_mcp.inventory import server_serves
 from smg_mcp.oauth import Authorize
 from smg_mcp.pool import SessionKey, SessionPool, digest_of_credentials
@@ -89,17 +89,23 @@ class McpTools:
         return cls(settings_of(mapping, os.environ), **others)
 
     async def __aenter__(self) -> "McpTools":
-        """Connects the servers that are required, whose errors are raised."""
+        """Connects the servers that are required, whose errors are raised and name the server."""
         try:
             for server in self.settings.servers:
                 if server.required:
-                    tenant = server.tenants[0] if server.tenants else ""
-                    await self.list(server.name, tenant=tenant)
+                    await self._require(server)
         except BaseException:
             await self.pool.close()
             raise
         self._sweeping = asyncio.ensure_future(self._sweep())
         return self
+
+    async def _require(self, server: McpServer) -> None:
+        try:
+            await self.list(server.name, tenant=server.tenants[0] if server.tenants else "")
+        except McpError as error:
+            error.args = (f"the server {server.name}, which is required: {error}",)
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         if self._sweeping is not None:

@@ -539,9 +539,10 @@ async def test_a_pool_whose_sessions_are_all_in_use_says_so_and_an_idle_one_make
 
 async def test_a_required_server_that_cannot_be_used_keeps_the_program_from_starting() -> None:
     async with replying(lambda message: (401, [], b""), True) as (port, _):
-        with pytest.raises(McpRefused):
+        with pytest.raises(McpRefused, match="the server colours, which is required") as refused:
             async with McpTools.from_config(config(port, required=True)):
                 pass
+        assert refused.value.status == 401
 
 
 async def test_a_server_that_refuses_does_not_hide_the_tools_of_another() -> None:
