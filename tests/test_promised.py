@@ -66,7 +66,7 @@ UNUSED: dict[str, str] = {
     "users": """
         history.hooks.Rejected
         config.load_config pytest_plugin.smg_clock pytest_plugin.smg_simulator
-        testing.MemoryObserver testing.counting_ids
+        routing.decisions.replay_decisions testing.MemoryObserver testing.counting_ids
     """,
 }
 """Public functions and classes that nothing in src uses; "users" are those of the package, who import them; the
