@@ -23,6 +23,8 @@ HTTP_ERRORS = 400
 HERE = "http://localhost"
 """The base of a URL at a Unix socket, whose requests need a host too."""
 
+_ARGUMENTS = {"adapter": "the name by which clients ask for it", "path": "its folder, on the engines' machines"}
+
 Request = tuple[str, str, Mapping[str, object] | None]
 """Method, path and body of what a command asks for."""
 
@@ -63,7 +65,9 @@ def keys_flags(parser: argparse.ArgumentParser) -> None:
 
 def workers_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway workers` and its own commands."""
-    commands = parser.add_subparsers(required=True, metavar="loads | flush-cache | start-profile | stop-profile")
+    commands = parser.add_subparsers(
+        required=True, metavar="loads | flush-cache | start-profile | stop-profile | load-adapter | unload-adapter"
+    )
     loads = _of_workers(commands, "loads", "print the load of engines, as they say it now")
     _common(loads, lambda args: ("GET", f"/admin/workers/loads{_named(args.worker)}", None), _all_done)
     flush = _of_workers(commands, "flush-cache", "empty engines' KV caches")
@@ -75,12 +79,22 @@ def workers_flags(parser: argparse.ArgumentParser) -> None:
     start.add_argument("--activity", action="append", default=[], help="CPU, GPU or MEM, may be repeated")
     _upkeep(start, "start_profile", _profile)
     _upkeep(_of_workers(commands, "stop-profile", "end the profiles"), "stop_profile", lambda args: {})
+    load = _of_workers(
+        commands, "load-adapter", "have engines load a LoRA adapter, which is then a model", "adapter", "path"
+    )
+    load.add_argument("--pinned", action="store_true", help="keep it in the accelerator's memory")
+    _upkeep(load, "load_adapter", lambda args: {"name": args.adapter, "path": args.path, "pinned": args.pinned})
+    unload = _of_workers(commands, "unload-adapter", "have engines let go of a LoRA adapter", "adapter")
+    _upkeep(unload, "unload_adapter", lambda args: {"name": args.adapter})
 
 
 def _of_workers(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str, *before: str
 ) -> argparse.ArgumentParser:
+    """A command for some workers, whose names stand behind the arguments of the names `before`."""
     parser = commands.add_parser(name, help=text, allow_abbrev=False)
+    for each in before:
+        parser.add_argument(each, metavar=each.upper(), help=_ARGUMENTS[each])
     parser.add_argument("worker", metavar="WORKER", nargs="*", help="the workers that are asked (default: all)")
     return parser
 

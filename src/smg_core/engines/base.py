@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.loads import Loads, RankLoad
-from smg_core.engines.upkeep import EngineReply, EngineTask
+from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.errors import SmgError
 from smg_core.events import Event, FinishReason
 from smg_core.request import GenerationRequest, Sampling
@@ -314,7 +314,11 @@ class Engine(Protocol):
         ...
 
     async def upkeep(self, asked: EngineTask) -> EngineReply | None:
-        """Have it empty its cache, or begin or end a profile; None when it has no such call."""
+        """Have it empty its cache, begin or end a profile, or load or unload an adapter; None when it has no such call."""
+        ...
+
+    async def adapters(self) -> tuple[Adapter, ...] | None:
+        """The LoRA adapters that it holds now; None when it cannot list them."""
         ...
 
     async def close(self) -> None:
@@ -359,8 +363,9 @@ class ChatEngine(Engine, Protocol):
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
         connect_timeout: float | None = None,
+        lora: str | None = None,
     ) -> Call:
-        """Start one generation, as `IdsEngine.generate` does."""
+        """Start one generation, as `IdsEngine.generate` does; `lora` is the server's name of the adapter to use."""
         ...
 
 
@@ -418,6 +423,9 @@ class Codec(Protocol):
     @property
     def tokenizer(self) -> Unary[tuple[bytes, str]] | None: ...
 
+    @property
+    def adapters(self) -> Unary[tuple[Adapter, ...]] | None: ...
+
     def generate(self, request: EngineRequest) -> bytes:
         """The message that starts a generation. Raises UnsupportedParameter or InvalidRequest naming the field that the
         dialect cannot express."""
@@ -435,7 +443,7 @@ class Codec(Protocol):
         ...
 
     def upkeep(self, asked: EngineTask) -> Unary[EngineReply] | None:
-        """Asks the engine to empty its cache, or to begin or end a profile."""
+        """Asks the engine to empty its cache, to begin or end a profile, or to load or unload an adapter."""
         ...
 
 

@@ -32,7 +32,7 @@ from smg_core.engines.kv_events import PART, KvEventBatch, size
 from smg_core.engines.settings import EnginesConfig
 from smg_core.engines.slices import SLICE, fit_one_slice, slices
 from smg_core.engines.status import not_offered
-from smg_core.engines.upkeep import EngineReply, EngineTask, FlushCache
+from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask, FlushCache
 from smg_core.errors import EngineGarbled, EngineTimeout, SmgError
 from smg_core.tokens import TokenIds
 
@@ -208,13 +208,24 @@ class EngineClient:
         return archive, digest
 
     async def upkeep(self, asked: EngineTask) -> EngineReply | None:
-        """Have the engine empty its cache, or begin or end a profile; None when the dialect or the engine has no such call."""
+        """Have the engine do a task of the operator's; None when the dialect or the engine has no such call."""
         call = self.codec.upkeep(asked)
         if call is None:
             return None
         wait = asked.wait_s if isinstance(asked, FlushCache) else 0.0
         try:
             return await self._ask(call, self._limits.upkeep_timeout_s + wait)
+        except SmgError as error:
+            if not_offered(error):
+                return None
+            raise
+
+    async def adapters(self) -> tuple[Adapter, ...] | None:
+        """The LoRA adapters that it holds now; None when the dialect or the engine cannot list them."""
+        if self.codec.adapters is None:
+            return None
+        try:
+            return await self._ask(self.codec.adapters)
         except SmgError as error:
             if not_offered(error):
                 return None

@@ -7,21 +7,21 @@ from smg_grpc_proto.generated import common_pb2 as common
 
 from smg_core.engines.answers import parse
 from smg_core.engines.base import Unary
-from smg_core.engines.upkeep import EngineReply, EngineTask, FlushCache, StartProfile
+from smg_core.engines.upkeep import EngineReply, EngineTask, FlushCache, StartProfile, StopProfile
 
 __all__ = ["upkeep_call"]
 
 _MAX_TEXT = 1000  # characters of an engine's answer that are told
 
 
-def upkeep_call(service: str, asked: EngineTask) -> Unary[EngineReply]:
-    """The call of `service` for it."""
+def upkeep_call(service: str, asked: EngineTask) -> Unary[EngineReply] | None:
+    """The call of `service` for it; None for what these dialects do not share."""
     if isinstance(asked, FlushCache):
         message = common.FlushCacheRequest(timeout_s=asked.wait_s).SerializeToString()
         return Unary(f"/{service}/FlushCache", message, _flushed)
     if isinstance(asked, StartProfile):
         return Unary(f"/{service}/StartProfile", _start(asked).SerializeToString(), _profiled)
-    return Unary(f"/{service}/StopProfile", b"", _profiled)
+    return Unary(f"/{service}/StopProfile", b"", _profiled) if isinstance(asked, StopProfile) else None
 
 
 def _start(asked: StartProfile) -> common.StartProfileRequest:

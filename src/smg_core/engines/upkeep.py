@@ -1,4 +1,4 @@
-"""What an operator may have an engine do beside serving: empty its cache, and take a profile of itself.
+"""What an operator may have an engine do beside serving: empty its cache, take a profile of itself, load and unload adapters.
 
 Records only; pure. Above: engines.base, whose `Codec.upkeep` writes such a request in a dialect, and the admin door, which asks
 all workers.
@@ -6,7 +6,16 @@ all workers.
 
 import attrs
 
-__all__ = ["EngineReply", "EngineTask", "FlushCache", "StartProfile", "StopProfile"]
+__all__ = [
+    "Adapter",
+    "EngineReply",
+    "EngineTask",
+    "FlushCache",
+    "LoadAdapter",
+    "StartProfile",
+    "StopProfile",
+    "UnloadAdapter",
+]
 
 
 @attrs.frozen
@@ -37,7 +46,34 @@ class StopProfile:
     """End the profile and write it."""
 
 
-EngineTask = FlushCache | StartProfile | StopProfile
+@attrs.frozen
+class LoadAdapter:
+    """Load the LoRA adapter in the folder `path` of the engine's machine, under the name that clients know. `id` is what requests
+    of the engine will say, new for each load. `pinned` keeps it in the accelerator's memory."""
+
+    name: str
+    id: str
+    path: str
+    pinned: bool = False
+
+
+@attrs.frozen
+class UnloadAdapter:
+    """Let go of the adapter of this name, which requests of the engine call `id`."""
+
+    name: str
+    id: str
+
+
+EngineTask = FlushCache | StartProfile | StopProfile | LoadAdapter | UnloadAdapter
+
+
+@attrs.frozen
+class Adapter:
+    """A LoRA adapter that an engine holds: its name, and the id by which requests of this engine ask for it."""
+
+    name: str
+    id: str
 
 
 @attrs.frozen

@@ -22,7 +22,7 @@ from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import FitForChat, FitForIds, fitted, reader_for
 from smg_core.pipeline.media import SharedInputs
 from smg_core.pipeline.output import OutputProcessor
-from smg_core.pipeline.pairing import Pairing
+from smg_core.pipeline.pairing import Pairing, lora_at
 from smg_core.pipeline.receivers import Recording, Unseen, WithoutCalls, without_finishes
 from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.pipeline.turn import Transcript, Turn
@@ -129,7 +129,8 @@ class EngineCall:
         fit = self._fit
         if isinstance(fit, FitForChat):
             chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
-            return await chat.chat(replace(fit.request, id=self.id), self.attempt, connect_timeout=connect_timeout)
+            asked, lora = replace(fit.request, id=self.id), lora_at(self.step.chosen, self.step.prompted.model.adapter)
+            return await chat.chat(asked, self.attempt, connect_timeout=connect_timeout, lora=lora)
         request, prompted = self._request(fit), self.step.prompted
         if prompted.media is not None:
             request = replace(request, multimodal=await self._media(self.step.chosen))
@@ -185,6 +186,8 @@ class EngineCall:
             changes["id"] = self.id
         if step.chosen.rank is not None:
             changes["data_parallel_rank"] = step.chosen.rank
+        if step.prompted.model.adapter:
+            changes["lora"] = lora_at(step.chosen, step.prompted.model.adapter)
         return replace(request, **changes) if changes else request
 
     async def _media(self, chosen: Chosen) -> RequestMedia | None:

@@ -222,6 +222,8 @@ def _refuse_unsupported(prompted: Prompted, facts: EngineFacts) -> None:
     if request.prompt is not None and facts.door == "chat":
         raise UnsupportedParameter("This model's engine takes messages, and no prompt as it stands.", param="prompt")
     _refuse_sampling(asked, facts)
+    if prompted.model.adapter and not facts.lora:
+        raise UnsupportedParameter("This engine's protocol cannot carry an adapter.", param="model")
     if request.cache_salt is not None and not facts.cache_salt:
         raise UnsupportedParameter("This engine's protocol cannot carry a cache salt.", param="cache_salt")
     if prompted.items:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from smg_core.clock import CallLater, Clock, Handle
 from smg_core.engines.base import (
     Call,
@@ -23,7 +25,7 @@ from smg_core.engines.base import (
 )
 from smg_core.engines.fan_out import FanOut
 from smg_core.engines.handover import KvEnd, decode_request, encoded_items, hand_over_of, prefill_request
-from smg_core.errors import SmgError
+from smg_core.errors import SmgError, WorkerGone
 from smg_core.hooks import AttemptEnded
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.encoding import Encoding
@@ -32,7 +34,7 @@ from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.workers.worker import PrefillLoad, Worker
 
-__all__ = ["Pairing", "Pairs"]
+__all__ = ["Pairing", "Pairs", "lora_at"]
 
 _DEFAULTS = DisaggregationConfig()
 
@@ -97,12 +99,13 @@ class Pairs:
             tell=tell,
             on_part=ended,
             rooms=self._rooms,
+            adapter=step.prompted.model.adapter,
         )
 
 
 class Pairing:
     """The engines of one call of `streaming`, to be closed. `encoders` are those of the request's media, in order; `tell` sends
-    an engine an Abort, `rooms` are those taken."""
+    an engine an Abort, `rooms` are those taken, `adapter` is the LoRA adapter that is asked for ("": none)."""
 
     def __init__(
         self,
@@ -116,7 +119,9 @@ class Pairing:
         tell: Callable[[Engine, str], None],
         on_part: OnPart,
         rooms: set[int],
+        adapter: str,
     ) -> None:
+        self.adapter = adapter
         self.rooms = rooms
         self.chosen: dict[Leg, Chosen] = {"prefill": prefill, "decode": decode}
         self.encoders = encoders
@@ -226,7 +231,10 @@ class _Pair:
             return
         owner, chosen = self._owner, self._owner.chosen["prefill"]
         self.encoding.start(self._request.id, self._media, self._encoded, owner.settings.encode_s)
-        request = prefill_request(self._request, self._plan, chosen.rank, self._media, self._encoded)
+        asked = self._request
+        if owner.adapter:
+            asked = replace(asked, lora=lora_at(chosen, owner.adapter))
+        request = prefill_request(asked, self._plan, chosen.rank, self._media, self._encoded)
         chosen.worker.board.add(chosen.worker.row, 1)
         self._waiting = PrefillLoad(chosen.worker, chosen.reads)
         self._reading_since = owner.clock.monotonic()
@@ -305,6 +313,17 @@ class _Pair:
                 self._waiting.over()
             part = self._owner.chosen["prefill"]
             self._owner.on_part(part, error, self._owner.clock.monotonic() - since, given_up)
+
+
+def lora_at(chosen: Chosen, adapter: str) -> str | None:
+    """The id by which the chosen worker's engine knows an adapter; None for "". Raises WorkerGone where it has let go of it since
+    it was chosen."""
+    if not adapter:
+        return None
+    found = chosen.worker.adapters.get(adapter)
+    if found is None:
+        raise WorkerGone("The engine no longer holds the adapter.", detail=f"{chosen.worker.name}: {adapter!r}")
+    return found
 
 
 def _end_of(chosen: Chosen) -> KvEnd:

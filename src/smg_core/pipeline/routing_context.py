@@ -33,6 +33,7 @@ def routing_context(prompted: Prompted, role: WorkerRole, now: float, prefix_tok
         headers=request.headers,
         cache_key=_own_key(request),
         cache_salt=prompted.salt or None,
+        lora=prompted.model.adapter or None,
         media_keys=prompted.media_keys,
         text="" if prompted.ids else prompt_text(request, prefix_tokens * _CHARACTERS),
         role=role,

@@ -73,7 +73,7 @@ class Selecting:
         """A worker for each medium of the prompt, which encodes it for `prefill`; () where that one does so itself. Raises
         NoWorker where it should not and nobody else can."""
         prompted = step.prompted
-        model = prompted.request.model
+        model = prompted.model.primary or prompted.request.model  # an adapter's pictures are encoded as its model's are
         known = [
             each for each in self._registry.encoders(model) if encoded_by(prefill.facts.dialect, each.facts.dialect)
         ]

@@ -37,6 +37,7 @@ class ServedModel:
     an answer that violates its format. `parser_header`: a request may name another family. `answer_bytes`: how much memory an
     answer that is not streamed may take, 0 for no bound. `seals` seal and open its reasoning; None: nothing is sealed.
     `salts` part the engines' caches by tenant; None: only by what clients send.
+    `adapter` is the LoRA adapter of the model that this name asks for; "" for the model itself.
     `refuses_budget`: a budget for reasoning is refused, not ignored, if the family has no marker for the end of reasoning."""
 
     name: str
@@ -58,3 +59,4 @@ class ServedModel:
     seals: ReasoningSeals | None = None
     salts: CacheSalts | None = None
     refuses_budget: bool = False
+    adapter: str = ""

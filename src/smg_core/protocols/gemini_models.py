@@ -43,6 +43,8 @@ def _model(card: ModelCard) -> JsonObject:
         "displayName": card.id,
         "supportedGenerationMethods": list(_METHODS),
     }
+    if card.parent is not None:
+        found["baseModelId"] = card.parent
     if card.max_model_len is not None:
         found |= {"inputTokenLimit": card.max_model_len, "outputTokenLimit": card.max_model_len}
     return found

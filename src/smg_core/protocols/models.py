@@ -23,13 +23,14 @@ _PAGE, _LONGEST_PAGE = 20, 1000
 @attrs.frozen
 class ModelCard:
     """One model. `created` is seconds since the epoch; `max_model_len` the context in tokens; `root` the base model
-    of an alias or adapter."""
+    of an alias, `parent` the model that an adapter belongs to."""
 
     id: str
     created: int
     owned_by: str = "smg"
     max_model_len: int | None = None
     root: str | None = None
+    parent: str | None = None
 
 
 def model_body(card: ModelCard) -> bytes:
@@ -51,6 +52,8 @@ def _model_object(card: ModelCard) -> JsonObject:
     }
     if card.root is not None:
         found["root"] = card.root
+    if card.parent is not None:
+        found["parent"] = card.parent
     if card.max_model_len is not None:
         found["max_model_len"] = card.max_model_len
     return found

@@ -71,13 +71,14 @@ class HealthStatus(msgspec.Struct):
 
 class ModelObject(msgspec.Struct):
     """A model that is served. `created` is seconds since the epoch, `max_model_len` its context in tokens, `root` the model that
-    an alias names."""
+    an alias names, `parent` the model that an adapter belongs to."""
 
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
     root: str | msgspec.UnsetType = msgspec.UNSET
+    parent: str | msgspec.UnsetType = msgspec.UNSET
     max_model_len: int | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -85,7 +85,8 @@ class GeminiModelRoutes:
         model = self._gateway.served(name, caller)
         if model is None:
             raise ModelNotFound(name)
-        return ModelCard(id=name, created=model.created, max_model_len=model.context_length or None)
+        parent = model.primary if model.adapter else None
+        return ModelCard(name, model.created, max_model_len=model.context_length or None, parent=parent)
 
     async def _respond(self, exchange: Exchange, body: bytes) -> None:
         exchange.request_id = self._gateway.ids("req-")

@@ -19,7 +19,7 @@ import attrs
 from smg_core.config import Config
 from smg_core.engines.base import Engine, EngineFacts, ModelInfo
 from smg_core.engines.handover import can_encode, can_pair, role_of
-from smg_core.errors import InternalError, WorkerGone
+from smg_core.errors import InternalError, SmgError, WorkerGone
 from smg_core.pipeline.executor import FairExecutor
 from smg_core.pipeline.served import ServedModel
 from smg_core.routing import Policies
@@ -76,6 +76,15 @@ def refuse_role(role: WorkerRole | None, facts: EngineFacts) -> None:
         raise WorkerGone("The engine has another role.", detail=f"it is a {said} engine ({facts.kv.role}), not {role}")
 
 
+def refuse_adapters(worker: Worker, facts: EngineFacts) -> None:
+    """Raise WorkerGone for an engine that is said to hold adapters and cannot be asked for one."""
+    if worker.spec.adapters and not facts.lora:
+        raise WorkerGone(
+            "The engine cannot be asked for adapters.",
+            detail=f"{worker.name}: the dialect {facts.dialect} has no field for one",
+        )
+
+
 def refuse_rank(rank: int | None, facts: EngineFacts) -> None:
     """Raise WorkerGone for a rank that the engine does not have, by its own account."""
     if rank is not None and not 0 <= rank < facts.ranks:
@@ -120,6 +129,7 @@ class Onboarding:
         """Ask for a worker's model, load what is needed to serve it, and return the model's names. If it raises, nothing has
         changed."""
         info, facts = await engine.describe()
+        refuse_adapters(worker, facts)
         refuse_role(worker.spec.role, facts)
         refuse_rank(worker.spec.rank, facts)
         name = self._name(worker, info)
@@ -127,6 +137,7 @@ class Onboarding:
         if "encode" in (worker.spec.role, role_of(facts.kv)):
             self._enter_encoder(worker, engine, names, info, facts)
             return names
+        adapters = await self._adapters(worker, engine, facts)
         try:
             # Workers of one model join one by one, so that its tokenizer is fetched once.
             async with self._joining.setdefault(name, asyncio.Lock()):
@@ -134,7 +145,7 @@ class Onboarding:
                 made = await self._made(worker, name, engine, info, facts)
                 # Nothing waits from here on, so that models, worker and registry change together.
                 self._refuse_taken(worker, names, info, facts)
-                self._enter(worker, engine, names, info, facts, made)
+                self._enter(worker, engine, names, info, facts, made, adapters)
         finally:
             self._pending.pop(worker, None)
             self._drop_unused_bundles()
@@ -192,9 +203,10 @@ class Onboarding:
         info: ModelInfo,
         facts: EngineFacts,
         made: "_Made | None",
+        adapters: dict[str, str],
     ) -> None:
         """Let the worker serve its model from now on: as `made`, or as it is served already."""
-        before = worker.models
+        before, held = worker.models, worker.adapter_names
         dropped = frozenset(before) - frozenset(names)
         if made is not None:
             self._policies.worker_left(worker.name, before)
@@ -211,6 +223,7 @@ class Onboarding:
         self._forget_unserved(dropped, worker)
         for name in {names[0], *dropped}:
             self._agree(name)
+        self._hold(worker, adapters, held)
         self._say_text_only(names[0], worker)
 
     def _displace(self, worker: Worker, names: tuple[str, ...]) -> None:
@@ -218,7 +231,8 @@ class Onboarding:
         anew, or stay out, when they come back."""
         for each in {each for name in names for each in self._others(name, worker)}:
             if each.state == "unreachable" and (each.facts.door == "ids" or each.models[0] != names[0]):
-                before, each.models = each.models, ()
+                before, each.models = each.serves, ()
+                each.adapters, each.adapter_names = {}, ()
                 self._policies.worker_left(each.name, before)
                 self._forget_unserved(frozenset(before), each)
 
@@ -310,17 +324,68 @@ class Onboarding:
         """Serve the model under `names`, in place of what was served under them."""
         for name in names:
             self._models[name] = attrs.evolve(made.model, name=name)
+        for each in [each for each in self._models.values() if each.adapter and each.primary == names[0]]:
+            self._models[each.name] = attrs.evolve(made.model, name=each.name, adapter=each.adapter)
         if made.source is not None:
             self._sources[names[0]] = made.source
         else:
             self._sources.pop(names[0], None)
+
+    # ---------------------------------------------------------------------------------------------------- adapters
+
+    async def _adapters(self, worker: Worker, engine: Engine, facts: EngineFacts) -> dict[str, str]:
+        """The adapters that the engine holds, by name: as it lists them, else as they were configured."""
+        listed = await engine.adapters() if facts.lora else ()
+        if listed is None:
+            return dict(worker.spec.adapters)
+        most = self._config.workers.most_adapters
+        if len(listed) > most:
+            log.warning("worker %s holds %d adapters; clients may ask for %d", worker.name, len(listed), most)
+        return {each.name: each.id for each in listed[:most]}
+
+    async def refresh_adapters(self, worker: Worker, engine: Engine) -> None:
+        """Ask again which adapters the engine of a worker that has joined holds. Called after each probe, and when adapters were
+        loaded or unloaded at the admin door. One that cannot be asked now keeps those that it had."""
+        if not worker.facts.lora or worker.role == "encode":
+            return
+        try:
+            adapters = await self._adapters(worker, engine, worker.facts)
+        except SmgError:
+            return
+        if worker.models and worker.state != "gone":
+            self._hold(worker, adapters, worker.adapter_names)
+
+    def _is_left(self, name: str, worker: Worker) -> bool:
+        """Whether an adapter of this name is there that no other worker than this one holds."""
+        known = self._models.get(name)
+        return known is not None and bool(known.adapter) and not self._others(name, worker)
+
+    def _hold(self, worker: Worker, adapters: dict[str, str], before: tuple[str, ...]) -> None:
+        """Let clients ask for `adapters` of this worker, and no longer for others of `before`: as "adapter", unless something
+        else is served under that name, and as "model:adapter"."""
+        primary = worker.models[0]
+        names: dict[str, str] = {}
+        for adapter in adapters:
+            for name in (adapter, *[f"{model}:{adapter}" for model in worker.models]):
+                known = self._models.get(name)
+                ours = known is None or (known.primary, known.adapter) == (primary, adapter)
+                if name not in names and (ours or self._is_left(name, worker)):
+                    names[name] = adapter
+        if adapters == worker.adapters and tuple(names) == worker.adapter_names == before:
+            return
+        if taken := sorted(adapters.keys() - names.keys()):
+            log.warning("worker %s: adapters under names that are taken: %s", worker.name, ", ".join(taken))
+        for name, adapter in names.items():
+            self._models[name] = attrs.evolve(self._models[primary], name=name, adapter=adapter)
+        self._registry.hold(worker, adapters, tuple(names))
+        self._forget_unserved(frozenset(before) - names.keys(), worker)
 
     # ----------------------------------------------------------------------------------------------------- leaving
 
     def left(self, worker: Worker) -> None:
         """To be called when a worker was removed: models that it alone served are removed."""
         self._policies.worker_left(worker.name, worker.models)
-        self._forget_unserved(frozenset(worker.models), worker)
+        self._forget_unserved(frozenset(worker.serves), worker)
         if worker.models:
             self._agree(worker.models[0])
 

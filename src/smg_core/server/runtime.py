@@ -180,6 +180,7 @@ class Runtime:
             self.config.workers,
             call_later=self.call_later,
             on_lost=self._on_lost,
+            on_probed=self.onboarding.refresh_adapters,
             clock=self.clock,
         )
         self._stack.push_async_callback(self.monitor.close)
@@ -299,8 +300,15 @@ class Runtime:
         return "" if model is None else model.primary or model.name
 
     def names(self, caller: Caller) -> list[str]:
-        """The names of the models that this caller may use, sorted."""
-        return sorted(name for name in self.models if caller.grants.may_use(name))
+        """The names of the models and adapters that this caller may use, sorted. The longer name of an adapter ("model:adapter")
+        is there where its own is not the caller's, or another model's."""
+        usable = {name for name in self.models if caller.grants.may_use(name)}
+
+        def has_shorter(model: ServedModel) -> bool:
+            own = model.adapter if model.adapter in usable and model.adapter != model.name else ""
+            return bool(own) and self.models[own].primary == model.primary and self.models[own].adapter == own
+
+        return sorted(name for name in usable if not has_shorter(self.models[name]))
 
     def _media_of(self, name: str, tenant: str) -> frozenset[str]:
         """The kinds of media that a model takes."""

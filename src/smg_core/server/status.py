@@ -90,7 +90,11 @@ class Status:
         if model is None:
             raise ModelNotFound(name)
         return ModelCard(
-            id=name, created=model.created, max_model_len=model.context_length or None, root=model.root or name
+            id=name,
+            created=model.created,
+            max_model_len=model.context_length or None,
+            root=model.root or name,
+            parent=model.primary if model.adapter else None,
         )
 
     async def liveness(self, exchange: Exchange) -> None:

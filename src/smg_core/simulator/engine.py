@@ -17,6 +17,7 @@ import attrs
 from smg_core.engines.base import EngineLogprob, EngineRequest
 from smg_core.events import FinishReason
 from smg_core.request import Sampling
+from smg_core.simulator.adapters import Adapters
 from smg_core.simulator.chain import chained
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.faults import Fault
@@ -51,7 +52,9 @@ class SimulatorConfig:
     choices than `max_n`, more alternatives than `max_logprobs`, and kinds of constraint outside of `constraints` are refused.
     `dialects` are those that it speaks, by name (empty: all of them). `keep_requests` bounds the records kept for tests,
     `kv_batches` those of changes of the prefix cache for subscribers.
-    `ranks` is how many data-parallel ranks it says that it has. `kv_connector` ("NixlConnector", "MooncakeConnector") lets it
+    `ranks` is how many data-parallel ranks it says that it has, `adapters` the LoRA adapters that it begins with, each by the id
+    that requests name and its name (TensorRT-LLM's have numbers for ids).
+    `kv_connector` ("NixlConnector", "MooncakeConnector") lets it
     hand the cache of a prompt to another engine, or take one over, in the role `kv_role`; an "encoder" makes embeddings of media
     for another engine (TokenSpeed alone has such), and no text. With `api_key`, calls that do not
     bring it as a bearer token are refused. `tls_*` are paths of PEM files; with `tls_client_ca` clients must show a
@@ -86,6 +89,7 @@ class SimulatorConfig:
     normalizes: bool = False
     encoder_dtype: Literal["", "float32", "bfloat16", "float16"] = ""
     ranks: int = 1
+    adapters: tuple[tuple[str, str], ...] = ()
     kv_connector: str = ""
     kv_role: Literal["", "kv_producer", "kv_consumer", "kv_both", "encoder"] = ""
     api_key: str = attrs.field(default="", repr=False)
@@ -156,6 +160,7 @@ class EngineCore:
         self.context_length = config.context_length or vocabulary.context_length
         self.cache = PrefixCache(config.block_size, config.blocks)
         self.script = Script(config.replies)
+        self.adapters = Adapters(config.adapters)
         self._shapes = Shapes()
         self._pool = sentences(_POOL_SEED + config.seed)
         self._words: tuple[int, ...] = ()  # of chained replies, made when the first is asked for
@@ -238,6 +243,7 @@ class EngineCore:
         self.check_prompt(request.input_ids)
         self._check_sampling(asked)
         self._check_media(request)
+        self.adapters.check(request.lora)
         if request.constraint is not None and request.constraint.kind not in self.config.constraints:
             raise Refused(f"{request.constraint.kind} is not supported")
         if (request.data_parallel_rank or 0) >= self.config.ranks:
@@ -258,7 +264,7 @@ class EngineCore:
         asked = request.sampling
         self._words = self._words or tuple(sorted({token for text in self._pool for token in self._with_space(text)}))
         ids, seeds = chained(
-            request.input_ids,
+            [*(request.lora or "").encode(), *request.input_ids],
             self._words,
             self.vocabulary.eos_ids[0],
             asked,
@@ -277,18 +283,20 @@ class EngineCore:
         return self.vocabulary.encode(f" {text}")
 
     def _base_seed(self, request: EngineRequest) -> str:
-        """The seed of a request's answer: of its prompt and media, its own seed and the engine's."""
+        """The seed of a request's answer: of its prompt, media and adapter, its own seed and the engine's."""
         digest = blake2b(request.input_ids.buffer, digest_size=8).hexdigest()
-        return f"{self.config.seed}/{request.sampling.seed}/{digest}{_hashes(request)}"
+        return f"{self.config.seed}/{request.sampling.seed}/{digest}{_hashes(request)}{request.lora or ''}"
 
     def cached_tokens(self, request: EngineRequest) -> int:
         """How many leading tokens of the prompt the prefix cache has."""
-        return self.cache.lookup(request.input_ids, request.cache_salt or "", media_spans(_seen(request)))
+        salt, lora = request.cache_salt or "", request.lora or ""
+        return self.cache.lookup(request.input_ids, salt, media_spans(_seen(request)), lora)
 
     def store_prefix(self, request: EngineRequest, generated: Sequence[int]) -> list[CacheChange]:
         """Put the prompt, and what was generated after it, into the prefix cache; returns what changed there."""
         ids = [*request.input_ids, *generated]
-        return self.cache.store(ids, request.cache_salt or "", media_spans(_seen(request)))
+        salt, lora = request.cache_salt or "", request.lora or ""
+        return self.cache.store(ids, salt, media_spans(_seen(request)), lora)
 
     def _choice(self, request: EngineRequest, prompt: str, scripted: Reply | None, limit: int, seed: str) -> Choice:
         """One choice: the reply's tokens and its end token, cut at the limit and at the first stop."""

@@ -21,13 +21,14 @@ __all__ = ["BlockStored", "BlocksCleared", "BlocksRemoved", "CacheChange", "Pref
 class BlockStored:
     """Consecutive new blocks; the first follows `parent` (None: it begins the prompt). `hashes` are signed 64-bit. For each
     block, `token_ids` has a row of `block_size` ids, and `media` a row of (hash, offset of the item from the block's first
-    token). `salt` is the request's."""
+    token). `salt` and `lora`, the id of its adapter, are the request's."""
 
     hashes: tuple[int, ...]
     token_ids: tuple[tuple[int, ...], ...]
     parent: int | None
     media: tuple[tuple[tuple[str, int], ...], ...]
     salt: str = ""
+    lora: str = ""
 
 
 @attrs.frozen
@@ -61,7 +62,7 @@ class _Block:
     def alone(self) -> BlockStored:
         """The block as if it had been stored by itself."""
         told, at = self.stored, slice(self.at, self.at + 1)
-        return BlockStored(told.hashes[at], told.token_ids[at], self.parent, told.media[at], told.salt)
+        return BlockStored(told.hashes[at], told.token_ids[at], self.parent, told.media[at], told.salt, told.lora)
 
 
 class PrefixCache:
@@ -82,22 +83,22 @@ class PrefixCache:
         """`found` divided by `queried`, 0 to 1."""
         return self.found / self.queried if self.queried else 0.0
 
-    def lookup(self, ids: Sequence[int], salt: str = "", media: MediaSpans = ()) -> int:
+    def lookup(self, ids: Sequence[int], salt: str = "", media: MediaSpans = (), lora: str = "") -> int:
         """How many leading tokens of a prompt are held. Never the last one: an engine must compute it. Prompts with different
-        salts share no block; those with different `media` share none from where the media begin."""
+        salts or adapters share no block; those with different `media` share none from where the media begin."""
         within = ids[: max(0, len(ids) - 1)]
-        hashes = self._hashes(within, salt, self._by_block(len(within), media))
+        hashes = self._hashes(within, (salt, lora), self._by_block(len(within), media))
         held = next((at for at, digest in enumerate(hashes) if digest not in self._blocks), len(hashes))
         self._touch(hashes[:held])
         self.queried += len(ids)
         self.found += held * self.block_size
         return held * self.block_size
 
-    def store(self, ids: Sequence[int], salt: str = "", media: MediaSpans = ()) -> list[CacheChange]:
+    def store(self, ids: Sequence[int], salt: str = "", media: MediaSpans = (), lora: str = "") -> list[CacheChange]:
         """Hold every full block of `ids` that fits, evicting others; returns the changes."""
         changes: list[CacheChange] = []
         inside = self._by_block(len(ids), media)
-        hashes = self._hashes(ids, salt, inside)
+        hashes = self._hashes(ids, (salt, lora), inside)
         first = next((at for at, digest in enumerate(hashes) if digest not in self._blocks), len(hashes))
         room = self._make_room(len(hashes) - first, set(hashes[:first]), changes)
         taken = hashes[first : first + room]
@@ -105,7 +106,7 @@ class PrefixCache:
             size = self.block_size
             rows = tuple(tuple(ids[at * size : (at + 1) * size]) for at in range(first, first + len(taken)))
             marks = tuple(inside[first : first + len(taken)])
-            stored = BlockStored(tuple(taken), rows, hashes[first - 1] if first else None, marks, salt)
+            stored = BlockStored(tuple(taken), rows, hashes[first - 1] if first else None, marks, salt, lora)
             changes.append(stored)
             self._hold(stored, first)
         self._touch(hashes[: first + len(taken)])
@@ -159,11 +160,13 @@ class PrefixCache:
                 inside[block].append((digest, offset - block * size))
         return [tuple(each) for each in inside]
 
-    def _hashes(self, ids: Sequence[int], salt: str, media: Sequence[tuple[tuple[str, int], ...]]) -> list[int]:
+    def _hashes(
+        self, ids: Sequence[int], apart: tuple[str, str], media: Sequence[tuple[tuple[str, int], ...]]
+    ) -> list[int]:
         """The hash of every full block: of its parent's hash, its own ids and its media."""
         packed = memoryview(array("I", ids)).cast("B")
         width = self.block_size * 4
-        hashes, parent = [], blake2b(salt.encode(), digest_size=8).digest() if salt else b""
+        hashes, parent = [], blake2b("\0".join(apart).encode(), digest_size=8).digest() if any(apart) else b""
         for at in range(0, len(packed) - width + 1, width):
             marks = media[at // width]
             own = bytes(packed[at : at + width]) + (repr(marks).encode() if marks else b"")

@@ -508,6 +508,16 @@ class SimulatedEngine:
 _Handler = Callable[[bytes, grpc.aio.ServicerContext], Awaitable[bytes | None]]
 _Method = Callable[[SimulatedEngine, Any, bytes, grpc.aio.ServicerContext], Awaitable[bytes | None]]
 
+
+def _about_adapters(operation: str) -> tuple[_Method, bool]:
+    """The method for an operation on the adapters, which the codecs of dialects that have one answer."""
+
+    async def answer(engine: SimulatedEngine, codec: Any, message: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        return bytes(getattr(codec, operation)(engine.engine.adapters, message))
+
+    return answer, False
+
+
 # The method for each operation of a codec, and whether its answer is a stream.
 _METHODS: dict[str, tuple[_Method, bool]] = {
     "generate": (SimulatedEngine.generate, True),
@@ -522,6 +532,7 @@ _METHODS: dict[str, tuple[_Method, bool]] = {
     "profile_stop": (SimulatedEngine.profile_stop, False),
     "tokenizer": (SimulatedEngine.tokenizer, True),
     "kv_events": (SimulatedEngine.kv_events, True),
+    **{each: _about_adapters(each) for each in ("list_adapters", "load_adapter", "unload_adapter")},
 }
 
 

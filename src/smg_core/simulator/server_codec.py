@@ -66,7 +66,8 @@ class ServerCodec(Protocol):
     service: str
     methods: Mapping[str, str]
     """The dialect's RPC for each operation: generate, abort, health, model_info, server_info, loads, embed, flush, profile_start,
-    profile_stop, tokenizer, kv_events. Operations that the dialect lacks are absent."""
+    profile_stop, tokenizer, kv_events, list_adapters, load_adapter, unload_adapter.
+    Operations that the dialect lacks are absent."""
     unique_ids: bool
     """Whether a second request with the id of one in flight is refused."""
     replays: bool

@@ -14,6 +14,7 @@ from smg_grpc_proto.generated import sglang_scheduler_pb2 as pb
 
 from smg_core.engines.base import Bootstrap, Constraint, EngineRequest, RankLoad
 from smg_core.request import Sampling
+from smg_core.simulator.adapters import Adapters, LoadedAdapter
 from smg_core.simulator.engine import SimulatedModel
 from smg_core.simulator.media import SeenMedia, seen_tensor
 from smg_core.simulator.refusal import Refused
@@ -52,6 +53,9 @@ class SglangServerCodec(SharedAnswers):
         "profile_stop": "StopProfile",
         "tokenizer": "GetTokenizer",
         "kv_events": "SubscribeKvEvents",
+        "list_adapters": "ListLoadedLoRAAdapters",
+        "load_adapter": "LoadLoRAAdapter",
+        "unload_adapter": "UnloadLoRAAdapter",
     }
     unique_ids = False
     replays = False
@@ -194,6 +198,29 @@ class SglangServerCodec(SharedAnswers):
     def embed_answer(self, values: Sequence[float], tokens: int) -> bytes:
         message = pb.EmbedResponse(embedding=values, prompt_tokens=tokens, embedding_dim=len(values))
         return bytes(message.SerializeToString())
+
+    def list_adapters(self, adapters: Adapters, message: bytes) -> bytes:
+        """The answer to ListLoadedLoRAAdapters."""
+        parse_message(pb.ListLoadedLoRAAdaptersRequest, message)
+        rows = [
+            pb.LoadedLoRAAdapter(lora_id=each.id, lora_name=each.name, lora_path=each.path, pinned=each.pinned)
+            for each in adapters
+        ]
+        return bytes(pb.ListLoadedLoRAAdaptersResponse(loaded_adapters=rows).SerializeToString())
+
+    def load_adapter(self, adapters: Adapters, message: bytes) -> bytes:
+        """Load an adapter, and answer LoadLoRAAdapter."""
+        got = parse_message(pb.LoadLoRAAdapterRequest, message)
+        why = adapters.load(LoadedAdapter(got.lora_id, got.lora_name, got.lora_path, got.pinned))
+        answer = pb.LoadLoRAAdapterResponse(success=not why, message=why, loaded_lora_ids=[e.id for e in adapters])
+        return bytes(answer.SerializeToString())
+
+    def unload_adapter(self, adapters: Adapters, message: bytes) -> bytes:
+        """Unload an adapter, and answer UnloadLoRAAdapter."""
+        got = parse_message(pb.UnloadLoRAAdapterRequest, message)
+        why = adapters.unload(got.lora_name, got.lora_id)
+        answer = pb.UnloadLoRAAdapterResponse(success=not why, message=why, loaded_lora_ids=[e.id for e in adapters])
+        return bytes(answer.SerializeToString())
 
 
 def _sampling(got: pb.GenerateRequest) -> Sampling:

@@ -112,6 +112,8 @@ def _kv_event(event_id: int, change: CacheChange) -> common.KvCacheEvent:
             stored.parent_block_hash = change.parent
         if change.salt:
             stored.cache_salt = change.salt
+        if change.lora:
+            stored.lora_name = change.lora
         stored.tier = common.KV_CACHE_TIER_DEVICE
         stored.medium = "GPU"
     elif isinstance(change, BlocksRemoved):

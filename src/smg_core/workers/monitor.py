@@ -30,12 +30,13 @@ CANNOT_JOIN = (SmgError, ValueError, LookupError, OSError)
 
 Connect = Callable[[Worker], Awaitable[Engine]]
 Join = Callable[[Worker, Engine], Awaitable[tuple[str, ...]]]
+Probed = Callable[[Worker, Engine], Awaitable[None]]
 
 
 class Monitor:
     """Watches every worker of a registry. `connect` opens a client in the engine's dialect, `join` learns the engine's model and
     returns the names that it serves; `call_later` is used to begin a watch again that failed. `on_lost` is called with a worker
-    that has become unreachable."""
+    that has become unreachable, `on_probed` with one that was found well and its engine, after each probe."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Monitor:
         *,
         call_later: CallLater,
         on_lost: Callable[[Worker], None] | None = None,
+        on_probed: Probed | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
@@ -57,6 +59,7 @@ class Monitor:
         self._settings = settings
         self._call_later = call_later
         self._on_lost = on_lost
+        self._on_probed = on_probed
         self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._alarms: dict[str, asyncio.Event] = {}
@@ -195,6 +198,8 @@ class Monitor:
             if outcome == "ok" and worker.state == "ready" and await self._serves_another_model(worker, engine):
                 self.signal(worker, "failing", "serves something else than when it joined")
                 return
+            if outcome == "ok" and worker.state == "ready" and self._on_probed is not None:
+                await self._on_probed(worker, engine)
 
     async def _serves_another_model(self, worker: Worker, engine: Engine) -> bool:
         """Whether the engine describes another model than when the worker joined."""

@@ -7,7 +7,7 @@ Decides which workers may take a request for a model. When there is none, it dec
 rebuilt when a worker's state or models change, which is rare. Above: the pipeline and the monitor. Below: worker.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
@@ -91,17 +91,22 @@ class Registry:
         worker.models = models
         self._index()
 
+    def hold(self, worker: Worker, adapters: Mapping[str, str], names: tuple[str, ...]) -> None:
+        """Set the adapters that `worker` holds, and the names by which clients ask for them."""
+        worker.adapters, worker.adapter_names = adapters, names
+        self._index()
+
     def _index(self) -> None:
         ready: dict[tuple[str, WorkerRole], list[Worker]] = {}
         for worker in self._workers.values():
             if worker.state == "ready":
-                for model in worker.models:
+                for model in worker.serves:
                     ready.setdefault((model, worker.role), []).append(worker)
         self._ready = {key: tuple(workers) for key, workers in ready.items()}
         self._kinds = {key: frozenset(worker.facts for worker in workers) for key, workers in ready.items()}
         serving = [worker for worker in self._workers.values() if worker.role != "encode"]
-        self._known = frozenset(model for worker in serving for model in worker.models)
-        self._split = frozenset(model for worker in serving if worker.role != "regular" for model in worker.models)
+        self._known = frozenset(model for worker in serving for model in worker.serves)
+        self._split = frozenset(model for worker in serving if worker.role != "regular" for model in worker.serves)
         self._encoders = {
             model: tuple(
                 worker for worker in self._workers.values() if worker.role == "encode" and model in worker.models
@@ -119,8 +124,8 @@ class Registry:
         return tuple(sorted(self._known))
 
     def of(self, model: str) -> tuple[Worker, ...]:
-        """All workers that serve `model`, in any state."""
-        return tuple(each for each in self._workers.values() if model in each.models and each.role != "encode")
+        """All workers that serve `model`, or hold the adapter of that name, in any state."""
+        return tuple(each for each in self._workers.values() if model in each.serves and each.role != "encode")
 
     def encoders(self, model: str) -> tuple[Worker, ...]:
         """All encode workers for `model`, in any state."""

@@ -42,6 +42,9 @@ class WorkersConfig:
         flag="--workers-file",
     )
     most: int = option(4096, "Most workers at once.", at_least=1, at_most=1 << 20)
+    most_adapters: int = option(
+        1024, "Most LoRA adapters of one engine that clients may ask for.", at_least=1, at_most=1 << 20
+    )
     transport: Literal["h2", "grpcio"] = option(
         "h2", "How gRPC is carried: the built-in HTTP/2 connection, or the grpcio library."
     )

@@ -5,6 +5,7 @@ The state machine is the table `TRANSITIONS`; only `Worker.apply` changes the st
 the pipeline. Above: registry, monitor, pipeline. Below: engines.base.
 """
 
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 import attrs
@@ -51,7 +52,8 @@ class WorkerSpec:
     `dialect` the engine protocol or "auto"; `model` overrides the name the engine gives its model; `role` is what it computes
     (None: what its engine says, else everything). `bootstrap_host` and `bootstrap_port` are where the other engine of a request
     finds the cache of this one; without them, the URL's host and the port that its engine says. With `rank`
-    the worker is that data-parallel rank of the engine: every request that it gets goes there.
+    the worker is that data-parallel rank of the engine: every request that it gets goes there. `adapters` are the LoRA adapters
+    of an engine that cannot list them, each with its name and the id by which the engine knows it.
 
     `headers` are sent with every call of this worker's engine and of no other; names are lower-case, values may be secrets.
     `tls` has the certificates for this worker, in place of those of the settings."""
@@ -67,6 +69,7 @@ class WorkerSpec:
     bootstrap_host: str = ""
     bootstrap_port: int = 0
     rank: int | None = None
+    adapters: tuple[tuple[str, str], ...] = ()
 
     @property
     def label(self) -> str:
@@ -138,7 +141,9 @@ _NO_KV = KvFacts()
 class Worker:
     """A worker as the gateway knows it now. `row` is its row on the board, `models` the model names that it serves, `facts`
     what its engine can do, and `kv` what it says of the cache that it shares with others. `reached` is the client of its
-    engine, None before it has joined and after it has left; `engine` is the same, or an error. `evidence` has, by name, what
+    engine, None before it has joined and after it has left; `engine` is the same, or an error. `adapters` are the LoRA adapters
+    that the engine holds, by name with the engine's id, and `adapter_names` the names by which clients ask for them.
+    `evidence` has, by name, what
     its engine said of itself when it joined, and how its dialect is known. `reason` says, for people, why the worker is in
     its state; while it joins: what keeps it from joining."""
 
@@ -151,12 +156,14 @@ class Worker:
     facts: EngineFacts = _UNKNOWN
     kv: KvFacts = _NO_KV
     models: tuple[str, ...] = ()
+    adapters: Mapping[str, str] = attrs.field(factory=dict)
+    adapter_names: tuple[str, ...] = ()
     load: Loads | None = None
     evidence: tuple[tuple[str, str], ...] = ()
     reason: str = ""
 
     def __repr__(self) -> str:
-        serves = ", ".join(self.models) or "no model yet"
+        serves = ", ".join(self.serves) or "no model yet"
         return f"<Worker {self.name} {self.state}: {serves}; {self.in_flight} in flight>"
 
     def _repr_html_(self) -> str:
@@ -166,11 +173,16 @@ class Worker:
 
     def row_of_card(self) -> tuple[str, str, str, int, str]:
         """Its row in a card: name, state, models, requests in flight, and the reason of the state."""
-        return self.name, self.state, ", ".join(self.models), self.in_flight, self.reason
+        return self.name, self.state, ", ".join(self.serves), self.in_flight, self.reason
 
     @property
     def name(self) -> str:
         return self.spec.label
+
+    @property
+    def serves(self) -> tuple[str, ...]:
+        """The names that a request may ask for: of the model, and of its adapters."""
+        return self.models + self.adapter_names
 
     @property
     def engine(self) -> Engine:

@@ -51,6 +51,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     bootstrap_host: str = ""
     bootstrap_port: int = 0
     rank: int | None = None
+    adapters: dict[str, str | int] = {}
 
 
 def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -> list[WorkerSpec]:
@@ -86,6 +87,8 @@ def _spec(entry: _Entry, read: Callable[[str], str], header_bytes: int) -> Worke
         raise ValueError(f"bootstrap_port must be 0 to {HIGHEST_PORT}")
     if entry.rank is not None and entry.rank < 0:
         raise ValueError("rank must be at least 0")
+    if not all(name and str(id) for name, id in entry.adapters.items()):
+        raise ValueError("adapters have names and ids that are not empty")
     if entry.weight <= 0:
         raise ValueError("weight must be above 0")
     return WorkerSpec(
@@ -100,6 +103,7 @@ def _spec(entry: _Entry, read: Callable[[str], str], header_bytes: int) -> Worke
         bootstrap_host=entry.bootstrap_host,
         bootstrap_port=entry.bootstrap_port,
         rank=entry.rank,
+        adapters=tuple((name, str(id)) for name, id in entry.adapters.items()),
     )
 
 

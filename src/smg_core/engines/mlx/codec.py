@@ -18,7 +18,7 @@ from smg_core.engines.base import EngineFacts, EngineOutput, EngineRequest, Load
 from smg_core.engines.carried import refusing
 from smg_core.engines.decoding import FINISH, Wording, decoder_of
 from smg_core.engines.mlx import calls
-from smg_core.engines.upkeep import EngineTask
+from smg_core.engines.upkeep import Adapter, EngineTask
 from smg_core.engines.wire import float32, int32, nonzero, tagged, uint32, varints_of
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
@@ -40,6 +40,7 @@ class MlxCodec:
     describes: Unary[EngineFacts] | None = None
     loads: Unary[Loads] | None = None
     tokenizer = calls.TOKENIZER
+    adapters: Unary[tuple[Adapter, ...]] | None = None
 
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. Raises UnsupportedParameter or InvalidRequest naming a field that this dialect cannot express."""

@@ -34,7 +34,7 @@ from smg_core.engines.neutral.kv_events import kv_events
 from smg_core.engines.neutral.media import NeutralRequestMedia
 from smg_core.engines.status import error_from_status
 from smg_core.engines.tensors import BytesLike
-from smg_core.engines.upkeep import EngineTask
+from smg_core.engines.upkeep import Adapter, EngineTask
 from smg_core.engines.wire import float32, positive, tagged, uint32, varints_of
 from smg_core.errors import EngineFailed, EngineGarbled, InvalidRequest, SmgError, UnsupportedParameter
 from smg_core.events import FinishReason
@@ -74,6 +74,7 @@ class NeutralCodec:
     describes = calls.DESCRIBES
     loads = calls.LOADS
     tokenizer = calls.TOKENIZER
+    adapters: Unary[tuple[Adapter, ...]] | None = None
 
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. The ids' varints are made once per prompt (`varints_of`) and framed here."""

@@ -11,7 +11,7 @@ import msgspec
 from smg_core.engines.openai.chunks import ErrorWire, ModelsWire, ModelWire
 from smg_core.errors import EngineFailed, EngineGarbled, EngineRejected, EngineTimeout, SmgError, WorkerBusy
 
-__all__ = ["error_from_event", "error_from_http_status", "model_served", "one_line", "retry_after"]
+__all__ = ["adapters_of", "error_from_event", "error_from_http_status", "model_served", "one_line", "retry_after"]
 
 _MAX_TEXT = 2000  # characters of a server's text that are kept; servers send whole tracebacks
 _MAX_NAMES = 10  # models of a server that an error lists
@@ -109,10 +109,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def model_served(body: bytes, wanted: str = "") -> ModelWire:
     """The model to ask for, of the answer to `GET /v1/models`: the one `wanted`, else the only one that is no adapter.
     Raises `EngineGarbled` where the body is no such list and `EngineFailed` where it does not hold that model."""
-    try:
-        models = msgspec.json.decode(body, type=ModelsWire).data or []
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EngineGarbled("The engine's list of models cannot be read.", detail=str(error)) from None
+    models = _listed(body)
     names = ", ".join(model.id for model in models[:_MAX_NAMES]) or "none"
     fitting = [model for model in models if (model.id == wanted if wanted else model.parent is None)]
     if not fitting:
@@ -120,3 +117,15 @@ def model_served(body: bytes, wanted: str = "") -> ModelWire:
     if len(fitting) > 1 and not wanted:
         raise EngineFailed("The engine serves several models.", detail=f"name the one to use; it serves {names}")
     return fitting[0]
+
+
+def adapters_of(body: bytes, model: str) -> tuple[str, ...]:
+    """The names of the adapters of `model`, of the answer to `GET /v1/models`. Raises `EngineGarbled`."""
+    return tuple(each.id for each in _listed(body) if each.id and each.parent == model)
+
+
+def _listed(body: bytes) -> list[ModelWire]:
+    try:
+        return msgspec.json.decode(body, type=ModelsWire).data or []
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EngineGarbled("The engine's list of models cannot be read.", detail=str(error)) from None

@@ -16,12 +16,12 @@ import httpx
 
 from smg_core.engines.base import Call, EngineFacts, EngineSink, Loads, ModelInfo
 from smg_core.engines.openai.address import HTTP2_PREFACE, ChatAddress, is_http2
-from smg_core.engines.openai.answers import error_from_http_status, model_served, retry_after
+from smg_core.engines.openai.answers import adapters_of, error_from_http_status, model_served, retry_after
 from smg_core.engines.openai.body import write_body
 from smg_core.engines.openai.events import ChatDecoder
 from smg_core.engines.secrets import SecretHeaders
 from smg_core.engines.settings import EnginesConfig
-from smg_core.engines.upkeep import EngineReply, EngineTask
+from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.errors import EngineFailed, EngineGarbled, EngineStalled, EngineTimeout, SmgError, WorkerBusy, WorkerGone
 from smg_core.events import Event
 from smg_core.request import GenerationRequest
@@ -97,13 +97,15 @@ class OpenAiEngine:
         metadata: Sequence[tuple[str, str]] = (),
         timeout: float | None = None,
         connect_timeout: float | None = None,
+        lora: str | None = None,
     ) -> Call:
-        """Start one generation; its events go to `sink`. `metadata` is sent as headers; `timeout` covers the whole call,
+        """Start one generation, of the model or of its adapter `lora`; its events go to `sink`. `metadata` is sent as
+        headers; `timeout` covers the whole call,
         `connect_timeout` the wait for a connection. Raises `UnsupportedParameter` for what the wire cannot say; all that the
         network and the server do goes to `sink.closed`."""
         if self._closed:
             raise WorkerGone("The engine is not available.", detail=f"{self.address}: closed by us")
-        body = write_body(request, model=self._model, extras=self._extras)
+        body = write_body(request, model=lora or self._model, extras=self._extras)
         headers = [
             ("content-type", "application/json"),
             ("accept", _EVENT_STREAM),
@@ -156,6 +158,7 @@ class OpenAiEngine:
             loads=False,
             kv_events=False,
             embed=False,
+            lora=True,
         )
 
     async def health(self, timeout: float | None = None) -> bool:
@@ -180,6 +183,13 @@ class OpenAiEngine:
     async def upkeep(self, asked: EngineTask) -> EngineReply | None:
         """None: the API has no such call."""
         return None
+
+    async def adapters(self) -> tuple[Adapter, ...]:
+        """The models that it lists as adapters of its own."""
+        status, body, wait = await self._get(f"{self.address.api}/models", self._limits.question_timeout_s)
+        if status != 200:
+            raise self._headers.hide(error_from_http_status(status, body, wait))
+        return tuple(Adapter(name, name) for name in adapters_of(body, self._model))
 
     async def close(self) -> None:
         """Let go of all connections; calls in flight end with WorkerGone."""

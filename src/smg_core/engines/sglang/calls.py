@@ -20,10 +20,12 @@ from smg_core.engines.shared_calls import (
     struct_text,
     tokenizer_call,
 )
+from smg_core.engines.upkeep import Adapter, EngineReply, LoadAdapter, UnloadAdapter
 from smg_core.engines.wire import tagged, varints_of
 from smg_core.tokens import TokenIds
 
 __all__ = [
+    "ADAPTERS",
     "DESCRIBES",
     "FACTS",
     "HEALTH",
@@ -34,6 +36,7 @@ __all__ = [
     "TOKENIZED",
     "TOKENIZER",
     "abort",
+    "change_adapters",
     "embed",
 ]
 
@@ -41,6 +44,8 @@ SERVICE = "sglang.grpc.scheduler.SglangScheduler"
 
 TOKENIZED, INPUT_IDS = 2, 2
 """Field numbers of GenerateRequest and EmbedRequest, and of TokenizedInput, for what is framed by hand."""
+
+_MAX_TEXT = 1000  # characters of an engine's answer that are told
 
 _KEPT_FREE = 6
 """Tokens of its context that SGLang takes no prompt for: its longest prompt is shorter than the context by so many."""
@@ -99,11 +104,36 @@ def _embedding(message: bytes) -> tuple[list[float], int]:
     return list(answer.embedding), answer.prompt_tokens
 
 
+def _adapters(message: bytes) -> tuple[Adapter, ...]:
+    loaded = parse(pb.ListLoadedLoRAAdaptersResponse, message).loaded_adapters
+    return tuple(Adapter(each.lora_name or each.lora_id, each.lora_id) for each in loaded if each.lora_id)
+
+
+def _loaded(message: bytes) -> EngineReply:
+    answer = parse(pb.LoadLoRAAdapterResponse, message)
+    return EngineReply(answer.success, answer.message[:_MAX_TEXT])
+
+
+def _unloaded(message: bytes) -> EngineReply:
+    answer = parse(pb.UnloadLoRAAdapterResponse, message)
+    return EngineReply(answer.success, answer.message[:_MAX_TEXT])
+
+
 HEALTH = health_call(SERVICE, pb.HealthCheckResponse)
 MODEL = Unary(f"/{SERVICE}/GetModelInfo", b"", _model)
 DESCRIBES = Unary(f"/{SERVICE}/GetServerInfo", b"", _facts)
 LOADS = loads_call(SERVICE, pb.GetLoadsResponse)
 TOKENIZER = tokenizer_call(SERVICE)
+ADAPTERS = Unary(f"/{SERVICE}/ListLoadedLoRAAdapters", b"", _adapters)
+
+
+def change_adapters(asked: LoadAdapter | UnloadAdapter) -> Unary[EngineReply]:
+    """Loads an adapter, or lets go of one."""
+    if isinstance(asked, UnloadAdapter):
+        gone = pb.UnloadLoRAAdapterRequest(lora_name=asked.name, lora_id=asked.id)
+        return Unary(f"/{SERVICE}/UnloadLoRAAdapter", gone.SerializeToString(), _unloaded)
+    new = pb.LoadLoRAAdapterRequest(lora_name=asked.name, lora_path=asked.path, pinned=asked.pinned, lora_id=asked.id)
+    return Unary(f"/{SERVICE}/LoadLoRAAdapter", new.SerializeToString(), _loaded)
 
 
 def abort(request_id: str) -> Unary[None]:

@@ -24,7 +24,7 @@ from smg_core.engines.sglang.media import SglangRequestMedia
 from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.shared_upkeep import upkeep_call
 from smg_core.engines.tensors import BytesLike
-from smg_core.engines.upkeep import EngineReply, EngineTask
+from smg_core.engines.upkeep import EngineReply, EngineTask, LoadAdapter, UnloadAdapter
 from smg_core.engines.wire import any_of, float32, int32, nonzero, tagged, uint32, varints_of, within
 from smg_core.errors import UnsupportedParameter
 from smg_core.request import Sampling
@@ -54,6 +54,7 @@ class SglangCodec:
     describes = calls.DESCRIBES
     loads = calls.LOADS
     tokenizer = calls.TOKENIZER
+    adapters = calls.ADAPTERS
 
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. Raises UnsupportedParameter or InvalidRequest naming a field that this dialect cannot express."""
@@ -86,7 +87,9 @@ class SglangCodec:
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
         return kv_events_call(calls.SERVICE, after)
 
-    def upkeep(self, asked: EngineTask) -> Unary[EngineReply]:
+    def upkeep(self, asked: EngineTask) -> Unary[EngineReply] | None:
+        if isinstance(asked, LoadAdapter | UnloadAdapter):
+            return calls.change_adapters(asked)
         return upkeep_call(calls.SERVICE, asked)
 
 

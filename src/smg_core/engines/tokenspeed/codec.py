@@ -22,7 +22,7 @@ from smg_core.engines.shared_upkeep import upkeep_call
 from smg_core.engines.tensors import BytesLike
 from smg_core.engines.tokenspeed import calls
 from smg_core.engines.tokenspeed.media import TokenSpeedRequestMedia
-from smg_core.engines.upkeep import EngineReply, EngineTask
+from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.engines.wire import any_of, float32, int32, tagged, uint32, uint64_seed, varints_of, within
 from smg_core.errors import UnsupportedParameter
 from smg_core.events import FinishReason
@@ -54,6 +54,7 @@ class TokenSpeedCodec:
     describes = calls.DESCRIBES
     loads = calls.LOADS
     tokenizer = calls.TOKENIZER
+    adapters: Unary[tuple[Adapter, ...]] | None = None
 
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. Raises UnsupportedParameter or InvalidRequest naming a field that this dialect cannot express."""
@@ -96,7 +97,7 @@ class TokenSpeedCodec:
         room = within(_ROOM_BITS, item.place.room, "a room at the encode worker")
         return calls.encode_item(request_id, media.only(item.item).message(), room)
 
-    def upkeep(self, asked: EngineTask) -> Unary[EngineReply]:
+    def upkeep(self, asked: EngineTask) -> Unary[EngineReply] | None:
         return upkeep_call(calls.SERVICE, asked)
 
 

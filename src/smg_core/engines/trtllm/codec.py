@@ -31,7 +31,7 @@ from smg_core.engines.decoding import FINISH, Wording, decoder_of
 from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.trtllm import calls
-from smg_core.engines.upkeep import EngineTask
+from smg_core.engines.upkeep import Adapter, EngineTask
 from smg_core.engines.wire import any_of, float32, int32, positive, tagged, uint32, uint64_seed, varints_of
 from smg_core.errors import EngineGarbled, InvalidRequest, UnsupportedParameter
 from smg_core.events import FinishReason
@@ -68,6 +68,7 @@ class TrtllmCodec:
     describes: Unary[EngineFacts] | None = None
     loads: Unary[Loads] | None = None
     tokenizer = calls.TOKENIZER
+    adapters: Unary[tuple[Adapter, ...]] | None = None
 
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. Raises UnsupportedParameter or InvalidRequest naming a field that this dialect cannot express."""

@@ -20,7 +20,7 @@ from smg_core.engines.kv_events import KvEventBatch
 from smg_core.engines.shared_kv_events import kv_events_call
 from smg_core.engines.shared_upkeep import upkeep_call
 from smg_core.engines.tensors import BytesLike
-from smg_core.engines.upkeep import EngineReply, EngineTask
+from smg_core.engines.upkeep import Adapter, EngineReply, EngineTask
 from smg_core.engines.vllm import calls
 from smg_core.engines.vllm.media import VllmRequestMedia
 from smg_core.engines.wire import float32, int32, nonzero, positive, tagged, uint32, varints_of
@@ -50,6 +50,7 @@ class VllmCodec:
     describes = calls.DESCRIBES
     loads = calls.LOADS
     tokenizer = calls.TOKENIZER
+    adapters: Unary[tuple[Adapter, ...]] | None = None
 
     def generate(self, request: EngineRequest) -> bytes:
         """The GenerateRequest. Raises UnsupportedParameter or InvalidRequest naming a field that this dialect cannot express.
@@ -81,7 +82,7 @@ class VllmCodec:
     def kv_events(self, after: int | None) -> Unary[Iterator[KvEventBatch]]:
         return kv_events_call(calls.SERVICE, after)
 
-    def upkeep(self, asked: EngineTask) -> Unary[EngineReply]:
+    def upkeep(self, asked: EngineTask) -> Unary[EngineReply] | None:
         return upkeep_call(calls.SERVICE, asked)
 
 

@@ -8,19 +8,24 @@ from smg_core.protocols.operation import Operation, OperationResponse
 
 __all__ = [
     "FLUSH_CACHE",
+    "LOAD_ADAPTER",
     "START_PROFILE",
     "STOP_PROFILE",
+    "UNLOAD_ADAPTER",
     "WORKER_LOADS",
     "FlushCacheBody",
+    "LoadAdapterBody",
     "RankRow",
     "StartProfileBody",
     "StopProfileBody",
+    "UnloadAdapterBody",
     "WorkerAnswer",
     "WorkerAnswers",
     "WorkersBody",
 ]
 
 _Text = Annotated[str, Meta(max_length=4096)]
+_Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
 _Step = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
 
 
@@ -51,6 +56,21 @@ class StartProfileBody(WorkersBody, kw_only=True):
 
 class StopProfileBody(WorkersBody):
     """The end of a profile says nothing more."""
+
+
+class LoadAdapterBody(WorkersBody, kw_only=True):
+    """A LoRA adapter: the name by which clients ask for it, and its folder on the engines' machines. `pinned`: it stays in the
+    accelerator's memory, where the engine can do that."""
+
+    name: _Name
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+    pinned: bool = False
+
+
+class UnloadAdapterBody(WorkersBody, kw_only=True):
+    """The name of the adapter that the engines are to let go of."""
+
+    name: _Name
 
 
 class RankRow(Struct):
@@ -98,3 +118,5 @@ WORKER_LOADS = _about(
 FLUSH_CACHE = _about("flushCaches", "Have engines empty their KV caches.", FlushCacheBody)
 START_PROFILE = _about("startProfiles", "Have engines take a profile of themselves.", StartProfileBody)
 STOP_PROFILE = _about("stopProfiles", "End the profiles.", StopProfileBody)
+LOAD_ADAPTER = _about("loadAdapter", "Have engines load a LoRA adapter, which is then a model.", LoadAdapterBody)
+UNLOAD_ADAPTER = _about("unloadAdapter", "Have engines let go of a LoRA adapter.", UnloadAdapterBody)

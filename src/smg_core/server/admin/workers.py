@@ -1,4 +1,4 @@
-"""What an operator may ask of all engines at once, at the admin door: their load, to empty their caches, to take profiles (edge).
+"""What an operator may ask of all engines at once, at the admin door: load, caches, profiles, LoRA adapters (edge).
 
 Every worker that is asked has a row in the answer, with an HTTP status of its own: 200 where its engine did it, 409 where it
 refused, 501 where it has no such call, 503 where the worker is not there, and the status of the error where the call failed;
@@ -17,19 +17,23 @@ import attrs
 import msgspec
 
 from smg_core.engines.base import Engine
-from smg_core.engines.upkeep import EngineTask, FlushCache, StartProfile, StopProfile
+from smg_core.engines.upkeep import EngineTask, FlushCache, LoadAdapter, StartProfile, StopProfile, UnloadAdapter
 from smg_core.errors import InvalidRequest, NotFound, SmgError
 from smg_core.protocols.operation import Operation
 from smg_core.server.admin.bodies import decode_body
 from smg_core.server.admin.worker_descriptions import (
     FLUSH_CACHE,
+    LOAD_ADAPTER,
     START_PROFILE,
     STOP_PROFILE,
+    UNLOAD_ADAPTER,
     WORKER_LOADS,
     FlushCacheBody,
+    LoadAdapterBody,
     RankRow,
     StartProfileBody,
     StopProfileBody,
+    UnloadAdapterBody,
     WorkerAnswer,
     WorkerAnswers,
     WorkersBody,
@@ -48,6 +52,7 @@ B = TypeVar("B", bound=WorkersBody)
 NEEDED = "admin.workers"
 _Told = tuple[int, str, list[RankRow] | None]
 """The status of a row, what it says, and the load of the engine's ranks, if that was asked for."""
+_LACKS: _Told = (HTTPStatus.NOT_IMPLEMENTED, "The engine has no such call.", None)
 
 
 def worker_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
@@ -57,6 +62,8 @@ def worker_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
         ("/admin/workers/flush_cache", workers.flush_cache, FLUSH_CACHE),
         ("/admin/workers/start_profile", workers.start_profile, START_PROFILE),
         ("/admin/workers/stop_profile", workers.stop_profile, STOP_PROFILE),
+        ("/admin/workers/load_adapter", workers.load_adapter, LOAD_ADAPTER),
+        ("/admin/workers/unload_adapter", workers.unload_adapter, UNLOAD_ADAPTER),
     )
     return (
         Route("GET", "/admin/workers/loads", Endpoint(workers.loads, NEEDED, about=WORKER_LOADS)),
@@ -88,17 +95,43 @@ class _Workers:
     async def stop_profile(self, exchange: Exchange) -> None:
         await self._upkeep(exchange, await self._body(exchange, StopProfileBody), StopProfile())
 
+    async def load_adapter(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, LoadAdapterBody)
+        known = self._gateway.models.get(body.name)
+        if known is not None and known.adapter != body.name:
+            raise InvalidRequest(f"'{body.name}' is the name of something else that is served.", param="name")
+        asked = LoadAdapter(body.name, self._gateway.ids("lora-"), body.path, body.pinned)
+        await self._upkeep(exchange, body, asked)
+
+    async def unload_adapter(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, UnloadAdapterBody)
+
+        async def ask(worker: Worker, engine: Engine) -> _Told:
+            if not worker.facts.lora:
+                return _LACKS
+            if (id := worker.adapters.get(body.name)) is None:
+                return HTTPStatus.CONFLICT, "The engine does not hold the adapter.", None
+            return await self._have_done(worker, engine, UnloadAdapter(body.name, id))
+
+        await self._respond(exchange, self._chosen(body.workers), ask)
+
     async def _body(self, exchange: Exchange, shape: type[B]) -> B:
         return decode_body(await exchange.body(self._gateway.config.admin.body_bytes), shape)
 
     async def _upkeep(self, exchange: Exchange, body: WorkersBody, asked: EngineTask) -> None:
-        async def ask(engine: Engine) -> _Told:
-            reply = await engine.upkeep(asked)
-            if reply is None:
-                return HTTPStatus.NOT_IMPLEMENTED, "The engine has no such call.", None
-            return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
+        async def ask(worker: Worker, engine: Engine) -> _Told:
+            return await self._have_done(worker, engine, asked)
 
         await self._respond(exchange, self._chosen(body.workers), ask)
+
+    async def _have_done(self, worker: Worker, engine: Engine, asked: EngineTask) -> _Told:
+        reply = await engine.upkeep(asked)
+        if reply is None:
+            return _LACKS
+        if isinstance(asked, LoadAdapter | UnloadAdapter):
+            for each in [each for each in self._gateway.registry if each.spec.url == worker.spec.url]:
+                await self._gateway.onboarding.refresh_adapters(each, engine)
+        return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
 
     def _chosen(self, names: tuple[str, ...]) -> list[Worker]:
         """The workers of these names; without names, all. Raises NotFound naming one that is not there."""
@@ -113,7 +146,7 @@ class _Workers:
         return [worker for _, worker in found if worker is not None]
 
     async def _respond(
-        self, exchange: Exchange, workers: list[Worker], ask: Callable[[Engine], Awaitable[_Told]]
+        self, exchange: Exchange, workers: list[Worker], ask: Callable[[Worker, Engine], Awaitable[_Told]]
     ) -> None:
         """Ask the engine of each of `workers`, each engine once, and answer with a row a worker."""
         engines: dict[str, list[Worker]] = {}
@@ -126,22 +159,22 @@ class _Workers:
         headers = [(b"content-type", b"application/json"), self._gateway.id_header(exchange.name)]
         await exchange.respond(200, msgspec.json.encode(WorkerAnswers(rows)), headers)
 
-    async def _ask(self, worker: Worker, ask: Callable[[Engine], Awaitable[_Told]]) -> _Told:
+    async def _ask(self, worker: Worker, ask: Callable[[Worker, Engine], Awaitable[_Told]]) -> _Told:
         engine = worker.reached
         if engine is None:
             return HTTPStatus.SERVICE_UNAVAILABLE, f"The worker is {worker.state}.", None
         async with self._places:
             try:
-                return await ask(engine)
+                return await ask(worker, engine)
             except SmgError as error:
                 log.warning("worker %s did not do what it was asked: %s", worker.name, error)
                 return error.status, error.message, None
 
 
-async def _loads(engine: Engine) -> _Told:
+async def _loads(worker: Worker, engine: Engine) -> _Told:
     loads = await engine.loads()
     if loads is None:
-        return HTTPStatus.NOT_IMPLEMENTED, "The engine has no such call.", None
+        return _LACKS
     return HTTPStatus.OK, "", [RankRow(**attrs.asdict(rank)) for rank in loads.ranks]
 
 
