@@ -1,4 +1,4 @@
-"""LoRA adapters as models: listed, asked for by name on every API, loaded and unloaded at the admin door, sent to who holds them."""
+"""LoRA adapters as models: listed, asked for by name on every API, loaded at the admin door, sent to who holds them."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

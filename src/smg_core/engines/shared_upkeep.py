@@ -9,7 +9,7 @@ from smg_core.engines.answers import parse
 from smg_core.engines.base import Unary
 from smg_core.engines.upkeep import EngineReply, EngineTask, FlushCache, StartProfile, StopProfile
 
-__all__ = ["upkeep_call"]
+__all__ = ["reply_of", "upkeep_call"]
 
 _MAX_TEXT = 1000  # characters of an engine's answer that are told
 
@@ -37,9 +37,14 @@ def _start(asked: StartProfile) -> common.StartProfileRequest:
 
 def _flushed(message: bytes) -> EngineReply:
     answer = parse(common.FlushCacheResponse, message)
-    return EngineReply(answer.success, answer.message[:_MAX_TEXT])
+    return reply_of(answer.success, answer.message)
 
 
 def _profiled(message: bytes) -> EngineReply:
     answer = parse(common.ProfileResponse, message)
-    return EngineReply(answer.success, answer.message[:_MAX_TEXT])
+    return reply_of(answer.success, answer.message)
+
+
+def reply_of(done: bool, message: str) -> EngineReply:
+    """An engine's answer, with no more of its words than an operator reads."""
+    return EngineReply(done, message[:_MAX_TEXT])

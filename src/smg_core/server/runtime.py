@@ -148,11 +148,15 @@ class Runtime:
                 raise
             self.started = True
 
-    async def _start(self) -> None:
+    async def _read_workers(self) -> None:
+        """Read the file of workers. Raises what is wrong with it, with a worker, or with the policies."""
         self._from_file = await workers_in(self.config)
         for spec in (*self._specs, *self._from_file):
             self._reaching.check(spec)
         self.policies.check()
+
+    async def _start(self) -> None:
+        await self._read_workers()
         self.admission.draining = False
         self.loop = asyncio.get_running_loop()
         self._stack = AsyncExitStack()

@@ -26,7 +26,7 @@ class LoadedAdapter:
 class Adapters:
     """The adapters of one engine, at most `most`, by their ids; at first those of `held`, which are (id, name)."""
 
-    def __init__(self, held: Iterable[tuple[str, str]] = (), most: int = 64) -> None:
+    def __init__(self, held: Iterable[tuple[str, str]], most: int) -> None:
         self._most = most
         self._held = {id: LoadedAdapter(id, name) for id, name in held}
 

@@ -53,7 +53,8 @@ class SimulatorConfig:
     `dialects` are those that it speaks, by name (empty: all of them). `keep_requests` bounds the records kept for tests,
     `kv_batches` those of changes of the prefix cache for subscribers.
     `ranks` is how many data-parallel ranks it says that it has, `adapters` the LoRA adapters that it begins with, each by the id
-    that requests name and its name (TensorRT-LLM's have numbers for ids).
+    that requests name and its name (TensorRT-LLM's have numbers for ids), `max_adapters` how many it can
+    hold.
     `kv_connector` ("NixlConnector", "MooncakeConnector") lets it
     hand the cache of a prompt to another engine, or take one over, in the role `kv_role`; an "encoder" makes embeddings of media
     for another engine (TokenSpeed alone has such), and no text. With `api_key`, calls that do not
@@ -90,6 +91,7 @@ class SimulatorConfig:
     encoder_dtype: Literal["", "float32", "bfloat16", "float16"] = ""
     ranks: int = 1
     adapters: tuple[tuple[str, str], ...] = ()
+    max_adapters: int = 64
     kv_connector: str = ""
     kv_role: Literal["", "kv_producer", "kv_consumer", "kv_both", "encoder"] = ""
     api_key: str = attrs.field(default="", repr=False)
@@ -160,7 +162,7 @@ class EngineCore:
         self.context_length = config.context_length or vocabulary.context_length
         self.cache = PrefixCache(config.block_size, config.blocks)
         self.script = Script(config.replies)
-        self.adapters = Adapters(config.adapters)
+        self.adapters = Adapters(config.adapters, config.max_adapters)
         self._shapes = Shapes()
         self._pool = sentences(_POOL_SEED + config.seed)
         self._words: tuple[int, ...] = ()  # of chained replies, made when the first is asked for

@@ -132,3 +132,10 @@ def test_any_content_is_read_or_refused_with_the_setting_named(content: object) 
     except ConfigError as refusal:
         said = list(refusal.problems)
     assert all(each.startswith(("workers.file: ", "WorkerSpec(")) for each in said)
+
+
+def test_the_adapters_of_an_engine_that_cannot_list_them_have_ids_that_may_be_numbers() -> None:
+    (spec,) = workers_of([{"url": "grpc://a:1", "adapters": {"poet": 7, "clerk": "c"}}], read, MOST)
+    assert spec.adapters == (("poet", "7"), ("clerk", "c"))
+    with pytest.raises(ConfigError, match="worker 1: adapters"):
+        workers_of([{"url": "grpc://a:1", "adapters": {"": 7}}], read, MOST)

@@ -20,6 +20,7 @@ from smg_core.engines.shared_calls import (
     struct_text,
     tokenizer_call,
 )
+from smg_core.engines.shared_upkeep import reply_of
 from smg_core.engines.upkeep import Adapter, EngineReply, LoadAdapter, UnloadAdapter
 from smg_core.engines.wire import tagged, varints_of
 from smg_core.tokens import TokenIds
@@ -44,8 +45,6 @@ SERVICE = "sglang.grpc.scheduler.SglangScheduler"
 
 TOKENIZED, INPUT_IDS = 2, 2
 """Field numbers of GenerateRequest and EmbedRequest, and of TokenizedInput, for what is framed by hand."""
-
-_MAX_TEXT = 1000  # characters of an engine's answer that are told
 
 _KEPT_FREE = 6
 """Tokens of its context that SGLang takes no prompt for: its longest prompt is shorter than the context by so many."""
@@ -111,12 +110,12 @@ def _adapters(message: bytes) -> tuple[Adapter, ...]:
 
 def _loaded(message: bytes) -> EngineReply:
     answer = parse(pb.LoadLoRAAdapterResponse, message)
-    return EngineReply(answer.success, answer.message[:_MAX_TEXT])
+    return reply_of(answer.success, answer.message)
 
 
 def _unloaded(message: bytes) -> EngineReply:
     answer = parse(pb.UnloadLoRAAdapterResponse, message)
-    return EngineReply(answer.success, answer.message[:_MAX_TEXT])
+    return reply_of(answer.success, answer.message)
 
 
 HEALTH = health_call(SERVICE, pb.HealthCheckResponse)
