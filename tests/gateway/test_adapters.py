@@ -1,5 +1,7 @@
 """LoRA adapters as models: listed, asked for by name on every API, loaded at the admin door, sent to who holds them."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -11,6 +13,7 @@ from tests.gateway.conftest import CHAT, House, body, eventually, over_http
 from tests.gateway.test_admin import table
 
 from smg_core import Config, Gateway
+from smg_core.cli import main
 from smg_core.config import AdminConfig, DisaggregationConfig, ModelConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
 from smg_core.grants import Grants
@@ -343,3 +346,22 @@ async def test_clients_may_ask_for_no_more_adapters_of_an_engine_than_is_set() -
     few = attrs.evolve(QUIET, most_adapters=1)
     async with fleet(gpu=SimulatorConfig(adapters=(POET, CLERK)), workers=few) as house:
         assert await house.models() == ["poet", "sim"]
+
+
+async def test_the_command_line_loads_and_unloads_adapters(capsys: pytest.CaptureFixture[str]) -> None:
+    async with fleet(one=SimulatorConfig(), two=SimulatorConfig()) as house:
+        admin = ("--admin", str(house.admin.base_url))
+
+        async def run(*words: str) -> tuple[int, dict[str, int]]:
+            status = await asyncio.to_thread(main, ["workers", *words, *admin])
+            return status, {row["worker"]: row["status"] for row in json.loads(capsys.readouterr().out)["workers"]}
+
+        loaded = await run("load-adapter", "poet", "/adapters/poet", "two", "--pinned")
+        listed = await house.models()
+        (held,) = house.named["two"].engine.adapters
+        unloaded = await run("unload-adapter", "poet")
+
+    assert loaded == (0, {"two": 200})
+    assert listed == ["poet", "sim"]
+    assert (held.name, held.path, held.pinned) == ("poet", "/adapters/poet", True)
+    assert unloaded == (1, {"one": 409, "two": 200})
