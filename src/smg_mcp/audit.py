@@ -5,29 +5,45 @@ Above: `tools`. Below: `base`. Holds names and decisions, never arguments, resul
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import attrs
 
 from smg_mcp.base import CallFacts, Decision
 
-__all__ = ["AuditEntry", "AuditTrail"]
+__all__ = ["AuditEntry", "AuditOutcome", "AuditTrail"]
+
+AuditOutcome = Literal["allowed", "asked", "approved", "refused", "denied"]
+"""What came of a decision. "asked": a person has to approve the call first; "approved" and "refused" are the person's answers."""
 
 
 @attrs.frozen
 class AuditEntry:
     """One decision: when (seconds of the epoch), about which call, what, whether a person's approval came with the call, and the
-    id that the caller gave its request."""
+    id that the caller gave its request. `not_made` says what the caller has decided of a call that it does not make."""
 
     at: float
     facts: CallFacts
     decision: Decision
     approved: bool = False
     request_id: str = ""
+    not_made: Literal["asked", "refused", "denied"] | None = None
+
+    @property
+    def outcome(self) -> AuditOutcome:
+        """What came of it. What the policy denies is denied, whoever has approved it."""
+        if self.not_made is not None:
+            return self.not_made
+        if self.decision.verdict == "deny":
+            return "denied"
+        if self.approved:
+            return "approved"
+        return "asked" if self.decision.verdict == "ask" else "allowed"
 
     @property
     def permitted(self) -> bool:
         """Whether the call was made."""
-        return self.decision.verdict == "allow" or (self.decision.verdict == "ask" and self.approved)
+        return self.outcome in ("allowed", "approved")
 
 
 class AuditTrail:

@@ -7,7 +7,7 @@ A call is decided on, noted and made here and nowhere else, so that no way leads
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -129,6 +129,18 @@ class RequestTools:
                 timeout_s=told.timeout_s or self._limits.call_timeout,
                 progress=progress,
             )
+
+    async def note(self, server: str, tool: str, not_made: Literal["asked", "refused", "denied"]) -> None:
+        """Note what the caller has decided of a call that it does not make: called before a person is asked about it, and where
+        it is refused or denied. The tool need not be there. Raises McpUnknownTool where this tenant has no such server."""
+        known_as = self._server(server).known_as
+        try:
+            found, _ = await self._tool(tool if len(self._reachable) == 1 else f"{server}.{tool}")
+            facts = self._facts(found)
+        except McpError:  # no such tool, or a server that cannot be asked now: decided on all the same
+            facts = CallFacts(known_as, tool[:160], tenant=self._tenant)
+        decided = self._approval.decide(facts)
+        self._audit.note(AuditEntry(self._wall(), facts, decided, False, self._request_id, not_made))
 
     async def inventory(self, server: str) -> ServerInventory:
         """Everything that one server offers. Raises McpUnknownTool where this tenant has no such server."""

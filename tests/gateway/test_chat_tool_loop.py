@@ -206,6 +206,22 @@ async def test_a_call_that_is_not_approved_does_not_run_and_the_model_is_told_wh
     assert "write never" not in tools.ran
 
 
+async def test_a_refusal_answers_the_question_for_good(
+    house: House, client: openai.AsyncOpenAI, tools: ToolServer
+) -> None:
+    message = await question_for(house, client, "no, yes")
+    (question,) = message["mcp_approval_requests"]
+    says(house, DONE)
+    turns = [USER, message, agrees(question, approve=False)]
+    choice = await asked(client, turns, [ASKS], False)
+    with pytest.raises(openai.ConflictError) as refused:
+        await asked(client, [USER, message, agrees(question)], [ASKS], False)
+    assert refused.value.code == "approval_already_used"
+    says(house, DONE)
+    await asked(client, [*turns, choice["message"], USER], [ASKS], False)
+    assert "write no, yes" not in tools.ran
+
+
 async def test_a_question_that_nobody_answered_is_not_in_the_prompt(house: House, client: openai.AsyncOpenAI) -> None:
     message = await question_for(house, client, "ignored")
     says(house, DONE)
@@ -239,6 +255,13 @@ async def test_an_answer_that_fits_no_question_is_refused_by_its_field(
     with pytest.raises(openai.BadRequestError) as refused:
         await asked(client, [USER, message, answer], [ASKS], False)
     assert refused.value.param == param
+
+
+async def test_a_refusal_needs_its_server_in_the_request(house: House, client: openai.AsyncOpenAI) -> None:
+    message = await question_for(house, client, "gone")
+    with pytest.raises(openai.BadRequestError) as refused:
+        await asked(client, [USER, message, agrees(message["mcp_approval_requests"][0], False)], [MINE], False)
+    assert refused.value.param == "messages[2].tool_call_id"
 
 
 async def test_an_approval_needs_its_server_in_the_request(house: House, client: openai.AsyncOpenAI) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -401,6 +402,125 @@ async def test_an_approval_of_nothing_that_was_asked_is_refused(client: openai.A
     with pytest.raises(openai.BadRequestError) as refused:
         await client.responses.create(model="sim", input=unknown, tools=[ASKS])
     assert refused.value.param == "input[0].approval_request_id"
+
+
+@pytest.mark.parametrize("approve", [True, False])
+async def test_an_answer_without_a_server_that_could_run_the_call_is_refused_by_its_field(
+    house: House, client: openai.AsyncOpenAI, tools: ToolServer, approve: bool
+) -> None:
+    first = await asked_to_write(house, client, "no server")
+    for offered in ([], [LOOK]):
+        with pytest.raises(openai.BadRequestError, match=first.output[1].id) as refused:
+            await client.responses.create(
+                model="sim", previous_response_id=first.id, input=[answer(first.output[1], approve)], tools=offered
+            )
+        assert refused.value.param == "input[0].approval_request_id"
+    assert "write no server" not in tools.ran
+    says(house, DONE)
+    replayed: Any = [*first.output, answer(first.output[1], approve), {"role": "assistant", "content": "So be it."}]
+    await client.responses.create(model="sim", input=[*replayed, {"role": "user", "content": "And?"}])
+
+
+async def test_a_refusal_answers_the_question_for_good(
+    house: House, client: openai.AsyncOpenAI, tools: ToolServer
+) -> None:
+    first = await asked_to_write(house, client, "no, yes")
+    fields: Any = {"model": "sim", "tools": [ASKS]}
+    says(house, DONE)
+    no, yes = answer(first.output[1], False), answer(first.output[1])
+    second = await client.responses.create(input=[no], previous_response_id=first.id, **fields)
+    for before in (first.id, second.id):
+        with pytest.raises(openai.ConflictError) as refused:
+            await client.responses.create(input=[yes], previous_response_id=before, **fields)
+        assert refused.value.code == "approval_already_used"
+    with pytest.raises(openai.BadRequestError, match="More than one answer"):
+        await client.responses.create(input=[*first.output, no, yes], **fields)
+    said: Any = [*first.output, no, *second.output, {"role": "user", "content": "And?"}]
+    says(house, DONE)
+    await client.responses.create(input=said, **fields)
+    assert "write no, yes" not in tools.ran
+
+
+async def test_of_a_yes_and_a_no_at_the_same_time_one_counts(
+    house: House, client: openai.AsyncOpenAI, tools: ToolServer
+) -> None:
+    first = await asked_to_write(house, client, "both")
+    says(house, DONE)
+    tried = [
+        client.responses.create(
+            model="sim", previous_response_id=first.id, input=[answer(first.output[1], approve)], tools=[ASKS]
+        )
+        for approve in (False, True, False, True)
+    ]
+    made = await asyncio.gather(*tried, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in made) == ["ConflictError"] * 3 + ["Response"]
+    ran = any(item.type == "mcp_call" for each in made if not isinstance(each, BaseException) for item in each.output)
+    assert tools.ran.count("write both") == ran
+
+
+async def test_an_approval_beside_a_refusal_that_was_given_before_runs_nothing(
+    house: House, client: openai.AsyncOpenAI, tools: ToolServer
+) -> None:
+    says(house, calls(("write", {"note": "left"}), ("write", {"note": "right"})))
+    first = await client.responses.create(model="sim", input="Write!", tools=[ASKS])
+    left, right = first.output[1:]
+    fields: Any = {"model": "sim", "previous_response_id": first.id, "tools": [ASKS]}
+    says(house, DONE)
+    await client.responses.create(input=[answer(left, False)], **fields)
+    with pytest.raises(openai.ConflictError, match=left.id):
+        await client.responses.create(input=[answer(right), answer(left, False)], **fields)
+    assert not {"write left", "write right"} & set(tools.ran)
+    says(house, DONE)
+    await client.responses.create(input=[answer(right)], **fields)
+    assert tools.ran.count("write right") == 1
+
+
+@pytest.mark.parametrize("server", [ASKS, NOTES], ids=["asked", "allowed"])
+@pytest.mark.parametrize(
+    "arguments", ['{"note": "shown", "note": "sent"}', '{"note": "shown", "more": [{"a": 1, "\\u0061": 2}]}']
+)
+async def test_arguments_with_a_key_twice_are_an_error_for_the_model(
+    house: House, client: openai.AsyncOpenAI, tools: ToolServer, server: Any, arguments: str
+) -> None:
+    ran = len(tools.ran)
+    text = f'<tool_call>\n{{"name": "notes__write", "arguments": {arguments}}}\n</tool_call>'
+    says(house, Reply(text), DONE)
+    response = await client.responses.create(model="sim", input="Write!", tools=[server])
+    assert [item.type for item in response.output] == ["mcp_list_tools", "mcp_call", "message"]
+    assert "twice in an object" in str(response.output[1].error)
+    assert "twice in an object" in prompt(house)
+    assert len(tools.ran) == ran
+
+
+def decided(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The decisions that the log has, in order: the tool, and what came of it."""
+    lines = [each.getMessage() for each in caplog.records if each.name == "smg.tools"]
+    caplog.clear()
+    return [f"{line.split()[1]} {line.split(': ', 1)[1].split(' (')[0]}" for line in lines]
+
+
+async def test_every_decision_about_a_call_is_one_line_of_the_audit(
+    house: House, client: openai.AsyncOpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "smg.tools")
+    fields: Any = {"model": "sim", "tools": [ASKS]}
+    twice = ("write", {"note": "audit-yes"}), ("write", {"note": "audit-no"})
+    says(house, calls(("add", {"a": 1, "b": 1}), *twice, ("made\nup", {})))
+    first = await client.responses.create(input="Write!", **fields)
+    yes, no = [item for item in first.output if item.type == "mcp_approval_request"]
+    assert sorted(decided(caplog)) == [
+        "notes.add allowed",
+        "notes.made\\nup denied",
+        "notes.write asked",
+        "notes.write asked",
+    ]
+    says(house, DONE)
+    answers = [answer(yes), answer(no, False)]
+    await client.responses.create(input=answers, previous_response_id=first.id, **fields)
+    assert sorted(decided(caplog)) == ["notes.write approved", "notes.write refused"]
+    with pytest.raises(openai.ConflictError):
+        await client.responses.create(input=answers, previous_response_id=first.id, **fields)
+    assert decided(caplog) == []
 
 
 async def test_every_call_needs_approval_unless_the_client_says_otherwise(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import attrs
 import pytest
 import uvicorn
 from tests.gateway.conftest import House, eventually, over_http
-from tests.gateway.test_tool_loop import ADD, DONE, calls, prompt, says
+from tests.gateway.test_tool_loop import ADD, DONE, calls, decided, prompt, says
 from tests.gateway.tool_server import ToolServer, tool_server
 
 from smg_core import Config
@@ -185,6 +186,19 @@ async def test_a_virtual_key_names_its_tools(guarded: House) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- the operator
+
+
+@every_api
+async def test_every_decision_of_the_policy_is_one_line_of_the_audit(
+    api: str, tools: ToolServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "smg.tools")
+    policy = {"default": "allow", "tools": {"notes.write": "ask", "notes.fail": "deny"}}
+    async with gateway(tmp_path, [at(tools)], policy) as house:
+        says(house, calls(("add", {"a": 1, "b": 1}), ("write", {"note": "audit"}), ("fail", {"why": "audit"})), DONE)
+        assert (await ask(house, api)).status_code == 200
+    asked = "asked" if api in ("chat", "responses") else "denied"
+    assert sorted(decided(caplog)) == sorted(["notes.add allowed", f"notes.write {asked}", "notes.fail denied"])
 
 
 @every_api

@@ -193,6 +193,24 @@ def test_the_audit_keeps_the_newest_and_tells_its_sink_all() -> None:
     assert [entry.permitted for entry in told] == [False, False, False, False, True]
 
 
+@pytest.mark.parametrize(
+    ("verdict", "approved", "not_made", "outcome"),
+    [
+        ("allow", False, None, "allowed"),
+        ("allow", True, None, "approved"),
+        ("ask", True, None, "approved"),
+        ("ask", False, None, "asked"),
+        ("deny", True, None, "denied"),
+        ("allow", False, "asked", "asked"),
+        ("allow", False, "denied", "denied"),
+        ("ask", False, "refused", "refused"),
+    ],
+)
+def test_the_audit_says_what_came_of_a_decision(verdict: Any, approved: bool, not_made: Any, outcome: str) -> None:
+    entry = AuditEntry(1, CallFacts("s", "x"), Decision(verdict), approved, not_made=not_made)
+    assert (entry.outcome, entry.permitted) == (outcome, outcome in ("allowed", "approved"))
+
+
 @given(
     st.dictionaries(st.text(max_size=5), st.text(max_size=5)), st.dictionaries(st.text(max_size=5), st.text(max_size=5))
 )

@@ -22,6 +22,7 @@ __all__ = [
     "HostedResult",
     "ListTools",
     "ListedServer",
+    "NotMade",
     "OnToolProgress",
     "ServerTool",
     "ToolAnswer",
@@ -31,6 +32,8 @@ __all__ = [
     "ToolVerdict",
 ]
 
+NotMade = Literal["asked", "refused", "denied"]
+"""Why a call is not made: the user is asked about it first, the user has refused it, or it may not be made."""
 ToolVerdict = Literal["allow", "deny", "ask"]
 """What the operator's policy says of a tool: its calls run, do not run, or run once the user has agreed."""
 
@@ -106,7 +109,8 @@ class ListedServer(Struct, frozen=True):
 class HostedCall(Struct, frozen=True):
     """A call of a hosted tool. `id` is the model's id of the call and `arguments` the text that it wrote; `fault` says why the
     call cannot be run (then it is answered with that as an error), `approval` is the id under which the user has agreed to it.
-    `within` makes it a search of these tools, which are there by the names that the model knows them by."""
+    `within` makes it a search of these tools, which are there by the names that the model knows them by. `denied`: the fault is
+    that the call may not be made, whatever its arguments are."""
 
     id: str
     server: ToolServer
@@ -115,6 +119,7 @@ class HostedCall(Struct, frozen=True):
     fault: str | None = None
     approval: str | None = None
     within: "Mapping[str, ServerTool] | None" = None
+    denied: bool = False
 
 
 class ToolAnswer(Struct, frozen=True):
@@ -153,8 +158,8 @@ class ListTools(Step[tuple[ListedServer, ...]], frozen=True):
 
 class CallTools(Step[Called], frozen=True):
     """Run `calls`, at most `at_once` at the same time, and tell the client how each goes, in their order. An error of a call is
-    its result and is not raised. Raises
-    Conflict for a call that was approved and was run before."""
+    its result and is not raised. `asked` are calls that the user is now asked about, `refused` those that the user has refused:
+    they are not run, and are noted as decisions. Raises Conflict for a call whose question was answered before."""
 
     request_id: str
     model: str
@@ -162,6 +167,8 @@ class CallTools(Step[Called], frozen=True):
     caller: Caller
     headers: Mapping[str, str] = {}
     at_once: int = 1
+    asked: tuple[HostedCall, ...] = ()
+    refused: tuple[HostedCall, ...] = ()
 
 
 OnToolProgress = Callable[[JsonObject], None]
@@ -193,6 +200,12 @@ class ToolService(Protocol):
         ...
 
     async def claim(self, approvals: Sequence[str], request_id: str, caller: Caller) -> SmgError | None:
-        """Take the right to run the calls that were approved under these ids: of all or of none. Each is given once, whichever
-        process asks. Returns the error for the client where one was given before."""
+        """Take the right to act on the user's answers to the questions of these ids: on all or on none. Each is given once, for
+        a yes as for a no, whichever process asks. Returns the error for the client where one was given before."""
+        ...
+
+    async def note(
+        self, call: HostedCall, why: NotMade, caller: Caller, headers: Mapping[str, str], request_id: str
+    ) -> None:
+        """Put a call that is not made into the audit, and why; those that are made are noted by `call`. Raises as `tools`."""
         ...

@@ -24,6 +24,7 @@ from smg_core.pipeline.hosted import (
     HostedResult,
     ListedServer,
     ListTools,
+    NotMade,
     ServerTool,
     ToolAnswer,
     ToolService,
@@ -65,10 +66,15 @@ class ToolCalling:
         self._settings = settings
 
     async def __call__(self, step: CallTools, run: Run) -> Called:
-        if approvals := [call.approval for call in step.calls if call.approval is not None]:
-            refused = await self._service.claim(approvals, step.request_id, step.caller)
-            if refused is not None:
-                raise refused
+        answered = (*step.calls, *step.refused)
+        if approvals := [call.approval for call in answered if call.approval is not None]:
+            error = await self._service.claim(approvals, step.request_id, step.caller)
+            if error is not None:
+                raise error
+        for call in step.refused:
+            await self._note(call, "refused", step)
+        for call in step.asked:
+            await self._note(call, "asked", step)
         places = asyncio.Semaphore(step.at_once)
         running = [_Running(call, self._settings.progress) for call in step.calls]
         tasks = [asyncio.ensure_future(self._run(each, step, places, run)) for each in running]
@@ -115,6 +121,8 @@ class ToolCalling:
     async def _outcome(self, running: "_Running", step: CallTools) -> tuple[ToolAnswer, str]:
         call = running.call
         if call.fault is not None:
+            if call.denied or call.approval is not None:
+                await self._note(call, "denied", step)
             return _failed(call.fault), "bad_arguments"
         arguments: JsonObject = msgspec.json.decode(call.arguments or "{}")
         if call.within is not None:
@@ -126,6 +134,9 @@ class ToolCalling:
         except SmgError as error:
             return _failed(error.message), type(error).__name__
         return found, "error" if found.is_error else "ok"
+
+    async def _note(self, call: HostedCall, why: NotMade, step: CallTools) -> None:
+        await self._service.note(call, why, step.caller, step.headers, step.request_id)
 
     async def _searched(self, within: Mapping[str, ServerTool], arguments: JsonObject) -> tuple[ToolAnswer, str]:
         asked = search_of(arguments)

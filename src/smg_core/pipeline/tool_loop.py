@@ -13,6 +13,7 @@ of some servers (`pipeline.tool_search`), and a tool that was found is offered f
 the APIs. Below: pipeline.flow, the steps of pipeline.hosted.
 """
 
+import json
 from collections.abc import Callable, Container, Mapping, Sequence
 
 import msgspec
@@ -64,10 +65,15 @@ _ENDS: frozenset[FinishReason] = frozenset({"stop", "tool_calls"})
 
 
 def respond_with_tools(
-    request: GenerationRequest, terms: Terms, *, approved: Sequence[AskedCall] = (), can_ask: bool = False
+    request: GenerationRequest,
+    terms: Terms,
+    *,
+    approved: Sequence[AskedCall] = (),
+    refused: Sequence[AskedCall] = (),
+    can_ask: bool = False,
 ) -> Flow[None]:
-    """The response to `request`: of one turn, or of as many as its hosted tools take. `approved` and `can_ask` as for
-    `looped`."""
+    """The response to `request`: of one turn, or of as many as its hosted tools take. `approved`, `refused` and `can_ask` as
+    for `looped`."""
     if not has_hosted_tools(request) or not request.generate:
         yield from respond(without_hosted_tools(request), terms)
         return
@@ -75,7 +81,7 @@ def respond_with_tools(
     def turn(asked: GenerationRequest, hosted: Container[str]) -> Flow[Turn]:
         return generate(asked, terms, ends=False, keep=True, hosted=hosted)
 
-    last = yield from looped(request, terms, turn, approved=approved, can_ask=can_ask)
+    last = yield from looped(request, terms, turn, approved=approved, refused=refused, can_ask=can_ask)
     yield from ask(Finish(last))
 
 
@@ -123,9 +129,14 @@ class _Hosted(Struct, frozen=True):
         )
 
     def asks(self, call: CalledTool) -> bool:
-        """Whether the user has to approve the call."""
+        """Whether the user has to approve the call. Nobody is asked about one that cannot be run."""
         offer = self.offers.get(call.name)
-        return offer is not None and offer.asks
+        return offer is not None and offer.asks and _fault(call.arguments, call.complete) is None
+
+    def question(self, call: CalledTool) -> HostedCall:
+        """The call as the user is asked about it; it is one that `asks`."""
+        offer = self.offers[call.name]
+        return HostedCall(call.id, offer.server, offer.tool.name, call.arguments)
 
     def call(self, call: CalledTool) -> HostedCall:
         """The call as it is run, or answered with what is wrong with it."""
@@ -133,7 +144,7 @@ class _Hosted(Struct, frozen=True):
             return _call(call, offer)
         begins = max((each for each in self.servers if call.name.startswith(each)), key=len)
         fault = "This server offers no tool of this name here, so nothing was run."
-        return HostedCall(call.id, self.servers[begins], call.name[len(begins) :], call.arguments, fault)
+        return HostedCall(call.id, self.servers[begins], call.name[len(begins) :], call.arguments, fault, denied=True)
 
 
 class _Spent(Struct):
@@ -150,13 +161,15 @@ def looped(
     make_turn: MakeTurn,
     *,
     approved: Sequence[AskedCall] = (),
+    refused: Sequence[AskedCall] = (),
     known: frozenset[str] = frozenset(),
     can_ask: bool = True,
 ) -> Flow[Turn]:
     """The turns of a response with hosted tools; returns the last, whose `Finished` are to be sent by `Finish`.
 
-    `approved` are calls that the user has agreed to, `known` the labels of the servers whose tools the client has been
-    told already. `can_ask`: the API has a way to ask for approval; without one, a call that needs it is refused to the model."""
+    `approved` are calls that the user has agreed to, `refused` those that the user has not; `known` are the labels of
+    the servers whose tools the client has been told already. `can_ask`: the API has a way to ask for approval; without one, a
+    call that needs it is refused to the model."""
     if request.sampling.n > 1:
         raise UnsupportedParameter("Tools that run on this server need n = 1.", param="sampling.n")
     servers = _servers(request, terms)
@@ -165,9 +178,10 @@ def looped(
     if told := [event for each in listed if each.server.label not in known for event in _listing(each)]:
         yield from ask(Tell(tuple(told)))
     spent = _Spent()
-    if approved:
+    if approved or refused:
         calls = [_approved_call(call, offers, current) for call in approved]
-        current = yield from _with_approved(request, current, calls, terms)
+        refusals = [_refused_call(call, server) for call in refused for server in servers if server.label == call.label]
+        current = yield from _with_answers(request, current, calls, refusals, terms)
         spent.calls += len(calls)
     names = _hosted(request, servers, offers)
     while True:
@@ -181,11 +195,11 @@ def looped(
             return turn
         left = _calls_left(request, terms, spent)
         asked = [call for call in hosted[:left] if can_ask and names.asks(call)]
-        run = [names.call(call) for call in hosted[:left] if not (can_ask and names.asks(call))]
+        run = [names.call(call) for call in hosted[:left] if call not in asked]
         spent.calls += len(run) + len(asked)
         called = Called(())
-        if run:
-            called = yield from ask(_called(request, run, terms))
+        if run or asked:
+            called = yield from ask(_called(request, run, terms, asked=[names.question(call) for call in asked]))
             spent.seconds = called.seconds
         if asked:
             yield from ask(Tell(tuple(event for call in asked for event in _question(call, offers[call.name]))))
@@ -200,12 +214,16 @@ def looped(
         current = following
 
 
-def _with_approved(
-    request: GenerationRequest, current: GenerationRequest, calls: Sequence[HostedCall], terms: Terms
+def _with_answers(
+    request: GenerationRequest,
+    current: GenerationRequest,
+    calls: Sequence[HostedCall],
+    refusals: Sequence[HostedCall],
+    terms: Terms,
 ) -> Flow[GenerationRequest]:
-    """Run the calls that the user has agreed to; returns the request with their results. An approval is used once, so whatever
-    the request can be refused for is found out before: its model, and its prompt as far as it is known. Raises that refusal,
-    InvalidRequest for more calls than one response may have, and Conflict."""
+    """Run the calls that the user has agreed to, and keep that the user has refused `refusals`; returns the request with the
+    results. A question is answered once, so whatever the request can be refused for is found out before: its model, and its
+    prompt as far as it is known. Raises that refusal, InvalidRequest for more calls than one response may have, and Conflict."""
     if len(calls) > (most := _calls_left(request, terms, _Spent())):
         raise InvalidRequest(f"A response has at most {most} calls, and {len(calls)} are approved.", param="messages")
     try:
@@ -213,7 +231,7 @@ def _with_approved(
     except PromptTooLong:
         if request.truncation != "auto":
             raise
-    called = yield from ask(_called(request, calls, terms))
+    called = yield from ask(_called(request, calls, terms, refused=refusals))
     return _with_results_of(current, called.results)
 
 
@@ -354,20 +372,40 @@ def _listing(listed: ListedServer) -> tuple[Event, ...]:
 
 def _call(call: CalledTool, offer: _Offer) -> HostedCall:
     fault = _fault(call.arguments, call.complete)
-    if fault is None and offer.asks:
+    denied = fault is None and offer.asks
+    if denied:
         fault = "This tool needs the user's approval, which cannot be asked for here, so it was not run."
-    return HostedCall(call.id, offer.server, offer.tool.name, call.arguments, fault, within=offer.within)
+    return HostedCall(call.id, offer.server, offer.tool.name, call.arguments, fault, within=offer.within, denied=denied)
 
 
 def _fault(arguments: str, complete: bool = True) -> str | None:
-    """Why the arguments of a call are none; None if they are a JSON object."""
+    """Why the arguments of a call are none; None if they are a JSON object without a key that is there twice: a user who is
+    shown the text, and a tool that gets one of the two values, would not see the same call."""
     if not complete:
         return "The arguments of this call are no valid JSON."
     try:
         read = msgspec.json.decode(arguments or "{}")
-    except msgspec.DecodeError as error:
+        if not isinstance(read, dict):
+            return "The arguments of this call are no JSON object."
+        json.loads(arguments or "{}", object_pairs_hook=_without_repeats, parse_int=str, parse_float=str)
+    except _RepeatedKey as error:
+        return f"The arguments of this call have the key '{str(error)[:80]}' twice in an object."
+    except (msgspec.DecodeError, RecursionError) as error:
         return f"The arguments of this call are no valid JSON: {error}."
-    return None if isinstance(read, dict) else "The arguments of this call are no JSON object."
+    return None
+
+
+class _RepeatedKey(Exception):
+    """An object has this key more than once."""
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> None:
+    """The hook of `json.loads` that raises _RepeatedKey; what was read is not needed."""
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise _RepeatedKey(key)
+        seen.add(key)
 
 
 def _approved_call(call: AskedCall, offers: Mapping[str, _Offer], request: GenerationRequest) -> HostedCall:
@@ -384,9 +422,24 @@ def _approved_call(call: AskedCall, offers: Mapping[str, _Offer], request: Gener
     return HostedCall(call.id, offer.server, call.name, call.arguments, _fault(call.arguments), call.id)
 
 
-def _called(request: GenerationRequest, calls: Sequence[HostedCall], terms: Terms) -> CallTools:
+def _refused_call(call: AskedCall, server: ToolServer) -> HostedCall:
+    """The call that the user has refused; its tool may be gone."""
+    return HostedCall(call.id, server, call.name, call.arguments, approval=call.id)
+
+
+def _called(
+    request: GenerationRequest,
+    calls: Sequence[HostedCall],
+    terms: Terms,
+    *,
+    asked: Sequence[HostedCall] = (),
+    refused: Sequence[HostedCall] = (),
+) -> CallTools:
     at_once = 1 if request.tool_choice.parallel is False else terms.tools.at_once
-    return CallTools(request.id, request.model, tuple(calls), request.caller, request.headers, at_once)
+    caller, headers = request.caller, request.headers
+    return CallTools(
+        request.id, request.model, tuple(calls), caller, headers, at_once, asked=tuple(asked), refused=tuple(refused)
+    )
 
 
 def _question(call: CalledTool, offer: _Offer) -> tuple[Event, ...]:

@@ -60,8 +60,8 @@ class ChatRequest(Struct, frozen=True):
     `include_usage` puts a usage chunk at the end of a stream. `obfuscate` pads stream chunks so that their sizes
     reveal little about the text. `legacy_functions` answers with the older `function_call`. `include_reasoning` False hides the
     model's reasoning from the client. `written` maps a path in `GenerationRequest` to the field that the client used, where
-    the API has several names for it. `approved` are calls of tools that run here which the user agrees to; `places` as in
-    `MessagesWithCalls`, empty where the messages are those of the body.
+    the API has several names for it. `approved` are calls of tools that run here which the user agrees to, `refused`
+    those that the user does not agree to; `places` as in `MessagesWithCalls`, empty where the messages are those of the body.
     """
 
     generation: GenerationRequest
@@ -71,6 +71,7 @@ class ChatRequest(Struct, frozen=True):
     include_reasoning: bool = True
     written: Mapping[str, str] = _USUAL_NAMES
     approved: tuple[AskedCall, ...] = ()
+    refused: tuple[AskedCall, ...] = ()
     places: tuple[tuple[int, str], ...] = ()
 
     def locate(self, path: str) -> str:
@@ -130,6 +131,7 @@ def decode_chat(incoming: Incoming) -> ChatRequest:
         include_reasoning=wire.include_reasoning is not False,
         written=_USUAL_NAMES if wire.max_completion_tokens is None else _NEW_NAMES,
         approved=conversation.approved,
+        refused=conversation.refused,
         places=conversation.places,
     )
 

@@ -60,11 +60,13 @@ def hosted_key(choice: wire.McpChoice, tools: Sequence[Tool], at: str) -> ToolKe
 
 class MessagesWithCalls(Struct, frozen=True):
     """The messages of a request; `places` has for each the place of its message in the body, and the field of that message which
-    it was made of ("" for the message itself). `approved` are the calls that the user agrees to in this request."""
+    it was made of ("" for the message itself). `approved` are the calls that the user agrees to in this request, `refused`
+    those that the user does not agree to."""
 
     messages: tuple[Message, ...]
     places: tuple[tuple[int, str], ...] = ()
     approved: tuple[AskedCall, ...] = ()
+    refused: tuple[AskedCall, ...] = ()
 
 
 def has_calls(messages: Sequence[wire.MessageWire]) -> bool:
@@ -104,11 +106,14 @@ class _Reader:
         self._asked: dict[str, wire.McpApprovalRequestWire] = {}
         self._seen: set[str] = set()
         self._approved: list[AskedCall] = []
+        self._refused: list[AskedCall] = []
         self._messages: list[Message] = []
         self._places: list[tuple[int, str]] = []
 
     def done(self) -> MessagesWithCalls:
-        return MessagesWithCalls(tuple(self._messages), tuple(self._places), tuple(self._approved))
+        return MessagesWithCalls(
+            tuple(self._messages), tuple(self._places), tuple(self._approved), tuple(self._refused)
+        )
 
     def read(self, position: int, message: wire.MessageWire) -> None:
         if isinstance(message, wire.AssistantMessage):
@@ -176,23 +181,24 @@ class _Reader:
         if asked.id in self._ran:
             return
         text = ""
+        if position > self._last_answer:
+            (self._approved if message.approve else self._refused).append(self._asked_call(asked, at))
         if not message.approve:
             said = _said(message)
             text = f"The user did not approve this call.{f' The user says: {said}' if said else ''}"
         elif position < self._last_answer:
             text = "The user approved this call, and its result is not known."
-        else:
-            self._agree(asked, at)
         result = ToolResult(asked.id, (Text(text),), bool(text))
         self._put(Message("tool", (result,), content_is_text=True), position)
 
-    def _agree(self, asked: wire.McpApprovalRequestWire, at: str) -> None:
+    def _asked_call(self, asked: wire.McpApprovalRequestWire, at: str) -> AskedCall:
+        """The call that is answered now. Raises InvalidRequest where its server is not in the request."""
         if asked.server_label not in self._labels:
             raise InvalidRequest(
-                f"The approved call is of the server '{brief(asked.server_label)}', which this request does not have.",
+                f"The answered call is of the server '{brief(asked.server_label)}', which this request does not have.",
                 param=f"{at}.tool_call_id",
             )
-        self._approved.append(AskedCall(asked.id, asked.server_label, asked.name, asked.arguments))
+        return AskedCall(asked.id, asked.server_label, asked.name, asked.arguments)
 
 
 def _said(message: wire.ToolMessage) -> str:

@@ -77,8 +77,8 @@ class ResponsesRequest(Struct, frozen=True):
     has the field that each message and part was read from. `summarized` shows reasoning as a summary, `seals` sends it sealed;
     `logprobs` reports them; `compacts` asks for a compaction instead of a turn; `of_the_user` are the user's messages, with
     which the answer of /v1/responses/compact begins. `known` are the ids of own items that stand in the history already.
-    `hosted` are the types of tools that run here; `approved` are calls of theirs that the user agrees to, `listed` the labels of
-    the servers whose tools the client was told.
+    `hosted` are the types of tools that run here; `approved` are calls of theirs that the user agrees to, `refused` those
+    that the user does not agree to, `listed` the labels of the servers whose tools the client was told.
     """
 
     generation: GenerationRequest
@@ -94,6 +94,7 @@ class ResponsesRequest(Struct, frozen=True):
     known: frozenset[str] = frozenset()
     hosted: frozenset[str] = frozenset()
     approved: tuple[AskedCall, ...] = ()
+    refused: tuple[AskedCall, ...] = ()
     listed: frozenset[str] = frozenset()
 
     @property
@@ -243,6 +244,7 @@ def continued(
         loaded=len(history),
         compacts=request.compacts or read.compact,
         approved=read.approved,
+        refused=read.refused,
         listed=read.listed,
         of_the_user=tuple(item for item in items if item.get("role") == "user") if request.compacts else (),
         known=frozenset(id for item in own if (id := str(item.get("id"))) in ids),

@@ -90,7 +90,7 @@ class ReadInput(Struct, frozen=True):
     """What the items come to. `places` has, for each message, the field it was read from and the field of each of its parts.
     `tools` are those that items bring along, with their fields. `update` is the last configuration_update, `compact` says
     that the last item asks for a compaction instead of a turn. `approved` are the calls that the user agrees to in this request,
-    `listed` the labels of the servers whose tools the items list."""
+    `refused` those that the user does not agree to in it, `listed` the labels of the servers whose tools the items list."""
 
     messages: tuple[Message, ...]
     places: tuple[tuple[str, tuple[str, ...]], ...]
@@ -99,6 +99,7 @@ class ReadInput(Struct, frozen=True):
     compact: bool = False
     approved: tuple[AskedCall, ...] = ()
     listed: frozenset[str] = frozenset()
+    refused: tuple[AskedCall, ...] = ()
 
 
 def item_type(item: Mapping[str, Json]) -> str:
@@ -161,6 +162,11 @@ def check_item(item: JsonObject, limits: LimitsConfig) -> None:
     token = item.get("encrypted_content")
     summaries: dict[str, tuple[Said, ...]] = {token: ()} if isinstance(token, str) else {}
     _Reader(limits, ToolNames(), 0, summaries, False, calls=(str(item.get("call_id")), "input[0]")).read(0, item)
+
+
+def _is_said_by_model(kind: str, item: JsonObject) -> bool:
+    """Whether the item is of an answer of the model: what the user has answered before it was heard in that request."""
+    return kind == "reasoning" or kind.endswith("_call") or (kind == "message" and item.get("role") == "assistant")
 
 
 class _Turn:
@@ -234,6 +240,9 @@ class _Reader:
         self._listed: set[str] = set()
         self._asked: dict[str, wire.McpApprovalRequest] = {}
         self._approved: dict[str, AskedCall] = {}
+        self._refused: dict[str, AskedCall] = {}
+        self._heard: set[str] = set()  # the refusals that the model has answered since
+        self._unheard: tuple[str, str] | None = None  # an answer to a question that no server here could have asked
 
     def read(self, order: int, item: JsonObject) -> None:
         at = self._place(order)
@@ -242,9 +251,13 @@ class _Reader:
             return  # it was obeyed when it was sent
         if self._compact:
             raise InvalidRequest(f"Invalid '{at}': a compaction_trigger is the last item.", param=at)
+        if _is_said_by_model(kind, item):
+            self._heard, self._unheard = set(self._refused), None
         if self._hosted and kind in _OF_SERVERS and _OF_SERVERS[kind](self, item, at):
             return
         if kind in _LEFT_OUT:
+            if kind == "mcp_approval_response" and order >= self._loaded:
+                self._unheard = (at, explained(item, wire.McpApprovalResponse, at).approval_request_id)
             return
         if kind in _AS_TEXT:
             said = {name: value for name, value in item.items() if name not in _NOT_SAID}
@@ -259,6 +272,12 @@ class _Reader:
 
     def done(self) -> ReadInput:
         self._settle("input")
+        if self._unheard is not None:
+            at, asked = self._unheard
+            raise InvalidRequest(
+                f"The call '{asked[:80]}' cannot be answered: 'tools' has no server of tools that could run it.",
+                param=f"{at}.approval_request_id",
+            )
         kept = [turn for turn in self._turns if turn.parts]
         return ReadInput(
             tuple(turn.message() for turn in kept),
@@ -268,6 +287,7 @@ class _Reader:
             self._compact,
             tuple(self._approved.values()),
             frozenset(self._listed),
+            tuple(call for call in self._refused.values() if call.id not in self._heard),
         )
 
     def _place(self, order: int) -> str:
@@ -439,19 +459,22 @@ class _Reader:
         asked = self._asked.get(read.approval_request_id)
         if asked is None and at == self._loaded_at:
             return True
-        if asked is None or asked.id in self._approved:
+        if asked is None or asked.id in self._approved or asked.id in self._refused:
             what = "No approval request" if asked is None else "More than one answer"
             raise InvalidRequest(
                 f"{what} found for the id '{read.approval_request_id[:80]}'.", param=f"{at}.approval_request_id"
             )
         said = f" The user says: {read.reason}" if read.reason else ""
+        call = AskedCall(asked.id, asked.server_label, asked.name, asked.arguments)
         if not read.approve:
             text = f"The user did not approve this call.{said}"
+            if at != self._loaded_at:
+                self._refused[asked.id] = call
         elif at == self._loaded_at:
             text = "The user approved this call, and its result is not known."
         else:
             text = ""
-            self._approved[asked.id] = AskedCall(asked.id, asked.server_label, asked.name, asked.arguments)
+            self._approved[asked.id] = call
         self._answered(asked.id, asked, (Text(text),), at, failed=bool(text))
         return True
 

@@ -120,7 +120,9 @@ class Api(Generic[D]):
 
 def _respond_to_chat(decoded: ChatRequest, terms: Terms) -> Flow[None]:
     """As `one_turn`; a call that needs approval is told to the client, which may approve it in its next request."""
-    return respond_with_tools(decoded.generation, terms, approved=decoded.approved, can_ask=True)
+    return respond_with_tools(
+        decoded.generation, terms, approved=decoded.approved, refused=decoded.refused, can_ask=True
+    )
 
 
 CHAT: Api[ChatRequest] = Api(

@@ -29,6 +29,7 @@ from smg_core.pipeline.hosted import (
     CallTools,
     HostedCall,
     ListTools,
+    NotMade,
     OnToolProgress,
     ServerTool,
     ToolAnswer,
@@ -95,16 +96,16 @@ async def hosted_tools(
 
 
 def _noted(entry: "smg_mcp.AuditEntry") -> None:
-    """Write a decision to the log: which call, for whom, and what was decided why."""
+    """Write a decision to the log: which call, for whom, and what was decided why. A model may have made the tool's name up."""
     facts, decision = entry.facts, entry.decision
     log.info(
-        "tool %s.%s for tenant %r in %s: %s%s (%s)",
+        "tool %s.%s for tenant %r in %s: %s (policy: %s, %s)",
         facts.server,
-        facts.tool,
+        ascii(facts.tool)[1:-1],
         facts.tenant,
         entry.request_id or "no request",
+        entry.outcome,
         decision.verdict,
-        ", approved" if entry.approved else "",
         decision.source,
     )
 
@@ -150,6 +151,7 @@ class HostedTools:
             progress({name: value for name, value in found.items() if value is not None})
 
         if not _permits(caller, call.server, call.name):
+            await self.note(call, "denied", caller, headers, request_id)
             raise PermissionDenied(f"This key may not use the tool '{call.name}'.", param=call.server.at)
         try:
             request = self._of(call.server, caller, headers, request_id)
@@ -171,12 +173,20 @@ class HostedTools:
             return None  # nothing is kept of this tenant, so the client alone knows what it has approved
         except StaleVersion as error:
             return Conflict(
-                f"The approval '{error.id[:80]}' was used before: its call was run, or is running.",
+                f"The approval '{error.id[:80]}' was used before: its call was refused, was run, or is running.",
                 code="approval_already_used",
             )
         except SmgError as error:
             return error
         return None
+
+    async def note(
+        self, call: HostedCall, why: NotMade, caller: Caller, headers: Mapping[str, str], request_id: str
+    ) -> None:
+        try:
+            await self._of(call.server, caller, headers, request_id).note(call.server.label, call.name, why)
+        except McpError as error:
+            raise _refused(error, call.server) from error
 
     def _of(
         self, server: ToolServer, caller: Caller, headers: Mapping[str, str], request_id: str = ""

@@ -52,7 +52,8 @@ def _with_tools(request: ResponsesRequest, generation: GenerationRequest, terms:
     def turn(asked: GenerationRequest, hosted: Container[str]) -> Flow[Turn]:
         return _within_context(asked, terms, ends=False, keep=True, hosted=hosted)
 
-    return (yield from looped(generation, terms, turn, approved=request.approved, known=request.listed))
+    approved, refused, known = request.approved, request.refused, request.listed
+    return (yield from looped(generation, terms, turn, approved=approved, refused=refused, known=known))
 
 
 def prompted_as(request: ResponsesRequest) -> GenerationRequest:
