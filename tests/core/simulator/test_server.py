@@ -541,7 +541,7 @@ async def test_the_standard_health_service_answers() -> None:
 
 async def test_what_there_is_not_is_unimplemented() -> None:
     async with SimulatedEngine() as engine, peer(engine, CODECS["vllm"]) as client:
-        error = await refusal(client.unary(f"/{client.service}/StartProfile", b""))
+        error = await refusal(client.unary(f"/{client.service}/NoSuchCall", b""))
 
         assert error.code() is grpc.StatusCode.UNIMPLEMENTED
 
