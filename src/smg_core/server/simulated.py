@@ -4,6 +4,7 @@
 watched and stop when it stops.
 """
 
+import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Unpack
@@ -34,6 +35,12 @@ class SimulatedGateway(Gateway):
     def engines(self) -> tuple[SimulatedEngine, ...]:
         """The embedded engines of a running gateway, so that tests can inspect and break them."""
         return tuple(self._engines)
+
+    async def ready(self, timeout: float | None = 60.0) -> None:
+        """Return once all of its engines are in use, or are kept from it, and one is ready. Raises TimeoutError as `Gateway` does."""
+        await super().ready(timeout)
+        async with asyncio.timeout(timeout):
+            await self.monitor.settled()
 
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
         self._engines.clear()

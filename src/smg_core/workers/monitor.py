@@ -116,6 +116,12 @@ class Monitor:
             self._changed.clear()
             await self._changed.wait()
 
+    async def settled(self) -> None:
+        """Return once each worker has joined, or is known to be kept from it (`Worker.reason`)."""
+        while any(each.state == "joining" and not each.reason for each in self._workers.values()):
+            self._changed.clear()
+            await self._changed.wait()
+
     async def close(self) -> None:
         """Stop watching, and close every engine client."""
         tasks, workers = list(self._tasks.values()), list(self._workers.values())
@@ -150,6 +156,7 @@ class Monitor:
                 self._joined(worker, type(error).__name__, began)
                 if str(error) != told:
                     worker.reason = told = str(error)
+                    self._changed.set()
                     log.warning("worker %s has not joined: %s", worker.name, told)
                 if not worker.in_flight:  # connect again the next time, perhaps in another dialect
                     await self._close_engine(worker)
