@@ -177,7 +177,9 @@ class Parser:
         self._spec: CallSpec | None = None  # the calls that were read last,
         self._owing: tuple[str, ...] = ()  # their closing markers that have not come yet,
         self._owed = 0  # and within how many more characters one may still come
-        self._last = ""  # the last text or reasoning returned
+        self._last = (
+            ""  # the last text or reasoning returned; before white space alone stands a character of what came earlier
+        )
         self._situation = _START
         self._markers = self._sets[0]
         self._enter(_ENTERED if inside else _START)
@@ -286,7 +288,7 @@ class Parser:
         if not text:
             return
         sink = self._sink
-        self._last = text
+        self._last = self._last.strip()[-1:] + text if text.isspace() else text
         if self._cites and not sink.reasoning:
             sink.spoken += len(text)
         sink.out.append(Reasoning(text) if sink.reasoning else Text(text))

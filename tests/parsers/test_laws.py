@@ -189,3 +189,13 @@ def test_the_law_catches_a_broken_call_that_vanishes() -> None:
 
 def test_merged_pieces_have_no_neighbours_of_a_kind() -> None:
     assert merge([Text("a"), Text("b"), Text("c")]) == [Text("abc")]
+
+
+CALL = "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>"
+
+
+@pytest.mark.parametrize(
+    "behind", ["x <", "tool_call>\n<", "x\n\n</", " x </tool", "\n<", "</tool_call>\n<", "</tool_call>x <"]
+)
+def test_what_a_cut_marker_behind_a_call_follows_is_looked_at_as_a_whole_however_it_came(behind: str) -> None:
+    assert not law.split_invariance(maker("qwen35", [WEATHER], False), CALL + behind)

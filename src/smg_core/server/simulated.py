@@ -37,7 +37,7 @@ class SimulatedGateway(Gateway):
         return tuple(self._engines)
 
     async def ready(self, timeout: float | None = 60.0) -> None:
-        """Return once all of its engines are in use, or are kept from it, and one is ready. Raises TimeoutError as `Gateway` does."""
+        """Return once all of its engines are in use or kept from it, and one is ready. Raises TimeoutError as Gateway does."""
         await super().ready(timeout)
         async with asyncio.timeout(timeout):
             await self.monitor.settled()
