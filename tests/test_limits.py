@@ -354,6 +354,7 @@ DEFAULTS: dict[str, str] = {
     "server.launched.__init__.grace_s": ASKED,
     "server.launched.__init__.timeout_s": ASKED,
     "server.runtime.ready.timeout": ASKED,
+    "server.simulated.ready.timeout": ASKED,
     "tokenizer.cache.__init__.wire_bytes": COST,
     "tokenizer.stream.__init__.hold": "tokens that are held while their text is not valid yet: more than any character has",
 }
