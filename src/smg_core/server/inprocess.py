@@ -235,7 +235,7 @@ class _Call:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: AsgiMessage) -> None:
-        if self._over.is_set():
+        if self._over.is_set() or self._head.cancelled():  # cancelled: its client left while it waited for the head
             return
         if message["type"] == "http.response.start":
             self._head.set_result((message["status"], list(message["headers"])))
