@@ -30,8 +30,8 @@ Follows = Literal["again", "on", "end"]
 
 class Tries:
     """The tries of one turn. `retries` and `settings.migrations` bound them, and `budget` those of all turns. `number` is that
-    of the next try, from 1; `tried`
-    are the workers that it must not use; `going_on` is the turn that it goes on with; `failure` is the last error."""
+    of the next try, from 1; `tried` are the workers that it must not use; `going_on` is the turn that it goes on with;
+    `failure` is the last error."""
 
     __slots__ = (
         "_budget",

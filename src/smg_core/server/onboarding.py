@@ -138,18 +138,27 @@ class Onboarding:
             self._enter_encoder(worker, engine, names, info, facts)
             return names
         adapters = await self._adapters(worker, engine, facts)
+        compared: TokenizerSource | None = None
         try:
-            # Workers of one model join one by one, so that its tokenizer is fetched once.
-            async with self._joining.setdefault(name, asyncio.Lock()):
-                self._refuse_taken(worker, names, info, facts)
-                made = await self._made(worker, name, engine, info, facts)
-                # Nothing waits from here on, so that models, worker and registry change together.
-                self._refuse_taken(worker, names, info, facts)
-                self._enter(worker, engine, names, info, facts, made, adapters)
+            while True:
+                # Workers of one model join one by one, so that its tokenizer is loaded once.
+                async with self._joining.setdefault(name, asyncio.Lock()):
+                    self._refuse_taken(worker, names, info, facts)
+                    known = self._comparable(worker, name, info, facts)
+                    if known is None or known == compared:
+                        made = await self._made(worker, name, engine, info, facts)
+                        # Nothing waits from here on, so that models, worker and registry change together.
+                        self._refuse_taken(worker, names, info, facts)
+                        self._enter(worker, engine, names, info, facts, made, adapters)
+                        return names
+                # Not one by one: an engine that is slow to send its tokenizer holds up no other.
+                self._pending[worker] = known
+                if not await self._loader.fits(engine, known):
+                    raise _other_tokenizer(worker, name)
+                compared = known
         finally:
             self._pending.pop(worker, None)
             self._drop_unused_bundles()
-        return names
 
     def _enter_encoder(
         self, worker: Worker, engine: Engine, names: tuple[str, ...], info: ModelInfo, facts: EngineFacts
@@ -277,25 +286,34 @@ class Onboarding:
 
     # ------------------------------------------------------------------------------------------------ tokenizers
 
+    def _speaks_chat(self, facts: EngineFacts) -> bool:
+        """Whether the engine's tokenizer is no concern of the gateway."""
+        return facts.door == "chat" and not self._loader.has_folder
+
+    def _joins_its_like(self, worker: Worker, name: str, info: ModelInfo, facts: EngineFacts) -> bool:
+        """Whether the model is served already as the worker will serve it, by others too."""
+        known = self._models.get(name)
+        if known is None or not self._others(name, worker):
+            return False
+        new = name not in worker.models and known.root == info.model
+        return self._speaks_chat(facts) or (known.tokenizer is not None and new)
+
+    def _comparable(self, worker: Worker, name: str, info: ModelInfo, facts: EngineFacts) -> TokenizerSource | None:
+        """Where the tokenizer of the model's other workers came from, for a worker that joins them: if its own were another one,
+        its tokens would mean other text. None where there is nothing to compare."""
+        if self._speaks_chat(facts) or not self._joins_its_like(worker, name, info, facts):
+            return None
+        return self._sources.get(name)
+
     async def _made(
         self, worker: Worker, name: str, engine: Engine, info: ModelInfo, facts: EngineFacts
     ) -> "_Made | None":
         """The model as it is to be served from now on; None where what is there serves. Raises WorkerGone for a tokenizer other
         than that of the other workers of the model."""
-        known, others, fellows = (
-            self._models.get(name),
-            self._others(name, worker),
-            self._reachable_others(name, worker),
-        )
-        speaks_chat = facts.door == "chat" and not self._loader.has_folder
-        if known is not None and others:
-            joins_its_like = name not in worker.models and known.root == info.model
-            if speaks_chat:
-                return None
-            if known.tokenizer is not None and joins_its_like:
-                await self._compare(worker, name, engine)
-                return None
-        if speaks_chat:
+        if self._joins_its_like(worker, name, info, facts):
+            return None
+        known, fellows = self._models.get(name), self._reachable_others(name, worker)
+        if self._speaks_chat(facts):
             kept = known is not None and known.tokenizer is None and known.root == info.model
             return None if kept else _Made(self._loader.without_tokenizer(name, info), None)
         source = await self._loader.source(engine, info)
@@ -307,13 +325,6 @@ class Onboarding:
             if any(each.facts.door == "ids" for each in fellows):
                 raise _other_tokenizer(worker, name)
         return _Made(await self._loader.model(name, info, source), source)
-
-    async def _compare(self, worker: Worker, name: str, engine: Engine) -> None:
-        """Raise WorkerGone for an engine that calls its model as the others do, and has another tokenizer than they have: its
-        tokens would mean other text."""
-        known = self._sources.get(name)
-        if known is not None and not await self._loader.fits(engine, known):
-            raise _other_tokenizer(worker, name)
 
     def _drop_unused_bundles(self) -> None:
         self._loader.keep({*self._sources.values(), *self._pending.values()})

@@ -6,7 +6,7 @@ import logging
 import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +272,27 @@ async def test_what_is_being_loaded_for_one_worker_survives_that_another_leaves(
         served = await models(house)
 
     assert (answer.status_code, served, len(folders)) == (200, ["second"], 1)
+
+
+async def test_an_engine_that_never_sends_its_tokenizer_holds_no_other_worker_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fetch, asked = EngineClient.tokenizer, list[EngineClient]()
+
+    async def tokenizer(self: EngineClient, **arguments: Any) -> tuple[bytes, str] | None:
+        asked.append(self)
+        if len(asked) == 2:  # the first of those that are compared
+            await asyncio.Event().wait()
+        return await fetch(self, **arguments)
+
+    monkeypatch.setattr(EngineClient, "tokenizer", tokenizer)
+    async with AsyncExitStack() as stack:
+        engines = [await stack.enter_async_context(SimulatedEngine(SAYS)) for _ in range(4)]
+        async with house_of(*(engine.target for engine in engines)) as house:
+            await eventually(lambda: [each.state for each in house.gateway.registry].count("ready") == 3)
+            states = sorted(each.state for each in house.gateway.registry)
+
+    assert states == ["joining", "ready", "ready", "ready"]
 
 
 async def test_a_worker_that_leaves_while_its_tokenizer_is_loaded_holds_nobody_up_and_leaves_nothing(

@@ -4,7 +4,7 @@ Pure. Above: report, the command line, bench. Below: replay.
 """
 
 from collections.abc import Sequence
-from math import isnan
+from math import ceil, isnan
 
 import attrs
 
@@ -47,7 +47,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     """The value that the given share of values do not exceed (nearest rank); 0 for none. `ordered` is sorted."""
     if not ordered:
         return 0.0
-    return ordered[max(0, min(len(ordered) - 1, -(-len(ordered) * share // 1).__int__() - 1))]
+    return ordered[max(0, min(len(ordered), ceil(len(ordered) * share)) - 1)]
 
 
 def figures(outcome: FleetRun, goal: Goal | None = None) -> Figures:

@@ -30,7 +30,7 @@ COLUMNS: dict[str, Callable[[Figures], str]] = {
 _COLOURS = ("#1b6ca8", "#d1495b", "#2a9d5c", "#8e5ea2", "#c98a1b", "#444444", "#17a2b8", "#7f4f24")
 _WIDTH, _HEIGHT, _EDGE = 640, 240, 44
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em }
 table { border-collapse: collapse }
 td, th { padding: .2em .6em; text-align: right; border-bottom: 1px solid #ddd }
 figure { margin: 2em 0 }
