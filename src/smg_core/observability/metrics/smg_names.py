@@ -1,8 +1,8 @@
 """The same facts under SMG's names and labels, so that dashboards made for it move over unchanged (`metrics.names: smg`).
 
-A row is recorded from a moment as those of `table`, and only where the gateway knows the fact; docs/observability.md lists the
-names of SMG that have no row here, with the reason. Labels have SMG's words: a request by gRPC is of the backend "regular" in the
-connection mode "grpc". Pure. Above: server.metrics. Below: `metric`, hooks.
+A row is recorded from a moment as those of `table`, and there is one only where the gateway knows the fact. Labels have SMG's
+words: a request by gRPC is of the backend "regular" in the connection mode "grpc". Pure. Above: server.metrics. Below:
+`metric`, `table`, hooks.
 """
 
 from smg_core.hooks import (
@@ -17,7 +17,7 @@ from smg_core.hooks import (
     WorkerPicked,
 )
 from smg_core.observability.metrics.metric import OTHER, Metric, Readings, label
-from smg_core.observability.metrics.table import METHODS, refused_by_a_limit
+from smg_core.observability.metrics.table import METHODS, refused_by_a_limit, workers_in_flight, workers_ready
 
 __all__ = ["SMG_METRICS"]
 
@@ -266,7 +266,7 @@ SMG_METRICS = (
         ProcessSampled,
         ("worker",),
         merge="max",
-        read=lambda sampled: tuple([((each.name,), each.in_flight) for each in sampled.workers]),
+        read=workers_in_flight,
     ),
     Metric(
         "smg_worker_health",
@@ -276,7 +276,7 @@ SMG_METRICS = (
         ProcessSampled,
         ("worker",),
         merge="min",
-        read=lambda sampled: tuple([((each.name,), each.state == "ready") for each in sampled.workers]),
+        read=workers_ready,
     ),
     Metric(
         "smg_worker_selection",

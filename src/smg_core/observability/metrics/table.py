@@ -25,7 +25,7 @@ from smg_core.hooks import (
 )
 from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, MetricReading, Readings, label
 
-__all__ = ["METHODS", "METRICS", "refused_by_a_limit"]
+__all__ = ["METHODS", "METRICS", "refused_by_a_limit", "workers_in_flight", "workers_ready"]
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET"})
 _LIMITS = frozenset({408, 413, 414, 429, 431, 503})
@@ -84,6 +84,16 @@ def _call_first(ended: AttemptEnded) -> Readings:
 
 def _collections(sampled: ProcessSampled) -> Readings:
     return tuple([((str(generation),), count) for generation, count in enumerate(sampled.collections)])
+
+
+def workers_ready(sampled: ProcessSampled) -> Readings:
+    """For each worker 1 if it is ready, else 0."""
+    return tuple([((each.name,), each.state == "ready") for each in sampled.workers])
+
+
+def workers_in_flight(sampled: ProcessSampled) -> Readings:
+    """For each worker the requests in flight to it."""
+    return tuple([((each.name,), each.in_flight) for each in sampled.workers])
 
 
 def _states(sampled: ProcessSampled) -> Readings:
@@ -297,7 +307,7 @@ WORKERS = (
         ProcessSampled,
         ("worker",),
         merge="min",
-        read=lambda sampled: tuple([((each.name,), each.state == "ready") for each in sampled.workers]),
+        read=workers_ready,
     ),
     Metric(
         "smg_worker_requests_in_flight",
@@ -307,7 +317,7 @@ WORKERS = (
         ProcessSampled,
         ("worker",),
         merge="max",
-        read=lambda sampled: tuple([((each.name,), each.in_flight) for each in sampled.workers]),
+        read=workers_in_flight,
     ),
     Metric(
         "smg_worker_requests_waiting",
