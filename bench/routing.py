@@ -108,9 +108,9 @@ def measure_decisions() -> None:
         own = array("I", (draw.randrange(100_000) for _ in range(TOKENS - cut)))
         context = RoutingContext(f"r{number}", "m", TokenIds(whole[:cut] + own))
         before = time.thread_time_ns()
-        pick = chosen.pick(workers, context)
+        pick = chosen.pick([each.record for each in workers], context)
         took.append((time.thread_time_ns() - before) / 1000)
-        board.add(pick.worker.row, 1)  # type: ignore[attr-defined]
+        board.add(int(pick.worker.name[1:]), 1)
         if number % 7:
             board.add(draw.randrange(WORKERS), -1)
     took.sort()

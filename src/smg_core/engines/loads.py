@@ -22,24 +22,28 @@ class RankLoad:
 
 @attrs.frozen
 class Loads:
-    """Load of one engine, a row a rank."""
+    """Load of one engine, a row a rank. `running`, `waiting` and `kv_tokens` (how many tokens the KV caches hold; 0 if the engine
+    did not say) are the sums of the ranks, `kv_usage` the mean of the shares of their KV caches in use, 0 to 1. They are made
+    once: every routing decision reads them."""
 
     ranks: tuple[RankLoad, ...]
+    running: int = attrs.field(init=False)
+    waiting: int = attrs.field(init=False)
+    kv_usage: float = attrs.field(init=False)
+    kv_tokens: int = attrs.field(init=False)
 
-    @property
-    def running(self) -> int:
+    @running.default
+    def _all_running(self) -> int:
         return sum(rank.running for rank in self.ranks)
 
-    @property
-    def waiting(self) -> int:
+    @waiting.default
+    def _all_waiting(self) -> int:
         return sum(rank.waiting for rank in self.ranks)
 
-    @property
-    def kv_usage(self) -> float:
-        """The share of the KV cache in use, 0 to 1: the mean of the ranks."""
+    @kv_usage.default
+    def _mean_usage(self) -> float:
         return sum(rank.token_usage for rank in self.ranks) / len(self.ranks) if self.ranks else 0.0
 
-    @property
-    def kv_tokens(self) -> int:
-        """How many tokens the KV caches of all ranks hold; 0 if the engine did not say."""
+    @kv_tokens.default
+    def _all_tokens(self) -> int:
         return sum(rank.max_tokens for rank in self.ranks)

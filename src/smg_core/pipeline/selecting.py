@@ -5,7 +5,7 @@ role picks one of them. Nothing waits here today; a queue in front of full worke
 workers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from smg_core.clock import Clock
 from smg_core.engines.handover import KvEnd, encoded_by, hands_to
@@ -21,6 +21,7 @@ from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
 from smg_core.routing import Decisions, Pick, Policies
 from smg_core.routing.settings import RoutingConfig
+from smg_core.workers.candidate import CandidateRecord
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole
 
@@ -151,16 +152,12 @@ class Selecting:
         context = routing_context(prompted, role, now, self._prefix_tokens)
         served = prompted.model.primary or request.model
         policy = self._policies.of(served, role)
-        pick = policy.pick(candidates, context)
-        if not isinstance(pick, Pick) or pick.worker not in candidates:
-            raise InternalError(
-                "The gateway failed to choose a worker.",
-                detail=f"the policy {policy.name!r} answered {pick!r}, which is no Pick of one of the candidates",
-            )
-        worker = pick.worker
+        seen = tuple([each.record for each in candidates])
+        pick = policy.pick(seen, context)
+        worker = _picked(candidates, seen, pick, policy.name)
         rank = pick.rank if worker.spec.rank is None else worker.spec.rank
         self._registry.breakers.chosen(worker.name)
-        self._decisions.note(candidates, context, pick, policy.name, step.attempt, self._clock.time())
+        self._decisions.note(seen, context, pick, policy.name, step.attempt, self._clock.time())
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(
             WorkerPicked(
@@ -188,6 +185,18 @@ class Selecting:
             return
         if away:
             self._registry.refuse(model)
+
+
+def _picked(candidates: Sequence[Worker], seen: Sequence[CandidateRecord], pick: object, policy: str) -> Worker:
+    """The one of `candidates` that was picked of what the policy was shown of them. Raises InternalError for another answer."""
+    if isinstance(pick, Pick):
+        for worker, record in zip(candidates, seen, strict=True):
+            if record is pick.worker:
+                return worker
+    raise InternalError(
+        "The gateway failed to choose a worker.",
+        detail=f"the policy {policy!r} answered {pick!r}, which is no Pick of one of the candidates",
+    )
 
 
 def understand_each_other(prefill: Worker, decode: Worker) -> bool:

@@ -45,15 +45,15 @@ class CacheAware(Observing):
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._work.note(context)
-        places = [(each, rank) for each in candidates for rank in range(each.rank_count)]
         keys = () if context.role == "decode" else self._keys_of(context)
         sent = self._index.match(keys)
         tokens = context.tokens
-        gains = [min(tokens, sent.get((each.name, rank), 0) * self._block) for each, rank in places]
-        scores = self._scores(places, [tokens - gain for gain in gains] if context.role != "decode" else ())
-        names = [_name(each, rank) for each, rank in places]
+        places = _places(candidates)
+        gains = [min(tokens, sent.get(place, 0) * self._block) for place in places] if sent else [0] * len(places)
+        scores = self._scores(candidates, gains, 0 if context.role == "decode" else tokens)
+        names = [each.name for each in candidates] if len(places) == len(candidates) else _names(candidates)
         chosen = self._turns.choose(names, scores, gains)
-        worker, rank = places[chosen]
+        worker, rank = _at(candidates, chosen), places[chosen][1]
         self._note(keys, worker, rank)
         return Pick(
             worker,
@@ -71,14 +71,20 @@ class CacheAware(Observing):
             return self._keys.keys(context.prefix_keys, self._block, start)
         return self._texts.keys(context.text, start)
 
-    def _scores(self, places: Sequence[tuple[Candidate, int]], reads: Sequence[int]) -> list[float]:
-        """The score of each place: tokens to read (`reads`; none where only answers are written) and work, by weight."""
+    def _scores(self, candidates: Sequence[Candidate], gains: Sequence[int], tokens: int) -> list[float]:
+        """The score of each place: tokens of the prompt to read (of `tokens`, without what was gained; 0 where only answers are
+        written) and work, by weight."""
+        work = self._work.of
+        if len(gains) == len(candidates):
+            return [
+                (work(each) + (tokens - gain if tokens else 0)) / each.weight
+                for each, gain in zip(candidates, gains, strict=True)
+            ]
         scores: list[float] = []
-        before, work = None, 0.0
-        for at, (each, _) in enumerate(places):
-            if each is not before:
-                before, work = each, self._work.of(each) / each.rank_count
-            scores.append((work + (reads[at] if reads else 0)) / each.weight)
+        for each in candidates:
+            own = work(each) / each.rank_count
+            for _ in range(each.rank_count):
+                scores.append((own + (tokens - gains[len(scores)] if tokens else 0)) / each.weight)
         return scores
 
     def _note(self, keys: Sequence[int], worker: Candidate, rank: int) -> None:
@@ -97,9 +103,27 @@ class CacheAware(Observing):
             self._limits.pop(place, None)
 
 
-def _name(worker: Candidate, rank: int) -> str:
-    """The place in words, for whose turn it is."""
-    return worker.name if worker.rank_count == 1 else f"{worker.name}@{rank}"
+def _places(candidates: Sequence[Candidate]) -> list[_Place]:
+    """A place for each rank of each candidate, in order."""
+    return [(each.name, rank) for each in candidates for rank in range(each.rank_count)]
+
+
+def _names(candidates: Sequence[Candidate]) -> list[str]:
+    """The places in words, for whose turn it is."""
+    return [
+        each.name if each.rank_count == 1 else f"{each.name}@{rank}"
+        for each in candidates
+        for rank in range(each.rank_count)
+    ]
+
+
+def _at(candidates: Sequence[Candidate], place: int) -> Candidate:
+    """The candidate of the place of this number."""
+    for each in candidates:
+        if place < each.rank_count:
+            return each
+        place -= each.rank_count
+    raise IndexError(place)
 
 
 def _best(

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.engines.loads import RankLoad
 from smg_core.routing.base import Basis, Candidate, Pick, Policy, RoutingContext
+from smg_core.workers.candidate import CandidateRecord
 
 __all__ = ["CandidateRecord", "Decisions", "Replayed", "RoutingDecision", "replay_decisions"]
 
@@ -19,21 +19,6 @@ _DECISION_BYTES = 1200
 _CANDIDATE_BYTES = 240
 _TOKEN_BYTES = 4
 _CHARACTER_BYTES = 4
-
-
-class CandidateRecord(Struct, frozen=True):
-    """A candidate as it was when the policy looked at it; the fields are those of `Candidate`."""
-
-    name: str
-    in_flight: int
-    queued: int
-    weight: float
-    running: int
-    prefill_tokens: int
-    kv_usage: float
-    kv_tokens: int
-    rank_count: int
-    ranks: tuple[RankLoad, ...] = ()
 
 
 class RoutingDecision(Struct, frozen=True):
@@ -135,6 +120,8 @@ class Decisions:
 
 
 def _record(candidate: Candidate) -> CandidateRecord:
+    if isinstance(candidate, CandidateRecord):
+        return candidate
     return CandidateRecord(
         candidate.name,
         candidate.in_flight,

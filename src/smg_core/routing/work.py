@@ -31,12 +31,16 @@ class Work:
     def of(self, candidate: Candidate) -> float:
         """The prompt tokens that wait at the worker, and what its answers under way and its full cache are worth in such
         tokens; for a worker of weight 1. What others than this gateway have sent there is known by the engine's report alone."""
-        usage = candidate.kv_usage
+        waiting: float = candidate.prefill_tokens
+        answers = candidate.in_flight
         reported = candidate.queued
-        waiting = max(float(candidate.prefill_tokens), reported * self._mean)
-        answers = max(candidate.in_flight, reported + candidate.running) * self._per_answer
-        pressure = self._pressure * usage / (1.0 - usage) if 0.0 < usage < _FULL else self._pressure * 100 * (usage > 0)
-        return waiting + answers + pressure
+        if reported or candidate.running:
+            waiting = max(waiting, reported * self._mean)
+            answers = max(answers, reported + candidate.running)
+        usage = candidate.kv_usage
+        if usage > 0:
+            waiting += self._pressure * (usage / (1.0 - usage) if usage < _FULL else 100)
+        return waiting + answers * self._per_answer
 
 
 class TieBreak:

@@ -15,6 +15,7 @@ from smg_core.engines.base import Engine, EngineFacts, KvFacts, Loads, ModelInfo
 from smg_core.engines.handover import role_of
 from smg_core.engines.target import Tls
 from smg_core.errors import WorkerGone
+from smg_core.workers.candidate import CandidateRecord
 
 __all__ = ["TRANSITIONS", "Board", "LocalBoard", "PrefillLoad", "Signal", "State", "Worker", "WorkerRole", "WorkerSpec"]
 
@@ -161,6 +162,13 @@ class Worker:
     load: Loads | None = None
     evidence: tuple[tuple[str, str], ...] = ()
     reason: str = ""
+    _name: str = attrs.field(init=False)
+    _record: CandidateRecord | None = attrs.field(default=None, init=False)
+    _record_of: tuple[Loads | None, EngineFacts] = attrs.field(default=(None, _UNKNOWN), init=False)
+
+    @_name.default
+    def _label(self) -> str:
+        return self.spec.label
 
     def __repr__(self) -> str:
         serves = ", ".join(self.serves) or "no model yet"
@@ -177,7 +185,7 @@ class Worker:
 
     @property
     def name(self) -> str:
-        return self.spec.label
+        return self._name
 
     @property
     def serves(self) -> tuple[str, ...]:
@@ -234,6 +242,40 @@ class Worker:
     @property
     def ranks(self) -> tuple[RankLoad, ...]:
         return self.load.ranks if self.load is not None else ()
+
+    @property
+    def record(self) -> CandidateRecord:
+        """The worker as a routing policy is shown it now: one object as long as nothing of it has changed."""
+        in_flight, tokens = self.board.total(self.row), self.board.tokens(self.row)
+        load, facts = self._record_of
+        kept = self._record
+        if (
+            kept is None
+            or kept.in_flight != in_flight
+            or kept.prefill_tokens != tokens
+            or load is not self.load
+            or facts is not self.facts
+        ):
+            kept = self._record = self._seen(in_flight, tokens)
+            self._record_of = self.load, self.facts
+        return kept
+
+    def _seen(self, in_flight: int, tokens: int) -> CandidateRecord:
+        load = self.load
+        if load is None:
+            return CandidateRecord(self._name, in_flight, 0, self.spec.weight, 0, tokens, 0.0, 0, self.rank_count)
+        return CandidateRecord(
+            self._name,
+            in_flight,
+            load.waiting,
+            self.spec.weight,
+            load.running,
+            tokens,
+            load.kv_usage,
+            load.kv_tokens,
+            self.rank_count,
+            load.ranks,
+        )
 
     def apply(self, signal: Signal, reason: str = "") -> bool:
         """Change the state as `TRANSITIONS` says. True when it changed."""

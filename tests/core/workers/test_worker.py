@@ -2,8 +2,12 @@
 
 from typing import get_args
 
+import msgspec
 import pytest
 
+from smg_core.engines.base import EngineFacts
+from smg_core.engines.loads import Loads, RankLoad
+from smg_core.workers.candidate import CandidateRecord
 from smg_core.workers.worker import TRANSITIONS, LocalBoard, Signal, State, Worker, WorkerSpec
 
 
@@ -32,3 +36,21 @@ def test_draining_never_becomes_ready_again() -> None:
 def test_a_weight_must_be_positive() -> None:
     with pytest.raises(ValueError, match="weight"):
         WorkerSpec("grpc://a", weight=0)
+
+
+def test_what_a_policy_is_shown_is_one_object_until_something_of_the_worker_changes() -> None:
+    subject = Worker(spec=WorkerSpec("grpc://a", name="a", weight=2.0), row=0, board=LocalBoard())
+    changes = [
+        lambda: subject.board.add(0, 1),
+        lambda: subject.board.add_tokens(0, 7),
+        lambda: setattr(subject, "load", Loads((RankLoad(0, 3, 2, token_usage=0.5, max_tokens=9), RankLoad(1, 1, 1)))),
+        lambda: setattr(subject, "facts", EngineFacts("vllm", ranks=2)),
+        lambda: setattr(subject, "load", None),
+    ]
+    for change in changes:
+        before = subject.record
+        assert subject.record is before
+        change()
+        assert subject.record != before
+        names = [field.name for field in msgspec.structs.fields(CandidateRecord)]
+        assert [getattr(subject.record, name) for name in names] == [getattr(subject, name) for name in names]

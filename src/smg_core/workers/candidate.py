@@ -1,0 +1,26 @@
+"""A worker as it was when a routing policy looked at it.
+
+A record; pure. Above: `worker` makes it, the pipeline's Select step shows it to the policy, routing.decisions keeps it. Below:
+engines.loads. It knows no policy.
+"""
+
+from msgspec import Struct
+
+from smg_core.engines.loads import RankLoad
+
+__all__ = ["CandidateRecord"]
+
+
+class CandidateRecord(Struct, frozen=True):
+    """A candidate at one moment; the fields are those of `routing.Candidate`."""
+
+    name: str
+    in_flight: int
+    queued: int
+    weight: float
+    running: int
+    prefill_tokens: int
+    kv_usage: float
+    kv_tokens: int
+    rank_count: int
+    ranks: tuple[RankLoad, ...] = ()
