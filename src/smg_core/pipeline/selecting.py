@@ -19,9 +19,8 @@ from smg_core.pipeline.served import ServedModel
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Placement, Select
 from smg_core.pipeline.trace import Trace
-from smg_core.routing import Decisions, Pick, Policies
+from smg_core.routing import Candidate, Decisions, Pick, Policies
 from smg_core.routing.settings import RoutingConfig
-from smg_core.workers.candidate import CandidateRecord
 from smg_core.workers.registry import Registry
 from smg_core.workers.worker import Worker, WorkerRole
 
@@ -187,7 +186,7 @@ class Selecting:
             self._registry.refuse(model)
 
 
-def _picked(candidates: Sequence[Worker], seen: Sequence[CandidateRecord], pick: object, policy: str) -> Worker:
+def _picked(candidates: Sequence[Worker], seen: Sequence[Candidate], pick: object, policy: str) -> Worker:
     """The one of `candidates` that was picked of what the policy was shown of them. Raises InternalError for another answer."""
     if isinstance(pick, Pick):
         for worker, record in zip(candidates, seen, strict=True):
