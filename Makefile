@@ -8,7 +8,9 @@
 #                      MODEL=build/tiny-qwen2-vl (by make tiny-qwen2-vl) runs those with pictures, for an engine with that model
 #   make multimodal-figures       what a picture costs, measured beside transformers on Pillow and on torchvision
 #   make multimodal-torchvision   pictures compared with transformers on torchvision, in an environment of its own (6 GB)
-#   make test-engines  starts a real MLX in .venv-mlx on the CPU, asks it through the gateway, writes docs/engines.md
+#   make test-engines  starts real engines on the CPU, each in an environment of its own, asks them through the gateway, writes
+#                      docs/engines.md: ENGINES="mlx vllm sglang", or some of them; vLLM and SGLang (Linux, 4 GB) need Python 3.11 and
+#                      TORCH=FOLDER, or the address of a page of links, where pip finds the build of torch for CPUs
 #   make demo-real     one answer of that engine with a tiny model, streamed through the gateway
 #   make check         lint, format, types, architecture, generated files
 #   make docs          write the generated pages, run the snippets, follow the links; docs/matrix.md is of the last make test
@@ -21,11 +23,13 @@
 PYTHON ?=
 VENV ?= .venv
 JOBS ?= auto
+ENGINES ?= mlx vllm sglang
+TORCH ?=
 ENVIRONMENT = PYTHON='$(PYTHON)' VENV='$(VENV)' sh tools/environment.sh
 BIN = $(VENV)/bin
 GENERATED = $(BIN)/python tools/config_docs.py
 
-.PHONY: help demo security test test-slow test-services test-interop test-clients test-real check lint types architecture format bench proto proto-check docs docs-check matrix-check clean server-env dev-env
+.PHONY: help demo security test test-slow test-services test-interop test-clients test-real check lint types architecture format bench proto proto-check docs docs-check matrix-check clean server-env dev-env engines-env test-engines demo-real clients-env
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -62,12 +66,18 @@ test-real: dev-env
 	@SMG_REAL_ENGINE='$(ENGINE)' SMG_REAL_MODEL='$(MODEL)' $(BIN)/python -m pytest -q -m real tests/real
 
 engines-env:
+	@PYTHON='$(PYTHON)' TORCH='$(TORCH)' sh tools/engines.sh $(ENGINES)
+
+test-engines: engines-env dev-env
+	@$(if $(filter vllm,$(ENGINES)),$(MAKE) --no-print-directory $(TINY_QWEN2_VL)/cases.json)
+	@SMG_ENGINES='$(ENGINES)' SMG_ENGINES_REPORT=1 $(BIN)/python -m pytest -q -p no:xdist -m engines tests/engines
+
+# The same model as by tiny-qwen2-vl, made in the environment that vLLM has anyway.
+$(TINY_QWEN2_VL)/cases.json:
+	@PYTHONPATH=tests/engines/torchvision_operators .venv-vllm/bin/python tests/real/make_tiny_qwen2_vl.py $(TINY_QWEN2_VL)
+
+demo-real: server-env
 	@PYTHON='$(PYTHON)' sh tools/engines.sh mlx
-
-test-engines: dev-env engines-env
-	@SMG_ENGINES_REPORT=1 $(BIN)/python -m pytest -q -p no:xdist -m engines tests/engines
-
-demo-real: server-env engines-env
 	@$(BIN)/python tools/demo_real.py .venv-mlx/bin/python tests/engines/tinymodel
 
 check: lint types architecture proto-check docs-check

@@ -47,6 +47,18 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "--model",
         "{model}",
     ),
+    "sglang": (
+        "{python}",
+        "-m",
+        "sglang.launch_server",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "{port}",
+        "--model-path",
+        "{model}",
+        "--smg-grpc-mode",
+    ),
     "simulator": ("{python}", "-m", "smg_core", "simulate", "--listen", "127.0.0.1:{port}", "--model", "{model}"),
 }
 """The command that starts each engine that is known by name."""

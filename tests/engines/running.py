@@ -1,0 +1,98 @@
+"""A real engine that runs, killed and started again, with a gateway before it over each transport."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+from tests.engines.real_engines import RealEngine
+from tests.gateway.conftest import eventually
+
+from smg_core import Config, Gateway
+from smg_core.config import EnginesConfig, TimeoutsConfig, WorkersConfig
+from smg_core.server.launched import LaunchedGateway
+from smg_core.workers.worker import Worker, WorkerSpec
+
+COMES_UP_S = 1200.0
+"""SGLang has taken 400 seconds on a busy machine of two cores."""
+
+
+def config_of(transport: str) -> Config:
+    """A gateway's settings for the tests of this transport ("h2" or "grpcio")."""
+    return Config(
+        workers=WorkersConfig(transport=transport, health_interval_s=0.5, probe_timeout_s=60),  # type: ignore[arg-type]
+        timeouts=TimeoutsConfig(connect_s=60),
+        engines=EnginesConfig(ping_timeout_s=120),
+    )
+
+
+@attrs.define
+class Running:
+    """`gateways` has the launching one, "h2", and another before the same engine, "grpcio"."""
+
+    engine: RealEngine
+    gateways: dict[str, Gateway]
+    launched: LaunchedGateway
+    again: asyncio.subprocess.Process | None = None
+
+    @property
+    def workers(self) -> list[Worker]:
+        """The engine as each gateway knows it."""
+        return [worker for gateway in self.gateways.values() for worker in gateway.registry]
+
+    def kill(self) -> None:
+        """Kill all processes of the engine at once."""
+        process = self.again or self.launched.process
+        assert process is not None
+        os.killpg(process.pid, signal.SIGKILL)
+
+    async def start_again(self) -> None:
+        """Start the engine at the address that it had, and wait until each gateway takes requests for it."""
+        port = int(self.workers[0].spec.url.rpartition(":")[2])
+        self.again = await asyncio.create_subprocess_exec(
+            *self.engine.words(port),
+            env=self.engine.variables(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        process = self.again
+        await eventually(
+            lambda: process.returncode is not None or all(worker.state == "ready" for worker in self.workers), COMES_UP_S
+        )
+        assert process.returncode is None
+
+    async def stop(self) -> None:
+        """End the processes of the engine that was started again; the launching gateway ends its own."""
+        if self.again is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.again.pid, signal.SIGKILL)
+            await self.again.wait()
+
+
+@asynccontextmanager
+async def running(engine: RealEngine) -> AsyncIterator[Running]:
+    """Start the engine with `Gateway.launch`, and a second gateway before it. Raises WorkerGone when it does not come up."""
+    launched = Gateway.launch(
+        engine.name,
+        model=str(engine.model),
+        python=engine.python,
+        options=engine.options,
+        environment=engine.environment_of_process(),
+        timeout_s=COMES_UP_S,
+        progress=None,
+        config=config_of("h2"),
+    )
+    async with launched:
+        (worker,) = launched.registry
+        async with Gateway([WorkerSpec(worker.spec.url)], config=config_of("grpcio")) as other:
+            await asyncio.wait_for(other.ready(None), COMES_UP_S)
+            found = Running(engine, {"h2": launched, "grpcio": other}, launched)
+            try:
+                yield found
+            finally:
+                await found.stop()
