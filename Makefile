@@ -72,10 +72,6 @@ test-engines: engines-env dev-env
 	@$(if $(filter vllm,$(ENGINES)),$(MAKE) --no-print-directory $(TINY_QWEN2_VL)/cases.json)
 	@SMG_ENGINES='$(ENGINES)' SMG_ENGINES_REPORT=1 $(BIN)/python -m pytest -q -p no:xdist -m engines tests/engines
 
-# The same model as by tiny-qwen2-vl, made in the environment that vLLM has anyway.
-$(TINY_QWEN2_VL)/cases.json:
-	@PYTHONPATH=tests/engines/torchvision_operators .venv-vllm/bin/python tests/real/make_tiny_qwen2_vl.py $(TINY_QWEN2_VL)
-
 demo-real: server-env
 	@PYTHON='$(PYTHON)' sh tools/engines.sh mlx
 	@$(BIN)/python tools/demo_real.py .venv-mlx/bin/python tests/engines/tinymodel

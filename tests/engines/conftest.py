@@ -15,7 +15,6 @@ from smg_core import Gateway
 CHOSEN = os.environ.get("SMG_ENGINES", "mlx").split()
 ONE_ENGINES = {
     "test_mlx.py": "mlx",
-    "test_sglang.py": "sglang",
     "test_pictures.py": "vllm",
     "test_prefill_decode.py": "vllm",
 }

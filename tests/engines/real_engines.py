@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from smg_core.server.launched import COMMANDS
+from smg_core.server.launched import COMMANDS, command_line
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -45,7 +45,7 @@ class RealEngine:
     def words(self, port: int) -> list[str]:
         """The command line that starts it at this port."""
         command = (*COMMANDS[self.name], *self.options)
-        return [each.format(port=port, model=self.model, python=self.python) for each in command]
+        return command_line(command, port=port, model=str(self.model), python=self.python)
 
     def variables(self) -> dict[str, str]:
         """All variables of its process."""
@@ -94,9 +94,9 @@ SGLANG = RealEngine(
         "PYTHONPATH": str(HERE / "stand_ins"),
     },
     about=(
-        "This is no configuration that its makers support: attention is torch's own, as its kernels for CPUs are in no package, the\n"
-        "packages are those of vLLM's lock where both need one, and torchaudio and torchvision, which are imported and never called\n"
-        "for text, are the empty modules of `tests/engines/stand_ins`."
+        "This is no configuration that its makers support: attention is torch's own, as its kernels for CPUs are in no package; "
+        "where vLLM's lock names a package too, it is that version; and torchaudio and torchvision, which are imported and "
+        "never called for text, are the empty modules of `tests/engines/stand_ins`."
     ),
 )
 

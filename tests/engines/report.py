@@ -1,8 +1,9 @@
-"""What the tests of real engines gave, as docs/engines.md: a section for each engine, which a run without that engine leaves as it is."""
+"""What the tests of real engines gave, as docs/engines.md: a section for each. A run leaves those of other engines as they are."""
 
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import fill
 
 import attrs
 import pytest
@@ -63,7 +64,7 @@ def _sections(page: Path) -> dict[str, str]:
 
 
 def _section(engine: RealEngine, rows: Mapping[str, str]) -> str:
-    about = f"\n{engine.about}\n" if engine.about else ""
+    about = f"\n{fill(engine.about, 128)}\n" if engine.about else ""
     table = "\n".join(f"| {name} | {outcome} |" for name, outcome in rows.items())
     return SECTION.format(title=engine.title, versions=_versions(engine), about=about, rows=table)
 

@@ -62,7 +62,8 @@ class Running:
         )
         process = self.again
         await eventually(
-            lambda: process.returncode is not None or all(worker.state == "ready" for worker in self.workers), COMES_UP_S
+            lambda: process.returncode is not None or all(worker.state == "ready" for worker in self.workers),
+            COMES_UP_S,
         )
         assert process.returncode is None
 

@@ -110,9 +110,7 @@ async def test_messages(gateway: Gateway, model: str) -> None:
     assert (streamed.content, streamed.stop_reason) == (answer.content, "end_turn")
 
 
-async def test_a_schema_is_held_or_refused_by_name(
-    gateway: Gateway, client: openai.AsyncOpenAI, model: str
-) -> None:
+async def test_a_schema_is_held_or_refused_by_name(gateway: Gateway, client: openai.AsyncOpenAI, model: str) -> None:
     (worker,) = gateway.registry
     asked: Any = {
         "model": model,
@@ -159,8 +157,7 @@ async def test_a_client_that_leaves_ends_the_engines_work(
     await stream.close()
 
     await eventually(lambda: worker.in_flight == 0)
-    load = getattr(worker.engine, "loads", None)
-    while load is not None and (await load()).running:  # bounded by the test's own time
+    while (load := await worker.engine.loads()) is not None and load.running:  # bounded by the test's own time
         await asyncio.sleep(0.1)
     answer = await client.chat.completions.create(model=model, messages=HELLO, temperature=0)
     assert answer.choices[0].message.content == GREETING

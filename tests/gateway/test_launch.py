@@ -44,6 +44,19 @@ async def test_the_engine_may_have_an_environment_of_its_own(tmp_path: Path) -> 
     assert f"starting: {python}"[:60] in progress.getvalue()  # a line of progress is cut to the width of a terminal
 
 
+async def test_words_of_a_command_may_be_json() -> None:
+    words = [
+        sys.executable,
+        "-c",
+        "import sys; print(*sys.argv[1:]); sys.exit(7)",
+        "{model}",
+        '{"at": "{port}", "n": {}}',
+    ]
+    with pytest.raises(WorkerGone, match=r'named \{"at": "[0-9]+", "n": \{\}\}'):
+        async with Gateway.launch(words, model="named", progress=None):
+            pass
+
+
 async def test_an_engine_that_ends_before_it_is_ready_is_told_with_what_it_wrote() -> None:
     command = ("{python}", "-c", "import sys; print('no GPU was found'); sys.exit(7)")
     with pytest.raises(WorkerGone, match=r"ended with 7(.|\n)*no GPU was found"):

@@ -49,5 +49,9 @@ multimodal-figures: multimodal-torchvision-env
 tiny-qwen2-vl: multimodal-torchvision-env
 	$(TORCHVISION_ENV)/bin/python tests/real/make_tiny_qwen2_vl.py $(TINY_QWEN2_VL)
 
+# The same model as by tiny-qwen2-vl, made in the environment of vLLM that `make test-engines` has (tools/engines.sh).
+$(TINY_QWEN2_VL)/cases.json:
+	@PYTHONPATH=tests/engines/torchvision_operators .venv-vllm/bin/python tests/real/make_tiny_qwen2_vl.py $(TINY_QWEN2_VL)
+
 multimodal-all:
 	.venv/bin/python -m pytest -q -m slow tests/multimodal/test_images_equal_reference.py

@@ -7,6 +7,7 @@ does too. Above: `server.gateway`. Below: `server.runtime`, which reaches the en
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import socket
 import sys
@@ -22,7 +23,7 @@ from smg_core.server.gateway import Gateway
 from smg_core.server.runtime import RuntimeArguments
 from smg_core.workers.worker import WorkerSpec
 
-__all__ = ["COMMANDS", "LaunchArguments", "LaunchedGateway"]
+__all__ = ["COMMANDS", "LaunchArguments", "LaunchedGateway", "command_line"]
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "vllm": (
@@ -122,9 +123,7 @@ class LaunchedGateway(Gateway):
 
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
         port = _free_port()
-        words = [
-            word.format(port=port, model=self._model, python=self._python) for word in (*self._command, *self._options)
-        ]
+        words = command_line((*self._command, *self._options), port=port, model=self._model, python=self._python)
         self._say(f"starting: {' '.join(words)}")
         process = self.process = await asyncio.create_subprocess_exec(
             *words,
@@ -184,6 +183,12 @@ class LaunchedGateway(Gateway):
         _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))
         await process.wait()
         await reading
+
+
+def command_line(words: Sequence[str], *, port: int, model: str, python: str) -> list[str]:
+    """The words of a command with {port}, {model} and {python} replaced; other braces, as of JSON, stay as they are."""
+    values = {"{port}": str(port), "{model}": model, "{python}": python}
+    return [re.sub(r"\{(port|model|python)\}", lambda found: values[found[0]], word) for word in words]
 
 
 def _words(command: str | Sequence[str], model: str) -> tuple[str, ...]:

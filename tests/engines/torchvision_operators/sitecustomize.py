@@ -1,4 +1,4 @@
-"""Lets an engine import torchvision beside torch's build for CPUs. Read by Python itself, in engines whose PYTHONPATH has this folder.
+"""Lets an engine import torchvision beside torch's build for CPUs. Python reads it where PYTHONPATH has this folder.
 
 vLLM asks transformers for a model's processor when it starts, which imports torchvision, though the gateway brings the tensors.
 torchvision's usual build lacks its compiled part beside that build of torch, and stops at "operator torchvision::nms does not
