@@ -1,4 +1,4 @@
-"""What the tests of real engines gave, as docs/engines.md: a section for each. A run leaves those of other engines as they are."""
+"""What the tests of real engines gave, as docs/engines.md: a section for each. A run leaves the others as they are."""
 
 import subprocess
 from collections.abc import Mapping
