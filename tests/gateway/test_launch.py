@@ -52,7 +52,7 @@ async def test_words_of_a_command_may_be_json() -> None:
         "{model}",
         '{"at": "{port}", "n": {}}',
     ]
-    with pytest.raises(WorkerGone, match=r'named \{"at": "[0-9]+", "n": \{\}\}'):
+    with pytest.raises(WorkerGone, match=r'named\s+\{"at": "[0-9]+", "n": \{\}\}'):
         async with Gateway.launch(words, model="named", progress=None):
             pass
 
@@ -90,7 +90,7 @@ async def test_an_engine_that_does_not_listen_to_the_signal_is_killed() -> None:
 
 
 def test_an_unknown_engine_and_a_missing_model_are_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="no engine is called 'vlm'; there are vllm, mlx, simulator"):
+    with pytest.raises(ValueError, match="no engine is called 'vlm'; there are vllm, mlx, sglang, simulator"):
         Gateway.launch("vlm", model="m")
     with pytest.raises(ValueError, match="say which model vllm is to serve"):
         Gateway.launch("vllm")
