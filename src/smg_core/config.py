@@ -27,6 +27,7 @@ from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
 from smg_core.sealing.settings import SealingConfig
 from smg_core.server.admin.settings import AdminConfig
+from smg_core.server.channel.settings import ChannelConfig
 from smg_core.server.proxies.settings import ProxiesConfig
 from smg_core.server.settings import (
     BatchesConfig,
@@ -57,6 +58,7 @@ __all__ = [
     "AuthConfig",
     "BatchesConfig",
     "BreakerConfig",
+    "ChannelConfig",
     "Config",
     "ConfigError",
     "DisaggregationConfig",
@@ -106,6 +108,7 @@ class Config:
     proxies: ProxiesConfig = attrs.field(factory=ProxiesConfig)
     oidc: OidcConfig = attrs.field(factory=OidcConfig)
     admin: AdminConfig = attrs.field(factory=AdminConfig)
+    channel: ChannelConfig = attrs.field(factory=ChannelConfig)
     workers: WorkersConfig = attrs.field(factory=WorkersConfig)
     breaker: BreakerConfig = attrs.field(factory=BreakerConfig)
     engines: EnginesConfig = attrs.field(factory=EnginesConfig)

@@ -18,6 +18,8 @@ from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
 from smg_core.pipeline.performers import Rows, loop_call_later, performers
 from smg_core.server.admission import Admission, compat_of
+from smg_core.server.channel.base import Channel
+from smg_core.server.channel.local import LocalChannel
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKeys, anonymous, open_identity
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
@@ -58,6 +60,7 @@ class RuntimeArguments(TypedDict, total=False):
     ids: IdSource | None
     rng: random.Random | None
     board: Board | None
+    channel: Channel | None
     call_later: CallLater | None
 
 
@@ -68,8 +71,8 @@ class Runtime:
     the settings name; `tokenizer` a folder, without which the engine is asked for its own. `history` is a store that is yours
     to close, in place of the one that the settings name; `history_hooks` are called around every use of it. `identity` says
     whose each request is, in place of the settings of the sections auth and oidc. `board` counts requests in flight over
-    several processes; `clock`, `ids`, `rng` and `call_later` (the event loop's, unless a test brings its own) are what the
-    rooms are given of the world.
+    several processes, and over `channel` these tell each other of changes; `clock`, `ids`, `rng` and `call_later` (the event
+    loop's, unless a test brings its own) are what the rooms are given of the world.
     """
 
     def __init__(
@@ -87,9 +90,11 @@ class Runtime:
         ids: IdSource | None = None,
         rng: random.Random | None = None,
         board: Board | None = None,
+        channel: Channel | None = None,
         call_later: CallLater | None = None,
     ) -> None:
         self.config = config or Config()
+        self.channel = channel or LocalChannel(self.config.channel)
         self.call_later = call_later or loop_call_later
         self.clock = clock or SystemClock()
         self.ids = ids or random_ids()

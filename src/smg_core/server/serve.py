@@ -12,21 +12,19 @@ import contextlib
 import logging
 import multiprocessing
 import os
-import signal
+import socket
 import sys
-import time
 from array import array
-from collections.abc import AsyncIterator, Callable
-from multiprocessing.connection import wait
-from multiprocessing.process import BaseProcess
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from typing import Any
-
-import attrs
 
 from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.observability.logs import configure
 from smg_core.server.announcing import announce
+from smg_core.server.channel.local import LocalChannel
+from smg_core.server.channel.member import MemberChannel
 from smg_core.server.config_check import check
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
@@ -37,14 +35,11 @@ from smg_core.server.memory import use_one_arena
 from smg_core.server.metrics.meter import metrics_bytes
 from smg_core.server.observing import ProcessReports
 from smg_core.server.processes import SharedNumbers
-from smg_core.server.sealing_keys import with_cache_secret
+from smg_core.server.supervisor import CANNOT_START, SPEAKER, Supervisor
 
 __all__ = ["serve"]
 
 log = logging.getLogger("smg.server")
-
-SPEAKER = "smg-serve-0"  # name of the process that tells the operator for all
-CANNOT_START = 3  # exit status of a process that would only fail again
 
 
 def serve(config: Config) -> int:
@@ -66,8 +61,10 @@ def serve(config: Config) -> int:
     tell_listeners(config, listeners, processes)
     try:
         if processes == 1:
-            return 1 if _run(config, listeners, _shared(config, 1, _local_array), 0, patience=0.0) else 0
-        return _Supervisor(config, listeners, processes).run()
+            shared_alone = _shared(config, 1, _local_array)
+            return 1 if _run(config, listeners, shared_alone, 0, LocalChannel(config.channel), patience=0.0) else 0
+        shared = partial(_shared, config, processes)
+        return Supervisor(config, listeners, shared, _child).run()
     finally:
         listeners.close(config)
 
@@ -82,15 +79,23 @@ def _local_array(kind: str, length: int) -> "array[int]":
     return array(kind, bytes(array(kind).itemsize * length))
 
 
-def _run(config: Config, listeners: Listeners, shared: SharedNumbers, column: int, *, patience: float) -> int:
+def _run(
+    config: Config,
+    listeners: Listeners,
+    shared: SharedNumbers,
+    column: int,
+    channel: LocalChannel | MemberChannel,
+    *,
+    patience: float,
+) -> int:
     """One process's life, with the listeners that it has. It takes no connection before a worker is ready, for at most `patience`
     seconds: meanwhile the other processes do."""
     use_one_arena()
     _raise_file_limit(config.server.connections, config.server.spare_files)
     observing = ProcessReports(config, shared, column)
-    gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer)
+    gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_live(gateway, config, listeners, observing, patience))
+        return runner.run(_member(channel, _live(gateway, config, listeners, observing, patience)))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -100,6 +105,14 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+async def _member(channel: LocalChannel | MemberChannel, living: Coroutine[None, None, int]) -> int:
+    """Live as one of the processes on the channel, if there are several."""
+    if isinstance(channel, LocalChannel):
+        return await living
+    async with channel:
+        return await living
 
 
 async def _live(
@@ -165,74 +178,8 @@ def _raise_file_limit(wanted: int, spare: int) -> None:
         log.warning("only %d connections instead of %d: the process may open %d files", possible, wanted, soft)
 
 
-class _Supervisor:
-    """Starts the processes, replaces those that die, and passes on the signal to leave."""
-
-    def __init__(self, config: Config, listeners: Listeners, processes: int) -> None:
-        self._config = attrs.evolve(config, sealing=with_cache_secret(config.sealing))
-        self._listeners = listeners
-        self._context = multiprocessing.get_context("spawn")
-        self._shared = _shared(config, processes, self._context.RawArray)
-        self._children: list[BaseProcess] = []
-        self._count = processes
-        self._leaving = False
-        self._told: set[int] = set()
-        self._status = 0
-
-    def run(self) -> int:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._leave)
-        self._children = [self._start(column) for column in range(self._count)]
-        while not self._leaving:
-            gone = wait([child.sentinel for child in self._children], timeout=1.0)
-            for column, child in enumerate(self._children):
-                if child.sentinel in gone:
-                    self._replace(column, child)
-        for child in self._children:
-            # One that was being started when the signal came has not heard of it.
-            self._tell(child)
-            child.join(self._config.server.drain_s + 5.0)
-            if child.is_alive():
-                child.kill()
-        return self._status
-
-    def _replace(self, column: int, child: BaseProcess) -> None:
-        child.join()
-        if child.exitcode == CANNOT_START:
-            self._status = 1
-            self._leave()
-        elif not self._leaving:
-            log.error("process %s ended with %s; starting another", child.pid, child.exitcode)
-            time.sleep(self._config.server.restart_s)
-        if not self._leaving:
-            self._children[column] = self._start(column)
-
-    def _start(self, column: int) -> BaseProcess:
-        self._shared.clear(column)
-        listeners = self._listeners.for_process(column)
-        child = self._context.Process(
-            target=_child,
-            args=(self._config, listeners, self._shared, column),
-            daemon=False,
-            name=SPEAKER if column == 0 else None,
-        )
-        child.start()
-        return child
-
-    def _leave(self, number: int = 0, frame: object = None) -> None:
-        """Pass a signal to leave on to the processes. A second signal ends them at once."""
-        again, self._leaving = self._leaving, True
-        for child in self._children:
-            self._tell(child, again=again)
-
-    def _tell(self, child: BaseProcess, *, again: bool = False) -> None:
-        if child.pid is not None and child.is_alive() and (again or child.pid not in self._told):
-            self._told.add(child.pid)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child.pid, signal.SIGTERM)
-
-
-def _child(config: Config, listeners: Listeners, shared: SharedNumbers, column: int) -> None:
+def _child(config: Config, listeners: Listeners, shared: SharedNumbers, column: int, channel: socket.socket) -> None:
     """Entry of a spawned process."""
     configure(config.observability.log_level, config.observability.log_format)
-    raise SystemExit(_run(config, listeners, shared, column, patience=config.server.first_wait_s))
+    member = MemberChannel(channel, config.channel)
+    raise SystemExit(_run(config, listeners, shared, column, member, patience=config.server.first_wait_s))

@@ -1,0 +1,35 @@
+"""The channel of a gateway with one process (edge).
+
+Above: the runtime, where it is given no other. Below: base.
+"""
+
+from smg_core.errors import Overloaded
+from smg_core.server.channel.base import Message, Receive, Subscriptions, check_size
+from smg_core.server.channel.settings import ChannelConfig
+
+__all__ = ["LocalChannel"]
+
+
+class LocalChannel:
+    """The channel of a gateway with one process: each message is delivered at once."""
+
+    def __init__(self, settings: ChannelConfig | None = None) -> None:
+        self._settings = settings or ChannelConfig()
+        self._subscriptions = Subscriptions(self._settings)
+        self._number = 0
+
+    def subscribe(self, kind: str, receive: Receive) -> None:
+        self._subscriptions.add(kind, receive)
+
+    async def publish(self, kind: str, body: bytes, *, key: str = "") -> int:
+        check_size(kind, key, body, self._settings)
+        if not self._subscriptions.kept.fits(kind, key, body):
+            raise Overloaded("No more changes can be kept.", detail="channel.keys or channel.kept_bytes is reached")
+        self._number += 1
+        message = Message(kind, key, body, self._number)
+        for receive in self._subscriptions.note(message):
+            receive(message)
+        return message.number
+
+    async def settled(self, number: int, seconds: float) -> bool:
+        return True
