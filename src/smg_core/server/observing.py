@@ -5,7 +5,8 @@ the access log, the metrics, the admin door.
 """
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from smg_core.clock import SystemClock
 from smg_core.config import Config
@@ -15,13 +16,18 @@ from smg_core.server.admin.running import administered
 from smg_core.server.gateway import Gateway
 from smg_core.server.listeners import Listeners
 from smg_core.server.loop_watch import LoopWatch
-from smg_core.server.metrics.meter import Meter
+from smg_core.server.metrics.meter import Meter, metrics_bytes
 from smg_core.server.metrics.sampling import sampled_beside
 from smg_core.server.metrics.serving import metrics_app
 from smg_core.server.processes import ProcessTable, SharedNumbers
 from smg_core.server.second_listener import served_beside
 
-__all__ = ["ProcessReports"]
+__all__ = ["ProcessReports", "SharedNumbers", "shared_numbers"]
+
+
+def shared_numbers(config: Config, processes: int, array: Callable[[str, int], Any]) -> SharedNumbers:
+    """The numbers that so many processes share; `array` makes an array of a type and length, all zero."""
+    return SharedNumbers.made(processes, config.workers.most, metrics_bytes(config.metrics, processes), array)
 
 
 class ProcessReports:

@@ -18,18 +18,16 @@ from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver
 from smg_core.pipeline.performers import Rows, loop_call_later, performers
 from smg_core.server.admission import Admission, compat_of
-from smg_core.server.channel.base import Channel
-from smg_core.server.channel.local import LocalChannel
+from smg_core.server.channel.local import Channel, LocalChannel
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKeys, anonymous, open_identity
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
 from smg_core.server.loading import ModelLoader, ServedModel
 from smg_core.server.onboarding import Onboarding, executor_of, loading_place
 from smg_core.server.policies import Decisions, Policy, RequestEnded, policies_of
-from smg_core.server.reaching import Reaching, specs_of, workers_in
+from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, specs_of, workers_in
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
-from smg_core.workers.worker import Board, Worker, WorkerSpec
 
 __all__ = ["Beside", "Runtime", "RuntimeArguments"]
 

@@ -17,7 +17,6 @@ import sys
 from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
-from typing import Any
 
 from smg_core.config import Config
 from smg_core.errors import SmgError
@@ -32,9 +31,7 @@ from smg_core.server.identity import unshared_keys
 from smg_core.server.keeping import with_state_file
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
 from smg_core.server.memory import use_one_arena
-from smg_core.server.metrics.meter import metrics_bytes
-from smg_core.server.observing import ProcessReports
-from smg_core.server.processes import SharedNumbers
+from smg_core.server.observing import ProcessReports, SharedNumbers, shared_numbers
 from smg_core.server.supervisor import CANNOT_START, SPEAKER, Supervisor
 
 __all__ = ["serve"]
@@ -61,17 +58,12 @@ def serve(config: Config) -> int:
     tell_listeners(config, listeners, processes)
     try:
         if processes == 1:
-            shared_alone = _shared(config, 1, _local_array)
+            shared_alone = shared_numbers(config, 1, _local_array)
             return 1 if _run(config, listeners, shared_alone, 0, LocalChannel(config.channel), patience=0.0) else 0
-        shared = partial(_shared, config, processes)
+        shared = partial(shared_numbers, config, processes)
         return Supervisor(config, listeners, shared, _child).run()
     finally:
         listeners.close(config)
-
-
-def _shared(config: Config, processes: int, array: Callable[[str, int], Any]) -> SharedNumbers:
-    """The numbers that so many processes share."""
-    return SharedNumbers.made(processes, config.workers.most, metrics_bytes(config.metrics, processes), array)
 
 
 def _local_array(kind: str, length: int) -> "array[int]":

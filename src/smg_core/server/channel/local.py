@@ -4,10 +4,10 @@ Above: the runtime, where it is given no other. Below: base.
 """
 
 from smg_core.errors import Overloaded
-from smg_core.server.channel.base import Message, Receive, Subscriptions, check_size
+from smg_core.server.channel.base import Channel, Message, Receive, Subscriptions, check_size
 from smg_core.server.channel.settings import ChannelConfig
 
-__all__ = ["LocalChannel"]
+__all__ = ["Channel", "LocalChannel"]
 
 
 class LocalChannel:
