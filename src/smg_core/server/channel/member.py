@@ -86,7 +86,8 @@ class MemberChannel:
         done = self._own[token] = self._loop.create_future()
         try:
             async with asyncio.timeout(self._settings.publish_s):
-                return await done
+                number: int = await done
+                return number
         except TimeoutError:
             detail = "no answer in channel.publish_s"
             raise Overloaded("It is not known whether this change was made.", detail=detail) from None
