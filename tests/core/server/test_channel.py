@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.errors import Draining, InternalError, Overloaded, PayloadTooLarge
-from smg_core.server.channel.base import Channel, Message
+from smg_core.server.channel.base import Channel, Notice
 from smg_core.server.channel.frames import (
     Began,
     Caught,
     Delivered,
     Frame,
+    NotKept,
     Publish,
-    Refused,
     Settled,
     Splitter,
     Took,
@@ -44,7 +44,7 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
     st.just(Began()),
     st.builds(Caught, st.integers(0, 1 << 40), st.integers(0, 1 << 40)),
     st.builds(Settled, st.integers(0, 1 << 40)),
-    st.builds(Refused, st.integers(1, 1 << 40)),
+    st.builds(NotKept, st.integers(1, 1 << 40)),
 )
 
 
@@ -226,7 +226,7 @@ def test_more_keys_or_bytes_than_are_kept_are_refused_and_what_is_kept_stays() -
     relay.received(1, Publish("kind", "17", b"3", 20))
     reader.read()
 
-    assert [frame for frame in reader.frames if isinstance(frame, Refused)] == [Refused(17)]
+    assert [frame for frame in reader.frames if isinstance(frame, NotKept)] == [NotKept(17)]
     assert len(reader.state) == 16
     assert reader.state["kind", "3"] == b"2"
     assert reader.state["kind", "17"] == b"3"
@@ -250,7 +250,7 @@ async def members(
 
 @pytest.mark.anyio
 async def test_members_see_one_order_and_who_publishes_is_answered_when_it_has_seen_its_own() -> None:
-    seen: list[list[Message]] = [[], [], []]
+    seen: list[list[Notice]] = [[], [], []]
     async with members(3) as (_, channels):
         for channel, log in zip(channels, seen, strict=True):
             channel.subscribe("kind", log.append)
@@ -271,14 +271,14 @@ async def test_a_member_that_comes_later_hands_its_subscribers_what_is_kept_when
         await first.publish("settings", b"3", key="all")
         await first.publish("workers", b"", key="a")
         async with MemberChannel(relaying.add(7), SETTINGS) as late:
-            seen: list[Message] = []
+            seen: list[Notice] = []
             late.subscribe("workers", seen.append)
             told = list(seen)
             await first.publish("workers", b"4", key="b")
             await late.settled(5, 30)
 
-    assert told == [Message("workers", "b", b"2", 2)]
-    assert seen[1:] == [Message("workers", "b", b"4", 5)]
+    assert told == [Notice("workers", "b", b"2", 2)]
+    assert seen[1:] == [Notice("workers", "b", b"4", 5)]
 
 
 @pytest.mark.anyio
@@ -289,7 +289,7 @@ async def test_a_subscriber_that_fails_keeps_nobody_from_the_next_message() -> N
     before = loop.get_exception_handler()
     loop.set_exception_handler(lambda _, context: failures.append(type(context["exception"])))
 
-    def fail(message: Message) -> None:
+    def fail(message: Notice) -> None:
         raise ValueError("no")
 
     async with members(1) as (_, (channel,)):
@@ -352,9 +352,9 @@ async def test_the_channel_of_one_process_is_told_alike() -> None:
     channel = LocalChannel()
     await channel.publish("workers", b"1", key="a")
     await channel.publish("workers", b"2", key="a")
-    seen: list[Message] = []
+    seen: list[Notice] = []
     channel.subscribe("workers", seen.append)
     number = await channel.publish("workers", b"", key="a")
 
-    assert seen == [Message("workers", "a", b"2", 2), Message("workers", "a", b"", 3)]
+    assert seen == [Notice("workers", "a", b"2", 2), Notice("workers", "a", b"", 3)]
     assert await channel.settled(number, 0)

@@ -13,10 +13,10 @@ import msgspec
 from smg_core.errors import PayloadTooLarge
 from smg_core.server.channel.settings import ChannelConfig
 
-__all__ = ["Channel", "Kept", "Message", "Receive", "Subscriptions", "check_size"]
+__all__ = ["Channel", "Kept", "Notice", "Subscriber", "Subscriptions", "check_size"]
 
 
-class Message(msgspec.Struct, frozen=True):
+class Notice(msgspec.Struct, frozen=True):
     """One message. `number` is its place in the one order of all messages, from 1. `key` is "" for an event; with a key and no
     `body` it says that the state of that key is forgotten."""
 
@@ -26,13 +26,13 @@ class Message(msgspec.Struct, frozen=True):
     number: int
 
 
-Receive = Callable[[Message], None]
+Subscriber = Callable[[Notice], None]
 
 
 class Channel(Protocol):
     """One process's end of the channel."""
 
-    def subscribe(self, kind: str, receive: Receive) -> None:
+    def subscribe(self, kind: str, receive: Subscriber) -> None:
         """Have `receive` called with every message of this kind: at once with those that are kept, then with each that comes, in
         the one order, on the event loop. It must not wait."""
         ...
@@ -60,10 +60,10 @@ class Kept:
 
     def __init__(self, settings: ChannelConfig) -> None:
         self._settings = settings
-        self._messages: dict[tuple[str, str], Message] = {}
+        self._messages: dict[tuple[str, str], Notice] = {}
         self._bytes = 0
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[Notice]:
         return iter(list(self._messages.values()))
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class Kept:
         count = len(self._messages) + (before is None)
         return count <= self._settings.keys and size <= self._settings.kept_bytes
 
-    def note(self, message: Message) -> None:
+    def note(self, message: Notice) -> None:
         """Keep a message in place of the last one of its key, or forget that key. Events are not kept."""
         if not message.key:
             return
@@ -100,16 +100,16 @@ class Subscriptions:
 
     def __init__(self, settings: ChannelConfig) -> None:
         self.kept = Kept(settings)
-        self._receivers: dict[str, list[Receive]] = {}
+        self._receivers: dict[str, list[Subscriber]] = {}
 
-    def add(self, kind: str, receive: Receive) -> None:
+    def add(self, kind: str, receive: Subscriber) -> None:
         """Call `receive` with what is kept of the kind, and from now on with every message of it."""
         self._receivers.setdefault(kind, []).append(receive)
         for message in self.kept:
             if message.kind == kind:
                 receive(message)
 
-    def note(self, message: Message) -> list[Receive]:
+    def note(self, message: Notice) -> list[Subscriber]:
         """Keep a message if it is state; who is to be called with it."""
         self.kept.note(message)
         return list(self._receivers.get(message.kind, ()))

@@ -12,8 +12,8 @@ __all__ = [
     "Caught",
     "Delivered",
     "Frame",
+    "NotKept",
     "Publish",
-    "Refused",
     "Settled",
     "Splitter",
     "Took",
@@ -75,13 +75,13 @@ class Settled(msgspec.Struct, frozen=True, array_like=True, tag=7):
     number: int
 
 
-class Refused(msgspec.Struct, frozen=True, array_like=True, tag=8):
+class NotKept(msgspec.Struct, frozen=True, array_like=True, tag=8):
     """The message with this token of the process is not sent: no more can be kept."""
 
     token: int
 
 
-Frame = Publish | Took | Word | Delivered | Began | Caught | Settled | Refused
+Frame = Publish | Took | Word | Delivered | Began | Caught | Settled | NotKept
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: "msgspec.msgpack.Decoder[Frame]" = msgspec.msgpack.Decoder(Frame)

@@ -4,7 +4,7 @@ Above: the runtime, where it is given no other. Below: base.
 """
 
 from smg_core.errors import Overloaded
-from smg_core.server.channel.base import Channel, Message, Receive, Subscriptions, check_size
+from smg_core.server.channel.base import Channel, Notice, Subscriber, Subscriptions, check_size
 from smg_core.server.channel.settings import ChannelConfig
 
 __all__ = ["Channel", "LocalChannel"]
@@ -18,7 +18,7 @@ class LocalChannel:
         self._subscriptions = Subscriptions(self._settings)
         self._number = 0
 
-    def subscribe(self, kind: str, receive: Receive) -> None:
+    def subscribe(self, kind: str, receive: Subscriber) -> None:
         self._subscriptions.add(kind, receive)
 
     async def publish(self, kind: str, body: bytes, *, key: str = "") -> int:
@@ -26,7 +26,7 @@ class LocalChannel:
         if not self._subscriptions.kept.fits(kind, key, body):
             raise Overloaded("No more changes can be kept.", detail="channel.keys or channel.kept_bytes is reached")
         self._number += 1
-        message = Message(kind, key, body, self._number)
+        message = Notice(kind, key, body, self._number)
         for receive in self._subscriptions.note(message):
             receive(message)
         return message.number

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Self
 
 from smg_core.errors import Draining, Overloaded
-from smg_core.server.channel.base import Message, Receive, Subscriptions, check_size
+from smg_core.server.channel.base import Notice, Subscriber, Subscriptions, check_size
 from smg_core.server.channel.frames import (
     Began,
     Caught,
     Delivered,
     Frame,
+    NotKept,
     Publish,
-    Refused,
     Settled,
     Splitter,
     Took,
@@ -73,7 +73,7 @@ class MemberChannel:
         self._close()
         self._sock.close()
 
-    def subscribe(self, kind: str, receive: Receive) -> None:
+    def subscribe(self, kind: str, receive: Subscriber) -> None:
         self._subscriptions.add(kind, receive)
 
     async def publish(self, kind: str, body: bytes, *, key: str = "") -> int:
@@ -154,7 +154,7 @@ class MemberChannel:
         elif isinstance(frame, Settled):
             self._settled = frame.number
             self._changed.set()
-        elif isinstance(frame, Refused):
+        elif isinstance(frame, NotKept):
             self._answer(frame.token, None)
         elif isinstance(frame, Word):
             self._on_word(frame.word)
@@ -164,11 +164,11 @@ class MemberChannel:
             self._told.add((frame.kind, frame.key))
             if frame.number <= self._subscriptions.kept.number_of(frame.kind, frame.key):
                 return
-        self._call(Message(frame.kind, frame.key, frame.body, frame.number))
+        self._call(Notice(frame.kind, frame.key, frame.body, frame.number))
         if self._told is None:
             self._loop.call_soon(self._called, frame.number, frame.token)
 
-    def _call(self, message: Message) -> None:
+    def _call(self, message: Notice) -> None:
         """Have the subscribers called, each by the event loop, which logs what one of them raises."""
         for receive in self._subscriptions.note(message):
             self._loop.call_soon(receive, message)
@@ -178,7 +178,7 @@ class MemberChannel:
         told, self._told = self._told or set(), None
         for message in self._subscriptions.kept:
             if (message.kind, message.key) not in told:
-                self._call(Message(message.kind, message.key, b"", frame.number))
+                self._call(Notice(message.kind, message.key, b"", frame.number))
         self._loop.call_soon(self._called, frame.number, frame.token, frame.token)
         self._loop.call_soon(self._caught.set)
 

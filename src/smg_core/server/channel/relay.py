@@ -9,14 +9,14 @@ from collections import deque
 
 import attrs
 
-from smg_core.server.channel.base import Kept, Message
+from smg_core.server.channel.base import Kept, Notice
 from smg_core.server.channel.frames import (
     Began,
     Caught,
     Delivered,
     Frame,
+    NotKept,
     Publish,
-    Refused,
     Settled,
     Took,
     Word,
@@ -81,11 +81,11 @@ class Relay:
 
     def _publish(self, sender: _Member, frame: Publish) -> None:
         if not self._kept.fits(frame.kind, frame.key, frame.body):
-            self._put(sender, encoded(Refused(frame.token)), urgent=True)
+            self._put(sender, encoded(NotKept(frame.token)), urgent=True)
             return
         self._number += 1
         sender.token = frame.token
-        self._kept.note(Message(frame.kind, frame.key, frame.body, self._number))
+        self._kept.note(Notice(frame.kind, frame.key, frame.body, self._number))
         for_others = encoded(Delivered(frame.kind, frame.key, frame.body, self._number))
         for_sender = encoded(Delivered(frame.kind, frame.key, frame.body, self._number, frame.token))
         for member in self._members.values():
