@@ -14,9 +14,9 @@ from smg_core.server.channel.base import Channel, Notice
 from smg_core.server.channel.frames import (
     Began,
     Caught,
+    Declined,
     Delivered,
     Frame,
-    NotKept,
     Publish,
     Settled,
     Splitter,
@@ -44,7 +44,7 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
     st.just(Began()),
     st.builds(Caught, st.integers(0, 1 << 40), st.integers(0, 1 << 40)),
     st.builds(Settled, st.integers(0, 1 << 40)),
-    st.builds(NotKept, st.integers(1, 1 << 40)),
+    st.builds(Declined, st.integers(1, 1 << 40)),
 )
 
 
@@ -226,7 +226,7 @@ def test_more_keys_or_bytes_than_are_kept_are_refused_and_what_is_kept_stays() -
     relay.received(1, Publish("kind", "17", b"3", 20))
     reader.read()
 
-    assert [frame for frame in reader.frames if isinstance(frame, NotKept)] == [NotKept(17)]
+    assert [frame for frame in reader.frames if isinstance(frame, Declined)] == [Declined(17)]
     assert len(reader.state) == 16
     assert reader.state["kind", "3"] == b"2"
     assert reader.state["kind", "17"] == b"3"

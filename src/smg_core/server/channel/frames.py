@@ -10,9 +10,9 @@ from smg_core.errors import InternalError
 __all__ = [
     "Began",
     "Caught",
+    "Declined",
     "Delivered",
     "Frame",
-    "NotKept",
     "Publish",
     "Settled",
     "Splitter",
@@ -75,13 +75,13 @@ class Settled(msgspec.Struct, frozen=True, array_like=True, tag=7):
     number: int
 
 
-class NotKept(msgspec.Struct, frozen=True, array_like=True, tag=8):
+class Declined(msgspec.Struct, frozen=True, array_like=True, tag=8):
     """The message with this token of the process is not sent: no more can be kept."""
 
     token: int
 
 
-Frame = Publish | Took | Word | Delivered | Began | Caught | Settled | NotKept
+Frame = Publish | Took | Word | Delivered | Began | Caught | Settled | Declined
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: "msgspec.msgpack.Decoder[Frame]" = msgspec.msgpack.Decoder(Frame)

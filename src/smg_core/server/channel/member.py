@@ -15,9 +15,9 @@ from smg_core.server.channel.base import Notice, Subscriber, Subscriptions, chec
 from smg_core.server.channel.frames import (
     Began,
     Caught,
+    Declined,
     Delivered,
     Frame,
-    NotKept,
     Publish,
     Settled,
     Splitter,
@@ -154,7 +154,7 @@ class MemberChannel:
         elif isinstance(frame, Settled):
             self._settled = frame.number
             self._changed.set()
-        elif isinstance(frame, NotKept):
+        elif isinstance(frame, Declined):
             self._answer(frame.token, None)
         elif isinstance(frame, Word):
             self._on_word(frame.word)

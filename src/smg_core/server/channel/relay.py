@@ -13,9 +13,9 @@ from smg_core.server.channel.base import Kept, Notice
 from smg_core.server.channel.frames import (
     Began,
     Caught,
+    Declined,
     Delivered,
     Frame,
-    NotKept,
     Publish,
     Settled,
     Took,
@@ -81,7 +81,7 @@ class Relay:
 
     def _publish(self, sender: _Member, frame: Publish) -> None:
         if not self._kept.fits(frame.kind, frame.key, frame.body):
-            self._put(sender, encoded(NotKept(frame.token)), urgent=True)
+            self._put(sender, encoded(Declined(frame.token)), urgent=True)
             return
         self._number += 1
         sender.token = frame.token
