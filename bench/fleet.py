@@ -39,7 +39,7 @@ RATES = {
     "agents": 4.5,
     "retrieval": 2.6,
     "day_and_night": 11.0,
-    "long": 0.7,
+    "long": 0.45,
     "hot": 9.0,
     "bursts": 6.0,
     "unshared": 3.0,
@@ -121,8 +121,10 @@ def verdict(row: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """What the goals say of a run: each figure with the most (or, where negative, the least) that it may be."""
     runs = {name: Figures(**each) for name, each in row["runs"].items()}
     ours, plain, best = runs[row["policy"]], runs["round_robin"], runs["greedy"]
+    lost = {"retries of round robin's": (_ratio(ours.retries, max(1, plain.retries)), 2.0)} if row["deaths"] else {}
     if row["kind"] in SHARED:
         return {
+            **lost,
             "hits of the bound": (-_ratio(ours.hit, row["bound"]), -0.95),
             "work max/mean": (ours.balance, 1.3),
             "first token p99": (_ratio(ours.first_p99, plain.first_p99), 0.72),
@@ -130,11 +132,13 @@ def verdict(row: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
         }
     if row["kind"] == "long":
         return {
+            **lost,
             "hits of greedy's": (-_ratio(ours.hit, best.hit), -0.95),
             "first token mean of greedy's": (_ratio(ours.first_mean, best.first_mean), 1.15),
         }
     half = EngineSpeed().step_s / 2
     return {
+        **lost,
         "first token mean": (_ratio(ours.first_mean - half, plain.first_mean), 1.02),
         "first token p99": (_ratio(ours.first_p99 - half, plain.first_p99), 1.02),
         "whole p99": (_ratio(ours.done_p99, plain.done_p99), 1.05),

@@ -1,9 +1,9 @@
 """The policy that weighs the cached part of a prompt against the work that waits.
 
-Decides by one score a worker: the prompt tokens that it would have to read, and the work that it has (`work`), by its weight.
+Decides by one score a worker: the prompt tokens that it would have to read, and what it stands at (`standing`).
 No threshold turns that off for a fleet: a worker with the prefix loses to another as soon as it has so much more to do than the
 prefix saves. Pure: the secret of the keys and the order of equal workers come from the random source. Above: named. Below:
-block_keys, prefix_index, work.
+block_keys, prefix_index, standing, work.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,8 @@ from smg_core.routing.base import Candidate, Observing, Pick, RoutingContext
 from smg_core.routing.block_keys import TextKeys, TokenKeys, start_of
 from smg_core.routing.prefix_index import PrefixIndex
 from smg_core.routing.settings import RoutingConfig
-from smg_core.routing.work import TieBreak, Work
+from smg_core.routing.standing import Standing
+from smg_core.routing.work import TieBreak
 
 __all__ = ["CacheAware"]
 
@@ -35,7 +36,7 @@ class CacheAware(Observing):
 
     def __init__(self, settings: RoutingConfig, rng: Random) -> None:
         self._block = settings.block_tokens
-        self._work = Work(settings)
+        self._standing = Standing(settings)
         self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)
         self._keys = TokenKeys(rng.getrandbits(64), settings.prefix_tokens)
         memo = settings.index_bytes // _MEMO_SHARE
@@ -44,13 +45,13 @@ class CacheAware(Observing):
         self._limits: dict[_Place, int] = {}
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
-        self._work.note(context)
+        self._standing.note(context.tokens)
         keys = () if context.role == "decode" else self._keys_of(context)
         sent = self._index.match(keys)
         tokens = context.tokens
         places = _places(candidates)
         gains = [min(tokens, sent.get(place, 0) * self._block) for place in places] if sent else [0] * len(places)
-        scores = self._scores(candidates, gains, 0 if context.role == "decode" else tokens)
+        scores = self._scores(candidates, gains, context)
         names = [each.name for each in candidates] if len(places) == len(candidates) else _names(candidates)
         chosen = self._turns.choose(names, scores, gains)
         worker, rank = _at(candidates, chosen), places[chosen][1]
@@ -71,20 +72,22 @@ class CacheAware(Observing):
             return self._keys.keys(context.prefix_keys, self._block, start)
         return self._texts.keys(context.text, start)
 
-    def _scores(self, candidates: Sequence[Candidate], gains: Sequence[int], tokens: int) -> list[float]:
-        """The score of each place: tokens of the prompt to read (of `tokens`, without what was gained; 0 where only answers are
-        written) and work, by weight."""
-        work = self._work.of
+    def _scores(self, candidates: Sequence[Candidate], gains: Sequence[int], context: RoutingContext) -> list[float]:
+        """The score of each place: tokens of the prompt to read, without what was gained (none where only answers are written),
+        and where its worker stands."""
+        stands = self._standing.of(candidates, context.now)
+        if context.role == "decode":
+            return [stand for each, stand in zip(candidates, stands, strict=True) for _ in range(each.rank_count)]
+        tokens, weight = context.tokens, self._standing.read_weight
         if len(gains) == len(candidates):
             return [
-                (work(each) + (tokens - gain if tokens else 0)) / each.weight
-                for each, gain in zip(candidates, gains, strict=True)
+                stand + weight * (tokens - gain) / each.weight
+                for each, stand, gain in zip(candidates, stands, gains, strict=True)
             ]
         scores: list[float] = []
-        for each in candidates:
-            own = work(each) / each.rank_count
+        for each, stand in zip(candidates, stands, strict=True):
             for _ in range(each.rank_count):
-                scores.append((own + (tokens - gains[len(scores)] if tokens else 0)) / each.weight)
+                scores.append(stand / each.rank_count + weight * (tokens - gains[len(scores)]) / each.weight)
         return scores
 
     def _note(self, keys: Sequence[int], worker: Candidate, rank: int) -> None:
@@ -98,6 +101,7 @@ class CacheAware(Observing):
 
     def worker_left(self, worker: str) -> None:
         self._turns.forget(worker)
+        self._standing.forget(worker)
         for place in [place for place in self._index.owners() if place[0] == worker]:
             self._index.remove(place)
             self._limits.pop(place, None)

@@ -57,7 +57,34 @@ class RoutingConfig:
         at_most=1 << 40,
     )
     answer_tokens: int = option(
-        128, "How many waiting prompt tokens one answer under way weighs as much as.", at_least=0, at_most=1 << 20
+        128,
+        "How many waiting prompt tokens one answer under way weighs as much as, for least_load.",
+        at_least=0,
+        at_most=1 << 20,
+    )
+    crowd_tokens: int = option(
+        32,
+        "What requests at a worker beyond the mean of all weigh for cache_aware, in waiting prompt tokens: this many for as many "
+        "more as chance makes often (the root of the mean), and with the square of them.",
+        at_least=0,
+        at_most=1 << 20,
+    )
+    balance_factor: float = option(
+        0.5,
+        "What a worker that has had twice the mean number of requests for balance_s seconds weighs for cache_aware, in mean "
+        "lengths of a prompt.",
+        at_least=0,
+        at_most=1000,
+    )
+    balance_s: float = option(
+        20.0, "Seconds over which cache_aware takes the means of workers' requests.", at_least=0, at_most=86_400
+    )
+    read_factor: float = option(
+        20.0,
+        "How many times more than a waiting prompt token one to be read counts for cache_aware where prompts wait at every "
+        "worker; with the square of the share of workers where they do.",
+        at_least=0,
+        at_most=1000,
     )
     kv_pressure_tokens: int = option(
         256,
@@ -67,7 +94,7 @@ class RoutingConfig:
         at_most=1 << 20,
     )
     tie_tokens: int = option(
-        256,
+        160,
         "Workers whose scores differ by no more than so many tokens are taken in turn.",
         at_least=0,
         at_most=1 << 20,

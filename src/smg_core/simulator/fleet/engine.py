@@ -5,8 +5,8 @@ is left of the step's budget of tokens computes prompts, in the order of their a
 of the step in which its prompt is complete. A step takes a fixed time, some for each request that decodes, and some for each
 token of a prompt. Steps that are all alike are taken together, so that a long answer is simulated as quickly as a short one.
 
-A request is admitted when the batch has room and the cache has room for its prompt and its whole answer; so no request is ever
-set back, as it can be in a real engine whose memory was promised twice.
+A request is admitted when the step has tokens left for it, the batch has room, and the cache has room for its prompt and its
+whole answer; so no request is ever set back, as it can be in a real engine whose memory was promised twice.
 
 Pure. Above: simulator.fleet.replay, which calls `arrive` when a request comes and `finish` when a step ends.
 """
@@ -179,35 +179,23 @@ class FleetEngine:
             self.cache.release(task.lease)
         return task
 
-    def _admit(self) -> None:
-        while self._waiting and self.running < self.speed.running:
-            task = self._waiting[0]
-            request = task.request
-            lease = self.cache.lease(request.blocks, block_count(request.prompt_tokens + task.output, self.block))
-            if lease is None:
-                return
-            self._waiting.popleft()
-            task.lease, task.named = lease, len(lease.shared)
-            if task.handed_over:
-                self._name_computed(task)
-                heappush(self._decoding, (self._steps + task.output, task.key, task))
-                continue
-            task.hit = min(task.named * self.block, request.prompt_tokens - 1)
-            self.pending += request.prompt_tokens - task.hit - task.left
-            task.left = request.prompt_tokens - task.hit
-            self._prompts.append(task)
-
     def _begin(self, now: float) -> None:
-        self._admit()
-        speed, decoding = self.speed, len(self._decoding)
-        budget, plan, tokens = max(1, speed.step_tokens - decoding), list[tuple[Task, int]](), 0
+        speed = self.speed
+        budget = max(1, speed.step_tokens - len(self._decoding))
+        plan, tokens = list[tuple[Task, int]](), 0
         for task in self._prompts:
             share = min(task.left, budget - tokens)
             plan.append((task, share))
             tokens += share
             if tokens == budget:
                 break
-        self._plan = plan
+        while tokens < budget and self._admit():
+            if self._prompts and (not plan or self._prompts[-1] is not plan[-1][0]):
+                task = self._prompts[-1]
+                share = min(task.left, budget - tokens)
+                plan.append((task, share))
+                tokens += share
+        self._plan, decoding = plan, len(self._decoding)
         if not plan and not decoding:
             self.ends = None
             return
@@ -215,3 +203,25 @@ class FleetEngine:
         self._each = (speed.step_s + speed.request_s * decoding + speed.prompt_token_s * tokens) / self.factor
         self._count = 1 if plan else self._decoding[0][0] - self._steps
         self.ends = now + self._count * self._each
+
+    def _admit(self) -> bool:
+        """Take the request that has waited longest into the batch, if there is one and it has room. What the cache has of its
+        prompt is looked up now: behind a long prompt that other requests share it waits until that one is computed."""
+        if not self._waiting or self.running >= self.speed.running:
+            return False
+        task = self._waiting[0]
+        request = task.request
+        lease = self.cache.lease(request.blocks, block_count(request.prompt_tokens + task.output, self.block))
+        if lease is None:
+            return False
+        self._waiting.popleft()
+        task.lease, task.named = lease, len(lease.shared)
+        if task.handed_over:
+            self._name_computed(task)
+            heappush(self._decoding, (self._steps + task.output, task.key, task))
+        else:
+            task.hit = min(task.named * self.block, request.prompt_tokens - 1)
+            self.pending += request.prompt_tokens - task.hit - task.left
+            task.left = request.prompt_tokens - task.hit
+            self._prompts.append(task)
+        return True

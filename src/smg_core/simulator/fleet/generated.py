@@ -17,6 +17,9 @@ from smg_core.simulator.fleet.trace import FleetRequest, FleetTrace
 
 __all__ = ["GENERATORS", "Load", "generated"]
 
+_ANSWER_TOKEN_S = 0.02
+"""Seconds that a token of an answer takes: what follows an answer comes when it is there."""
+
 
 @attrs.frozen
 class Load:
@@ -76,7 +79,8 @@ _Text = tuple[int, int]
 
 @attrs.frozen
 class _Talk:
-    """A kind of conversation: how many turns it has, and how long texts and pauses (in seconds) are, each as a mean."""
+    """A kind of conversation: how many turns it has, and how long texts and the pauses after an answer (in
+    seconds) are, each as a mean."""
 
     turns: float
     asked: float
@@ -104,7 +108,8 @@ def _conversations(
         prompt, answer = [*said, maker.text(talk.asked)], maker.text(talk.answer)
         yield maker.request(at, prompt, answer, session)
         if left > 1:
-            heappush(turns, (at + maker.pauses(talk.pause), next(order), [*prompt, answer], left - 1, session))
+            after = at + answer[1] * _ANSWER_TOKEN_S + maker.pauses(talk.pause)
+            heappush(turns, (after, next(order), [*prompt, answer], left - 1, session))
 
 
 def _ranked(maker: _Maker, texts: Sequence[_Text]) -> Callable[[], _Text]:

@@ -8,7 +8,7 @@ import random
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
-from math import nan
+from math import isnan, nan
 
 import attrs
 
@@ -230,7 +230,6 @@ class _Run:
     def _over(self, task: Task) -> None:
         call, out, request = self._calls[task.key], self._out, task.request
         if not task.handed_over and task.first is not None:
-            out.first[task.key] = task.first - request.at
             out.hit[task.key] = task.hit
         if self._settings.prefill and not task.handed_over and request.output_tokens > 1:
             call.replica.choosers[1].ended(call.prefill, call.key, self._now - call.since, failed=False)
@@ -251,6 +250,8 @@ class _Run:
         for task in at.begun:
             call = self._calls[task.key]
             call.replica.choosers[-1].answered(engine, task.key)
+            if isnan(self._out.first[task.key]):  # else it has come before, from an engine that died
+                self._out.first[task.key] = self._now - task.request.at
         if at.ends is not None:
             self._plan(at.ends, self._on_step, engine)
         self._tell(engine)

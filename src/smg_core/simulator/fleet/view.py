@@ -31,7 +31,7 @@ def context_of(key: int, request: FleetRequest, block: int) -> RoutingContext:
     ids[: len(names) * block] = np.repeat(names, block)
     headers = {"x-session-id": request.session} if request.session else {}
     return RoutingContext(
-        str(key), MODEL, TokenIds(array("I", ids.tobytes())), headers, cache_key=request.session or None
+        str(key), MODEL, TokenIds(array("I", ids.tobytes())), headers, cache_key=request.session or None, now=request.at
     )
 
 
