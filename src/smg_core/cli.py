@@ -225,7 +225,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         title="commands",
         required=True,
         metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | health | keys | workers "
-        "| audit",
+        "| audit | audit-log",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -245,6 +245,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     _mcp_flags(commands.add_parser("mcp", help="see and try the MCP servers of a configuration", allow_abbrev=False))
     text = "say of each security default whether a configuration keeps it"
     _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False))
+    _audit_log_flags(commands.add_parser("audit-log", help="check files of the audit log", allow_abbrev=False))
     _health_flags(commands.add_parser("health", help="print how a gateway and its processes are", allow_abbrev=False))
     _keys_flags(commands.add_parser("keys", help="make, rotate, revoke and list virtual keys", allow_abbrev=False))
     _workers_flags(commands.add_parser("workers", help="engines' loads, caches and profiles", allow_abbrev=False))
@@ -303,6 +304,12 @@ def _config_flags(parser: argparse.ArgumentParser) -> None:
 def _audit_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_audit)
     _add_settings(parser)
+
+
+def _audit_log_flags(parser: argparse.ArgumentParser) -> None:
+    from smg_core.audit_command import audit_log_flags
+
+    audit_log_flags(parser)
 
 
 def _health_flags(parser: argparse.ArgumentParser) -> None:

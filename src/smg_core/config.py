@@ -21,7 +21,7 @@ import attrs
 from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
-from smg_core.observability.settings import MetricsConfig, ObservabilityConfig
+from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig
 from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
@@ -55,6 +55,7 @@ from smg_core.workers.settings import BreakerConfig, WorkersConfig
 
 __all__ = [
     "AdminConfig",
+    "AuditConfig",
     "AuthConfig",
     "BatchesConfig",
     "BreakerConfig",
@@ -129,6 +130,7 @@ class Config:
     mcp: McpConfig = attrs.field(factory=McpConfig)
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
     metrics: MetricsConfig = attrs.field(factory=MetricsConfig)
+    audit: AuditConfig = attrs.field(factory=AuditConfig)
 
     def __attrs_post_init__(self) -> None:
         problems = tuple(_inconsistencies(self))

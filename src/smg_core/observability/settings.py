@@ -9,7 +9,7 @@ import attrs
 
 from smg_core.settings import option
 
-__all__ = ["MetricsConfig", "ObservabilityConfig"]
+__all__ = ["AuditConfig", "MetricsConfig", "ObservabilityConfig"]
 
 
 @attrs.frozen
@@ -31,6 +31,18 @@ class ObservabilityConfig:
         at_most=86400,
     )
     repeats: int = option(1024, "Failures that are remembered for that.", at_least=1, at_most=1 << 20)
+    access_flush_s: float = option(
+        0.1,
+        "Seconds for which lines of the access log are gathered, to be written together; a killed process loses them.",
+        at_least=0,
+        at_most=60,
+    )
+    access_bytes: int = option(
+        1 << 20,
+        "Bytes of such lines that may wait to be written; further ones are dropped, and counted.",
+        at_least=65536,
+        at_most=1 << 30,
+    )
     watchdog_s: float = option(
         5.0,
         "Seconds for which the event loop may be blocked before the log says where; 0 does not look.",
@@ -46,6 +58,27 @@ class ObservabilityConfig:
     )
     explain_characters: int = option(
         2048, "Longest header that such an answer has, in characters.", at_least=256, at_most=65536
+    )
+
+
+@attrs.frozen
+class AuditConfig:
+    """The audit log: a file with a line for each step of every action at the admin door; off unless a file is named."""
+
+    file: str | None = option(
+        None, "File that the audit log is appended to; beside it is FILE.head, its last line's hash."
+    )
+    fsync: Literal["always", "never"] = option(
+        "always", "Whether a line is on the disk before the action goes on, or left to the system."
+    )
+    file_bytes: int = option(
+        64 << 20,
+        "Bytes from which a file is set aside, as FILE and the number of its last line, and the next one is begun.",
+        at_least=65536,
+        at_most=1 << 40,
+    )
+    files: int = option(
+        0, "Files set aside that are kept, the newest ones; 0: none is ever removed.", at_least=0, at_most=1 << 20
     )
 
 

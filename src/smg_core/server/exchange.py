@@ -182,7 +182,8 @@ class Exchange:
     `path` is decoded and without the path that the app is mounted under, `raw_path` the same as it was sent. The app sets
     `route` (the pattern of the route that it found), `path_values` (from that pattern) and `caller` (who sent the request)
     before it calls the handler. `request_id` is the gateway's and `client_id` the client's id of the request. `status` and
-    `sent` (bytes of the body) are those of the answer so far; `finished` is set by the handler of a request to a model.
+    `sent` (bytes of the body) are those of the answer so far; `finished` is set by the handler of a request to a model, and
+    `subject` (what is changed) and `audited` (that its audit log knows of the request) at the admin door.
     """
 
     __slots__ = (
@@ -194,6 +195,7 @@ class Exchange:
         "_send",
         "_task",
         "always",
+        "audited",
         "caller",
         "client_id",
         "finished",
@@ -209,6 +211,7 @@ class Exchange:
         "sent",
         "started",
         "status",
+        "subject",
         "write_now",
     )
 
@@ -228,10 +231,10 @@ class Exchange:
         self.caller = _NOBODY
         self.write_now = write_now_of(send)
         self.always: list[Header] = []
-        self.request_id = self.client_id = self.route = ""
+        self.request_id = self.client_id = self.route = self.subject = ""
         self.status = self.sent = 0
         self.finished: RequestFinished | None = None
-        self.started = False
+        self.started = self.audited = False
         self.gone = False
         self._asked = False
         self._more = True  # more of the body is to come

@@ -21,6 +21,7 @@ from functools import partial
 from smg_core.config import Config
 from smg_core.errors import SmgError
 from smg_core.observability.logs import configure
+from smg_core.server.admin.auditing import audit_fault
 from smg_core.server.announcing import announce
 from smg_core.server.channel.local import LocalChannel
 from smg_core.server.channel.member import MemberChannel
@@ -50,6 +51,9 @@ def serve(config: Config) -> int:
         return 1
     processes = config.server.processes or os.cpu_count() or 1
     if wrong := unshared_keys(config, processes):
+        log.critical("the gateway cannot start: %s", wrong)
+        return 1
+    if wrong := audit_fault(config.audit):
         log.critical("the gateway cannot start: %s", wrong)
         return 1
     listeners = open_listeners(config)
@@ -86,8 +90,11 @@ def _run(
     _raise_file_limit(config.server.connections, config.server.spare_files)
     observing = ProcessReports(config, shared, column)
     gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_member(channel, _live(gateway, config, listeners, observing, patience)))
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_member(channel, _live(gateway, config, listeners, observing, patience)))
+    finally:
+        observing.close()
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

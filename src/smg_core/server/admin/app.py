@@ -3,14 +3,12 @@
 The same machine as the public app, `server.app`, with a route table of its own: none of its paths is on the public listener, and
 none of the public ones here. Callers are authenticated as there, and need the permission that their route names. Without any
 identity in the settings everybody who reaches the door may do everything, so it is opened on the loopback or a Unix socket alone
-(`server.admin.listening`). Every request that changes something, and every refused one, is a line of the log `smg.audit`; refused
-ones are logged in a bounded way. Above: server.admin.running. Below: the routes.
+(`server.admin.listening`). `auditing` is told of every request that changes something before it begins, and of every request when
+it has ended. Above: server.admin.running. Below: the routes.
 """
 
-import logging
-
-from smg_core.observability.repeats import Repeats
 from smg_core.request import Caller
+from smg_core.server.admin.auditing import AdminAudit
 from smg_core.server.admin.health import health_routes
 from smg_core.server.admin.keys import key_routes
 from smg_core.server.admin.workers import worker_routes
@@ -28,10 +26,7 @@ from smg_core.server.runtime import Runtime
 
 __all__ = ["AdminApp", "admin_table"]
 
-log = logging.getLogger("smg.audit")
-
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
-SHOWN = 200  # characters of a path that a line of the log repeats
 
 
 def admin_table(gateway: Runtime, processes: ProcessTable, meter: Meter | None = None) -> RouteTable:
@@ -55,8 +50,7 @@ class AdminApp(App):
 
     def __init__(self, gateway: Runtime, processes: ProcessTable, meter: Meter | None = None) -> None:
         super().__init__(gateway, self._named, table=admin_table(gateway, processes, meter))
-        told = gateway.config.observability
-        self._refused = Repeats(told.repeat_s, told.repeats)
+        self._audit = AdminAudit(gateway)
 
     async def _named(self, head: Head) -> Caller:
         """The caller of a request, kept for the log also where its permission is then found wanting."""
@@ -65,24 +59,16 @@ class AdminApp(App):
             head.caller = caller
         return caller
 
+    async def _permit(self, exchange: Exchange, needed: str) -> None:
+        """As for all requests; then the audit log is told what is about to be done. Raises Overloaded where that fails."""
+        await super()._permit(exchange, needed)
+        if exchange.method not in READING:
+            await self._audit.begin(exchange)
+
     async def _answered(self, exchange: Exchange) -> str:
-        outcome = await super()._answered(exchange)
-        if outcome != "ok":
-            self._tell_refused(exchange, outcome)
-        elif exchange.method not in READING:
-            log.info("%s %s by %s", exchange.method, exchange.path[:SHOWN], _who(exchange))
+        outcome = "cancelled"
+        try:
+            outcome = await super()._answered(exchange)
+        finally:
+            await self._audit.end(exchange, outcome)
         return outcome
-
-    def _tell_refused(self, exchange: Exchange, outcome: str) -> None:
-        again = self._refused.note((exchange.address, outcome), self._gateway.clock.monotonic())
-        if again is not None:
-            what = f"{exchange.method} {exchange.path[:SHOWN]}"
-            more = f" ({again} more like it since the last time)" if again else ""
-            log.warning("refused %s of %s: %s%s", what, _who(exchange), outcome, more)
-
-
-def _who(exchange: Exchange) -> str:
-    """Who sent a request, in words: whom its credential names, and from where."""
-    caller, at = exchange.caller, exchange.address or "the socket"
-    name = caller.principal or caller.tenant
-    return f"{caller.tenant}/{name} at {at}" if name else f"whoever is at {at}"

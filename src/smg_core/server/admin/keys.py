@@ -113,6 +113,7 @@ class _Keys:
 
     async def _respond_new(self, exchange: Exchange, made: NewKey, status: int) -> None:
         """Answer with a key that was created or rotated: the only place where it is told."""
+        exchange.subject = made.key.prefix
         await self._respond(exchange, {"key": made.text, **made.key.shown(self._gateway.clock.time())}, status)
 
     async def _respond(self, exchange: Exchange, answer: JsonObject, status: int) -> None:

@@ -97,6 +97,7 @@ class _Workers:
 
     async def load_adapter(self, exchange: Exchange) -> None:
         body = await self._body(exchange, LoadAdapterBody)
+        exchange.subject = body.name
         known = self._gateway.models.get(body.name)
         if known is not None and known.adapter != body.name:
             raise InvalidRequest(f"'{body.name}' is the name of something else that is served.", param="name")
@@ -105,6 +106,7 @@ class _Workers:
 
     async def unload_adapter(self, exchange: Exchange) -> None:
         body = await self._body(exchange, UnloadAdapterBody)
+        exchange.subject = body.name
 
         async def ask(worker: Worker, engine: Engine) -> _Told:
             if not worker.facts.lora:
