@@ -5,13 +5,15 @@ the access log, the metrics, the admin door.
 """
 
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from smg_core.clock import SystemClock
 from smg_core.config import Config
 from smg_core.hooks import Observer, SilentObserver, fan_out
-from smg_core.observability.logs import AccessLog
+from smg_core.observability.line_writer import LineWriter
+from smg_core.observability.logs import AccessLog, is_logged
 from smg_core.server.admin.running import administered
 from smg_core.server.gateway import Gateway
 from smg_core.server.listeners import Listeners
@@ -38,6 +40,7 @@ class ProcessReports:
         self._config = config
         self.processes: ProcessTable = shared.table(own)
         self.meter: Meter | None = None
+        self._writer: LineWriter | None = None
         if config.metrics.on:
             clock, memory = SystemClock(), shared.metrics_memory()
             self.meter = Meter(config.metrics, clock, memory, processes=shared.processes, own=own)
@@ -46,9 +49,23 @@ class ProcessReports:
     def observer(self) -> Observer:
         """The observer of the gateway."""
         return fan_out(
-            AccessLog() if self._config.server.access_log else SilentObserver(),
+            self._access_log(),
             self.meter.recorder if self.meter is not None else SilentObserver(),
         )
+
+    def _access_log(self) -> Observer:
+        """The access log, where it is wanted, with a thread that writes its lines to standard error."""
+        told = self._config.observability
+        if not self._config.server.access_log or not is_logged():
+            return SilentObserver()
+        if self._writer is None:
+            self._writer = LineWriter(sys.stderr.fileno(), told.access_flush_s, told.access_bytes)
+        return AccessLog(self._writer, told.log_format)
+
+    def close(self) -> None:
+        """Write what is left of the access log. Called when the process ends."""
+        if self._writer is not None:
+            self._writer.close()
 
     @contextlib.asynccontextmanager
     async def beside(self, gateway: Gateway, listeners: Listeners) -> AsyncIterator[None]:

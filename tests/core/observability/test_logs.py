@@ -1,17 +1,22 @@
 """What is written of requests and failures, and what never is."""
 
+import fcntl
+import io
 import json
 import logging
+import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.hooks import AttemptEnded, ExchangeEnded, RequestFinished
-from smg_core.observability import logs
+from smg_core.observability import access_lines
 from smg_core.observability.failures import FailureLog
+from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.logs import AccessLog, configure
 from smg_core.observability.repeats import Repeats
 from smg_core.testing import FakeClock
@@ -93,14 +98,91 @@ def test_what_a_client_sends_makes_no_line_and_no_control_character(
 
 @given(st.text(), st.text())
 def test_no_text_of_a_client_can_pass_for_a_word_of_the_line(path: str, model: str) -> None:
-    known = logs._fields(ended(path=path, finished=finished(model)))
-    line = " ".join(f"{name}={logs._word(value)}" for name, value in known.items())
+    known = access_lines.access_fields(ended(path=path, finished=finished(model)))
+    line = access_lines.in_words(known)
 
     assert len(line.splitlines()) == 1
     assert re.sub(r'"(?:[^"\\]|\\.)*"', "-", line).count("status=") <= 2 + path.count("status=") + model.count(
         "status="
     )
     assert [part.partition("=")[0] for part in re.sub(r'"(?:[^"\\]|\\.)*"', "-", line).split(" ")] == list(known)
+
+
+@given(st.text(), st.text(), st.text(), st.floats(0, 4e9, width=32), st.sampled_from(["", "a" * 32]))
+def test_the_line_that_is_written_without_logging_is_the_one_that_logging_makes(
+    path: str, model: str, tenant: str, now: float, trace_id: str
+) -> None:
+    for done in (None, finished(model)):
+        moment = ended(path=path, finished=done, tenant=tenant, trace_id=trace_id)
+        for form in ("text", "json"):
+            written: list[bytes] = []
+            AccessLog(Kept(written), form, lambda: now).report(moment)  # type: ignore[arg-type]
+            by_logging = io.StringIO()
+            configure("info", form)  # type: ignore[arg-type]
+            stream = logging.getLogger().handlers[0]
+            stream.setStream(by_logging)  # type: ignore[attr-defined]
+            stream.addFilter(lambda record: _at(record, now))
+            AccessLog().report(moment)
+            assert written == [by_logging.getvalue().encode()]
+
+
+class Kept:
+    """Takes lines in place of a writer."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self.write = lines.append
+
+
+def _at(record: logging.LogRecord, now: float) -> bool:
+    """Have a record been made `now`."""
+    record.created, record.msecs = now, float(int(now * 1000) % 1000)
+    return True
+
+
+def test_lines_are_written_by_a_thread_and_none_is_lost_when_it_ends() -> None:
+    out, into = os.pipe()
+    writer = LineWriter(into, 0.0, 1 << 20)
+    sent = [b"%d %s\n" % (number, b"x" * (number % 3000)) for number in range(2000)]
+    with ThreadPoolExecutor(1) as reading:
+        received = reading.submit(lambda: b"".join(iter(lambda: os.read(out, 1 << 16), b"")))
+        for line in sent:
+            while writer._given - writer._taken > 1 << 19:
+                os.sched_yield()
+            writer.write(line)
+        writer.close()
+        os.close(into)
+
+    assert received.result().splitlines(keepends=True) == sent
+    os.close(out)
+
+
+def test_lines_that_nobody_takes_are_bounded_dropped_and_counted() -> None:
+    out, into = os.pipe()
+    fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)
+    writer = LineWriter(into, 0.0, 65536)
+    line = b"x" * 1023 + b"\n"
+    for _ in range(1000):
+        writer.write(line)
+    waiting = writer._given - writer._taken
+    with ThreadPoolExecutor(1) as reading:
+        received = reading.submit(lambda: b"".join(iter(lambda: os.read(out, 1 << 16), b"")))
+        writer.close()
+        os.close(into)
+    lines = received.result().splitlines(keepends=True)
+    os.close(out)
+
+    assert waiting <= 65536
+    assert re.fullmatch(rb"(\d+) lines of the access log were dropped: nobody took them\n", lines[-1])
+    assert len(lines) - 1 + int(lines[-1].split()[0]) == 1000
+
+
+def test_a_log_that_is_closed_stops_nothing() -> None:
+    out, into = os.pipe()
+    os.close(out)
+    writer = LineWriter(into, 0.0, 65536)
+    writer.write(b"x\n")
+    writer.close()
+    os.close(into)
 
 
 def test_a_failed_engine_call_is_written_with_its_worker_ids_and_words(caplog: pytest.LogCaptureFixture) -> None:

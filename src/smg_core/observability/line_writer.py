@@ -1,0 +1,77 @@
+"""Writes lines to a file from a thread of its own (edge): who hands a line over neither waits for the file nor for the system.
+
+Lines are gathered for a moment and written together, in pieces that a pipe takes whole, so that those of several processes do
+not mix. What waits is bounded: where the file takes nothing, further lines are dropped and counted, and the count is written when
+it takes lines again. `close` writes what is left. A process that is killed loses the lines of the last moment. Above: `logs`.
+"""
+
+import os
+import select
+import threading
+from collections import deque
+
+__all__ = ["LineWriter"]
+
+_AT_ONCE: int = getattr(select, "PIPE_BUF", 512)  # bytes that a pipe takes whole
+
+
+class LineWriter:
+    """Writes to the file descriptor `file`, every `seconds` if there is something; `most` bytes may wait."""
+
+    def __init__(self, file: int, seconds: float, most: int) -> None:
+        self._file, self._seconds, self._most = file, seconds, most
+        self._lines: deque[bytes] = deque()
+        self._given = self._dropped = 0  # bytes and lines; written by who calls `write` alone
+        self._taken = self._told = 0  # the same; written by the thread alone
+        self._some, self._closing = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="access log", daemon=True)
+        self._thread.start()
+
+    def write(self, line: bytes) -> None:
+        """Hand over a line with its end. Called in one thread."""
+        if self._given - self._taken + len(line) > self._most:
+            self._dropped += 1
+            return
+        self._given += len(line)
+        self._lines.append(line)
+        if not self._some.is_set():
+            self._some.set()
+
+    def close(self) -> None:
+        """Write what is left, and end. Returns when it is written, or cannot be."""
+        self._closing.set()
+        self._some.set()
+        self._thread.join(max(1.0, 10 * self._seconds))
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._some.wait()
+            self._closing.wait(self._seconds)
+            self._some.clear()
+            self._write_all()
+        self._write_all()
+
+    def _write_all(self) -> None:
+        """Write the lines that are there, in pieces that a pipe takes whole where a line is no longer than that."""
+        piece, size = [], 0
+        while self._lines:
+            line = self._lines.popleft()
+            if size and size + len(line) > _AT_ONCE:
+                self._write_piece(b"".join(piece))
+                piece, size = [], 0
+            piece.append(line)
+            size += len(line)
+            self._taken += len(line)
+        dropped, self._told = self._dropped - self._told, self._dropped
+        if dropped:
+            piece.append(b"%d lines of the access log were dropped: nobody took them\n" % dropped)
+        self._write_piece(b"".join(piece))
+
+    def _write_piece(self, piece: bytes) -> None:
+        while piece:
+            try:
+                piece = piece[os.write(self._file, piece) :]
+            except BlockingIOError:
+                select.select([], [self._file], [])
+            except OSError:
+                return  # nobody reads the log any more
