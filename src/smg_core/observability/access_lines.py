@@ -12,7 +12,7 @@ import msgspec
 
 from smg_core.hooks import ExchangeEnded
 
-__all__ = ["JsonLines", "TextLines", "access_fields", "in_words", "plain", "time_stamp"]
+__all__ = ["JsonLines", "TextLines", "access_fields", "fields_in_words", "plain", "time_stamp"]
 
 LONGEST_WORD = 256  # characters of one text from a client
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
@@ -69,7 +69,7 @@ def _cut(text: str) -> str:
     return text[:LONGEST_WORD].encode("utf-8", "replace").decode()
 
 
-def in_words(fields: Mapping[str, object]) -> str:
+def fields_in_words(fields: Mapping[str, object]) -> str:
     """Fields as text: name=value, separated by spaces."""
     return " ".join([f"{name}={_word(value)}" for name, value in fields.items()])
 
@@ -118,4 +118,4 @@ class TextLines:
         if second != self._second:
             self._second = second
             self._beginning = self._local(second)
-        return f"{self._beginning},{milliseconds:03d} INFO    smg.access: {in_words(fields)}\n".encode()
+        return f"{self._beginning},{milliseconds:03d} INFO    smg.access: {fields_in_words(fields)}\n".encode()

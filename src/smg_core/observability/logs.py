@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from smg_core.hooks import ExchangeEnded, Moment
-from smg_core.observability.access_lines import JsonLines, TextLines, access_fields, in_words, plain, time_stamp
+from smg_core.observability.access_lines import JsonLines, TextLines, access_fields, fields_in_words, plain, time_stamp
 from smg_core.observability.line_writer import LineWriter
 
 __all__ = ["AccessLog", "configure", "is_logged"]
@@ -112,4 +112,4 @@ class _Words:
         self._fields = fields
 
     def __str__(self) -> str:
-        return in_words(self._fields)
+        return fields_in_words(self._fields)

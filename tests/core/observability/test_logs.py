@@ -99,7 +99,7 @@ def test_what_a_client_sends_makes_no_line_and_no_control_character(
 @given(st.text(), st.text())
 def test_no_text_of_a_client_can_pass_for_a_word_of_the_line(path: str, model: str) -> None:
     known = access_lines.access_fields(ended(path=path, finished=finished(model)))
-    line = access_lines.in_words(known)
+    line = access_lines.fields_in_words(known)
 
     assert len(line.splitlines()) == 1
     assert re.sub(r'"(?:[^"\\]|\\.)*"', "-", line).count("status=") <= 2 + path.count("status=") + model.count(
