@@ -180,6 +180,7 @@ CONSTANTS: dict[str, str] = {
     "observability.failures.LONGEST_DETAIL": SHOWN,
     **dict.fromkeys((f"observability.audit_chain.{name}" for name in ("LONGEST_LINE", "_END_BYTES")), FORMAT),
     "observability.audit_file._HEAD_BYTES": FORMAT,
+    "observability.line_writer._AT_ONCE": FORMAT,
     "observability.audit_file._TAIL": FORMAT,
     "server.admin.auditing.SHOWN": SHOWN,
     **dict.fromkeys((f"observability.metrics.dashboard.{name}" for name in ("_ACROSS", "_HEIGHT", "_WIDTH")), SHOWN),
