@@ -53,7 +53,8 @@ class LineWriter:
 
     def _write_all(self) -> None:
         """Write the lines that are there, in pieces that a pipe takes whole where a line is no longer than that."""
-        piece, size = [], 0
+        piece: list[bytes] = []
+        size = 0
         while self._lines:
             line = self._lines.popleft()
             if size and size + len(line) > _AT_ONCE:
