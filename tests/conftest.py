@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import os
 import sys
 import tempfile
@@ -35,6 +36,14 @@ def tokenizers_are_loaded_once() -> Iterator[None]:
     """Not in the tests of tokenizers, which override this."""
     with loaded_once():
         yield
+
+
+@pytest.fixture(autouse=True)
+def each_test_finds_the_root_logger_as_it_was() -> Iterator[None]:
+    """A test that sets up logging sets its level for the whole process: the next would find lines that it does not expect."""
+    level = logging.root.level
+    yield
+    logging.root.setLevel(level)
 
 
 @pytest.fixture(scope="session", autouse=True)
