@@ -24,7 +24,7 @@ from smg_core.server.accepting import accepting, contexts_of
 from smg_core.server.app import App
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_protocol import BoundedHttpProtocol, protocol_class
-from smg_core.server.memory import settle_objects
+from smg_core.server.memory import Trimming, settle_objects
 from smg_core.server.processes import ProcessState, ProcessTable
 from smg_core.server.proxies.protocol_header import ProxiedClient
 from smg_core.server.routes import WEBSOCKET
@@ -66,6 +66,8 @@ class HttpServer(uvicorn.Server):
         self._processes, self._began = processes, gateway.clock.time()
         self._beside: asyncio.Task[None] | None = None
         self._alone = alone
+        self._trimming = Trimming(settings.trim_bytes)
+        self._trimmed: asyncio.Future[None] | None = None
         self._most = connections_within(settings.connections, open_files(), settings.spare_files)
         self._warned, self._nearly_all = False, settings.connections_warning
         self._settled: tuple[int, ...] = ()  # which models, by identity
@@ -207,6 +209,7 @@ class HttpServer(uvicorn.Server):
             self._tell_processes()
             if self._alone:
                 self._settle_models()
+                self._return_memory()
         if self._deadline is not None and not self.should_exit:
             in_flight = self._gateway.in_flight
             self.should_exit = not in_flight or time.monotonic() > self._deadline
@@ -220,6 +223,12 @@ class HttpServer(uvicorn.Server):
         if models != self._settled:
             self._settled = models
             settle_objects()
+
+    def _return_memory(self) -> None:
+        """Have what requests needed and no longer do returned to the system, in a thread."""
+        now = time.monotonic()
+        if (self._trimmed is None or self._trimmed.done()) and self._trimming.due(now):
+            self._trimmed = asyncio.get_running_loop().run_in_executor(None, self._trimming.run, now)
 
     def _tell_processes(self) -> None:
         """Say how this process is, for all to read."""

@@ -7,8 +7,11 @@ arenas the threads use. On other C libraries these functions do nothing to the a
 import contextlib
 import ctypes
 import gc
+import os
+from collections.abc import Callable
+from pathlib import Path
 
-__all__ = ["settle_objects", "trim", "use_one_arena"]
+__all__ = ["Trimming", "resident_bytes", "settle_objects", "trim", "use_one_arena"]
 
 _M_ARENA_MAX = -8
 _M_MMAP_THRESHOLD = -3
@@ -29,6 +32,51 @@ def trim() -> None:
     """Return free memory to the system, without a garbage collection: a few milliseconds at most."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process; 0 on a system that does not say."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+TRIM_S, LONGEST_TRIM_S = 1.0, 60.0
+"""Seconds between two returns of memory: the least, and the most that they are put off when nothing comes of them."""
+
+
+class Trimming:
+    """Returns free memory to the system while resident memory is `step` bytes over the least that it was; a step of 0 never does.
+
+    The C library keeps what a large answer took, in pieces between objects that live on, until it is told to return it. How much
+    of the resident memory is free cannot be known cheaply, so a return that brings little is repeated later and later, at once
+    again when memory has grown by another step. `resident` says how many bytes are resident now, `trim` returns the free ones."""
+
+    def __init__(
+        self, step: int, *, resident: Callable[[], int] = resident_bytes, trim: Callable[[], None] = trim
+    ) -> None:
+        self._step, self._resident, self._trim = step, resident, trim
+        self._least: int | None = None
+        self._left = 0  # what was resident after the last time
+        self._last, self._wait = -TRIM_S, TRIM_S
+
+    def due(self, now: float) -> bool:
+        """Whether `run` should be called, `now` being seconds of a monotonic clock. Costs some microseconds."""
+        if not self._step:
+            return False
+        resident = self._resident()
+        if self._least is None or resident < self._least:
+            self._least = resident
+        wait = TRIM_S if resident - self._left >= self._step else self._wait
+        return resident - self._least >= self._step and now >= self._last + wait
+
+    def run(self, now: float) -> None:
+        """Return free memory: some milliseconds, so not on the event loop."""
+        before = self._resident()
+        self._trim()
+        self._left = self._resident()
+        self._wait = TRIM_S if before - self._left >= self._step // 2 else min(2 * self._wait, LONGEST_TRIM_S)
+        self._last = now
 
 
 def settle_objects() -> None:

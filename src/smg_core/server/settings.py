@@ -72,6 +72,13 @@ class ServerConfig:
         at_most=1 << 40,
     )
     keep_alive_s: float = option(75.0, "Seconds an idle connection is kept.", at_least=0, at_most=86400)
+    trim_bytes: int = option(
+        16 * MIB,
+        "Bytes by which the memory of a process may grow before what is free of it is returned to the system; 0 leaves that to "
+        "the C library.",
+        at_least=0,
+        at_most=1 << 40,
+    )
     header_bytes: int = option(65536, "Largest head of a request, in bytes.", at_least=1024, at_most=MIB)
     wait_for_workers_s: float = option(
         0.0,

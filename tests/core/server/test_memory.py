@@ -1,0 +1,99 @@
+"""When free memory is returned to the system."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smg_core.server.memory import Trimming, resident_bytes
+
+
+class Process:
+    """`used` bytes that objects need and `free` ones that the C library keeps."""
+
+    def __init__(self, used: int = 1000, free: int = 0) -> None:
+        self.used, self.free, self.trims = used, free, 0
+
+    def resident(self) -> int:
+        return self.used + self.free
+
+    def trim(self) -> None:
+        self.free = 0
+        self.trims += 1
+
+
+def trimming(process: Process, step: int = 100) -> Trimming:
+    return Trimming(step, resident=process.resident, trim=process.trim)
+
+
+def test_what_a_large_answer_took_is_returned_and_nothing_is_asked_again_until_memory_has_grown_anew() -> None:
+    process = Process()
+    watch = trimming(process)
+    assert not watch.due(0)
+    process.free = 150
+    assert watch.due(1)
+    watch.run(1)
+
+    assert process.resident() == 1000
+    assert not watch.due(1000)
+
+
+def test_memory_that_is_needed_while_it_is_looked_at_is_returned_once_it_is_free() -> None:
+    process = Process()
+    watch = trimming(process)
+    assert not watch.due(0)
+    process.used += 150
+    assert watch.due(1)
+    watch.run(1)
+    process.used, process.free = 1000, 150
+
+    assert not watch.due(2)
+    assert watch.due(3)
+
+
+def test_memory_that_stays_needed_is_asked_for_less_and_less_often_until_it_grows_by_another_step() -> None:
+    process = Process()
+    watch = trimming(process)
+    assert not watch.due(0)
+    process.used += 500
+    times = []
+    for now in range(1, 1001):
+        if watch.due(now):
+            watch.run(now)
+            times.append(now)
+    assert times[:6] == [1, 3, 7, 15, 31, 63]
+    assert max(after - before for before, after in pairwise(times)) == 60
+
+    process.free = 100
+    assert watch.due(times[-1] + 1)
+
+
+def test_a_step_of_zero_never_returns_anything() -> None:
+    process = Process()
+    watch = trimming(process, 0)
+    process.free = 10**9
+
+    assert not watch.due(100)
+
+
+@given(st.lists(st.tuples(st.integers(-200, 300), st.integers(-200, 300)), max_size=40))
+def test_free_memory_of_a_step_is_gone_within_a_minute_however_memory_grows_and_shrinks(
+    changes: list[tuple[int, int]],
+) -> None:
+    process = Process()
+    watch = trimming(process)
+    now, least = 0, process.resident()
+    assert not watch.due(now)
+    for used, free in changes:
+        process.used, process.free = max(0, process.used + used), max(0, process.free + free)
+        least = min(least, process.resident())
+        for _ in range(61):
+            now += 1
+            if watch.due(now):
+                watch.run(now)
+                least = min(least, process.resident())
+        assert process.free < 100 or process.resident() - least < 100
+
+
+def test_this_process_says_how_much_is_resident() -> None:
+    assert resident_bytes() > 1 << 20
