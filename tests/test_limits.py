@@ -327,6 +327,8 @@ CONSTANTS: dict[str, str] = {
     "server.supervisor.CANNOT_START": TOLD,
     "server.http_server.SWEEP_TICKS": PACE,
     "server.http_server.TICK_SECONDS": PACE,
+    "server.memory.TRIM_S": PACE,
+    "server.memory.LONGEST_TRIM_S": PACE,
     "sse._MAX_EVENT_BYTES": SET,
     "tokenizer.cache._ENTRY_BYTES": COST,
     "tokenizer.huggingface._BATCH": PACE,

@@ -548,7 +548,7 @@ async def test_after_kill_9_nothing_is_lost_and_nothing_is_run_twice_that_had_en
     simulator = SimulatorConfig(rules=(Rule((), Reply("word " * 3000)),), timing=Timing(decode_rate=100))
     async with SimulatedEngine(simulator) as engine:
         bounds = ("--batches-in-flight", str(at_once), "--batches-in-flight-tenant", str(at_once))
-        bounds += ("--batches-lease-s", "5")  # a busy machine renews a shorter one too late, and the run begins again
+        bounds += ("--batches-lease-s", "10")  # a busy machine renews a shorter one too late, and the run begins again
         async with process(engine, history, *bounds) as (running, url):
             async with openai.AsyncOpenAI(api_key="x", base_url=f"{url}/v1", max_retries=0) as client:
                 made = await batch_of(client, content)
@@ -558,7 +558,7 @@ async def test_after_kill_9_nothing_is_lost_and_nothing_is_run_twice_that_had_en
             await running.wait()
         await eventually(lambda: not engine.active)
         async with (
-            process(engine, history) as (_, url),
+            process(engine, history, "--batches-lease-s", "120") as (_, url),
             openai.AsyncOpenAI(api_key="x", base_url=f"{url}/v1", max_retries=0) as client,
         ):
             done = await over(client, made.id)

@@ -386,7 +386,9 @@ def answered() -> Iterator[Counter[str]]:
     """How many requests of each API were answered."""
     counted: Counter[str] = Counter()
     yield counted
-    none = {path for path, count in counted.items() if not count}  # those of APIs that another process ran are not in it
+    none = {
+        path for path, count in counted.items() if not count
+    }  # those of APIs that another process ran are not in it
     assert not none, f"all that was drawn for {none} is refused before anything is done with it"
 
 
