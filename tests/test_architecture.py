@@ -74,6 +74,9 @@ NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
 EDGES: dict[str, frozenset[str]] = {
     "auth.issuer": frozenset(),
     "auth.oidc": frozenset({"server.identity"}),
+    "discovery.file": frozenset(),
+    "discovery.running": frozenset({"server.discovering"}),
+    "discovery.waiting": frozenset({"server.discovering"}),
     "engines.h2.transport": frozenset(),
     "engines.grpc_transport": frozenset(),
     "engines.client": frozenset(),
@@ -122,6 +125,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.admin.app": frozenset(),
     "server.admin.auditing": frozenset(),
     "server.admin.decisions": frozenset(),
+    "server.admin.discovery": frozenset(),
     "server.admin.health": frozenset(),
     "server.admin.keys": frozenset(),
     "server.admin.listening": frozenset(),
@@ -157,6 +161,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.deployment": frozenset(),
     "server.describing": frozenset(),
     "server.document_reading": frozenset(),
+    "server.discovering": frozenset(),
     "server.documents": frozenset(),
     "server.exchange": frozenset(),
     "server.endpoint": frozenset(),
@@ -239,7 +244,7 @@ EDGES: dict[str, frozenset[str]] = {
     "smg_multimodal.workers": frozenset(),
 }
 WIRING = frozenset({"server.gateway", "server.runtime", "server.loading", "server.reaching", "server.simulated"})
-WIRING |= {"server.launched"}
+WIRING |= {"server.discovering", "server.launched"}
 WIRING |= {"cli", "demo", "simulator_commands", "testing"}
 
 # Tables whose rows load what they name when it is first asked for, and what loads a large library only where it is needed.

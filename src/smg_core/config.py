@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 
 from smg_core.auth.settings import AuthConfig, OidcConfig
+from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
 from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig
@@ -63,6 +64,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "DisaggregationConfig",
+    "DiscoveryConfig",
     "DocumentsConfig",
     "EnginesConfig",
     "HistoryConfig",
@@ -112,6 +114,7 @@ class Config:
     channel: ChannelConfig = attrs.field(factory=ChannelConfig)
     workers: WorkersConfig = attrs.field(factory=WorkersConfig)
     breaker: BreakerConfig = attrs.field(factory=BreakerConfig)
+    discovery: DiscoveryConfig = attrs.field(factory=DiscoveryConfig)
     engines: EnginesConfig = attrs.field(factory=EnginesConfig)
     timeouts: TimeoutsConfig = attrs.field(factory=TimeoutsConfig)
     tokenizer: TokenizerConfig = attrs.field(factory=TokenizerConfig)

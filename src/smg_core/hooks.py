@@ -28,6 +28,9 @@ __all__ = [
     "RequestStarted",
     "Retrying",
     "SilentObserver",
+    "SourceAnswered",
+    "SourceChanged",
+    "SourceSampled",
     "StoreCalled",
     "ToolCalled",
     "WorkerPicked",
@@ -296,6 +299,29 @@ class BreakerChanged(Struct, frozen=True):
     state: str
 
 
+class SourceAnswered(Struct, frozen=True):
+    """A source of workers (`discovery`) was asked. `outcome` is "ok", or "failed": what it named before still holds."""
+
+    source: str
+    outcome: str
+
+
+class SourceChanged(Struct, frozen=True):
+    """A worker was changed since its source says so: `change` is "add", "update", "drain", "resume" or "remove"."""
+
+    source: str
+    change: str
+
+
+class SourceSampled(Struct, frozen=True):
+    """How a source of workers stands, at an interval: `age` is the time in seconds since its last usable answer, in which it
+    named `workers` workers."""
+
+    source: str
+    age: float
+    workers: int
+
+
 Moment = (
     RequestStarted
     | ReasoningLeftOut
@@ -316,6 +342,9 @@ Moment = (
     | StoreCalled
     | ProcessSampled
     | BreakerChanged
+    | SourceAnswered
+    | SourceChanged
+    | SourceSampled
 )
 
 

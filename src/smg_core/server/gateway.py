@@ -16,6 +16,7 @@ from smg_core.protocols.explain import Explanation
 from smg_core.request import GenerationRequest
 from smg_core.server.apis import CHAT
 from smg_core.server.app import App
+from smg_core.server.discovering import discovery_of
 from smg_core.server.explain import rehearsal
 from smg_core.server.inprocess import async_client, sync_client
 from smg_core.server.runtime import Runtime, RuntimeArguments
@@ -60,6 +61,12 @@ class Gateway(Runtime):
         from smg_core.server.launched import LaunchedGateway
 
         return LaunchedGateway(command, model=model, **arguments)
+
+    async def start(self) -> None:
+        """Begin to reach the workers, and to look for those that come and go; returns before they are reached. Calling it again
+        does nothing. Raises what `Runtime.start` does."""
+        discovery_of(self)
+        await super().start()
 
     def asgi(self) -> App:
         """The gateway as an ASGI application."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smg_core.config import Config, ConfigError, WorkersConfig, parse_file
+from smg_core.discovery.file import FileReading
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
 from smg_core.engines.credentials import WithHeaders
@@ -25,7 +26,7 @@ from smg_core.workers.worker_file import check_headers, workers_of
 if TYPE_CHECKING:
     from smg_core.engines.openai.engine import OpenAiEngine
 
-__all__ = ["Board", "Reaching", "Worker", "WorkerSpec", "specs_of", "workers_in"]
+__all__ = ["Board", "Reaching", "Worker", "WorkerSpec", "specs_of", "worker_file", "workers_in"]
 
 
 def _chat_engine() -> "type[OpenAiEngine]":
@@ -48,18 +49,28 @@ def specs_of(settings: WorkersConfig) -> list[WorkerSpec]:
 
 async def workers_in(config: Config) -> list[WorkerSpec]:
     """The workers of the file that `workers.file` names, [] without one. Raises ConfigError, which says what is wrong."""
-    path = config.workers.file
-    if path is None:
+    if config.workers.file is None:
         return []
-    return await asyncio.to_thread(_workers_in, Path(path).expanduser(), config.engines.metadata_bytes)
+    reading = await asyncio.to_thread(
+        worker_file, Path(config.workers.file).expanduser(), config.engines.metadata_bytes
+    )
+    return list(reading.workers)
 
 
-def _workers_in(path: Path, header_bytes: int) -> list[WorkerSpec]:
+def worker_file(path: Path, header_bytes: int) -> FileReading:
+    """The workers of the file at `path`, each with headers of at most `header_bytes`, and all files that were read. To be called
+    in a thread. Raises ConfigError, which says what is wrong."""
+    files = [path]
+
+    def read(name: str) -> str:
+        files.append(Path(name).expanduser())
+        return files[-1].read_text("utf-8")
+
     try:
         content = parse_file(path.read_text("utf-8"), path.suffix.lower(), secret=True)
     except (OSError, ValueError) as error:
         raise ConfigError(f"workers.file: {error}") from None
-    return workers_of(content, lambda name: Path(name).expanduser().read_text("utf-8"), header_bytes)
+    return FileReading(workers_of(content, read, header_bytes), tuple(files))
 
 
 class Reaching:

@@ -208,8 +208,9 @@ class Runtime:
         running = hosted_tools(self.config.mcp, self.history, self.clock, self._media_of)
         tools = await self._stack.enter_async_context(running)
         self.driver = self.performers.driver({**self._further, **tools})
+        in_file = {each.label for each in self._from_file}
         for spec in await self._first_workers(self._stack, scratch):
-            self.add_worker(spec)
+            self.add_worker(spec, source="file" if spec.label in in_file else "settings")
         for beside in self._beside.values():
             self._run(beside)
 
@@ -350,11 +351,13 @@ class Runtime:
         """Requests that are being answered now."""
         return self.admission.in_flight
 
-    def add_worker(self, worker: str | WorkerSpec) -> Worker:
-        """Add a worker while running. Raises ValueError for an invalid URL, or a name that is taken."""
+    def add_worker(self, worker: str | WorkerSpec, *, source: str = "settings") -> Worker:
+        """Add a worker while running; `source` says who brings it. Raises ValueError for an invalid URL, or a name that is
+        taken."""
         spec = _spec(worker)
         self._reaching.check(spec)
         added = self.registry.add(spec)
+        added.source = source
         self.monitor.watch(added)
         return added
 

@@ -140,10 +140,12 @@ _NO_KV = KvFacts()
 
 @attrs.define(eq=False, repr=False)
 class Worker:
-    """A worker as the gateway knows it now. `row` is its row on the board, `models` the model names that it serves, `facts`
-    what its engine can do, and `kv` what it says of the cache that it shares with others. `reached` is the client of its
-    engine, None before it has joined and after it has left; `engine` is the same, or an error. `adapters` are the LoRA adapters
-    that the engine holds, by name with the engine's id, and `adapter_names` the names by which clients ask for them.
+    """A worker as the gateway knows it now. `source` says who brought it: the settings, an operator at the admin door, or a
+    source of workers (`discovery`), which alone changes it then. `row` is its row on the board, `models` the model names that it
+    serves, `facts` what its engine can do, and `kv` what it says of the cache that it shares with others. `reached` is the
+    client of its engine, None before it has joined and after it has left; `engine` is the same, or an error. `adapters` are the
+    LoRA adapters that the engine holds, by name with the engine's id, and `adapter_names` the names by which clients ask for
+    them.
     `evidence` has, by name, what
     its engine said of itself when it joined, and how its dialect is known. `reason` says, for people, why the worker is in
     its state; while it joins: what keeps it from joining."""
@@ -151,6 +153,7 @@ class Worker:
     spec: WorkerSpec
     row: int
     board: Board
+    source: str = "settings"
     state: State = "joining"
     reached: Engine | None = None
     info: ModelInfo | None = None

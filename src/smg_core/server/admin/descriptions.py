@@ -11,6 +11,7 @@ from smg_core.server.descriptions import LIVENESS, READINESS
 __all__ = [
     "CREATE_KEY",
     "DECISIONS",
+    "DISCOVERY",
     "EXPIRE_KEY",
     "HEALTH",
     "KEY",
@@ -20,12 +21,15 @@ __all__ = [
     "REVOKE_KEY",
     "ROTATE_KEY",
     "CreateKeyBody",
+    "DiscoveredWorker",
+    "DiscoverySources",
     "ExpireKeyBody",
     "GatewayHealth",
     "ProcessHealth",
     "RequestDecisions",
     "RevokeKeyBody",
     "RotateKeyBody",
+    "SourceState",
 ]
 
 _Name = Annotated[str, Meta(max_length=256)]
@@ -77,6 +81,40 @@ DECISIONS = Operation(
     "routing",
     None,
     (OperationResponse(200, "The decisions that this process keeps.", RequestDecisions),),
+)
+
+
+class DiscoveredWorker(Struct):
+    """A worker that a source names: "ready" to be used, "unready" (not added now, kept where it is there), or "leaving"."""
+
+    name: str
+    condition: Literal["ready", "unready", "leaving"]
+
+
+class SourceState(Struct):
+    """A source of workers. `state` is "current"; "stale" where its last answers could not be used, for `reason`: what it named
+    `age_s` seconds ago still holds; or "unknown" where it has never answered. `taken`: names that other workers have already."""
+
+    name: str
+    state: Literal["current", "stale", "unknown"]
+    age_s: float
+    reason: str
+    workers: list[DiscoveredWorker]
+    taken: list[str]
+
+
+class DiscoverySources(Struct):
+    """The sources of workers, in the order in which they are set."""
+
+    sources: list[SourceState]
+
+
+DISCOVERY = Operation(
+    "adminDiscovery",
+    "The sources of workers: whether each answers, how old its last answer is, and what it names.",
+    "workers",
+    None,
+    (OperationResponse(200, "How they stand.", DiscoverySources),),
 )
 
 

@@ -1,0 +1,98 @@
+"""Makes the sources of workers that the settings name, and changes the gateway's workers for them (edge).
+
+Decides nothing: what is to be changed is decided in the room `discovery`. Above: server.gateway starts it with the gateway, the
+admin door shows how the sources stand. Below: the runtime.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from smg_core.clock import CallLater
+from smg_core.config import Config
+from smg_core.discovery.base import PresentWorker, Source
+from smg_core.discovery.file import FileSource
+from smg_core.discovery.running import Discovery
+from smg_core.discovery.waiting import pauses
+from smg_core.server.reaching import worker_file
+from smg_core.server.runtime import Runtime
+from smg_core.workers.worker import Worker, WorkerSpec
+
+__all__ = ["Discovering", "discovery_of"]
+
+
+class Discovering(Discovery):
+    """The discovery of one gateway."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        config = gateway.config
+        super().__init__(
+            tuple(_sources(config, gateway.call_later)),
+            _Roster(gateway),
+            gateway.observer,
+            config.discovery,
+            clock=gateway.clock,
+            call_later=gateway.call_later,
+        )
+
+
+def discovery_of(gateway: Runtime) -> Discovering:
+    """The discovery of a gateway, which runs while that is started."""
+    return gateway.beside(Discovering, lambda: Discovering(gateway))
+
+
+def _sources(config: Config, call_later: CallLater) -> Iterator[Source]:
+    settings, pause = config.discovery, pauses(call_later)
+    if config.workers.file is not None and settings.file_interval_s:
+        path = Path(config.workers.file).expanduser()
+        yield FileSource(
+            path,
+            lambda: worker_file(path, config.engines.metadata_bytes),
+            pause,
+            interval=settings.file_interval_s,
+            most=settings.most,
+            most_bytes=settings.file_bytes,
+        )
+
+
+class _Roster:
+    """The workers of a gateway."""
+
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+
+    def present(self) -> Iterator[PresentWorker]:
+        return (PresentWorker(each.spec, each.source) for each in self._gateway.registry)
+
+    def in_flight(self, name: str) -> int:
+        worker = self._gateway.registry.get(name)
+        return 0 if worker is None else worker.in_flight
+
+    async def add(self, spec: WorkerSpec, source: str) -> None:
+        self._gateway.add_worker(spec, source=source)
+
+    async def update(self, spec: WorkerSpec) -> None:
+        worker = self._worker(spec.label)
+        if attrs.evolve(worker.spec, weight=spec.weight) == spec:
+            worker.spec = spec
+            return
+        await self._gateway.remove_worker(spec.label)
+        self._gateway.add_worker(spec, source=worker.source)
+
+    async def drain(self, name: str) -> None:
+        self._gateway.drain_worker(name)
+
+    async def resume(self, name: str) -> None:
+        worker = self._worker(name)
+        await self._gateway.remove_worker(name)
+        self._gateway.add_worker(worker.spec, source=worker.source)
+
+    async def remove(self, name: str) -> None:
+        await self._gateway.remove_worker(name)
+
+    def _worker(self, name: str) -> Worker:
+        worker = self._gateway.registry.get(name)
+        if worker is None:
+            raise LookupError(f"there is no worker {name!r}")
+        return worker

@@ -1,0 +1,220 @@
+"""What comes of the answers of sources: the roster's changes, and what the operator is told of a source that fails."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+
+from smg_core.discovery.base import Answer, Missed, PresentWorker, Seen, Wanted
+from smg_core.discovery.running import Discovery
+from smg_core.discovery.settings import DiscoveryConfig
+from smg_core.hooks import SourceAnswered, SourceChanged, SourceSampled
+from smg_core.testing import FakeClock, MemoryObserver
+from smg_core.workers.worker import WorkerSpec
+
+pytestmark = pytest.mark.anyio
+
+A, B = WorkerSpec("grpc://a:1", name="a"), WorkerSpec("grpc://b:1", name="b")
+
+
+class Told:
+    """A source that says what a test tells it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.says: asyncio.Queue[Answer | Exception] = asyncio.Queue()
+
+    async def answers(self) -> AsyncIterator[Answer]:
+        while True:
+            said = await self.says.get()
+            if isinstance(said, Exception):
+                raise said
+            yield said
+
+
+@attrs.define
+class Register:
+    """Workers by name, and a list of all that was asked for."""
+
+    workers: dict[str, PresentWorker] = attrs.field(factory=dict)
+    busy: dict[str, int] = attrs.field(factory=dict)
+    asked: asyncio.Queue[tuple[str, str]] = attrs.field(factory=asyncio.Queue)
+    refuses: str = ""
+
+    def present(self) -> Iterator[PresentWorker]:
+        return iter(list(self.workers.values()))
+
+    def in_flight(self, name: str) -> int:
+        return self.busy.get(name, 0)
+
+    async def add(self, spec: WorkerSpec, source: str) -> None:
+        if self.refuses:
+            self.asked.put_nowait(("refused", spec.label))
+            raise ValueError(self.refuses)
+        self.workers[spec.label] = PresentWorker(spec, source)
+        self.asked.put_nowait(("add", spec.label))
+
+    async def update(self, spec: WorkerSpec) -> None:
+        self.workers[spec.label] = attrs.evolve(self.workers[spec.label], spec=spec)
+        self.asked.put_nowait(("update", spec.label))
+
+    async def drain(self, name: str) -> None:
+        self.asked.put_nowait(("drain", name))
+
+    async def resume(self, name: str) -> None:
+        self.asked.put_nowait(("resume", name))
+
+    async def remove(self, name: str) -> None:
+        del self.workers[name]
+        self.asked.put_nowait(("remove", name))
+
+
+@attrs.define
+class Site:
+    source: Told
+    other: Told
+    roster: Register
+    clock: FakeClock
+    observer: MemoryObserver
+    discovery: Discovery
+
+    async def asked(self) -> tuple[str, str]:
+        return await asyncio.wait_for(self.roster.asked.get(), 10)
+
+    async def passed(self, seconds: int) -> None:
+        """Let time pass, in steps of a look."""
+        for _ in range(seconds):
+            self.clock.advance(1.0)
+            for _ in range(20):
+                await asyncio.sleep(0)
+
+    async def after(self, seconds: int) -> tuple[str, str]:
+        """What is asked for when so much time has passed."""
+        await self.passed(seconds)
+        return await self.asked()
+
+
+@asynccontextmanager
+async def running(**settings: object) -> AsyncIterator[Site]:
+    source, other, roster, clock, observer = Told("one"), Told("two"), Register(), FakeClock(), MemoryObserver()
+    discovery = Discovery(
+        [source, other],
+        roster,
+        observer,
+        DiscoveryConfig(drain_s=30.0, **settings),
+        clock=clock,
+        call_later=lambda seconds, call: clock.call_at(clock.monotonic() + seconds, call),
+    )
+    task = asyncio.create_task(discovery.run())
+    try:
+        yield Site(source, other, roster, clock, observer, discovery)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def seen(*specs: WorkerSpec) -> Seen:
+    return Seen(tuple(Wanted(each) for each in specs))
+
+
+async def test_workers_come_and_leave_as_their_source_says() -> None:
+    async with running() as site:
+        site.source.says.put_nowait(seen(A, B))
+        assert [await site.asked(), await site.asked()] == [("add", "a"), ("add", "b")]
+        site.roster.busy["a"] = 1
+        site.source.says.put_nowait(seen(B))
+        assert await site.asked() == ("drain", "a")
+        site.roster.busy["a"] = 0
+        assert await site.after(1) == ("remove", "a")
+        assert [each.change for each in site.observer.of(SourceChanged)] == ["add", "add", "drain", "remove"]
+
+
+async def test_a_worker_that_is_never_done_is_removed_after_its_time() -> None:
+    async with running() as site:
+        site.source.says.put_nowait(seen(A))
+        await site.asked()
+        site.roster.busy["a"] = 1
+        site.source.says.put_nowait(seen())
+        assert await site.asked() == ("drain", "a")
+        await site.passed(29)
+        assert site.roster.asked.empty()
+        assert await site.after(1) == ("remove", "a")
+
+
+async def test_a_source_never_touches_the_workers_of_another(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as site:
+        site.source.says.put_nowait(seen(A))
+        await site.asked()
+        site.other.says.put_nowait(seen(A, B))
+        assert await site.asked() == ("add", "b")
+        site.other.says.put_nowait(seen())
+        assert await site.asked() == ("drain", "b")
+        assert site.roster.workers["a"].source == "one"
+        assert "two names workers that are there already, from elsewhere" in caplog.text
+
+
+async def test_a_name_is_taken_over_when_the_other_source_lets_it_go() -> None:
+    async with running() as site:
+        site.source.says.put_nowait(seen(A))
+        await site.asked()
+        site.other.says.put_nowait(seen(A, B))
+        await site.asked()
+        site.source.says.put_nowait(seen())
+        assert await site.asked() == ("drain", "a")
+        assert await site.after(1) == ("remove", "a")
+        assert await site.after(1) == ("add", "a")
+        assert site.roster.workers["a"].source == "two"
+
+
+async def test_a_source_that_fails_keeps_its_workers_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "smg.discovery")
+    async with running() as site:
+        site.source.says.put_nowait(seen(A))
+        await site.asked()
+        site.clock.advance(7.0)
+        for _ in range(3):
+            site.source.says.put_nowait(Missed("no answer"))
+        site.source.says.put_nowait(seen(A, B))
+        assert await site.asked() == ("add", "b")
+        said = [each.message for each in caplog.records if "one gives no" in each.message]
+        assert said == ["one gives no answer that can be used: no answer; its 1 workers of 7 s ago are kept"]
+        assert "one answers again" in caplog.text
+        answers = [each.outcome for each in site.observer.of(SourceAnswered)]
+        assert answers == ["ok", "failed", "failed", "failed", "ok"]
+
+
+async def test_the_age_of_a_sources_last_answer_is_told() -> None:
+    async with running() as site:
+        site.source.says.put_nowait(seen(A))
+        await site.asked()
+        site.source.says.put_nowait(Missed("no answer"))
+        await site.passed(5)
+        standing = site.discovery.standings["one"]
+        assert (standing.state, standing.reason, standing.age(site.clock.monotonic())) == ("stale", "no answer", 5.0)
+        assert site.discovery.standings["two"].state == "unknown"
+        last = [each for each in site.observer.of(SourceSampled) if each.source == "one"][-1]
+        assert (last.age, last.workers) == (5.0, 1)
+
+
+async def test_a_worker_that_is_refused_is_tried_again_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as site:
+        site.roster.refuses = "the registry is full"
+        site.source.says.put_nowait(seen(A))
+        assert await site.asked() == ("refused", "a")
+        assert await site.after(1) == ("refused", "a")
+        site.roster.refuses = ""
+        assert await site.after(1) == ("add", "a")
+        assert caplog.text.count("the registry is full") == 1
+
+
+async def test_a_source_with_a_defect_is_logged_and_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    async with running() as site:
+        site.source.says.put_nowait(RuntimeError("defect"))
+        site.source.says.put_nowait(seen(A))
+        while not caplog.records:
+            await asyncio.sleep(0)
+        assert await site.after(1) == ("add", "a")
+        assert "one failed and is asked again" in caplog.text
