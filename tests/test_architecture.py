@@ -74,7 +74,9 @@ NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
 EDGES: dict[str, frozenset[str]] = {
     "auth.issuer": frozenset(),
     "auth.oidc": frozenset({"server.identity"}),
+    "discovery.dns": frozenset(),
     "discovery.file": frozenset(),
+    "discovery.resolver": frozenset(),
     "discovery.running": frozenset({"server.discovering"}),
     "discovery.waiting": frozenset({"server.discovering"}),
     "engines.h2.transport": frozenset(),

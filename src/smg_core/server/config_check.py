@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from smg_core.auth.keys import StaticKeys, keys_in_lines
 from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
-from smg_core.config import Config, ConfigError, MediaConfig, ProxiesConfig, TlsConfig
+from smg_core.config import Config, ConfigError, DiscoveryConfig, MediaConfig, ProxiesConfig, TlsConfig
+from smg_core.discovery.names import dns_name, server_address
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
 from smg_core.engines.openai.address import ChatAddress
 from smg_core.engines.target import Target, door
@@ -31,7 +32,7 @@ def check(config: Config) -> None:
     """Raise ConfigError with every problem, each beginning with its setting's path."""
     problems = [*_policies(config), *_dialects(config), *_parsers(config), *_urls(config), *_media(config.media)]
     problems += [*_history(config.history), *_auth(config.auth)]
-    problems += [*_clients(config.tls), *_proxies(config.proxies)]
+    problems += [*_clients(config.tls), *_proxies(config.proxies), *_discovery(config.discovery)]
     if problems:
         raise ConfigError(*problems)
 
@@ -60,6 +61,16 @@ def _proxies(proxies: ProxiesConfig) -> Iterator[str]:
         proxies.networks()
     except ConfigError as error:
         yield str(error)
+
+
+def _discovery(discovery: DiscoveryConfig) -> Iterator[str]:
+    readers = (("dns", dns_name, discovery.dns), ("dns_servers", server_address, discovery.dns_servers))
+    for name, read, entries in readers:
+        for entry in entries:
+            try:
+                read(entry)
+            except ValueError as error:
+                yield f"discovery.{name}: {error}"
 
 
 def _history(history: HistoryConfig) -> Iterator[str]:

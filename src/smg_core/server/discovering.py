@@ -5,16 +5,21 @@ admin door shows how the sources stand. Below: the runtime.
 """
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import attrs
 
 from smg_core.clock import CallLater
-from smg_core.config import Config
+from smg_core.config import Config, ConfigError
 from smg_core.discovery.base import PresentWorker, Source
+from smg_core.discovery.dns import DnsSource
 from smg_core.discovery.file import FileSource
+from smg_core.discovery.names import dns_name
+from smg_core.discovery.resolver import DnsResolver
 from smg_core.discovery.running import Discovery
 from smg_core.discovery.waiting import pauses
+from smg_core.engines.target import Tls
 from smg_core.server.reaching import worker_file
 from smg_core.server.runtime import Runtime
 from smg_core.workers.worker import Worker, WorkerSpec
@@ -43,6 +48,7 @@ def discovery_of(gateway: Runtime) -> Discovering:
 
 
 def _sources(config: Config, call_later: CallLater) -> Iterator[Source]:
+    """The sources that the settings name. Raises ConfigError where a package is missing that one needs."""
     settings, pause = config.discovery, pauses(call_later)
     if config.workers.file is not None and settings.file_interval_s:
         path = Path(config.workers.file).expanduser()
@@ -54,6 +60,13 @@ def _sources(config: Config, call_later: CallLater) -> Iterator[Source]:
             most=settings.most,
             most_bytes=settings.file_bytes,
         )
+    if settings.dns:
+        if find_spec("dns") is None:
+            raise ConfigError("discovery.dns needs the package dnspython: pip install 'smg-sdk[dns]'")
+        resolver, own = DnsResolver(settings), config.workers
+        tls = Tls(ca=own.tls_ca, cert=own.tls_cert, key=own.tls_key)
+        for text in settings.dns:
+            yield DnsSource(dns_name(text), resolver.ask, pause, settings, tls)
 
 
 class _Roster:
