@@ -74,8 +74,10 @@ NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
 EDGES: dict[str, frozenset[str]] = {
     "auth.issuer": frozenset(),
     "auth.oidc": frozenset({"server.identity"}),
+    "discovery.cluster": frozenset(),
     "discovery.dns": frozenset(),
     "discovery.file": frozenset(),
+    "discovery.kubernetes": frozenset(),
     "discovery.resolver": frozenset(),
     "discovery.running": frozenset({"server.discovering"}),
     "discovery.waiting": frozenset({"server.discovering"}),

@@ -7,9 +7,12 @@ from typing import Literal
 
 import attrs
 
-from smg_core.settings import option
+from smg_core.settings import MIB, option
 
-__all__ = ["DiscoveryConfig"]
+__all__ = ["DiscoveryConfig", "PodRole"]
+
+PodRole = Literal["regular", "prefill", "decode", "encode"]
+"""What the engine in a pod computes: that of a worker (`workers.worker.WorkerRole`)."""
 
 
 @attrs.frozen
@@ -64,4 +67,74 @@ class DiscoveryConfig:
         5.0, "Seconds until a name is asked for again that got no answer.", at_least=0.05, at_most=3600
     )
     dns_timeout_s: float = option(5.0, "Seconds that DNS servers may take to answer.", at_least=0.05, at_most=600)
+    kubernetes: bool = option(False, "Take pods of a Kubernetes cluster for engines.", flag="--discover-kubernetes")
+    kubernetes_namespace: str | None = option(
+        None, 'Namespace of the pods; "*" for all. Without it, that of the pod that the gateway runs in.'
+    )
+    selector: str = option(
+        "",
+        "Label selector of the pods that do everything, as kubectl takes it (app=vllm,tier!=test).",
+        flag="--selector",
+    )
+    prefill_selector: str = option("", "Label selector of the pods that read prompts.", flag="--prefill-selector")
+    decode_selector: str = option("", "Label selector of the pods that write answers.", flag="--decode-selector")
+    encode_selector: str = option("", "Label selector of the pods that encode media.", flag="--encode-selector")
+    pod_port: int = option(50051, "Port of the engine in each pod.", at_least=1, at_most=65535)
+    pod_scheme: Literal["grpc", "grpcs", "http", "https"] = option("grpc", "How the engines in pods are spoken to.")
+    pod_server_name: str | None = option(
+        None, "Name that the certificates of engines in pods have, since pods are reached by their address (grpcs)."
+    )
+    ports_annotation: str = option(
+        "smg.ai/worker-ports",
+        "Annotation of pods with other ports than pod_port, commas between them; one worker each.",
+    )
+    bootstrap_annotation: str = option(
+        "sglang.ai/bootstrap-port",
+        "Annotation of prefill and encode pods with the ports where their caches are found: one, or one for each worker.",
+    )
+    model_from: str = option(
+        "",
+        "Where the name of a pod's model is: namespace, label:KEY or annotation:KEY. Without it, the engine says it.",
+    )
+    kubernetes_url: str | None = option(
+        None, "API server, https://HOST:PORT. Without it, the one that Kubernetes tells every pod."
+    )
+    kubernetes_token_file: str | None = option(
+        "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        "File of the token that the API server is shown; read before each request, since it is replaced.",
+    )
+    kubernetes_ca_file: str | None = option(
+        "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+        "File of certificates (PEM) that the API server is checked against.",
+    )
+    kubernetes_namespace_file: str = option(
+        "/var/run/secrets/kubernetes.io/serviceaccount/namespace", "File with the namespace of the gateway's own pod."
+    )
+    kubernetes_watch_s: float = option(
+        240.0, "Seconds after which a watch is begun anew, from where it was.", at_least=1, at_most=3600
+    )
+    kubernetes_timeout_s: float = option(
+        10.0, "Seconds that the API server may take to answer.", at_least=0.05, at_most=600
+    )
+    kubernetes_retry_s: float = option(
+        1.0, "Seconds until the API server is asked again that failed; doubled each time.", at_least=0.01, at_most=3600
+    )
+    kubernetes_retry_most_s: float = option(
+        30.0, "Most seconds until it is asked again, whatever it says.", at_least=0.01, at_most=3600
+    )
+    kubernetes_page: int = option(250, "Pods in a page of a list.", at_least=1, at_most=10_000)
+    kubernetes_page_bytes: int = option(64 * MIB, "Largest page, in bytes.", at_least=1024, at_most=1 << 32)
+    kubernetes_object_bytes: int = option(
+        4 * MIB, "Largest event of a watch, in bytes.", at_least=1024, at_most=1 << 30
+    )
     file_bytes: int = option(1 << 20, "Largest file of workers, in bytes.", at_least=1, at_most=1 << 30)
+
+    def selectors(self) -> dict[PodRole, str]:
+        """The selectors of pods by the role of their engines."""
+        found: dict[PodRole, str] = {
+            "regular": self.selector,
+            "prefill": self.prefill_selector,
+            "decode": self.decode_selector,
+            "encode": self.encode_selector,
+        }
+        return {role: selector for role, selector in found.items() if selector}

@@ -13,6 +13,7 @@ from smg_core.auth.roles import Roles
 from smg_core.auth.settings import AuthConfig
 from smg_core.config import Config, ConfigError, DiscoveryConfig, MediaConfig, ProxiesConfig, TlsConfig
 from smg_core.discovery.names import dns_name, server_address
+from smg_core.discovery.pods import model_reader
 from smg_core.engines.dialects import AUTO, UnknownDialect, dialect
 from smg_core.engines.openai.address import ChatAddress
 from smg_core.engines.target import Target, door
@@ -71,6 +72,14 @@ def _discovery(discovery: DiscoveryConfig) -> Iterator[str]:
                 read(entry)
             except ValueError as error:
                 yield f"discovery.{name}: {error}"
+    try:
+        model_reader(discovery.model_from)
+    except ValueError as error:
+        yield f"discovery.model_from: {error}"
+    if discovery.kubernetes and not discovery.selectors():
+        yield "discovery.kubernetes: discovery.selector, or one for a role, must say which pods are engines"
+    if discovery.kubernetes and discovery.pod_scheme == "https":
+        yield "discovery.pod_scheme: pods are reached by their address, for which https has no certificate; use grpcs or http"
 
 
 def _history(history: HistoryConfig) -> Iterator[str]:

@@ -16,6 +16,7 @@ from smg_core.discovery.base import PresentWorker, Source
 from smg_core.discovery.dns import DnsSource
 from smg_core.discovery.file import FileSource
 from smg_core.discovery.names import dns_name
+from smg_core.discovery.pods import PodRules, model_reader
 from smg_core.discovery.resolver import DnsResolver
 from smg_core.discovery.running import Discovery
 from smg_core.discovery.waiting import pauses
@@ -33,7 +34,7 @@ class Discovering(Discovery):
     def __init__(self, gateway: Runtime) -> None:
         config = gateway.config
         super().__init__(
-            tuple(_sources(config, gateway.call_later)),
+            (*_sources(config, gateway.call_later), *(_pods(gateway) if config.discovery.kubernetes else ())),
             _Roster(gateway),
             gateway.observer,
             config.discovery,
@@ -67,6 +68,34 @@ def _sources(config: Config, call_later: CallLater) -> Iterator[Source]:
         tls = Tls(ca=own.tls_ca, cert=own.tls_cert, key=own.tls_key)
         for text in settings.dns:
             yield DnsSource(dns_name(text), resolver.ask, pause, settings, tls)
+
+
+def _pods(gateway: Runtime) -> Iterator[Source]:
+    """A source for each selector. Raises ConfigError where the API server or the namespace is not known."""
+    from smg_core.discovery.cluster import Cluster, namespace_of, server_url
+    from smg_core.discovery.kubernetes import KubernetesSource
+
+    config = gateway.config
+    settings, namespace = config.discovery, namespace_of(config.discovery)
+    cluster, pause = Cluster(server_url(settings), settings), pauses(gateway.call_later)
+    for role, selector in settings.selectors().items():
+        rules = PodRules(
+            role,
+            settings.pod_scheme,
+            settings.pod_port,
+            settings.ports_annotation,
+            settings.bootstrap_annotation,
+            model_reader(settings.model_from),
+            namespaced=not namespace,
+            tls=_certificates(config, settings.pod_server_name),
+        )
+        yield KubernetesSource(cluster, namespace, selector, rules, pause, settings, gateway.rng)
+
+
+def _certificates(config: Config, server_name: str | None) -> Tls | None:
+    """The certificates of the settings, with another name in the engine's."""
+    own = config.workers
+    return Tls(ca=own.tls_ca, cert=own.tls_cert, key=own.tls_key, server_name=server_name) if server_name else None
 
 
 class _Roster:

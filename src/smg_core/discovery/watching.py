@@ -1,0 +1,184 @@
+"""The pods of a cluster as a list and a watch tell them.
+
+A list comes in pages and says of which version it is; a watch goes on from that version with one event a line. A version that the
+server no longer has (410 Gone) means that the list must be read again; until that has been read whole, what was known holds.
+
+Pure: bytes are handed in. Above: kubernetes, which reads them. Below: pods.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from smg_core.discovery.base import Seen, Wanted
+from smg_core.discovery.pods import Pod, PodRules, workers_of_pod
+
+__all__ = ["GONE", "Expired", "Garbled", "Lines", "PodPage", "PodSet", "ServerRefused", "page_of"]
+
+GONE = 410
+
+
+class Expired(Exception):
+    """The version that the watch was to go on from is no longer there: the pods have to be listed again."""
+
+
+class Garbled(Exception):
+    """What the server sent is not what it is to send; the text is for the operator."""
+
+
+class ServerRefused(Exception):
+    """The server ended the watch with an error; the text is for the operator. `retry_after`: seconds to wait, if it says so."""
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class _Event(Struct):
+    type: str
+    object: Raw
+
+
+class _Details(Struct, rename="camel"):
+    retry_after_seconds: float = 0.0
+
+
+class _Status(Struct):
+    """An error, in the place of a pod."""
+
+    code: int = 0
+    message: str = ""
+    details: _Details | None = None
+
+
+class _ListMeta(Struct, rename="camel"):
+    resource_version: str = ""
+    following: str = field(name="continue", default="")
+
+
+class PodPage(Struct):
+    """A page of a list of pods."""
+
+    metadata: _ListMeta
+    items: list[Pod] | None = None
+
+
+_EVENT = msgspec.json.Decoder(_Event)
+_POD = msgspec.json.Decoder(Pod)
+_STATUS = msgspec.json.Decoder(_Status)
+_PAGE = msgspec.json.Decoder(PodPage)
+
+
+class Lines:
+    """Cuts a watch into lines, of at most `most` bytes each."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The lines that are whole now. A line that is cut off by the end of the watch is never given. Raises Garbled."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > self._most:
+            raise Garbled(f"an object has more than {self._most} bytes")
+        return (line for line in lines if line.strip())
+
+
+def page_of(data: bytes) -> PodPage:
+    """A page of a list. Raises Garbled."""
+    try:
+        return _PAGE.decode(data)
+    except msgspec.MsgspecError as error:
+        raise Garbled(f"a list of pods is none: {error}") from None
+
+
+class PodSet:
+    """The workers of all pods that match. `version` is where the watch goes on, "" before the first list and after it has
+    expired; `events` counts what watches brought; `problems` has, by pod, what is wrong with an annotation."""
+
+    def __init__(self, rules: PodRules) -> None:
+        self._rules = rules
+        self._workers: dict[tuple[str, str], tuple[Wanted, ...]] = {}
+        self._seen: Seen | None = None
+        self._pages: list[Pod] = []
+        self.version = ""
+        self.events = 0
+        self.problems: dict[tuple[str, str], str] = {}
+
+    @property
+    def count(self) -> int:
+        """How many workers there are."""
+        return sum(len(each) for each in self._workers.values())
+
+    def begin(self) -> None:
+        """A list is to be read from its beginning."""
+        self._pages = []
+
+    def page(self, page: PodPage) -> str:
+        """Take the next page of a list. Returns where the following one goes on, "" after the last: then the list holds."""
+        self._pages += page.items or ()
+        if page.metadata.following:
+            return page.metadata.following
+        listed, self._pages = {pod.key: pod for pod in self._pages}, []
+        for key in [key for key in self._workers if key not in listed]:
+            self._forget(key)
+        for pod in listed.values():
+            self._take(pod)
+        self.version = page.metadata.resource_version
+        return ""
+
+    def event(self, line: bytes) -> None:
+        """Take a line of the watch. Raises Expired, ServerRefused or Garbled."""
+        try:
+            event = _EVENT.decode(line)
+            if event.type == "ERROR":
+                self._failed(_STATUS.decode(event.object))
+            pod = _POD.decode(event.object)
+        except msgspec.MsgspecError as error:
+            raise Garbled(f"an event of the watch is none: {error}") from None
+        self.events += 1
+        if event.type in ("ADDED", "MODIFIED"):
+            self._take(pod)
+        elif event.type == "DELETED":
+            self._forget(pod.key)
+        elif event.type != "BOOKMARK":
+            raise Garbled(f"an event of the watch is of the unknown kind {event.type[:20]!r}")
+        if pod.metadata.resource_version:
+            self.version = pod.metadata.resource_version
+
+    def _failed(self, status: _Status) -> None:
+        if status.code == GONE:
+            self.expire()
+            raise Expired
+        after = status.details.retry_after_seconds if status.details is not None else 0.0
+        raise ServerRefused(f"the watch ended with {status.code}", after)
+
+    def expire(self) -> None:
+        """The pods have to be listed again; until then those that are known hold."""
+        self.version = ""
+
+    def _take(self, pod: Pod) -> None:
+        try:
+            workers = workers_of_pod(pod, self._rules)
+        except ValueError as error:
+            self._forget(pod.key)
+            self.problems[pod.key] = str(error)
+            return
+        self.problems.pop(pod.key, None)
+        if not workers:
+            self._forget(pod.key)
+        elif self._workers.get(pod.key) != workers:
+            self._workers[pod.key] = workers
+            self._seen = None
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        self.problems.pop(key, None)
+        if self._workers.pop(key, None) is not None:
+            self._seen = None
+
+    def seen(self) -> Seen:
+        """The workers now; the same object as long as they are the same."""
+        if self._seen is None:
+            self._seen = Seen(tuple(worker for each in self._workers.values() for worker in each))
+        return self._seen
