@@ -8,6 +8,7 @@ keeps.
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import AsyncIterator
 
@@ -67,7 +68,7 @@ class KubernetesSource:
     def _wait(self, failures: int, asked: float) -> float:
         """Seconds to wait after so many failures in a row, of which the last one asked for `asked` seconds."""
         most = self._settings.kubernetes_retry_most_s
-        doubled = min(most, self._settings.kubernetes_retry_s * 2 ** min(failures - 1, 32))
+        doubled = min(most, math.ldexp(self._settings.kubernetes_retry_s, min(failures - 1, 32)))
         return min(most, max(asked, doubled * self._rng.uniform(0.5, 1.0)))
 
     async def _followed(self, calls: Calls, pods: PodSet) -> AsyncIterator[Answer]:
