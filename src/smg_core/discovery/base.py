@@ -11,7 +11,16 @@ import attrs
 
 from smg_core.workers.worker import WorkerSpec
 
-__all__ = ["Answer", "Condition", "Missed", "PresentWorker", "Roster", "Seen", "Source", "Wanted"]
+__all__ = [
+    "Condition",
+    "Missed",
+    "PresentWorker",
+    "SourceAnswer",
+    "Wanted",
+    "WorkerRoster",
+    "WorkerSource",
+    "WorkersSeen",
+]
 
 Condition = Literal["ready", "unready", "leaving"]
 """How a source finds a worker: "ready" to be used; "unready", which is not to be added now, though it stays if it is there;
@@ -27,7 +36,7 @@ class Wanted:
 
 
 @attrs.frozen(eq=False)
-class Seen:
+class WorkersSeen:
     """A source answered: these are all of its workers. The same object again says that nothing has changed since."""
 
     workers: tuple[Wanted, ...]
@@ -40,16 +49,16 @@ class Missed:
     reason: str
 
 
-Answer = Seen | Missed
+SourceAnswer = WorkersSeen | Missed
 
 
-class Source(Protocol):
+class WorkerSource(Protocol):
     """A place that names workers. `name` is what logs and metrics call it; workers that it brought carry it as their source."""
 
     @property
     def name(self) -> str: ...
 
-    def answers(self) -> AsyncIterator[Answer]:
+    def answers(self) -> AsyncIterator[SourceAnswer]:
         """Its answers, one after the other, for as long as the gateway runs. It waits by itself between two of them."""
         ...
 
@@ -66,7 +75,7 @@ class PresentWorker:
         return self.spec.label
 
 
-class Roster(Protocol):
+class WorkerRoster(Protocol):
     """Keeps the gateway's workers."""
 
     def present(self) -> Iterable[PresentWorker]:

@@ -9,25 +9,25 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Literal
 
-from smg_core.discovery.base import Answer, Missed, Seen
+from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
 from smg_core.discovery.names import DnsName, Host, Records, Service, interval, workers_of_records
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.discovery.waiting import Pause
 from smg_core.engines.target import Tls
 
-__all__ = ["Ask", "DnsSource", "Kind", "NoRecords"]
+__all__ = ["Ask", "DnsSource", "NoRecords", "RecordKind"]
 
-Kind = Literal["A", "AAAA", "SRV"]
+RecordKind = Literal["A", "AAAA", "SRV"]
 
 
 class NoRecords(Exception):
     """A question was not answered; the text is for the operator."""
 
 
-Ask = Callable[[str, Kind], Awaitable[Records]]
+Ask = Callable[[str, RecordKind], Awaitable[Records]]
 """The records of a name, of a kind; none where it has others. Raises NoRecords."""
 
-_FAMILIES: dict[str, tuple[Kind, ...]] = {"both": ("A", "AAAA"), "ipv4": ("A",), "ipv6": ("AAAA",)}
+_FAMILIES: dict[str, tuple[RecordKind, ...]] = {"both": ("A", "AAAA"), "ipv4": ("A",), "ipv6": ("AAAA",)}
 
 
 class DnsSource:
@@ -42,11 +42,11 @@ class DnsSource:
         self._pause = pause
         self._settings = settings
         self._tls = tls
-        self._kinds: tuple[Kind, ...] = ("SRV",) if name.srv else _FAMILIES[settings.dns_families]
+        self._kinds: tuple[RecordKind, ...] = ("SRV",) if name.srv else _FAMILIES[settings.dns_families]
 
-    async def answers(self) -> AsyncIterator[Answer]:
+    async def answers(self) -> AsyncIterator[SourceAnswer]:
         """The name's workers, each time that its records have run out."""
-        settings, last = self._settings, Seen(())
+        settings, last = self._settings, WorkersSeen(())
         while True:
             try:
                 found = await self._found()
@@ -56,7 +56,7 @@ class DnsSource:
                 continue
             wanted = workers_of_records(self._asked, found.records, self._tls)
             if wanted != last.workers:
-                last = Seen(wanted)
+                last = WorkersSeen(wanted)
             yield last
             await self._pause(interval(found.ttl, settings.dns_least_s, settings.dns_most_s))
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import attrs
 
-from smg_core.discovery.base import Answer, Missed, Seen, Wanted
+from smg_core.discovery.base import Missed, SourceAnswer, Wanted, WorkersSeen
 from smg_core.discovery.waiting import Pause
 from smg_core.workers.worker import WorkerSpec
 
-__all__ = ["FileReading", "FileSource"]
+__all__ = ["FileReading", "WorkerFileSource"]
 
 _Stamp = tuple[tuple[str, int, int, int], ...]
 """What shows that a file has changed: path, inode, time of the change in nanoseconds, size; -1 for one that is not there."""
@@ -30,7 +30,7 @@ class FileReading:
     files: tuple[Path, ...]
 
 
-class FileSource:
+class WorkerFileSource:
     """The workers of a file. `read` reads it, in a thread, and raises ValueError or OSError for what is wrong with it; `pause`
     waits `interval` seconds between two looks; `most` is the number of workers that it may have."""
 
@@ -46,10 +46,10 @@ class FileSource:
         self._most = most
         self._most_bytes = most_bytes
 
-    async def answers(self) -> AsyncIterator[Answer]:
+    async def answers(self) -> AsyncIterator[SourceAnswer]:
         """What the file says now, and then at each look."""
         files: tuple[Path, ...] = (self._path,)
-        answer: Answer = Missed("")
+        answer: SourceAnswer = Missed("")
         before: _Stamp | None = None
         stamp = await asyncio.to_thread(_stamp, files)
         while True:
@@ -72,16 +72,16 @@ class FileSource:
                 break
         return stamp
 
-    async def _answer(self, last: Answer, files: tuple[Path, ...]) -> tuple[Answer, tuple[Path, ...]]:
+    async def _answer(self, last: SourceAnswer, files: tuple[Path, ...]) -> tuple[SourceAnswer, tuple[Path, ...]]:
         """What the file says, and the files to look at from now on."""
         try:
             reading = await asyncio.to_thread(self._reading)
         except (ValueError, OSError) as error:
             return Missed(" ".join(str(error).split())), files
         wanted = tuple(Wanted(each) for each in reading.workers)
-        if isinstance(last, Seen) and last.workers == wanted:
+        if isinstance(last, WorkersSeen) and last.workers == wanted:
             return last, reading.files
-        return Seen(wanted), reading.files
+        return WorkersSeen(wanted), reading.files
 
     def _reading(self) -> FileReading:
         size = self._path.stat().st_size

@@ -12,7 +12,7 @@ import math
 import random
 from collections.abc import AsyncIterator
 
-from smg_core.discovery.base import Answer, Missed
+from smg_core.discovery.base import Missed, SourceAnswer
 from smg_core.discovery.cluster import Calls, Cluster
 from smg_core.discovery.pods import PodRules
 from smg_core.discovery.settings import DiscoveryConfig
@@ -47,7 +47,7 @@ class KubernetesSource:
         self._rng = rng
         self._told: dict[tuple[str, str], str] = {}
 
-    async def answers(self) -> AsyncIterator[Answer]:
+    async def answers(self) -> AsyncIterator[SourceAnswer]:
         """The workers after each change, and whenever the server shows that nothing has changed."""
         pods, failures = PodSet(self._rules), 0
         while True:
@@ -71,7 +71,7 @@ class KubernetesSource:
         doubled = min(most, math.ldexp(self._settings.kubernetes_retry_s, min(failures - 1, 32)))
         return min(most, max(asked, doubled * self._rng.uniform(0.5, 1.0)))
 
-    async def _followed(self, calls: Calls, pods: PodSet) -> AsyncIterator[Answer]:
+    async def _followed(self, calls: Calls, pods: PodSet) -> AsyncIterator[SourceAnswer]:
         """What list and watch say, until a watch brings nothing. Raises Expired, ServerRefused or Garbled."""
         brought = True
         while brought:
@@ -106,7 +106,7 @@ class KubernetesSource:
                 return
             query["continue"] = following
 
-    def _answer(self, pods: PodSet) -> Answer:
+    def _answer(self, pods: PodSet) -> SourceAnswer:
         """The workers, if they are not too many; what is wrong with a pod is logged once."""
         for key, problem in pods.problems.items():
             if self._told.get(key) != problem:

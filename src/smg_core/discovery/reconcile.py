@@ -13,7 +13,7 @@ import attrs
 from smg_core.discovery.base import PresentWorker, Wanted
 from smg_core.workers.worker import WorkerSpec
 
-__all__ = ["Add", "Change", "Drain", "Leaving", "Plan", "Remove", "Resume", "Update", "reconcile"]
+__all__ = ["Add", "Change", "Drain", "Leaving", "Remove", "Resume", "RosterPlan", "Update", "reconcile"]
 
 
 @attrs.frozen
@@ -63,7 +63,7 @@ class Leaving:
 
 
 @attrs.frozen
-class Plan:
+class RosterPlan:
     """`changes` are to be made now, in this order. `waits`: some workers are leaving, so this is to be asked again. `taken` are
     names that workers of others have."""
 
@@ -79,7 +79,7 @@ def reconcile(
     leaving: Mapping[str, Leaving],
     now: float,
     drain_s: float,
-) -> Plan:
+) -> RosterPlan:
     """What is to be done for `source`, which names `wanted`. `leaving` has those of its workers that were drained for it; each is
     removed when it has nothing in flight, or `drain_s` seconds after that."""
     there = {each.name: each for each in present}
@@ -98,7 +98,7 @@ def reconcile(
         waits = waits or waiting
         if change is not None:
             changes.append(change)
-    return Plan(tuple(changes), waits, tuple(taken))
+    return RosterPlan(tuple(changes), waits, tuple(taken))
 
 
 def _by_name(wanted: Sequence[Wanted]) -> dict[str, Wanted]:

@@ -8,7 +8,7 @@ Above: server.discovering. Below: dnspython.
 import asyncio
 from typing import TYPE_CHECKING
 
-from smg_core.discovery.dns import Kind, NoRecords
+from smg_core.discovery.dns import NoRecords, RecordKind
 from smg_core.discovery.names import Host, Records, Service, server_address
 from smg_core.discovery.settings import DiscoveryConfig
 
@@ -25,7 +25,7 @@ class DnsResolver:
         self._settings = settings
         self._made: Resolver | None = None
 
-    async def ask(self, name: str, kind: Kind) -> Records:
+    async def ask(self, name: str, kind: RecordKind) -> Records:
         """The records of `name`, of that kind. Raises NoRecords where no server answered, and where there is no such name."""
         from dns.exception import DNSException
         from dns.resolver import NoAnswer
@@ -58,7 +58,7 @@ def _resolver(settings: DiscoveryConfig) -> "Resolver":
     return made
 
 
-def _record(data: object, kind: Kind) -> Host | Service:
+def _record(data: object, kind: RecordKind) -> Host | Service:
     if kind == "SRV":
         from dns.rdtypes.IN.SRV import SRV
 

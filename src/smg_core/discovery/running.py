@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from smg_core.clock import CallLater, Clock
-from smg_core.discovery.base import Roster, Seen, Source
-from smg_core.discovery.reconcile import Add, Change, Drain, Leaving, Plan, Remove, Resume, Update, reconcile
+from smg_core.discovery.base import WorkerRoster, WorkerSource, WorkersSeen
+from smg_core.discovery.reconcile import Add, Change, Drain, Leaving, Remove, Resume, RosterPlan, Update, reconcile
 from smg_core.discovery.settings import DiscoveryConfig
-from smg_core.discovery.standing import Standing
+from smg_core.discovery.standing import SourceStanding
 from smg_core.discovery.waiting import pauses
 from smg_core.hooks import Observer, SourceAnswered, SourceChanged, SourceSampled
 
@@ -40,8 +40,8 @@ class Discovery:
 
     def __init__(
         self,
-        sources: Sequence[Source],
-        roster: Roster,
+        sources: Sequence[WorkerSource],
+        roster: WorkerRoster,
         observer: Observer,
         settings: DiscoveryConfig,
         *,
@@ -59,7 +59,9 @@ class Discovery:
         self._due: set[str] = set()
         self._unsettled: set[str] = set()  # sources of which something is to be done later
         self._changed = asyncio.Event()
-        self.standings: dict[str, Standing] = {each.name: Standing(each.name, clock.monotonic()) for each in sources}
+        self.standings: dict[str, SourceStanding] = {
+            each.name: SourceStanding(each.name, clock.monotonic()) for each in sources
+        }
 
     async def run(self) -> None:
         """Ask the sources until it is cancelled."""
@@ -73,7 +75,7 @@ class Discovery:
 
     # ------------------------------------------------------------------------------------------------- what sources say
 
-    async def _keep_listening(self, source: Source) -> None:
+    async def _keep_listening(self, source: WorkerSource) -> None:
         """Take the answers of a source. One that fails where it should not is logged and asked again."""
         while True:
             listening = asyncio.create_task(self._listen(source), name=f"answers of {source.name}")
@@ -85,20 +87,22 @@ class Discovery:
                 log.error("%s failed and is asked again", source.name, exc_info=listening.exception())
             await self._pause(self._settings.look_s)
 
-    async def _listen(self, source: Source) -> None:
+    async def _listen(self, source: WorkerSource) -> None:
         standing = self.standings[source.name]
         async with aclosing(source.answers()) as answers:  # type: ignore[type-var]
             async for answer in answers:
                 before = standing.wanted
                 told = standing.note(answer, self._clock.monotonic())
-                self._observer.report(SourceAnswered(source.name, "ok" if isinstance(answer, Seen) else "failed"))
+                self._observer.report(
+                    SourceAnswered(source.name, "ok" if isinstance(answer, WorkersSeen) else "failed")
+                )
                 if told:
                     self._tell(standing, told)
                 if standing.wanted is not before:
                     self._due.add(source.name)
                     self._changed.set()
 
-    def _tell(self, standing: Standing, told: str) -> None:
+    def _tell(self, standing: SourceStanding, told: str) -> None:
         if told == "back":
             log.info("%s answers again", standing.name)
             return
@@ -133,7 +137,7 @@ class Discovery:
             for name in sorted(due):
                 await self._settle(self.standings[name])
 
-    async def _settle(self, standing: Standing) -> None:
+    async def _settle(self, standing: SourceStanding) -> None:
         """Make the workers of a source those that it named last. Before it has answered, nothing is changed."""
         if standing.wanted is None:
             return
@@ -156,7 +160,7 @@ class Discovery:
             if not at % TURN:
                 await asyncio.sleep(0)
 
-    def _tell_taken(self, standing: Standing, plan: Plan) -> None:
+    def _tell_taken(self, standing: SourceStanding, plan: RosterPlan) -> None:
         if plan.taken and plan.taken != standing.taken:
             log.warning(
                 "%s names workers that are there already, from elsewhere; these are left as they are: %s",
@@ -164,7 +168,7 @@ class Discovery:
             )
         standing.taken = plan.taken
 
-    async def _make(self, standing: Standing, change: Change) -> None:
+    async def _make(self, standing: SourceStanding, change: Change) -> None:
         drained, refused = self._drained[standing.name], self._refused[standing.name]
         name = change.spec.label if isinstance(change, Add | Update) else change.name
         try:
@@ -184,7 +188,7 @@ class Discovery:
         log.info("%s: worker %s: %s", standing.name, name, WORDS[type(change)])
         self._observer.report(SourceChanged(standing.name, WORDS[type(change)]))
 
-    def _forget(self, refused: dict[str, str], standing: Standing) -> None:
+    def _forget(self, refused: dict[str, str], standing: SourceStanding) -> None:
         """Keep no refusal of workers that the source names no more."""
         if len(refused) > len(standing.wanted or ()):
             names = {each.spec.label for each in standing.wanted or ()}

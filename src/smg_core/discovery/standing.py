@@ -7,13 +7,13 @@ from typing import Literal
 
 import attrs
 
-from smg_core.discovery.base import Answer, Seen, Wanted
+from smg_core.discovery.base import SourceAnswer, Wanted, WorkersSeen
 
-__all__ = ["Standing"]
+__all__ = ["SourceStanding"]
 
 
 @attrs.define
-class Standing:
+class SourceStanding:
     """One source, which began at `began` (monotonic seconds). `answered` is the time of its last usable answer, None before the
     first; `reason` says why the answers since then could not be used, "" where the last one was good. `wanted` is what it named
     last, `taken` the names in it that workers of others have."""
@@ -26,10 +26,10 @@ class Standing:
     wanted: tuple[Wanted, ...] | None = None
     taken: tuple[str, ...] = ()
 
-    def note(self, answer: Answer, now: float) -> str:
+    def note(self, answer: SourceAnswer, now: float) -> str:
         """Take an answer of the source. What the operator is to be told: "lost" when it is the first that cannot be used, or is
         so for another reason; "back" when it is the first good one after such; else ""."""
-        if isinstance(answer, Seen):
+        if isinstance(answer, WorkersSeen):
             told = "back" if self.reason else ""
             self.answered, self.reason, self.failures, self.wanted = now, "", 0, answer.workers
             return told

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Raw, Struct, field
 
-from smg_core.discovery.base import Seen, Wanted
+from smg_core.discovery.base import Wanted, WorkersSeen
 from smg_core.discovery.pods import Pod, PodRules, workers_of_pod
 
 __all__ = ["GONE", "Expired", "Garbled", "Lines", "PodPage", "PodSet", "ServerRefused", "page_of"]
@@ -100,7 +100,7 @@ class PodSet:
     def __init__(self, rules: PodRules) -> None:
         self._rules = rules
         self._workers: dict[tuple[str, str], tuple[Wanted, ...]] = {}
-        self._seen: Seen | None = None
+        self._seen: WorkersSeen | None = None
         self._pages: list[Pod] = []
         self.version = ""
         self.events = 0
@@ -177,8 +177,8 @@ class PodSet:
         if self._workers.pop(key, None) is not None:
             self._seen = None
 
-    def seen(self) -> Seen:
+    def seen(self) -> WorkersSeen:
         """The workers now; the same object as long as they are the same."""
         if self._seen is None:
-            self._seen = Seen(tuple(worker for each in self._workers.values() for worker in each))
+            self._seen = WorkersSeen(tuple(worker for each in self._workers.values() for worker in each))
         return self._seen

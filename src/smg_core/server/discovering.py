@@ -12,9 +12,9 @@ import attrs
 
 from smg_core.clock import CallLater
 from smg_core.config import Config, ConfigError
-from smg_core.discovery.base import PresentWorker, Source
+from smg_core.discovery.base import PresentWorker, WorkerSource
 from smg_core.discovery.dns import DnsSource
-from smg_core.discovery.file import FileSource
+from smg_core.discovery.file import WorkerFileSource
 from smg_core.discovery.names import dns_name
 from smg_core.discovery.pods import PodRules, model_reader
 from smg_core.discovery.resolver import DnsResolver
@@ -48,12 +48,12 @@ def discovery_of(gateway: Runtime) -> Discovering:
     return gateway.beside(Discovering, lambda: Discovering(gateway))
 
 
-def _sources(config: Config, call_later: CallLater) -> Iterator[Source]:
+def _sources(config: Config, call_later: CallLater) -> Iterator[WorkerSource]:
     """The sources that the settings name. Raises ConfigError where a package is missing that one needs."""
     settings, pause = config.discovery, pauses(call_later)
     if config.workers.file is not None and settings.file_interval_s:
         path = Path(config.workers.file).expanduser()
-        yield FileSource(
+        yield WorkerFileSource(
             path,
             lambda: worker_file(path, config.engines.metadata_bytes),
             pause,
@@ -70,7 +70,7 @@ def _sources(config: Config, call_later: CallLater) -> Iterator[Source]:
             yield DnsSource(dns_name(text), resolver.ask, pause, settings, tls)
 
 
-def _pods(gateway: Runtime) -> Iterator[Source]:
+def _pods(gateway: Runtime) -> Iterator[WorkerSource]:
     """A source for each selector. Raises ConfigError where the API server or the namespace is not known."""
     from smg_core.discovery.cluster import Cluster, namespace_of, server_url
     from smg_core.discovery.kubernetes import KubernetesSource

@@ -10,7 +10,7 @@ import dns.rcode
 import pytest
 from tests.core.discovery.dns_server import DnsServer, dns_server
 
-from smg_core.discovery.base import Answer, Missed, Seen
+from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
 from smg_core.discovery.dns import DnsSource
 from smg_core.discovery.names import dns_name
 from smg_core.discovery.resolver import DnsResolver
@@ -27,15 +27,15 @@ class Asked:
     """A source before a server; `waits` has the pauses that it took."""
 
     server: DnsServer
-    answers: AsyncIterator[Answer]
+    answers: AsyncIterator[SourceAnswer]
     waits: list[float]
 
-    async def next(self) -> Answer:
+    async def next(self) -> SourceAnswer:
         return await asyncio.wait_for(anext(self.answers), 30)
 
     async def urls(self) -> list[str]:
         answer = await self.next()
-        assert isinstance(answer, Seen), answer
+        assert isinstance(answer, WorkersSeen), answer
         return [each.spec.url for each in answer.workers]
 
     async def missed(self) -> str:
@@ -86,7 +86,7 @@ async def test_services_are_workers_with_the_ports_of_their_records() -> None:
             ]
         }
         answer = await asked.next()
-        assert isinstance(answer, Seen)
+        assert isinstance(answer, WorkersSeen)
         assert [(each.spec.url, each.spec.weight) for each in answer.workers] == [
             ("grpc://gpu-0.example:50051", 2.0),
             ("grpc://gpu-1.example:50052", 1.0),

@@ -9,8 +9,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from smg_core.discovery.base import Answer, Missed, Seen
-from smg_core.discovery.file import FileSource
+from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
+from smg_core.discovery.file import WorkerFileSource
 from smg_core.server.reaching import worker_file
 
 pytestmark = pytest.mark.anyio
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.anyio
 @attrs.define
 class Watched:
     path: Path
-    answers: AsyncIterator[Answer]
+    answers: AsyncIterator[SourceAnswer]
     looks: asyncio.Semaphore
 
-    async def next(self, between: Callable[[], None] | None = None) -> Answer:
+    async def next(self, between: Callable[[], None] | None = None) -> SourceAnswer:
         """The next answer; `between` is called after the first of the looks that it takes."""
         asked = asyncio.ensure_future(anext(self.answers))
         self.looks.release()
@@ -45,15 +45,15 @@ async def watched(path: Path, **bounds: int) -> AsyncIterator[Watched]:
         await looks.acquire()
 
     most = {"most": 10, "most_bytes": 10_000, **bounds}
-    answers = FileSource(path, lambda: worker_file(path, 8192), pause, interval=1.0, **most).answers()
+    answers = WorkerFileSource(path, lambda: worker_file(path, 8192), pause, interval=1.0, **most).answers()
     try:
         yield Watched(path, answers, looks)
     finally:
         await answers.aclose()  # type: ignore[attr-defined]
 
 
-def urls(answer: Answer) -> list[str]:
-    assert isinstance(answer, Seen), answer
+def urls(answer: SourceAnswer) -> list[str]:
+    assert isinstance(answer, WorkersSeen), answer
     return [each.spec.url for each in answer.workers]
 
 
@@ -136,7 +136,7 @@ async def test_a_key_that_is_replaced_is_read_anew(tmp_path: Path) -> None:
         await file.next()
         key.write_text("second-key")
         answer = await file.next()
-        assert isinstance(answer, Seen)
+        assert isinstance(answer, WorkersSeen)
         assert answer.workers[0].spec.headers == (("authorization", "Bearer second-key"),)
 
 

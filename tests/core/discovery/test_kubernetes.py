@@ -14,7 +14,7 @@ import trustme
 from tests.core.discovery.api_server import ApiServer, api_server, pod
 
 from smg_core.config import Config, ConfigError
-from smg_core.discovery.base import Answer, Missed, Seen
+from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
 from smg_core.discovery.cluster import Cluster, namespace_of, server_url
 from smg_core.discovery.kubernetes import KubernetesSource
 from smg_core.discovery.pods import PodRules
@@ -29,18 +29,18 @@ class Watched:
     """A source before a server. `waits` has the pauses that it took."""
 
     server: ApiServer
-    answers: AsyncIterator[Answer]
+    answers: AsyncIterator[SourceAnswer]
     waits: list[float]
     token: Path
 
-    async def next(self) -> Answer:
+    async def next(self) -> SourceAnswer:
         return await asyncio.wait_for(anext(self.answers), 30)
 
-    async def until(self, *names: str) -> Seen:
+    async def until(self, *names: str) -> WorkersSeen:
         """The first answer with exactly these workers that are ready."""
         while True:
             answer = await self.next()
-            if isinstance(answer, Seen):
+            if isinstance(answer, WorkersSeen):
                 found = {each.spec.label: each.condition for each in answer.workers}
                 if sorted(name for name, condition in found.items() if condition == "ready") == sorted(names):
                     return answer

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.discovery.base import Condition, PresentWorker, Wanted
-from smg_core.discovery.reconcile import Add, Drain, Leaving, Plan, Remove, Resume, Update, reconcile
+from smg_core.discovery.reconcile import Add, Drain, Leaving, Remove, Resume, RosterPlan, Update, reconcile
 from smg_core.workers.worker import WorkerSpec
 
 OURS, THEIRS = "dns", "settings"
@@ -42,11 +42,11 @@ def test_each_case_has_its_change(case) -> None:
     want, have, left, changes, waits = case
     plan = reconcile(OURS, [want] if want else [], [have] if have else [], {"a": left} if left else {}, NOW, DRAIN)
 
-    assert plan == Plan(changes, waits, ())
+    assert plan == RosterPlan(changes, waits, ())
 
 
 def test_a_name_that_another_has_is_said_and_left_alone() -> None:
-    assert reconcile(OURS, [Wanted(A)], [PresentWorker(MOVED, THEIRS)], {}, NOW, DRAIN) == Plan((), False, ("a",))
+    assert reconcile(OURS, [Wanted(A)], [PresentWorker(MOVED, THEIRS)], {}, NOW, DRAIN) == RosterPlan((), False, ("a",))
 
 
 def test_of_two_workers_with_one_name_the_first_counts() -> None:

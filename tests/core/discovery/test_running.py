@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 
-from smg_core.discovery.base import Answer, Missed, PresentWorker, Seen, Wanted
+from smg_core.discovery.base import Missed, PresentWorker, SourceAnswer, Wanted, WorkersSeen
 from smg_core.discovery.running import Discovery
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.hooks import SourceAnswered, SourceChanged, SourceSampled
@@ -25,9 +25,9 @@ class Told:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.says: asyncio.Queue[Answer | Exception] = asyncio.Queue()
+        self.says: asyncio.Queue[SourceAnswer | Exception] = asyncio.Queue()
 
-    async def answers(self) -> AsyncIterator[Answer]:
+    async def answers(self) -> AsyncIterator[SourceAnswer]:
         while True:
             said = await self.says.get()
             if isinstance(said, Exception):
@@ -116,8 +116,8 @@ async def running(**settings: object) -> AsyncIterator[Site]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def seen(*specs: WorkerSpec) -> Seen:
-    return Seen(tuple(Wanted(each) for each in specs))
+def seen(*specs: WorkerSpec) -> WorkersSeen:
+    return WorkersSeen(tuple(Wanted(each) for each in specs))
 
 
 async def test_workers_come_and_leave_as_their_source_says() -> None:
