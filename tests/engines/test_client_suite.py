@@ -59,7 +59,7 @@ async def test_stop_strings(client: openai.AsyncOpenAI, model: str) -> None:
 
 async def test_several_choices(client: openai.AsyncOpenAI, model: str) -> None:
     sampled = await client.chat.completions.create(
-        model=model, messages=HELLO, temperature=1.5, n=3, seed=4, max_tokens=12, extra_body={"ignore_eos": True}
+        model=model, messages=HELLO, temperature=1.5, n=3, max_tokens=12, extra_body={"ignore_eos": True}
     )
     greedy = await client.chat.completions.create(model=model, messages=HELLO, temperature=0, n=2)
 
@@ -67,6 +67,20 @@ async def test_several_choices(client: openai.AsyncOpenAI, model: str) -> None:
     assert sampled.usage is not None
     assert sampled.usage.completion_tokens == 36
     assert [choice.message.content for choice in greedy.choices] == [GREETING] * 2
+
+
+async def test_a_seed_repeats_an_answer_or_is_refused_by_name(
+    gateway: Gateway, client: openai.AsyncOpenAI, model: str
+) -> None:
+    (worker,) = gateway.registry
+    asked: dict[str, Any] = {"model": model, "messages": HELLO, "temperature": 1.5, "max_tokens": 12, "seed": 4}
+    if worker.facts.seed:
+        texts = [(await client.chat.completions.create(**asked)).choices[0].message.content for _ in range(2)]
+        assert texts[0] == texts[1]
+    else:
+        with pytest.raises(openai.BadRequestError) as caught:
+            await client.chat.completions.create(**asked)
+        assert caught.value.param == "seed"
 
 
 async def test_logprobs(client: openai.AsyncOpenAI, model: str) -> None:
