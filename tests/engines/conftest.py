@@ -27,13 +27,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tell the report in which section each test belongs: of the engine that it is given, or that its module names."""
+    """Tell the report in which section each test belongs: of the engine that it is given, or that its module is about."""
     for item in items:
         if not item.path.is_relative_to(HERE):
             continue
         given = getattr(item, "callspec", None)
-        name = (given and given.params.get("engine")) or getattr(getattr(item, "module", None), "ENGINE", "")
-        item.user_properties.append(("engine", ENGINES[name].title))
+        name = given and given.params.get("engine")
+        title = ENGINES[name].title if name else item.module.TITLE  # type: ignore[attr-defined]
+        item.user_properties.append(("section", title))
 
 
 @pytest.fixture(scope="session", params=CHOSEN)

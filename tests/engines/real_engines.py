@@ -1,5 +1,6 @@
 """The real engines that `make test-engines` knows: how each is started with a tiny model on a CPU, and what its section tells."""
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -100,4 +101,39 @@ SGLANG = RealEngine(
     ),
 )
 
+TINY_QWEN2_VL = ROOT / "build" / "tiny-qwen2-vl"
+VLLM_PICTURES = attrs.evolve(
+    VLLM,
+    title="vLLM, pictures",
+    model=TINY_QWEN2_VL,
+    options=(
+        *("--dtype", "float32", "--enforce-eager", "--block-size", "32", "--enable-prefix-caching"),
+        *("--max-model-len", "2048", "--max-num-seqs", "8", "--num-gpu-blocks-override", "256"),
+        *("--limit-mm-per-prompt", '{"image": 4, "video": 0}'),
+    ),
+    about="A tiny random Qwen2-VL (`make tiny-qwen2-vl`) in single precision, and what transformers answers.",
+)
+
+
+def handing_over(role: str, side_port: int) -> RealEngine:
+    """vLLM in one of the roles kv_producer and kv_consumer, with NIXL; other engines ask it for a cache at `side_port`."""
+    told = {"kv_connector": "NixlConnector", "kv_role": role, "kv_buffer_device": "cpu"}
+    side = {"VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1", "VLLM_NIXL_SIDE_CHANNEL_PORT": str(side_port)}
+    return attrs.evolve(
+        VLLM,
+        options=(*VLLM.options, "--kv-transfer-config", json.dumps(told)),
+        environment={**VLLM.environment, **side},
+    )
+
+
+VLLM_PAIR = attrs.evolve(
+    VLLM,
+    title="vLLM, prefill and decode",
+    packages=(*VLLM.packages, "nixl"),
+    about="Two engines: one reads prompts, the other takes its caches over with NIXL, without a GPU, and answers.",
+)
+
 ENGINES = {engine.name: engine for engine in (MLX, VLLM, SGLANG)}
+"""Those that a run may name."""
+SECTIONS = {engine.title: engine for engine in (MLX, VLLM, VLLM_PICTURES, VLLM_PAIR, SGLANG)}
+"""The sections of the page, in order."""

@@ -7,7 +7,7 @@ from textwrap import fill
 
 import attrs
 import pytest
-from tests.engines.real_engines import ENGINES, ROOT, RealEngine
+from tests.engines.real_engines import ENGINES, ROOT, SECTIONS, RealEngine
 
 PAGE = ROOT / "docs" / "engines.md"
 HEAD = """# Real engines
@@ -35,7 +35,7 @@ class Report:
     """Results by the engine's title and the test's name."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        title = next((text for name, text in report.user_properties if name == "engine"), None)
+        title = next((text for name, text in report.user_properties if name == "section"), None)
         if not isinstance(title, str) or not (report.when == "call" or report.failed):
             return
         self.rows.setdefault(title, {})[_sentence(report.nodeid)] = report.outcome
@@ -43,10 +43,10 @@ class Report:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         del exitstatus
         sections = _sections(PAGE)
-        for engine in ENGINES.values():
+        for engine in SECTIONS.values():
             if engine.title in self.rows:
                 sections[engine.title] = _section(engine, self.rows[engine.title])
-        known = [sections[engine.title] for engine in ENGINES.values() if engine.title in sections]
+        known = [sections[title] for title in SECTIONS if title in sections]
         PAGE.write_text("\n".join([HEAD, *known]))
 
 

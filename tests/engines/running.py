@@ -75,10 +75,9 @@ class Running:
             await self.again.wait()
 
 
-@asynccontextmanager
-async def running(engine: RealEngine) -> AsyncIterator[Running]:
-    """Start the engine with `Gateway.launch`, and a second gateway before it. Raises WorkerGone when it does not come up."""
-    launched = Gateway.launch(
+def launching(engine: RealEngine) -> LaunchedGateway:
+    """A gateway that starts the engine when it is entered. That raises WorkerGone when the engine does not come up."""
+    return Gateway.launch(
         engine.name,
         model=str(engine.model),
         python=engine.python,
@@ -88,7 +87,12 @@ async def running(engine: RealEngine) -> AsyncIterator[Running]:
         progress=None,
         config=config_of("h2"),
     )
-    async with launched:
+
+
+@asynccontextmanager
+async def running(engine: RealEngine) -> AsyncIterator[Running]:
+    """Start the engine with `Gateway.launch`, and a second gateway before it. Raises WorkerGone when it does not come up."""
+    async with launching(engine) as launched:
         (worker,) = launched.registry
         async with Gateway([WorkerSpec(worker.spec.url)], config=config_of("grpcio")) as other:
             await asyncio.wait_for(other.ready(None), COMES_UP_S)

@@ -19,8 +19,9 @@ from smg_core.server.processes import ProcessTable
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engines, pytest.mark.timeout(COMES_UP_S + 300)]
 
-STATUS = {"mlx": (501, 501, 501), "vllm": (200, 200, 501), "sglang": (200, 200, 409)}
-"""What the engine answers to a question after its load, to emptying its cache, and to an adapter that is not there."""
+STATUS = {"mlx": (501, 501, 501), "vllm": (200, 200, 501), "sglang": (200, 200, 501)}
+"""What the engine answers to a question after its load, to emptying its cache, and to loading an adapter: SGLang's dialect
+has that call, and its servicer (0.14) does not."""
 
 
 @pytest.fixture

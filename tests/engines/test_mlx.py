@@ -13,11 +13,10 @@ pytestmark = [
     pytest.mark.timeout(COMES_UP_S + 300),
     pytest.mark.parametrize("engine", ["mlx"], indirect=True),
 ]
-ENGINE = "mlx"
 
 
 async def test_what_the_engine_lacks_is_refused(engine: Running, client: openai.AsyncOpenAI, model: str) -> None:
-    assert engine.engine.name == ENGINE
+    assert engine.engine.name == "mlx"
     for fields, param in (
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"extra_body": {"min_tokens": 3}}, "min_tokens"),

@@ -1,39 +1,27 @@
 """The gateway before a real vLLM with a tiny Qwen2-VL: answers about pictures are transformers' own. For `make test-engines`."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
-import attrs
 import openai
 import pytest
-from tests.engines.real_engines import ROOT, VLLM
+from tests.engines.real_engines import TINY_QWEN2_VL, VLLM_PICTURES
 from tests.engines.running import COMES_UP_S, Running, running
 from tests.real.qwen2_vl_cases import Cases
 
 from smg_core import Gateway
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engines, pytest.mark.timeout(COMES_UP_S + 300)]
-ENGINE = "vllm"
-FOLDER = ROOT / "build" / "tiny-qwen2-vl"
-SEES = attrs.evolve(
-    VLLM,
-    model=FOLDER,
-    options=(
-        *("--dtype", "float32", "--enforce-eager", "--block-size", "32", "--enable-prefix-caching"),
-        *("--max-model-len", "2048", "--max-num-seqs", "8", "--num-gpu-blocks-override", "256"),
-        *("--limit-mm-per-prompt", '{"image": 4, "video": 0}'),
-    ),
-)
+TITLE = VLLM_PICTURES.title
 
 
 @pytest.fixture(scope="module")
 def cases() -> Cases:
-    return Cases.read(Path(FOLDER))
+    return Cases.read(TINY_QWEN2_VL)
 
 
 @pytest.fixture(scope="module")
 async def engine() -> AsyncIterator[Running]:
-    async with running(SEES) as started:
+    async with running(VLLM_PICTURES) as started:
         yield started
 
 

@@ -1,86 +1,63 @@
-"""Prefill and decode by two real vLLMs: one reads prompts, another answers from their caches. Run by `make test-engines`.
-
-Both use vLLM's ExampleConnector, which keeps caches in a folder that the two share. It answers nothing that the gateway could
-hand on: an engine finds a cache by its prompt.
-"""
+"""Prefill and decode by two real vLLMs: one reads prompts, another takes over their caches. For `make test-engines`."""
 
 import asyncio
 import json
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import attrs
 import openai
 import pytest
 from tests.engines.conftest import client_of
-from tests.engines.real_engines import VLLM, RealEngine
-from tests.engines.running import COMES_UP_S, config_of
-from tests.engines.test_client_suite import ENDLESS, GREETING, HELLO
+from tests.engines.real_engines import VLLM_PAIR, handing_over
+from tests.engines.running import COMES_UP_S, config_of, launching
+from tests.engines.test_client_suite import ENDLESS, GREETING, HELLO, TOOL
 from tests.gateway.conftest import eventually
 
 from smg_core import Gateway
 from smg_core.server.launched import LaunchedGateway
-from smg_core.workers.worker import WorkerSpec
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engines, pytest.mark.timeout(COMES_UP_S + 300)]
-ENGINE = "vllm"
-LONG: list[Any] = [{"role": "user", "content": "Hello. " * 60}]
-"""More than a block of the cache: shorter prompts have nothing to hand over."""
-
-
-def engine_of(role: str, folder: Path) -> RealEngine:
-    """vLLM that hands caches over through the folder."""
-    told = {
-        "kv_connector": "ExampleConnector",
-        "kv_role": role,
-        "kv_connector_extra_config": {"shared_storage_path": str(folder)},
-    }
-    return attrs.evolve(VLLM, options=(*VLLM.options, "--kv-transfer-config", json.dumps(told)))
-
-
-def launched(engine: RealEngine) -> LaunchedGateway:
-    """A gateway that starts the engine, of which its own address is all that is used."""
-    return Gateway.launch(
-        engine.name,
-        model=str(engine.model),
-        python=engine.python,
-        options=engine.options,
-        environment=engine.environment_of_process(),
-        timeout_s=COMES_UP_S,
-        progress=None,
-        config=config_of("h2"),
-    )
+TITLE = VLLM_PAIR.title
+WEATHER: dict[str, Any] = {
+    "messages": [{"role": "user", "content": "What is the weather in Paris?"}],
+    "tools": [{"type": "function", "function": TOOL}],
+    "temperature": 0,
+}
+"""A prompt of several blocks of the cache, and an answer that no engine gives that has not read it."""
 
 
 @attrs.define
 class Pair:
     """The two engines, and a gateway before both over each transport."""
 
-    folder: Path
     prefill: LaunchedGateway
     decode: LaunchedGateway
     gateways: dict[str, Gateway]
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
 @pytest.fixture(scope="module")
-async def pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pair]:
-    folder = tmp_path_factory.mktemp("caches")
+async def pair() -> AsyncIterator[Pair]:
     async with AsyncExitStack() as stack:
-        engines = [launched(engine_of(role, folder)) for role in ("kv_producer", "kv_consumer")]
-        for engine in engines:
-            await stack.enter_async_context(engine)
-        urls = [next(iter(engine.registry)).spec.url for engine in engines]
-        gateways = {}
+        prefill, decode = (launching(handing_over(role, free_port())) for role in ("kv_producer", "kv_consumer"))
+        await stack.enter_async_context(prefill)
+        await stack.enter_async_context(decode)
+        urls = [worker.spec.url for engine in (prefill, decode) for worker in engine.registry]
+        gateways: dict[str, Gateway] = {}
         for transport in ("h2", "grpcio"):
-            gateway = Gateway([WorkerSpec(url) for url in urls], config=config_of(transport))
-            gateways[transport] = await stack.enter_async_context(gateway)
-            await asyncio.wait_for(gateway.ready(None), COMES_UP_S)
-            await eventually(lambda all_of=gateway: all(worker.state == "ready" for worker in all_of.registry))
-        yield Pair(folder, engines[0], engines[1], gateways)
+            gateway = await stack.enter_async_context(Gateway(urls, config=config_of(transport)))
+            gateways[transport] = gateway
+            await eventually(lambda each=gateway: all(worker.state == "ready" for worker in each.registry), COMES_UP_S)
+        yield Pair(prefill, decode, gateways)
 
 
 @pytest.fixture(params=["h2", "grpcio"])
@@ -88,40 +65,42 @@ def gateway(request: pytest.FixtureRequest, pair: Pair) -> Gateway:
     return pair.gateways[request.param]
 
 
-async def test_the_roles_are_what_the_engines_say(gateway: Gateway) -> None:
+async def test_the_roles_and_the_connector_are_what_the_engines_say(gateway: Gateway) -> None:
     assert [worker.role for worker in gateway.registry] == ["prefill", "decode"]
-    assert {worker.kv.connector for worker in gateway.registry} == {"ExampleConnector"}
+    assert {worker.kv.connector for worker in gateway.registry} == {"NixlConnector"}
 
 
-async def test_decode_answers_from_the_cache_that_prefill_has_written(
-    pair: Pair, gateway: Gateway, client: openai.AsyncOpenAI, model: str
+async def test_decode_answers_from_the_cache_of_prefill_streamed_and_whole(
+    gateway: Gateway, client: openai.AsyncOpenAI, model: str
 ) -> None:
-    asked: dict[str, Any] = {"model": model, "temperature": 0, "max_tokens": 30}
-    name = next(name for name, each in pair.gateways.items() if each is gateway)
-    prompt = [*LONG, {"role": "assistant", "content": name}, *HELLO]
-    before = {path.name for path in pair.folder.iterdir()}
-    alone = await client_of(pair.prefill).chat.completions.create(messages=LONG, **asked)
-    together = await client.chat.completions.with_raw_response.create(messages=prompt, **asked)
-    streamed = await client.chat.completions.create(messages=LONG, stream=True, **asked)
+    prefill, _ = gateway.registry
+    raw = await client.chat.completions.with_raw_response.create(model=model, **WEATHER)
+    streamed = [chunk async for chunk in await client.chat.completions.create(model=model, stream=True, **WEATHER)]
+    calls: Any = raw.parse().choices[0].message.tool_calls
+    names = [
+        call.function.name for each in streamed for call in each.choices[0].delta.tool_calls or () if call.function
+    ]
+    explained = json.loads(raw.headers["x-smg-explain"])
 
-    explained = json.loads(together.headers["x-smg-explain"])
-    assert explained["role"] == "decode"
-    assert explained["prefill_worker"] == next(iter(gateway.registry)).name
-    assert {path.name for path in pair.folder.iterdir()} > before
-    text = "".join([chunk.choices[0].delta.content or "" async for chunk in streamed])
-    assert text == alone.choices[0].message.content
+    assert (explained["role"], explained["prefill_worker"]) == ("decode", prefill.name)
+    assert [call.function.name for call in calls] == [name for name in names if name] == ["get_weather"]
 
 
-async def test_a_prompt_shorter_than_a_block_is_answered_too(client: openai.AsyncOpenAI, model: str) -> None:
-    answer = await client.chat.completions.create(model=model, messages=HELLO, temperature=0, n=2)
+async def test_choices_and_logprobs(client: openai.AsyncOpenAI, model: str) -> None:
+    answer = await client.chat.completions.create(
+        model=model, messages=HELLO, temperature=0, n=2, logprobs=True, top_logprobs=2
+    )
 
-    assert [choice.message.content for choice in answer.choices] == [GREETING] * 2
+    for choice in answer.choices:
+        assert choice.message.content == GREETING
+        assert choice.logprobs is not None
+        assert {len(each.top_logprobs) for each in choice.logprobs.content or ()} == {2}
 
 
-async def test_an_engine_killed_under_load_leaves_no_request_open(pair: Pair) -> None:
+async def test_engines_killed_under_load_leave_no_request_open(pair: Pair) -> None:
     async def ask(client: openai.AsyncOpenAI) -> str:
         try:
-            async for chunk in await client.chat.completions.create(model=model, messages=LONG, **ENDLESS):
+            async for chunk in await client.chat.completions.create(model=model, messages=HELLO, **ENDLESS):
                 streaming.add(chunk.id)
         except openai.APIError:
             return "error"
@@ -129,9 +108,25 @@ async def test_an_engine_killed_under_load_leaves_no_request_open(pair: Pair) ->
 
     streaming: set[str] = set()
     model = next(iter(pair.gateways["h2"].models))
-    asked = [asyncio.create_task(ask(client_of(gateway))) for gateway in pair.gateways.values() for _ in range(2)]
+    clients = [client_of(gateway) for gateway in pair.gateways.values()]
+    workers = [list(gateway.registry) for gateway in pair.gateways.values()]
+    asked = [asyncio.create_task(ask(client)) for client in clients for _ in range(2)]
     await eventually(lambda: len(streaming) == 4, 300)
-    assert pair.decode.process is not None
-    os.killpg(pair.decode.process.pid, signal.SIGKILL)
+
+    kill(pair.prefill)
+    await eventually(lambda: all(prefill.state == "unreachable" for prefill, _ in workers), 60)
+    for client in clients:  # decode does not read prompts in prefill's place unless it is told to
+        with pytest.raises(openai.InternalServerError) as caught:
+            await client.chat.completions.create(model=model, messages=HELLO)
+        assert caught.value.status_code == 503
+
+    kill(pair.decode)
     async with asyncio.timeout(60):
-        assert await asyncio.gather(*asked) == ["error"] * 4
+        assert set(await asyncio.gather(*asked)) <= {"error", "whole"}
+    assert {worker.in_flight for pair_of in workers for worker in pair_of} == {0}
+
+
+def kill(gateway: LaunchedGateway) -> None:
+    """Kill all processes of the engine that this gateway has started."""
+    assert gateway.process is not None
+    os.killpg(gateway.process.pid, signal.SIGKILL)
