@@ -13,29 +13,33 @@ stop() {
     exit 1
 }
 
-# The environment's version is the lock's: nothing is done when it was made after the lock was last changed.
+# Whether the environment was made after its lock was last changed.
+made() { [ -e ".venv-$1/.installed" ] && [ ! "tests/engines/$1.lock" -nt ".venv-$1/.installed" ]; }
+
+check() {
+    lock=tests/engines/$1.lock
+    [ -e "$lock" ] || stop "no engine is called $1; there are: mlx vllm sglang"
+    if made "$1" || [ -n "${TORCH:-}" ] || ! torch=$(grep '^torch==' "$lock"); then return; fi
+    stop "$1 needs TORCH=folder or address, where pip finds $torch, as https://download.pytorch.org/whl/cpu/torch/"
+}
+
+packages() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])'; }
+
 make_environment() {
+    if made "$1"; then return; fi
     lock=tests/engines/$1.lock
     venv=.venv-$1
-    [ -e "$lock" ] || stop "no engine is called $1; there is: $(ls tests/engines/*.lock)"
-    if [ -e "$venv/.installed" ] && [ ! "$lock" -nt "$venv/.installed" ]; then return; fi
-    if grep -q '^torch==' "$lock" && [ -z "${TORCH:-}" ]; then
-        stop "$1 needs TORCH=folder or address, where pip finds the CPU build of $(grep '^torch==' "$lock"), as https://download.pytorch.org/whl/cpu/torch/"
-    fi
     echo "making $venv" >&2
     "${PYTHON:-python3}" -m venv --clear "$venv"
-    if [ "$1" = sglang ]; then use_packages_of_vllm; fi
+    # SGLang's lock has only what vLLM's does not: torch alone is 0.8 GB.
+    if [ "$1" = sglang ]; then packages "$PWD/.venv-vllm" >"$(packages "$venv")/packages_of_vllm.pth"; fi
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps \
         ${TORCH:+--find-links "$TORCH"} -r "$lock" >&2 ||
         stop "pip could not install what $lock names; its reason stands above."
     touch "$venv/.installed"
 }
 
-# SGLang's lock has only what vLLM's does not: torch alone is 0.8 GB.
-use_packages_of_vllm() {
-    (make_environment vllm)
-    where='import sysconfig; print(sysconfig.get_paths()["purelib"])'
-    ./.venv-vllm/bin/python -c "$where" >"$(.venv-sglang/bin/python -c "$where")/packages_of_vllm.pth"
-}
-
-for name in "$@"; do make_environment "$name"; done
+names=$*
+case " $names " in *" sglang "*) names="vllm $names" ;; esac
+for name in $names; do check "$name"; done
+for name in $names; do make_environment "$name"; done
