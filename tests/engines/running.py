@@ -12,7 +12,7 @@ from tests.engines.real_engines import RealEngine
 from tests.gateway.conftest import eventually
 
 from smg_core import Config, Gateway
-from smg_core.config import EnginesConfig, TimeoutsConfig, WorkersConfig
+from smg_core.config import EnginesConfig, ObservabilityConfig, TimeoutsConfig, WorkersConfig
 from smg_core.server.launched import LaunchedGateway
 from smg_core.workers.worker import Worker, WorkerSpec
 
@@ -26,6 +26,7 @@ def config_of(transport: str) -> Config:
         workers=WorkersConfig(transport=transport, health_interval_s=0.5, probe_timeout_s=60),  # type: ignore[arg-type]
         timeouts=TimeoutsConfig(connect_s=60),
         engines=EnginesConfig(ping_timeout_s=120),
+        observability=ObservabilityConfig(explain=True),
     )
 
 

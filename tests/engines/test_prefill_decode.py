@@ -49,8 +49,7 @@ def free_port() -> int:
 async def pair() -> AsyncIterator[Pair]:
     async with AsyncExitStack() as stack:
         prefill, decode = (launching(handing_over(role, free_port())) for role in ("kv_producer", "kv_consumer"))
-        await stack.enter_async_context(prefill)
-        await stack.enter_async_context(decode)
+        await asyncio.gather(stack.enter_async_context(prefill), stack.enter_async_context(decode))
         urls = [worker.spec.url for engine in (prefill, decode) for worker in engine.registry]
         gateways: dict[str, Gateway] = {}
         for transport in ("h2", "grpcio"):
@@ -71,10 +70,12 @@ async def test_the_roles_and_the_connector_are_what_the_engines_say(gateway: Gat
 
 
 async def test_decode_answers_from_the_cache_of_prefill_streamed_and_whole(
-    gateway: Gateway, client: openai.AsyncOpenAI, model: str
+    pair: Pair, gateway: Gateway, client: openai.AsyncOpenAI, model: str
 ) -> None:
-    prefill, _ = gateway.registry
-    raw = await client.chat.completions.with_raw_response.create(model=model, **WEATHER)
+    prefill, decode = gateway.registry
+    raw = await client.chat.completions.with_raw_response.create(
+        model=model, extra_headers={"x-smg-explain": "1"}, **WEATHER
+    )
     streamed = [chunk async for chunk in await client.chat.completions.create(model=model, stream=True, **WEATHER)]
     calls: Any = raw.parse().choices[0].message.tool_calls
     names = [
@@ -82,8 +83,11 @@ async def test_decode_answers_from_the_cache_of_prefill_streamed_and_whole(
     ]
     explained = json.loads(raw.headers["x-smg-explain"])
 
-    assert (explained["role"], explained["prefill_worker"]) == ("decode", prefill.name)
+    assert (explained["worker"], explained["role"]) == (decode.name, "decode")
+    assert explained["prefill_worker"] == prefill.name
     assert [call.function.name for call in calls] == [name for name in names if name] == ["get_weather"]
+    # vLLM logs now and then how many caches it has fetched from others.
+    await eventually(lambda: "Num successful transfers" in pair.decode.last_words, 120)
 
 
 async def test_choices_and_logprobs(client: openai.AsyncOpenAI, model: str) -> None:
