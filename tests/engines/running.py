@@ -6,8 +6,10 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import attrs
+import pytest
 from tests.engines.real_engines import RealEngine
 from tests.gateway.conftest import eventually
 
@@ -18,6 +20,7 @@ from smg_core.workers.worker import Worker, WorkerSpec
 
 COMES_UP_S = 1200.0
 """SGLang has taken 400 seconds on a busy machine of two cores."""
+STARTS = 3
 
 
 def config_of(transport: str) -> Config:
@@ -44,29 +47,37 @@ class Running:
         """The engine as each gateway knows it."""
         return [worker for gateway in self.gateways.values() for worker in gateway.registry]
 
+    @property
+    def ready(self) -> bool:
+        """Whether each gateway takes requests for the engine."""
+        return all(worker.state == "ready" for worker in self.workers)
+
     def kill(self) -> None:
         """Kill all processes of the engine at once."""
         process = self.again or self.launched.process
         assert process is not None
         os.killpg(process.pid, signal.SIGKILL)
 
-    async def start_again(self) -> None:
-        """Start the engine at the address that it had, and wait until each gateway takes requests for it."""
+    async def start_again(self, log: Path) -> None:
+        """Start the engine at the address that it had, and wait until each gateway takes requests for it. When it ends it is
+        started anew, as a supervisor does: another program may have taken one of its ports. `log` gets what it writes."""
         port = int(self.workers[0].spec.url.rpartition(":")[2])
-        self.again = await asyncio.create_subprocess_exec(
-            *self.engine.words(port),
-            env=self.engine.variables(),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        process = self.again
-        await eventually(
-            lambda: process.returncode is not None or all(worker.state == "ready" for worker in self.workers),
-            COMES_UP_S,
-        )
-        assert process.returncode is None
+        for _ in range(STARTS):
+            with log.open("ab") as out:
+                self.again = process = await asyncio.create_subprocess_exec(
+                    *self.engine.words(port),
+                    env=self.engine.variables(),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=asyncio.subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            ended = asyncio.create_task(process.wait())
+            await eventually(lambda task=ended: task.done() or self.ready, COMES_UP_S)
+            if self.ready:
+                ended.cancel()
+                return
+        pytest.fail("the engine ended when it was started again. It wrote:\n" + log.read_text()[-4000:])
 
     async def stop(self) -> None:
         """End the processes of the engine that was started again; the launching gateway ends its own."""

@@ -1,6 +1,7 @@
 """One client suite for every real engine, through a gateway over each transport. Run by `make test-engines`."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -179,7 +180,7 @@ async def test_a_client_that_leaves_ends_the_engines_work(
 
 
 async def test_an_engine_killed_under_load_leaves_no_request_open_and_serves_again_when_it_is_back(
-    engine: Running,
+    engine: Running, tmp_path: Path
 ) -> None:
     async def ask(name: str, number: int) -> str:
         client, text = clients[name], ""
@@ -201,7 +202,7 @@ async def test_an_engine_killed_under_load_leaves_no_request_open_and_serves_aga
         assert await asyncio.gather(*asked) == ["error"] * 8
     await eventually(lambda: all(worker.state == "unreachable" for worker in engine.workers), 60)
 
-    await engine.start_again()
+    await engine.start_again(tmp_path / "engine.log")
     for name, client in clients.items():
         model = next(iter(engine.gateways[name].models))
         answer = await client.chat.completions.create(model=model, messages=HELLO, temperature=0)
