@@ -10,11 +10,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from smg_core.cards import card
 from smg_core.routing.base import Basis, Candidate, Pick, Policy, RoutingContext
 from smg_core.workers.candidate import CandidateRecord
 
 __all__ = ["CandidateRecord", "Decisions", "Replayed", "RoutingDecision", "replay_decisions"]
 
+_COLUMNS = (
+    "worker",
+    "",
+    "score (lowest is best)",
+    "tokens expected in its cache",
+    "in flight",
+    "prompt tokens that wait",
+    "queued / running in the engine",
+    "KV cache in use",
+)
 _DECISION_BYTES = 1200
 _CANDIDATE_BYTES = 240
 _TOKEN_BYTES = 4
@@ -42,6 +53,28 @@ class RoutingDecision(Struct, frozen=True):
     candidates: tuple[CandidateRecord, ...]
     scores: tuple[float, ...]
     matched: tuple[int, ...]
+
+    def _repr_html_(self) -> str:
+        """The decision as a table for notebooks: the candidates, the best score first."""
+        place = self.worker if self.rank is None else f"{self.worker}, rank {self.rank}"
+        why = f" ({self.why})" if self.why else ""
+        known = "" if self.basis == "none" else f", of which {self.cached:,} expected in its cache ({self.basis})"
+        title = f"{self.policy}: {place}{why}; {self.prompt_tokens:,} prompt tokens{known}"
+        order = sorted(range(len(self.candidates)), key=lambda at: self.scores[at] if self.scores else at)
+        return card(title, [self._row(at) for at in order], _COLUMNS)
+
+    def _row(self, at: int) -> tuple[str, ...]:
+        each = self.candidates[at]
+        return (
+            each.name,
+            "chosen" if each.name == self.worker else "",
+            f"{self.scores[at]:,.4g}" if self.scores else "",
+            f"{self.matched[at]:,}" if self.matched else "",
+            str(each.in_flight),
+            f"{each.prefill_tokens:,}",
+            f"{each.queued} / {each.running}",
+            f"{each.kv_usage:.0%}",
+        )
 
 
 class Replayed(Struct, frozen=True):

@@ -99,3 +99,26 @@ def test_a_request_has_a_record_for_every_try() -> None:
 
     assert [each.attempt for each in found] == [1, 2]
     assert kept.of("never seen") == []
+
+
+def test_a_notebook_shows_a_decision_as_a_table_with_the_best_candidate_first_and_nothing_it_could_run() -> None:
+    kept = Decisions(10, 1 << 20)
+    workers = [Seen("<b>", in_flight=9, prefill_tokens=5000), Seen("w1", kv_usage=0.25)]
+    chosen = policy("cache_aware", rng=random.Random(1))
+    for name in ("first", "again"):
+        context = asking(list(range(200)), name)
+        kept.note(workers, context, chosen.pick(workers, context), "cache_aware", 1, 0.0)
+    shown = kept.of("again")[0]._repr_html_()
+
+    assert "cache_aware: w1 (has the prefix); 200 prompt tokens, of which 192 expected in its cache" in shown
+    assert shown.index("w1</td>") < shown.index("&lt;b&gt;")
+    assert "<b>" not in shown.replace("<b>cache_aware", "")
+    assert all(f">{cell}</td>" in shown for cell in ("chosen", "192", "9", "5,000", "25%"))
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_every_policy_has_a_card(name: str) -> None:
+    kept = Decisions(10, 1 << 20)
+    decided(name, 2, kept)
+
+    assert all(f"{each.name}</td>" in kept.of("r1")[0]._repr_html_() for each in kept.of("r1")[0].candidates)
