@@ -19,11 +19,11 @@ from smg_core.simulator.fleet.pools import EVENTS, FleetSettings, Outage
 from smg_core.simulator.fleet.replay import MakeChooser, replay
 from smg_core.simulator.fleet.trace import FleetTrace
 
-__all__ = ["KINDS", "Cell", "Kind", "Trial", "cells", "tried", "verdict"]
+__all__ = ["LOAD_KINDS", "Cell", "LoadKind", "Trial", "cells", "tried", "verdict"]
 
 
 @attrs.frozen
-class Kind:
+class LoadKind:
     """A kind of load: which generator makes it, with how many requests a second for each engine, in blocks of how many tokens,
     and what is asked of it: `shared` prefixes, caches too `small`, staying warm when `idle`, or nothing but to do no harm."""
 
@@ -33,16 +33,16 @@ class Kind:
     asked: str = "no harm"
 
 
-KINDS: Mapping[str, Kind] = {
-    "chat": Kind("chat", 9.0, asked="shared"),
-    "agents": Kind("agents", 4.5, asked="shared"),
-    "retrieval": Kind("retrieval", 2.6, asked="shared"),
-    "day_and_night": Kind("day_and_night", 11.0, asked="shared"),
-    "long": Kind("long", 0.45, block=512, asked="small"),
-    "hot": Kind("hot", 9.0),
-    "bursts": Kind("bursts", 6.0),
-    "unshared": Kind("unshared", 3.0),
-    "idle": Kind("chat", 0.3, asked="idle"),
+LOAD_KINDS: Mapping[str, LoadKind] = {
+    "chat": LoadKind("chat", 9.0, asked="shared"),
+    "agents": LoadKind("agents", 4.5, asked="shared"),
+    "retrieval": LoadKind("retrieval", 2.6, asked="shared"),
+    "day_and_night": LoadKind("day_and_night", 11.0, asked="shared"),
+    "long": LoadKind("long", 0.45, block=512, asked="small"),
+    "hot": LoadKind("hot", 9.0),
+    "bursts": LoadKind("bursts", 6.0),
+    "unshared": LoadKind("unshared", 3.0),
+    "idle": LoadKind("chat", 0.3, asked="idle"),
 }
 """With these rates engines work 40 to 75 % of their time for requests, those that are idle a few."""
 
@@ -62,7 +62,7 @@ class Cell:
 
 
 _FACTORS: Mapping[str, Sequence[str | int]] = {
-    "kind": list(KINDS),
+    "kind": list(LOAD_KINDS),
     "engines": [8, 64],
     "replicas": [1, 4],
     "speeds": list(FASTER),
@@ -106,7 +106,7 @@ class Trial:
 
 def tried(cell: Cell, seed: int, ours: MakeChooser, plain: MakeChooser, requests: int) -> Trial:
     """Run a cell: `ours` is the policy, `plain` round robin, and `requests` how many come for each engine."""
-    kind, engines = KINDS[cell.kind], cell.engines
+    kind, engines = LOAD_KINDS[cell.kind], cell.engines
     trace = generated(kind.made, Load(requests * engines, kind.rate * engines, block=kind.block, seed=seed))
     settings = FleetSettings(
         engines=engines,
@@ -136,7 +136,7 @@ def _outages(deaths: int, trace: FleetTrace) -> tuple[Outage, ...]:
 
 def verdict(trial: Trial) -> dict[str, tuple[float, float]]:
     """What the goals say of a trial: each figure with the most (or, where negative, the least) that it may be."""
-    ours, plain, best, asked = trial.ours, trial.plain, trial.best, KINDS[trial.cell.kind].asked
+    ours, plain, best, asked = trial.ours, trial.plain, trial.best, LOAD_KINDS[trial.cell.kind].asked
     found: dict[str, tuple[float, float]] = {"lost": (float(ours.refused), float(plain.refused))}
     if trial.cell.deaths:
         found["retries of round robin's"] = (_ratio(ours.retries, max(1, plain.retries)), 2.0)

@@ -9,7 +9,7 @@ import pytest
 
 from smg_core.routing import policy
 from smg_core.simulator.fleet.engine import FleetEngine
-from smg_core.simulator.fleet.goals import KINDS, Cell, Trial, cells, tried, verdict
+from smg_core.simulator.fleet.goals import LOAD_KINDS, Cell, Trial, cells, tried, verdict
 from smg_core.simulator.fleet.pools import EVENTS
 from smg_core.simulator.fleet.replay import MakeChooser
 from smg_core.simulator.fleet.view import PolicyChooser
@@ -61,7 +61,7 @@ def test_the_small_fleets_have_every_kind_of_load_and_nearly_every_pair_of_condi
     }
     every = {(one, two, *both) for one, two in combinations(FACTORS, 2) for both in product(values[one], values[two])}
 
-    assert {cell.kind for cell in SMALL} == set(KINDS)
+    assert {cell.kind for cell in SMALL} == set(LOAD_KINDS)
     assert set(values["events"]) == set(EVENTS)
     assert every - pairs == set()
 
