@@ -7,24 +7,34 @@
   10,000: prompts that are there, and prompts of which only the first half is.
 - memory: what 10,000 prompts take, by tracemalloc.
 - a decision: cache_aware over 64 workers with their own counts, a prompt of 8,000 tokens that shares between none and all of its
-  blocks with earlier ones; from the policy's call to its answer.
+  blocks with earlier ones; from looking at the workers to the policy's answer. Once by what was sent, and once where every
+  engine tells of its cache in blocks of 16 tokens.
+- KV events: batches of BlockStored as they come from the wire, of 1, 8 and 256 blocks of 16 tokens, read and applied by the
+  objects that the gateway has, on an event loop; and the longest that another callback waited in between.
 
 Seconds are this process's CPU time, so that other programs count as little as they can. Prints one line a figure;
 bench/README.md has those of our machine.
 """
 
 import argparse
+import asyncio
 import gc
 import random
 import string
 import time
 import tracemalloc
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from smg_core.engines._pb import engine_pb2 as pb
 from smg_core.engines.base import EngineFacts
-from smg_core.routing import RoutingContext, policy
+from smg_core.engines.client import KvReader
+from smg_core.engines.kv_events import KvBlocksStored, KvCursor, KvEventBatch
+from smg_core.engines.neutral.kv_events import kv_events
+from smg_core.errors import SmgError
+from smg_core.routing import RoutingContext
 from smg_core.routing.block_keys import TextKeys
+from smg_core.routing.cache_aware import CacheAware
 from smg_core.routing.prefix_index import PrefixIndex
 from smg_core.routing.settings import RoutingConfig
 from smg_core.tokens import TokenIds
@@ -33,6 +43,7 @@ from smg_core.workers.worker import LocalBoard, Worker, WorkerSpec
 CHARACTERS, POOL, MANY, OWNERS = 2048, 2000, 10_000, 10
 TOKENS, WORKERS, DECISIONS = 8000, 64, 2000
 BUDGET = 24 << 20
+BLOCK, EVENTS = 16, 64_000
 
 
 def prompts(count: int, draw: random.Random) -> list[bytes]:
@@ -94,28 +105,95 @@ def measure_index(rounds: int) -> None:
     )
 
 
-def measure_decisions() -> None:
+def stored(tokens: array, name: int, parent: int | None) -> KvBlocksStored:  # type: ignore[type-arg]
+    """An event of the whole blocks of `tokens`, whose hashes count up from `name`."""
+    return KvBlocksStored(range(name, name + len(tokens) // BLOCK), tokens, BLOCK, parent)
+
+
+def measure_decisions(*, told: bool) -> None:
     draw, board = random.Random(2), LocalBoard()
     workers = [
         Worker(WorkerSpec(f"grpc://w{row}", name=f"w{row}"), row, board, facts=EngineFacts("vllm"))
         for row in range(WORKERS)
     ]
-    chosen = policy("cache_aware", RoutingConfig(), random.Random(3))
-    shared = [array("I", (draw.randrange(100_000) for _ in range(TOKENS))) for _ in range(50)]
+    chosen = CacheAware(RoutingConfig(kv_index_bytes=1 << 30), random.Random(3))
+    for worker in workers if told else []:
+        chosen.kv_known(worker.name, 0, "all")
+    shared = [array("I", draw.choices(range(100_000), k=TOKENS)) for _ in range(50)]
     took = []
     for number in range(DECISIONS):
         whole, cut = draw.choice(shared), draw.choice([0, 2000, 4000, 8000])
-        own = array("I", (draw.randrange(100_000) for _ in range(TOKENS - cut)))
-        context = RoutingContext(f"r{number}", "m", TokenIds(whole[:cut] + own))
+        prompt = whole[:cut] + array("I", draw.choices(range(100_000), k=TOKENS - cut))
+        context = RoutingContext(f"r{number}", "m", TokenIds(prompt), now=number / 100)
         before = time.thread_time_ns()
         pick = chosen.pick([each.record for each in workers], context)
         took.append((time.thread_time_ns() - before) / 1000)
         board.add(int(pick.worker.name[1:]), 1)
+        if told:
+            chosen.kv_changed(pick.worker.name, 0, [stored(prompt, number << 20, None)], number / 100)
         if number % 7:
             board.add(draw.randrange(WORKERS), -1)
     took.sort()
     half, most = took[len(took) // 2], took[len(took) * 99 // 100]
-    print(f"a decision, {WORKERS} workers, {TOKENS:,} tokens: p50 {half:.0f} us, p99 {most:.0f} us")
+    how = "which tell of their caches" if told else "by what was sent"
+    print(f"a decision, {WORKERS} workers {how}, {TOKENS:,} tokens: p50 {half:.0f} us, p99 {most:.0f} us")
+
+
+class Applying:
+    """The sink of a subscription, which brings what it gets to a policy."""
+
+    def __init__(self, policy: CacheAware) -> None:
+        self.left = 0
+        self.over = asyncio.Event()
+        self._policy = policy
+        self._cursor = KvCursor(first=1)
+
+    def push(self, batches: Sequence[KvEventBatch]) -> None:
+        for batch in batches:
+            if self._cursor.take(batch) in ("apply", "restart"):
+                self._policy.kv_changed("w", 0, batch.events, 0.0)
+                self.left -= sum(len(event.hashes) for event in batch.events if isinstance(event, KvBlocksStored))
+        if self.left <= 0:
+            self.over.set()
+
+    def closed(self, error: SmgError | None) -> None: ...
+
+
+async def measure_events(blocks: int) -> None:
+    """Events of `blocks` blocks each."""
+    draw, messages = random.Random(4), []
+    for number in range(EVENTS // blocks):
+        event = pb.KvEvent()
+        event.stored.hashes.extend(range(number << 20, (number << 20) + blocks))
+        event.stored.token_ids.extend(draw.choices(range(100_000), k=blocks * BLOCK))
+        event.stored.block_size = BLOCK
+        messages.append(pb.KvEventBatch(sequence=number + 1, events=[event]).SerializeToString())
+    sink = Applying(CacheAware(RoutingConfig(kv_index_bytes=1 << 30), random.Random(3)))
+    sink.left = len(messages) * blocks
+    reader = KvReader(kv_events(None).parse, sink)
+    waits: list[int] = []
+    beat = asyncio.create_task(heartbeat(waits))
+    await asyncio.sleep(0)
+    before = time.process_time()
+    reader.messages(messages)
+    await sink.over.wait()
+    rate = len(messages) * blocks / (time.process_time() - before)
+    beat.cancel()
+    waits.sort()
+    print(
+        f"KV events of {blocks} blocks: {rate:,.0f} blocks/s; between two callbacks p50 {waits[len(waits) // 2] / 1000:.0f} us, "
+        f"p99 {waits[len(waits) * 99 // 100] / 1000:.0f} us, most {waits[-1] / 1000:.0f} us"
+    )
+
+
+async def heartbeat(waits: list[int]) -> None:
+    """Take turns with what else is on the loop, and note the CPU time between two turns, in nanoseconds."""
+    last = time.thread_time_ns()
+    while True:
+        await asyncio.sleep(0)
+        now = time.thread_time_ns()
+        waits.append(now - last)
+        last = now
 
 
 def main() -> None:
@@ -123,7 +201,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     measure_index(arguments.rounds)
-    measure_decisions()
+    measure_decisions(told=False)
+    measure_decisions(told=True)
+    for blocks in (1, 8, 256):
+        asyncio.run(measure_events(blocks))
 
 
 if __name__ == "__main__":

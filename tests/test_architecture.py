@@ -185,6 +185,8 @@ EDGES: dict[str, frozenset[str]] = {
     "server.interactions": frozenset(),
     "server.interactions_memory": frozenset(),
     "server.keeping": frozenset(),
+    "server.sent_keeping": frozenset({"server.keeping"}),
+    "server.kv_listening": frozenset(),
     "server.launched": frozenset({"server.gateway"}),
     "server.listeners": frozenset(),
     "server.loading": frozenset(),

@@ -9,7 +9,7 @@ names a prefix of a prompt. What else a prefix depends on (adapter, salt, media)
 hold different prefixes if one of these differs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from smg_core.engines.loads import RankLoad
 
 __all__ = [
+    "FIRST_BATCH",
     "PART",
     "KvBlockMedium",
     "KvBlocksRemoved",
@@ -35,6 +36,9 @@ __all__ = [
 
 PART = 256
 """Most blocks that one batch names, so that reading it and putting it into an index stays far below a millisecond."""
+
+FIRST_BATCH: Mapping[str, int] = {"neutral": 1}
+"""The number of an engine's first batch by its dialect, where it is not 0."""
 
 KvTier = Literal["", "device", "host", "disk", "external"]
 """Where a block lies; "" where the engine did not say, which means its own memory ("device")."""

@@ -57,11 +57,12 @@ class MediaItem:
 class PlacedMedia:
     """The prompt with every placeholder expanded (`ids`), and `features`, of which `MediaService.pack` makes an engine's message.
     `keys` are for routing: one number per token; for a medium's tokens they are words of its hash, since the ids of all pictures
-    are the same."""
+    are the same. `starts` says at which token each medium begins, with its hash as hex: by that name engines know it."""
 
     ids: TokenIds
     features: Any
     keys: Sequence[int] = attrs.field(repr=False)
+    starts: Sequence[tuple[int, str]] = ()
 
 
 class SharedInputs(Protocol):

@@ -38,7 +38,17 @@ def routing_context(prompted: Prompted, role: WorkerRole, now: float, prefix_tok
         text="" if prompted.ids else prompt_text(request, prefix_tokens * _CHARACTERS),
         role=role,
         now=now,
+        engine_salt=_engine_salt(prompted),
+        media=() if prompted.media is None else prompted.media.starts,
     )
+
+
+def _engine_salt(prompted: Prompted) -> str | None:
+    """What parts the cache of an engine that takes a salt: of the tenant, and of the client's own."""
+    request, salts = prompted.request, prompted.model.salts
+    if salts is None or not request.caller.tenant:
+        return request.cache_salt
+    return salts.of(request.caller.tenant, request.cache_salt)
 
 
 def _own_key(request: GenerationRequest) -> str | None:

@@ -10,9 +10,13 @@ its own as `Gateway(policy=...)`.
 
 - `work`: what load is, and who is chosen of equal ones
 
-- `block_keys`, `prefix_index`: which prompts begin alike, and who was sent what
+- `block_keys`, `prefix_index`, `kv_index`: which prompts begin alike, who was sent what, and what engines tell of their caches
+
+- `expected_cache`: what a worker's cache has of a prompt, by these
 
 - `named`: the policies by name
+
+- `sent_journal`: the file in which it is kept what was sent where
 
 - `decisions`: what was decided, and asked again of another policy
 - `policies`: the policy objects in use, one for each model and role
@@ -23,10 +27,12 @@ Exports everything that a policy's author needs.
 from smg_core.routing.base import (
     Basis,
     Candidate,
+    KvKnown,
     Observing,
     Pick,
     Policy,
     RankState,
+    Remembering,
     RequestEnded,
     RoutingContext,
     UnknownPolicy,
@@ -42,6 +48,7 @@ __all__ = [
     "Candidate",
     "CandidateRecord",
     "Decisions",
+    "KvKnown",
     "LeastRequests",
     "Observing",
     "Passthrough",
@@ -51,6 +58,7 @@ __all__ = [
     "PowerOfTwo",
     "Random",
     "RankState",
+    "Remembering",
     "Replayed",
     "RequestEnded",
     "RoundRobin",

@@ -12,19 +12,22 @@ from array import array
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from smg_core.engines.kv_events import KvEvent
 from smg_core.tokens import TokenIds
 
 __all__ = [
     "Basis",
     "Candidate",
+    "KvKnown",
     "Observing",
     "Pick",
     "Policy",
     "RankState",
+    "Remembering",
     "RequestEnded",
     "RoutingContext",
     "UnknownPolicy",
@@ -109,7 +112,9 @@ class RoutingContext(Struct, frozen=True):
     """The request to route. `input_ids` is the whole prompt; names in `headers` are lower-cased; `media_keys` are the
     `prefix_keys` of a prompt with media, None for a prompt of text. A client gives the same `cache_key` to requests
     that should go to one worker; prompts with different `cache_salt` or `lora` share no cache. `text` is the prompt where no
-    engine of the model takes ids, `role` what the worker is to compute, `now` the time in monotonic seconds."""
+    engine of the model takes ids, `role` what the worker is to compute, `now` the time in monotonic seconds. As engines see the
+    prompt, which matters to what they tell of their caches: `engine_salt` is the salt that those get which take one, and `media`
+    says at which token each medium begins, with its hash as hex."""
 
     request_id: str
     model: str
@@ -122,6 +127,8 @@ class RoutingContext(Struct, frozen=True):
     text: str = ""
     role: str = "regular"
     now: float = 0.0
+    engine_salt: str | None = None
+    media: Sequence[tuple[int, str]] = ()
 
     @property
     def tokens(self) -> int:
@@ -149,6 +156,9 @@ class RoutingContext(Struct, frozen=True):
         return hashes
 
 
+KvKnown = Literal["all", "part", "nothing"]
+"""How much of an engine's cache is known by what it has told."""
+
 Basis = Literal["exact", "approximate", "none"]
 """What a policy knows of a worker's cache: what the engine tells (exact), what was sent there before, or nothing."""
 
@@ -157,7 +167,8 @@ class Pick(Struct, frozen=True):
     """A policy's choice: one of the candidates, and the data-parallel rank that its engine must use (None: the engine
     chooses). The rest is for whoever asks later why: `why` in a few words; `cached`, the tokens of the prompt that the worker's
     cache is expected to have, and on what `basis`; `scores`, one for each candidate, of which the lowest is best; `matched`, the
-    expected tokens of each; `stale_s`, the age in seconds of what an exact basis was told."""
+    expected tokens of each; `bases`, how that is known of each; `stale`, the age in seconds of what each engine told last of its
+    cache (None: it tells nothing); `stale_s`, that of the chosen one."""
 
     worker: Candidate
     rank: int | None = None
@@ -167,6 +178,8 @@ class Pick(Struct, frozen=True):
     scores: Sequence[float] = ()
     matched: Sequence[int] = ()
     stale_s: float | None = None
+    bases: Sequence[Basis] = ()
+    stale: Sequence[float | None] = ()
 
 
 class Policy(Protocol):
@@ -176,6 +189,24 @@ class Policy(Protocol):
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         """Choose one of `candidates`, which is never empty and has the same order on every call for the same set of workers."""
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A policy whose knowledge of what was sent where can outlive the gateway. The keys are its own, one for each block of
+    `routing.block_tokens` tokens, and depend on a secret that outlives it too."""
+
+    def remember(self, secret: int) -> None:
+        """Called before the first request: make keys with this secret, and note what is sent."""
+        ...
+
+    def recall(self, worker: str, rank: int, keys: Sequence[int]) -> None:
+        """A prompt with these keys was sent there in an earlier life; called for the latest prompt last."""
+        ...
+
+    def take_sent(self) -> list[tuple[str, int, Sequence[int]]]:
+        """Worker, rank and keys of what was sent since this was called last, of very many the latest."""
         ...
 
 
@@ -189,7 +220,9 @@ class RequestEnded(Struct, frozen=True):
 
 class Observing:
     """Base class of a policy that keeps state about workers: these methods are called when something happens to a worker. Each
-    does nothing until a policy overrides it; none may wait or raise."""
+    does nothing until a policy overrides it; none may wait or raise. `listens`: whether it wants the engines' KV events."""
+
+    listens = False
 
     def worker_left(self, worker: str) -> None:
         """The worker was removed, or no longer serves this model: drop its state."""
@@ -197,8 +230,10 @@ class Observing:
     def request_ended(self, ended: RequestEnded) -> None:
         """A call of a worker of this model is over, successful or not."""
 
-    def blocks_stored(self, worker: str, rank: int, hashes: Sequence[int], parent: int | None) -> None:
-        """The engine's cache now has KV blocks of these hashes, in order, after the block `parent` (None: from the start)."""
+    def kv_changed(self, worker: str, rank: int, events: Sequence[KvEvent], now: float) -> None:
+        """The engine's KV cache has changed, at the time `now` in monotonic seconds. Called with a few hundred blocks at most,
+        and only where `listens`."""
 
-    def blocks_removed(self, worker: str, rank: int, hashes: Sequence[int] | None) -> None:
-        """The engine has dropped these blocks from its cache; None means all."""
+    def kv_known(self, worker: str, rank: int, known: KvKnown, *, salted: bool = True) -> None:
+        """What was told of this cache so far is from now on all that it holds, a part of it, or to be forgotten ("nothing").
+        `salted`: the engine parts its cache by the salt of a request."""

@@ -34,8 +34,9 @@ _CHARACTER_BYTES = 4
 
 class RoutingDecision(Struct, frozen=True):
     """One decision. `at` is its time in seconds since the epoch, `attempt` counts the tries for this request from 1; `scores`
-    (the lowest is best) and `matched` (tokens that the candidate's cache was expected to have) have a number for each of
-    `candidates`, or none where the policy has no such numbers. The other fields are those of `Pick`."""
+    (the lowest is best), `matched` (tokens that the candidate's cache was expected to have), `bases` (how that was known) and
+    `stale` (the age in seconds of what its engine had told last) have a row for each of `candidates`, or none where the policy
+    has no such numbers. The other fields are those of `Pick`."""
 
     request_id: str
     model: str
@@ -53,6 +54,8 @@ class RoutingDecision(Struct, frozen=True):
     candidates: tuple[CandidateRecord, ...]
     scores: tuple[float, ...]
     matched: tuple[int, ...]
+    bases: tuple[Basis, ...] = ()
+    stale: tuple[float | None, ...] = ()
 
     def _repr_html_(self) -> str:
         """The decision as a table for notebooks: the candidates, the best score first."""
@@ -122,6 +125,8 @@ class Decisions:
             candidates=tuple(map(_record, candidates)),
             scores=tuple(pick.scores),
             matched=tuple(pick.matched),
+            bases=tuple(pick.bases),
+            stale=tuple(pick.stale),
         )
         size = _DECISION_BYTES + _CANDIDATE_BYTES * len(candidates)
         size += _TOKEN_BYTES * len(context.input_ids) + _CHARACTER_BYTES * len(context.text)

@@ -7,14 +7,15 @@ server.onboarding report. Below: base.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from smg_core.routing.base import Observing, Policy, RequestEnded
+from smg_core.engines.kv_events import KvEvent
+from smg_core.routing.base import KvKnown, Observing, Policy, RequestEnded
 
 __all__ = ["Policies"]
 
 
 class Policies:
     """All policies by model and role. `make` returns a new policy on each call; `others` do for one model and role each, where
-    "*" stands for any model or role."""
+    "*" stands for any model or role. `on_made` is called with model, role and policy when one is made."""
 
     def __init__(
         self, make: Callable[[], Policy], others: Mapping[tuple[str, str], Callable[[], Policy]] | None = None
@@ -23,6 +24,7 @@ class Policies:
         self._others = others or {}
         self._policies: dict[tuple[str, str], Policy] = {}
         self._observers: dict[tuple[str, str], Observing] = {}  # those of `_policies` that are `Observing`
+        self.on_made: Callable[[str, str, Policy], None] | None = None
 
     def check(self) -> None:
         """Make one policy of each kind as a trial, at the start of the gateway. Raises UnknownPolicy."""
@@ -41,6 +43,8 @@ class Policies:
             policy = self._policies[model, role] = self._maker(model, role)()
             if isinstance(policy, Observing):
                 self._observers[model, role] = policy
+            if self.on_made is not None:
+                self.on_made(model, role, policy)
         return policy
 
     def _maker(self, model: str, role: str) -> Callable[[], Policy]:
@@ -65,17 +69,22 @@ class Policies:
         for policy in self._observers_of(models):
             policy.request_ended(ended)
 
-    def blocks_stored(
-        self, worker: str, rank: int, hashes: Sequence[int], parent: int | None, models: Iterable[str]
-    ) -> None:
-        """The engine of a worker that serves `models` has stored KV blocks (`Observing.blocks_stored`)."""
-        for policy in self._observers_of(models):
-            policy.blocks_stored(worker, rank, hashes, parent)
+    def listens(self, model: str, role: str) -> bool:
+        """Whether the policy of `model` in `role` wants the KV events of its engines."""
+        policy = self.of(model, role)
+        return isinstance(policy, Observing) and policy.listens
 
-    def blocks_removed(self, worker: str, rank: int, hashes: Sequence[int] | None, models: Iterable[str]) -> None:
-        """The engine of a worker that serves `models` has dropped KV blocks (`Observing.blocks_removed`)."""
-        for policy in self._observers_of(models):
-            policy.blocks_removed(worker, rank, hashes)
+    def kv_changed(self, model: str, role: str, worker: str, rank: int, events: Sequence[KvEvent], now: float) -> None:
+        """The KV cache of a worker of `model` in `role` has changed (`Observing.kv_changed`)."""
+        policy = self._observers.get((model, role))
+        if policy is not None and policy.listens:
+            policy.kv_changed(worker, rank, events, now)
+
+    def kv_known(self, model: str, role: str, worker: str, rank: int, known: KvKnown, *, salted: bool = True) -> None:
+        """How much of the cache of a worker of `model` in `role` is known (`Observing.kv_known`)."""
+        policy = self._observers.get((model, role))
+        if policy is not None and policy.listens:
+            policy.kv_known(worker, rank, known, salted=salted)
 
     def _observers_of(self, models: Iterable[str]) -> Iterator[Observing]:
         """The `Observing` policies of `models`, each once."""

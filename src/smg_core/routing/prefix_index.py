@@ -59,7 +59,7 @@ class PrefixIndex(Generic[Owner]):
         young, old, alive = self._young, self._old, self._alive
         found: list[tuple[int, int]] = []  # how many blocks, and the bits that have exactly so many
         depth = 0
-        for key in keys:
+        for key in keys if alive else ():
             owners = young.get(key) or old.get(key, 0)
             still = alive & owners
             if still != alive:
@@ -106,7 +106,7 @@ class PrefixIndex(Generic[Owner]):
         if slots.most and slots.blocks >= slots.most // 2:
             self._next_epoch_of(owner, slots)
         if len(keys) * self._entry_most + self._bytes > self._half:
-            self._next_epoch()
+            self.next_epoch()
             keys = keys[: self._half // self._entry_most]
         bit, alive, young, old = slots.now, self._alive, self._young, self._old
         for key in keys:
@@ -164,10 +164,10 @@ class PrefixIndex(Generic[Owner]):
         self._kill(slots.before)
         slots.before, slots.now, slots.blocks = slots.now, self._new_bit(owner), 0
         if len(self._dead) > _DEAD + 2 * len(self._owners) and not self._dropped:
-            self._next_epoch()
+            self.next_epoch()
 
-    def _next_epoch(self) -> None:
-        """Drop the blocks that were not used in this epoch, and begin another."""
+    def next_epoch(self) -> None:
+        """Forget the blocks that were noted before this epoch and not in it, and begin another."""
         self._dropped, self._old, self._young, self._bytes = self._old, self._young, {}, 0
         self._free += self._dying
         self._dying, self._dead = self._dead, []

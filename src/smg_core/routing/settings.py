@@ -56,6 +56,34 @@ class RoutingConfig:
         at_least=0,
         at_most=1 << 40,
     )
+    kv_events: bool = option(
+        True, "Listen to what engines tell of their KV caches, where a policy uses it (cache_aware)."
+    )
+    kv_index_bytes: int = option(
+        256 * MIB,
+        "Most bytes of what the engines of a model and role tell of their KV caches; the rest is known by what was sent.",
+        at_least=0,
+        at_most=1 << 40,
+    )
+    kv_pending_s: float = option(
+        5.0,
+        "Seconds, at least, that a prompt which was sent counts as cached before its engine tells of it.",
+        at_least=0,
+        at_most=3600,
+    )
+    sent_file: str | None = option(
+        None, "File in which cache_aware keeps what was sent where, so that it knows it when the gateway starts again."
+    )
+    sent_bytes: int = option(64 * MIB, "Most bytes of that file and the one before it.", at_least=4096, at_most=1 << 40)
+    sent_interval_s: float = option(5.0, "Seconds between two writes of that file.", at_least=0.05, at_most=86_400)
+    host_cost: float = option(
+        0.1,
+        "What it costs to fetch a token's KV cache from host memory, as a share of reading the token.",
+        at_least=0,
+        at_most=1,
+    )
+    disk_cost: float = option(0.3, "The same for a disk.", at_least=0, at_most=1)
+    external_cost: float = option(0.3, "The same for a store outside of the engine's host.", at_least=0, at_most=1)
     answer_tokens: int = option(
         128,
         "How many waiting prompt tokens one answer under way weighs as much as, for least_load.",

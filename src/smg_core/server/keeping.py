@@ -22,8 +22,9 @@ from smg_core.history.hooks import Hook
 from smg_core.history.opening import guarded, open_history
 from smg_core.history.settings import HistoryConfig
 from smg_core.hooks import Observer
+from smg_core.server.sent_keeping import keeping_sent
 
-__all__ = ["Backend", "GuardedStore", "Hook", "keeping", "with_state_file"]
+__all__ = ["Backend", "GuardedStore", "Hook", "keeping", "keeping_sent", "with_state_file"]
 
 log = logging.getLogger("smg.gateway")
 

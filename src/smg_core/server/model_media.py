@@ -185,7 +185,8 @@ class ModelMedia:
     def _placed(self, ids: TokenIds, loaded: _Loaded) -> PlacedMedia:
         prepared = self._preparers[loaded.pixels].placed(array("I", ids.buffer.tobytes()), loaded.media, loaded.items)
         keys = array("Q", routing_keys(prepared.expanded).tobytes())
-        return PlacedMedia(TokenIds(prepared.expanded.ids), _Features(prepared, loaded), keys)
+        starts = tuple([(each.span[0], each.content_hash.hex()) for each in prepared.expanded.placeholders])
+        return PlacedMedia(TokenIds(prepared.expanded.ids), _Features(prepared, loaded), keys, starts)
 
     async def pack(self, features: _Features, facts: EngineFacts) -> RequestMedia:
         """Package in the pool: items of a request are joined into one tensor. Raises UnsupportedParameter for what the engine's

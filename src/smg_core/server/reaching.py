@@ -20,13 +20,14 @@ from smg_core.engines.h2.transport import H2Transport, tls_context
 from smg_core.engines.target import Target, Tls, door
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.server.config_check import check_url
+from smg_core.server.kv_listening import listening
 from smg_core.workers.worker import Board, Worker, WorkerSpec
 from smg_core.workers.worker_file import check_headers, workers_of
 
 if TYPE_CHECKING:
     from smg_core.engines.openai.engine import OpenAiEngine
 
-__all__ = ["Board", "Reaching", "Worker", "WorkerSpec", "specs_of", "worker_file", "workers_in"]
+__all__ = ["Board", "Reaching", "Worker", "WorkerSpec", "listening", "specs_of", "worker_file", "workers_in"]
 
 
 def _chat_engine() -> "type[OpenAiEngine]":

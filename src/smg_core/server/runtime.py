@@ -21,11 +21,11 @@ from smg_core.server.admission import Admission, compat_of
 from smg_core.server.channel.local import Channel, LocalChannel
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKeys, anonymous, open_identity
-from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping
+from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping, keeping_sent
 from smg_core.server.loading import ModelLoader, ServedModel
 from smg_core.server.onboarding import Onboarding, executor_of, loading_place
 from smg_core.server.policies import Decisions, Policy, RequestEnded, policies_of
-from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, specs_of, workers_in
+from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, listening, specs_of, workers_in
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 
@@ -170,6 +170,10 @@ class Runtime:
         self.identify, self.virtual_keys = await open_identity(
             self.config, self.clock, self._stack, self.history, self._identity
         )
+        process = self.registry.process
+        await self._stack.enter_async_context(
+            keeping_sent(self.config.routing, self.policies, self.rng, self.call_later, process)
+        )
         pool, scratch = await loading_place(self.config, self._stack)
         loader = ModelLoader(
             self.config, folder=self._folder, scratch=scratch, clock=self.clock, pool=pool, stack=self._stack
@@ -188,6 +192,7 @@ class Runtime:
             call_later=self.call_later,
             on_lost=self._on_lost,
             on_probed=self.onboarding.refresh_adapters,
+            beside=listening(self.config, self.policies, self.clock, self.call_later),
             clock=self.clock,
         )
         self._stack.push_async_callback(self.monitor.close)

@@ -30,13 +30,15 @@ CANNOT_JOIN = (SmgError, ValueError, LookupError, OSError)
 
 Connect = Callable[[Worker], Awaitable[Engine]]
 Join = Callable[[Worker, Engine], Awaitable[tuple[str, ...]]]
+WhileJoined = Callable[[Worker, Engine], Awaitable[None]]
 Probed = Callable[[Worker, Engine], Awaitable[None]]
 
 
 class Monitor:
     """Watches every worker of a registry. `connect` opens a client in the engine's dialect, `join` learns the engine's model and
     returns the names that it serves; `call_later` is used to begin a watch again that failed. `on_lost` is called with a worker
-    that has become unreachable, `on_probed` with one that was found well and its engine, after each probe."""
+    that has become unreachable, `on_probed` with one that was found well and its engine, after each probe. `beside` runs for each
+    worker from when it has joined until it has to join again or leaves; it is then cancelled."""
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class Monitor:
         call_later: CallLater,
         on_lost: Callable[[Worker], None] | None = None,
         on_probed: Probed | None = None,
+        beside: WhileJoined | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
@@ -60,6 +63,7 @@ class Monitor:
         self._call_later = call_later
         self._on_lost = on_lost
         self._on_probed = on_probed
+        self._beside = beside
         self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._alarms: dict[str, asyncio.Event] = {}
@@ -138,9 +142,12 @@ class Monitor:
         while True:
             engine = await self._wait_until_joined(worker)
             async with asyncio.TaskGroup() as group:
-                loads = group.create_task(self._watch_loads(worker, engine))
+                others = [group.create_task(self._watch_loads(worker, engine))]
+                if self._beside is not None:
+                    others.append(group.create_task(_run(self._beside, worker, engine)))
                 await self._watch_health(worker, engine)
-                loads.cancel()
+                for each in others:
+                    each.cancel()
 
     async def _wait_until_joined(self, worker: Worker) -> Engine:
         """Connect and join, again and again until that succeeds. The same error is logged once."""
@@ -249,3 +256,7 @@ class Monitor:
             self._changed.set()
             if worker.state == "unreachable" and self._on_lost is not None:
                 self._on_lost(worker)
+
+
+async def _run(beside: WhileJoined, worker: Worker, engine: Engine) -> None:
+    await beside(worker, engine)

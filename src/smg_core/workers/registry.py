@@ -46,6 +46,11 @@ class Registry:
         self._rows = 0
         self._free: list[int] = []
 
+    @property
+    def process(self) -> int:
+        """The number of this process among those that share the board."""
+        return self._board.process[0]
+
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._workers.values())
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from smg_core import Gateway
+from smg_core.engines.kv_events import KvCacheCleared, KvEvent
 from smg_core.routing import (
     Candidate,
     LeastRequests,
@@ -17,6 +18,7 @@ from smg_core.routing import (
     RoutingContext,
     UnknownPolicy,
 )
+from smg_core.routing.base import KvKnown
 
 pytestmark = pytest.mark.anyio
 
@@ -42,11 +44,17 @@ class Told(First, Observing):
     def request_ended(self, ended: RequestEnded) -> None:
         self.news.append(("ended", ended))
 
-    def blocks_stored(self, worker: str, rank: int, hashes: Sequence[int], parent: int | None) -> None:
-        self.news.append(("stored", worker, rank, tuple(hashes), parent))
+    def kv_changed(self, worker: str, rank: int, events: Sequence[KvEvent], now: float) -> None:
+        self.news.append(("changed", worker, rank, events, now))
 
-    def blocks_removed(self, worker: str, rank: int, hashes: Sequence[int] | None) -> None:
-        self.news.append(("removed", worker, rank, None if hashes is None else tuple(hashes)))
+    def kv_known(self, worker: str, rank: int, known: KvKnown, *, salted: bool = True) -> None:
+        self.news.append(("known", worker, rank, known, salted))
+
+
+class Listening(Told):
+    """One that wants to know of KV caches."""
+
+    listens = True
 
 
 def told(policies: Policies, model: str, role: str = "regular") -> Told:
@@ -95,8 +103,6 @@ ENDED = RequestEnded("w", failed=True, seconds=1.0)
 NEWS: list[tuple[Callable[[Policies, tuple[str, ...]], None], tuple[object, ...]]] = [
     (lambda policies, models: policies.worker_left("w", models), ("left", "w")),
     (lambda policies, models: policies.request_ended(ENDED, models), ("ended", ENDED)),
-    (lambda policies, models: policies.blocks_stored("w", 1, (7, 8), 6, models), ("stored", "w", 1, (7, 8), 6)),
-    (lambda policies, models: policies.blocks_removed("w", 0, None, models), ("removed", "w", 0, None)),
 ]
 
 
@@ -165,3 +171,16 @@ def test_a_gateway_takes_an_object_that_then_serves_all_models() -> None:
 async def test_a_name_that_is_none_stops_the_start() -> None:
     with pytest.raises(UnknownPolicy, match="fastest"):
         await Gateway(policy="fastest").start()
+
+
+def test_the_policy_of_a_model_and_role_is_told_of_kv_caches_if_it_listens_and_no_other_is() -> None:
+    policies = Policies(Told, {("m", "*"): Listening})
+    heard, others = told(policies, "m"), [told(policies, "m", "decode"), told(policies, "other")]
+    events = (KvCacheCleared(),)
+    for model in ("m", "other", "never asked for"):
+        policies.kv_known(model, "regular", "w", 1, "all", salted=False)
+        policies.kv_changed(model, "regular", "w", 1, events, 5.0)
+
+    assert heard.news == [("known", "w", 1, "all", False), ("changed", "w", 1, events, 5.0)]
+    assert [other.news for other in others] == [[], []]
+    assert (policies.listens("m", "regular"), policies.listens("other", "regular")) == (True, False)

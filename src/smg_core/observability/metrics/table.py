@@ -193,6 +193,15 @@ ROUTER = (
         read=lambda picked: (((label(picked.model), picked.policy, picked.role), 1),),
     ),
     Metric(
+        "smg_router_prefix_basis",
+        "counter",
+        "Choices by a policy that looks at caches: whether what the engines tell decided (exact) or what was sent (approximate).",
+        "router",
+        WorkerPicked,
+        ("model", "basis"),
+        read=lambda picked: (((label(picked.model), picked.cached[1]), 1),) if picked.cached else (),
+    ),
+    Metric(
         "smg_router_retries",
         "counter",
         "Requests that were given to another worker after an error.",

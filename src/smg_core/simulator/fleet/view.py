@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from smg_core.engines.kv_events import KvBlocksRemoved, KvBlocksStored, KvEvent
 from smg_core.routing.base import Observing, Policy, RankState, RequestEnded, RoutingContext
 from smg_core.simulator.fleet.block_cache import BlockChange
 from smg_core.simulator.fleet.engine import FleetEngine
@@ -31,7 +32,12 @@ def context_of(key: int, request: FleetRequest, block: int) -> RoutingContext:
     ids[: len(names) * block] = np.repeat(names, block)
     headers = {"x-session-id": request.session} if request.session else {}
     return RoutingContext(
-        str(key), MODEL, TokenIds(array("I", ids.tobytes())), headers, cache_key=request.session or None, now=request.at
+        str(key),
+        MODEL,
+        TokenIds(array("I", ids.tobytes())),
+        headers,
+        cache_key=request.session or None,
+        now=request.at,
     )
 
 
@@ -103,6 +109,7 @@ class PolicyChooser:
 
     def __init__(self, engines: Sequence[FleetEngine], policy: Policy) -> None:
         self._seen = [_Seen(engine.name) for engine in engines]
+        self._block = engines[0].block if engines else 1
         self._numbers = {engine.name: at for at, engine in enumerate(engines)}
         self._policy = policy
         self._observer = policy if isinstance(policy, Observing) else None
@@ -111,7 +118,7 @@ class PolicyChooser:
 
     @property
     def listens(self) -> bool:
-        return self._observer is not None
+        return self._observer is not None and self._observer.listens
 
     def choose(self, ready: Sequence[int], request: FleetRequest, context: RoutingContext) -> int:
         pick = self._policy.pick([self._seen[at] for at in ready], context)
@@ -146,8 +153,14 @@ class PolicyChooser:
         if self._observer is None:
             return
         name = self._seen[engine].name
-        for change in changes:
-            if isinstance(change, tuple):
-                self._observer.blocks_stored(name, 0, change[1], change[0])
-            else:
-                self._observer.blocks_removed(name, 0, change)
+        self._observer.kv_known(name, 0, "all")
+        self._observer.kv_changed(name, 0, [_event(change, self._block) for change in changes], 0.0)
+
+
+def _event(change: BlockChange, block: int) -> KvEvent:
+    """A change of an engine's cache as a gateway is told it: in tokens, those that `context_of` gives to prompts."""
+    if not isinstance(change, tuple):
+        return KvBlocksRemoved(change)
+    parent, names = change
+    ids = np.repeat(np.array([each % _IDS for each in names], np.uint32), block)
+    return KvBlocksStored(names, array("I", ids.tobytes()), block, parent)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from smg_core.engines.kv_events import KvBlocksRemoved, KvBlocksStored, KvEvent
 from smg_core.routing import POLICIES, Observing, Pick, RoundRobin, RoutingContext, policy
 from smg_core.routing.base import Candidate
 from smg_core.simulator.fleet.engine import EngineSpeed, FleetEngine
@@ -114,19 +115,22 @@ def test_where_nothing_is_alive_requests_wait_until_a_probe_finds_an_engine() ->
 class Recording(RoundRobin, Observing):
     """Takes every engine in turn and keeps what it is told of their caches."""
 
+    listens = True
+
     def __init__(self) -> None:
         super().__init__()
         self.blocks: dict[str, set[int]] = {}
         self.order: list[str] = []
 
-    def blocks_stored(self, worker: str, rank: int, hashes: Sequence[int], parent: int | None) -> None:
+    def kv_changed(self, worker: str, rank: int, events: Sequence[KvEvent], now: float) -> None:
         held = self.blocks.setdefault(worker, set())
-        assert parent is None or parent in held
-        held.update(hashes)
-        self.order.append(worker)
-
-    def blocks_removed(self, worker: str, rank: int, hashes: Sequence[int] | None) -> None:
-        self.blocks[worker] -= set(hashes or ())
+        for event in events:
+            if isinstance(event, KvBlocksStored):
+                assert event.parent is None or event.parent in held
+                held.update(event.hashes)
+                self.order.append(worker)
+            elif isinstance(event, KvBlocksRemoved):
+                held -= set(event.hashes)
 
     def worker_left(self, worker: str) -> None:
         self.blocks.pop(worker, None)

@@ -1,0 +1,218 @@
+"""Listens to what engines tell of their KV caches, for the policies that want to know (edge).
+
+One subscription for each worker, as long as it is joined. Whether a batch may be applied is decided by `KvCursor` from the
+numbers of the batches: where some are missing, the subscription goes on from the last one, and where the engine cannot do that,
+all that was known of the engine is forgotten and begun anew. Above: server.runtime has the monitor run `listen` beside its
+watch. Below: engines' subscriptions, the policies.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+from msgspec.structs import replace
+
+from smg_core.clock import CallLater, Clock
+from smg_core.config import Config
+from smg_core.engines.base import Call, Engine, EngineSink
+from smg_core.engines.kv_events import FIRST_BATCH, KvBlocksStored, KvCursor, KvEvent, KvEventBatch
+from smg_core.engines.status import cursor_refused, not_offered
+from smg_core.errors import SmgError
+from smg_core.routing import KvKnown, Policies
+from smg_core.workers.monitor import WhileJoined
+from smg_core.workers.worker import Worker
+
+__all__ = ["KvListening", "listening"]
+
+log = logging.getLogger("smg.routing")
+
+_Lost = Literal["lost"]
+
+
+@runtime_checkable
+class KvTelling(Protocol):
+    """An engine that may tell of its KV cache (`engines.client`)."""
+
+    async def subscribe_kv_events(
+        self, sink: EngineSink[KvEventBatch], *, after: int | None = None, connect_timeout: float | None = None
+    ) -> Call | None:
+        """Have what changes pushed into `sink`; None when its dialect has no such call."""
+        ...
+
+
+def listening(config: Config, policies: Policies, clock: Clock, call_later: CallLater) -> WhileJoined | None:
+    """What listens to the engines' KV events for `policies`, while a worker is joined; None where the settings want none."""
+    if not config.routing.kv_events:
+        return None
+    return KvListening(policies, clock, call_later, config.workers.join_interval_s).listen
+
+
+class KvListening:
+    """Brings the KV events of engines to `policies`. `pause_s` is how long to wait before a subscription that ended is begun
+    again."""
+
+    def __init__(self, policies: Policies, clock: Clock, call_later: CallLater, pause_s: float) -> None:
+        self._policies = policies
+        self._clock = clock
+        self._call_later = call_later
+        self._pause_s = pause_s
+
+    async def listen(self, worker: Worker, engine: Engine) -> None:
+        """Listen to the engine of a worker that has joined, until it is cancelled; returns at once where nobody wants to know, or
+        the engine does not tell."""
+        if not worker.facts.kv_events or worker.role not in ("regular", "prefill") or not worker.models:
+            return
+        if not isinstance(engine, KvTelling) or not self._policies.listens(worker.models[0], worker.role):
+            return
+        told = _Told(self._policies, self._clock, worker)
+        try:
+            await self._follow(told, engine, worker.name)
+        finally:
+            told.forget()
+
+    async def _follow(self, told: "_Told", engine: KvTelling, name: str) -> None:
+        """Subscribe, again and again."""
+        reason = ""
+        while True:
+            ended = await self._subscribed(told, engine)
+            told.interrupted()
+            if isinstance(ended, SmgError) and not_offered(ended):
+                log.info("worker %s: its engine does not tell of its KV cache", name)
+                return
+            if ended == "lost" and told.goes_on:
+                continue  # at once: the batches that are missing may still be had
+            if ended == "lost" or (isinstance(ended, SmgError) and cursor_refused(ended)):
+                told.forget()
+            if str(ended) != reason:
+                reason = str(ended)
+                log.info("worker %s: its KV events are subscribed to anew (%s)", name, reason or "they ended")
+            await self._pause()
+
+    async def _subscribed(self, told: "_Told", engine: KvTelling) -> SmgError | _Lost | None:
+        """Listen until the subscription ends; returns why."""
+        sink = _Sink(told)
+        after = told.begin()
+        try:
+            call = await engine.subscribe_kv_events(sink, after=after)
+        except SmgError as error:
+            return error
+        if call is None:
+            return None
+        try:
+            return await sink.ended
+        finally:
+            call.cancel()
+
+    async def _pause(self) -> None:
+        over = asyncio.Event()
+        timer = self._call_later(self._pause_s, over.set)
+        try:
+            await over.wait()
+        finally:
+            timer.cancel()
+
+
+class _Sink:
+    """The `EngineSink` of one subscription; `ended` is why it ended."""
+
+    def __init__(self, told: "_Told") -> None:
+        self.ended: asyncio.Future[SmgError | _Lost | None] = asyncio.get_running_loop().create_future()
+        self._told = told
+
+    def push(self, batches: Sequence[KvEventBatch]) -> None:
+        for batch in batches:
+            if self.ended.done():
+                return
+            if not self._told.take(batch):
+                self.ended.set_result("lost")
+
+    def closed(self, error: SmgError | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(error)
+
+
+class _Told:
+    """What one worker's engine has told: a cursor for each of its ranks, and whether all of the rank's cache is known."""
+
+    def __init__(self, policies: Policies, clock: Clock, worker: Worker) -> None:
+        self._policies, self._clock, self._worker = policies, clock, worker
+        self._model, self._role = worker.models[0], worker.role
+        self._first = FIRST_BATCH.get(worker.facts.dialect, 0)
+        self._cursors: dict[int, KvCursor] = {}
+        self._known: dict[int, KvKnown] = {}
+        self._after: int | None = None
+
+    def begin(self) -> int | None:
+        """A subscription begins: the number of the batch that it goes on from. Of several ranks none can: they have numbers of
+        their own."""
+        only = self._cursors.get(0) if len(self._cursors) == 1 else None
+        self._after = None if only is None else only.last
+        if only is not None and self._after is not None:
+            self._cursors = {0: KvCursor(self._after, first=self._first, complete=only.complete)}
+        else:
+            self._cursors = {}
+        return self._after
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a subscription from the last batch may bring what is missing: not where one has just brought nothing."""
+        only = self._cursors.get(0) if len(self._cursors) == 1 else None
+        return only is not None and only.last is not None and only.last != self._after
+
+    def take(self, batch: KvEventBatch) -> bool:
+        """Apply a batch. False if batches are missing before it."""
+        cursor = self._cursors.get(batch.rank)
+        if cursor is None:
+            cursor = self._cursors[batch.rank] = KvCursor(first=self._first)
+        verdict = cursor.take(batch)
+        if verdict == "lost":
+            return False
+        rank = self._rank(batch.rank)
+        if rank is None or verdict not in ("apply", "restart"):
+            return True
+        if verdict == "restart":
+            self._say(rank, "nothing")
+        self._policies.kv_changed(
+            self._model, self._role, self._worker.name, rank, self._renamed(batch.events), self._clock.monotonic()
+        )
+        known: KvKnown = "all" if cursor.complete else "part"
+        if self._known.get(rank) != known:
+            self._say(rank, known)
+        return True
+
+    def _rank(self, rank: int) -> int | None:
+        """The rank as policies count it: of a worker that is one rank of its engine 0; None for one that is not the worker's."""
+        if self._worker.spec.rank is not None:
+            return 0 if rank == self._worker.spec.rank else None
+        return rank if rank < self._worker.rank_count else None
+
+    def _renamed(self, events: Sequence[KvEvent]) -> Sequence[KvEvent]:
+        """The events with adapters by the names by which clients ask for them."""
+        if not self._worker.adapters:
+            return events
+        names = {each: name for name, each in self._worker.adapters.items()}
+        return [
+            replace(event, lora=names.get(event.lora, event.lora))
+            if isinstance(event, KvBlocksStored) and event.lora
+            else event
+            for event in events
+        ]
+
+    def interrupted(self) -> None:
+        """The engine tells nothing for now."""
+        for rank, known in list(self._known.items()):
+            if known == "all":
+                self._say(rank, "part")
+
+    def forget(self) -> None:
+        """Forget all that was told."""
+        for rank in list(self._known):
+            self._say(rank, "nothing")
+        self._known.clear()
+        self._cursors.clear()
+
+    def _say(self, rank: int, known: KvKnown) -> None:
+        self._known[rank] = known
+        salted = self._worker.facts.cache_salt
+        self._policies.kv_known(self._model, self._role, self._worker.name, rank, known, salted=salted)
