@@ -64,7 +64,7 @@ CONSTANTS: dict[str, str] = {
     "discovery.running.TURN": PACE,
     "discovery.running.WHOLE_LOOK": PACE,
     **dict.fromkeys(("pipeline.routing_context._CHARACTERS", "routing.base._CHARACTERS"), TOKEN_LENGTH),
-    "routing.cache_aware._CHARACTERS": TOKEN_LENGTH,
+    "routing.expected_cache._CHARACTERS": TOKEN_LENGTH,
     **dict.fromkeys((f"pipeline.routing_context.{name}" for name in ("_ENDS", "_SAMPLE", "_SAMPLES")), HASHED),
     **dict.fromkeys(("routing.affinity._MASK", "routing.affinity._NUMBERS"), HASHED),
     **dict.fromkeys(("routing.block_keys._GOLDEN", "routing.block_keys._MASK", "routing.bucket._GOLDEN"), HASHED),
@@ -75,7 +75,23 @@ CONSTANTS: dict[str, str] = {
     ),
     "routing.prefix_index._DROPPED": PACE,
     "routing.prefix_index._DEAD": PACE,
-    "routing.cache_aware._MEMO_SHARE": "which part of routing.index_bytes is for the keys of texts",
+    **dict.fromkeys(
+        (f"routing.expected_cache.{name}_SHARE" for name in ("_MEMO", "_RECENT")),
+        "which part of routing.index_bytes is for the keys of texts, and for what was sent a moment ago",
+    ),
+    "routing.expected_cache._NOTES_SHARE": "which part of routing.sent_bytes waits in memory to be written",
+    "routing.expected_cache._COARSE": "how finely it is known what was sent a moment ago",
+    **dict.fromkeys(("routing.expected_cache._MASK", "routing.kv_index._MASK"), HASHED),
+    **dict.fromkeys(
+        ("routing.kv_index.BLOCK_BYTES", "routing.expected_cache._NOTE_BYTES", "server.sent_keeping._INDEX_BYTES"), COST
+    ),
+    **dict.fromkeys((f"routing.kv_index.{name}" for name in ("_SHARD", "_PARTS", "_SETS")), COST),
+    **dict.fromkeys(("routing.kv_index._TIDY", "routing.kv_index._TIDY_AT_MATCH", "server.sent_keeping._SLICE"), PACE),
+    **dict.fromkeys(
+        (f"routing.kv_index.{name}" for name in ("_KEY_SHIFT", "_END_SHIFT", "_END_MASK", "_TIERS_MASK")), FORMAT
+    ),
+    **dict.fromkeys(("routing.sent_journal._CHECK", "server.sent_keeping._KEY_BYTES"), FORMAT),
+    "routing.block_keys._FEW": "up to how many tokens Python's own numbers are quicker than numpy's",
     "routing.bucket._BINS": "lengths up to 2**21 tokens, in steps that no prompt would notice",
     "routing.bucket._BINS_PER_DOUBLING": "lengths up to 2**21 tokens, in steps that no prompt would notice",
     **dict.fromkeys(

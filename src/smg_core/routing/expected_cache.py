@@ -5,6 +5,7 @@ Puts three things together: the exact index of what engines tell (`kv_index`), t
 Above: cache_aware. Below: the indexes and their keys.
 """
 
+from array import array
 from collections import deque
 from collections.abc import Mapping, Sequence
 
@@ -24,8 +25,11 @@ __all__ = ["Expected", "ExpectedCache"]
 _MEMO_SHARE = 8
 _RECENT_SHARE = 8
 _CHARACTERS = 4
-_COARSE = 4  # what was sent a moment ago is kept in pieces of so many blocks: it is looked at by every decision
-_MOST_NOTES = 4096
+_COARSE = 4
+"""What was sent a moment ago is kept in pieces of so many blocks: every decision looks at it."""
+
+_NOTE_BYTES = 160
+_NOTES_SHARE = 4
 _MASK = (1 << 64) - 1
 
 
@@ -46,7 +50,9 @@ class ExpectedCache:
     `take_sent`."""
 
     def __init__(self, settings: RoutingConfig, secret: int, *, notes: bool = False) -> None:
-        self._notes: deque[tuple[str, int, Sequence[int]]] = deque(maxlen=_MOST_NOTES if notes else 0)
+        self._notes: deque[tuple[str, int, Sequence[int]]] = deque()
+        self._noted = 0  # bytes of `_notes`
+        self._most_noted = settings.sent_bytes // _NOTES_SHARE if notes else 0
         self._block = settings.block_tokens
         self._keys = TokenKeys(secret, settings.prefix_tokens)
         memo, recent = settings.index_bytes // _MEMO_SHARE, settings.index_bytes // _RECENT_SHARE
@@ -153,8 +159,8 @@ class ExpectedCache:
             self._sent.limit(place, limit)
         if not keys:
             return
-        if not isinstance(keys, tuple):  # the keys of a text are good within this process alone
-            self._notes.append((*place, keys))
+        if self._most_noted and not isinstance(keys, tuple):  # the keys of a text are good within this process alone
+            self._note(place, array("Q", keys))
         told = self._told.known(place)
         if told is not None:
             self._age(now)
@@ -168,8 +174,14 @@ class ExpectedCache:
 
     def take_sent(self) -> list[tuple[str, int, Sequence[int]]]:
         """What was noted since this was called last: worker, rank and keys."""
-        taken, self._notes = self._notes, deque(maxlen=self._notes.maxlen)
+        taken, self._notes, self._noted = self._notes, deque(), 0
         return list(taken)
+
+    def _note(self, place: CachePlace, keys: "array[int]") -> None:
+        self._notes.append((*place, keys))
+        self._noted += _NOTE_BYTES + len(keys) * keys.itemsize
+        while self._noted > self._most_noted:
+            self._noted -= _NOTE_BYTES + len(self._notes.popleft()[2]) * keys.itemsize
 
     def _age(self, now: float) -> None:
         """Forget what was sent longer ago than engines take to tell of it."""
