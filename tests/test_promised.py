@@ -57,7 +57,6 @@ UNUSED: dict[str, str] = {
     "responses": "protocols.responses_grammar.check_stream sse.write_event",
     "quotas": "errors.QuotaExceeded",
     "embeddings": "request.PoolRequest",
-    "index": "engines.kv_events.KvCursor engines.status.cursor_refused",
     "tools": """
         observability.metrics.dashboard.alert_rules observability.metrics.dashboard.dashboard
         observability.metrics.dashboard.metrics_table

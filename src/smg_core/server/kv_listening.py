@@ -8,7 +8,7 @@ watch. Below: engines' subscriptions, the policies.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from msgspec.structs import replace
@@ -20,7 +20,6 @@ from smg_core.engines.kv_events import FIRST_BATCH, KvBlocksStored, KvCursor, Kv
 from smg_core.engines.status import cursor_refused, not_offered
 from smg_core.errors import SmgError
 from smg_core.routing import KvKnown, Policies
-from smg_core.workers.monitor import WhileJoined
 from smg_core.workers.worker import Worker
 
 __all__ = ["KvListening", "listening"]
@@ -28,6 +27,7 @@ __all__ = ["KvListening", "listening"]
 log = logging.getLogger("smg.routing")
 
 _Lost = Literal["lost"]
+Listen = Callable[[Worker, Engine], Awaitable[None]]
 
 
 @runtime_checkable
@@ -41,7 +41,7 @@ class KvTelling(Protocol):
         ...
 
 
-def listening(config: Config, policies: Policies, clock: Clock, call_later: CallLater) -> WhileJoined | None:
+def listening(config: Config, policies: Policies, clock: Clock, call_later: CallLater) -> Listen | None:
     """What listens to the engines' KV events for `policies`, while a worker is joined; None where the settings want none."""
     if not config.routing.kv_events:
         return None
