@@ -70,6 +70,7 @@ CONSTANTS: dict[str, str] = {
     **dict.fromkeys(("routing.block_keys._GOLDEN", "routing.block_keys._MASK", "routing.bucket._GOLDEN"), HASHED),
     **dict.fromkeys((f"routing.block_keys.{name}" for name in ("_KEY_BYTES", "_MEMO_BYTES")), COST),
     "routing.prefix_index._ENTRY": COST,
+    "routing.model_choice._BYTES": HASHED,
     **dict.fromkeys(
         (f"routing.decisions.{name}_BYTES" for name in ("_CANDIDATE", "_CHARACTER", "_DECISION", "_TOKEN")), COST
     ),

@@ -164,10 +164,11 @@ def _inconsistencies(config: Config) -> Iterator[str]:
         alias, _, model = rest.partition("=")
         if not (tenant and alias and model):
             yield f"model.tenant_aliases: {entry}: expected TENANT:NAME=MODEL"
-    try:
-        config.timeouts.of_models()
-    except ConfigError as error:
-        yield str(error)
+    for check in (config.timeouts.of_models, config.routing.of_splits, config.routing.of_fallbacks):
+        try:
+            check()
+        except ConfigError as error:
+            yield str(error)
 
 
 # ------------------------------------------------------------------------------------------------ reading the records

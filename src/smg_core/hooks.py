@@ -14,6 +14,7 @@ __all__ = [
     "BreakerChanged",
     "EncodeDone",
     "ExchangeEnded",
+    "FellBack",
     "FirstToken",
     "FormatViolation",
     "JoinEnded",
@@ -121,6 +122,16 @@ class Retrying(Struct, frozen=True):
     worker: str
     error: str
     delay: float
+
+
+class FellBack(Struct, frozen=True):
+    """`model` could not answer a request, of which nothing has gone out, for `reason` ("no_worker", "overloaded", "failed" or
+    "context"); the model `to` is asked next."""
+
+    request_id: str
+    model: str
+    to: str
+    reason: str
 
 
 class Migrating(Struct, frozen=True):
@@ -333,6 +344,7 @@ Moment = (
     | AttemptEnded
     | FormatViolation
     | Retrying
+    | FellBack
     | Migrating
     | ToolCalled
     | RequestFinished

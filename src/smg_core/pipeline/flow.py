@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from smg_core.errors import ClientGone, Draining, SmgError
-from smg_core.hooks import Migrating, Observer, Retrying
+from smg_core.hooks import FellBack, Migrating, Observer, Retrying
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.settings import McpConfig
 from smg_core.pipeline.steps import (
@@ -36,6 +36,7 @@ from smg_core.pipeline.steps import (
 from smg_core.pipeline.tries import Tries
 from smg_core.pipeline.turn import Turn
 from smg_core.request import GenerationRequest
+from smg_core.routing.model_choice import ModelChoice
 from smg_core.routing.retry_budget import RetryBudgets
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.settings import WorkersConfig
@@ -88,9 +89,41 @@ def generate(
     shown: bool = True,
     hosted: Container[str] = frozenset(),
 ) -> Flow[Turn]:
-    """One turn of the model on `request`, from prepared to complete. `ends`, `keep`, `shown` and `hosted` as in `Stream`. Raises
-    what went wrong."""
-    prompted = yield from ask(Prepare(request))
+    """One turn of the model on `request`, from prepared to complete; of the next model of its chain where one cannot answer and
+    the client has seen nothing. `ends`, `keep`, `shown` and `hosted` as in `Stream`. Raises what went wrong: with the first
+    model, if none of the others can answer either."""
+    if not terms.retries.fallbacks:
+        return (yield from _turn(request, "", terms, ends=ends, keep=keep, shown=shown, hosted=hosted))
+    choice, first = ModelChoice(terms.retries), None
+    chain = choice.chain(request)
+    for model, following in zip(chain, (*chain[1:], ""), strict=True):
+        try:
+            return (yield from _turn(request, model, terms, ends=ends, keep=keep, shown=shown, hosted=hosted))
+        except (ClientGone, Draining):
+            raise
+        except SmgError as error:
+            first = first or error
+            reason = choice.goes_on(error)
+            if terms.answer.committed:
+                raise
+            if not following or not reason:
+                raise first from None
+            terms.observer.report(FellBack(request.id, model, following, reason))
+    raise AssertionError("a chain has a model")
+
+
+def _turn(
+    request: GenerationRequest,
+    model: str,
+    terms: Terms,
+    *,
+    ends: bool,
+    keep: bool,
+    shown: bool,
+    hosted: Container[str],
+) -> Flow[Turn]:
+    """One turn of `model` ("": of the one that the request names), tried again with other workers."""
+    prompted = yield from ask(Prepare(request, model))
     budget = None if terms.budgets is None else terms.budgets.of(prompted.model.name)
     if budget is not None:
         budget.pay()

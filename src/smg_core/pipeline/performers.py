@@ -22,6 +22,7 @@ from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Tell, Together, Wait
 from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Decisions, Policies
+from smg_core.routing.model_choice import ModelChoice
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
 
@@ -72,6 +73,7 @@ def performers(
     on_outcome: OnOutcome,
     call_later: CallLater,
     served_as: ServedAs = as_named,
+    choice: ModelChoice | None = None,
     documents: DocumentService | None = None,
     disaggregation: DisaggregationConfig = _APART,
     prefix_tokens: int = RoutingConfig().prefix_tokens,
@@ -87,6 +89,7 @@ def performers(
             clock=clock,
             executor=executor,
             served_as=served_as,
+            choice=choice,
             documents=reads_documents(documents, executor) if documents is not None else None,
         ),
         Selecting(

@@ -51,6 +51,8 @@ from smg_core.request import (
     ToolCall,
     ToolResult,
 )
+from smg_core.routing.model_choice import ModelChoice
+from smg_core.routing.settings import RoutingConfig
 from smg_core.tokenizer.base import EncodeReport, Prompt
 from smg_core.workers.registry import Registry
 
@@ -71,11 +73,15 @@ _SMALL_BODY = 4
 """A body this many times smaller than `render_inline` is rendered on the event loop, whatever it contains."""
 
 
+_UNSPLIT = ModelChoice(RoutingConfig())
+
+
 class Preparing:
     """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
     `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
-    `documents` returns a request with the texts of its documents; without it they are files, which models refuse."""
+    `choice` splits names between models; `documents` returns a request with the texts of its documents; without it they are
+    files, which models refuse."""
 
     def __init__(
         self,
@@ -86,6 +92,7 @@ class Preparing:
         executor: FairExecutor,
         render_inline: int = 200_000,
         served_as: ServedAs = as_named,
+        choice: ModelChoice | None = None,
         documents: Callable[[GenerationRequest, Trace], Awaitable[GenerationRequest]] | None = None,
     ) -> None:
         self._registry = registry
@@ -94,21 +101,28 @@ class Preparing:
         self._executor = executor
         self._render_inline = render_inline
         self._served_as = served_as
+        self._choice = choice or _UNSPLIT
         self._documents = documents
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
-        prompted = await self.prepare(step.request, run.trace)
+        prompted = await self.prepare(step.request, run.trace, step.model)
         run.answer.dropped = prompted.dropped
         run.answer.edits = prompted.edits
         return prompted
 
-    async def prepare(self, request: GenerationRequest, trace: Trace) -> Prompted:
-        """The request, ready for any engine of its model. Raises ModelNotFound, NoWorker, and InvalidRequest."""
+    def _name(self, request: GenerationRequest, instead: str) -> str:
+        """The model that the request's name stands for, or that `instead` does."""
+        name = instead or self._choice.model(request)
+        return name if name in self._models else self._served_as(name, request.caller.tenant)
+
+    async def prepare(self, request: GenerationRequest, trace: Trace, instead: str = "") -> Prompted:
+        """The request, ready for any engine of its model, or of the model `instead`. Raises ModelNotFound, NoWorker, and
+        InvalidRequest."""
         asked, granted = request.model, request.caller.grants
-        model = self._models.get(request.model)
-        if model is None and (name := self._served_as(request.model, request.caller.tenant)) != request.model:
+        name = self._name(request, instead)
+        model = self._models.get(name)
+        if name != asked:
             request = replace(request, model=name)
-            model = self._models.get(name)
         if granted.models and not granted.may_use(asked, request.model):
             self._registry.refuse(asked, hidden=True)
         if request.priority and not granted.may("priority"):

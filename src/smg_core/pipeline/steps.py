@@ -74,9 +74,10 @@ class Placement(Struct, frozen=True):
 
 
 class Prepare(Step[Prompted], frozen=True):
-    """Render and tokenise the request for its model."""
+    """Render and tokenise the request for its model, or for `model` where that is to answer in its place."""
 
     request: GenerationRequest
+    model: str = ""
 
 
 class Select(Step[Placement], frozen=True):

@@ -18,6 +18,8 @@ its own as `Gateway(policy=...)`.
 
 - `sent_journal`: the file in which it is kept what was sent where
 
+- `model_choice`: which model answers, where a name is split or a model cannot
+
 - `decisions`: what was decided, and asked again of another policy
 - `policies`: the policy objects in use, one for each model and role
 

@@ -3,13 +3,19 @@
 A record of settings: `config` gathers it, with those of the other rooms. Below: `settings`.
 """
 
+import re
+from collections.abc import Container, Mapping
 from typing import Literal
 
 import attrs
 
-from smg_core.settings import MIB, option
+from smg_core.settings import MIB, ConfigError, option
 
 __all__ = ["RoutingConfig"]
+
+
+FALLBACK_ON = ("no_worker", "overloaded", "failed", "context")
+"""The reasons for which another model may be asked."""
 
 
 @attrs.frozen
@@ -26,6 +32,21 @@ class RoutingConfig:
         "Another policy for one model or role: MODEL=POLICY, MODEL/ROLE=POLICY or */ROLE=POLICY, ROLE being regular, prefill, "
         "decode or encode; may be repeated.",
         flag="--policy-for",
+    )
+    splits: tuple[str, ...] = option(
+        (),
+        "Models that share the requests for one name, as NAME=MODEL:SHARE,MODEL:SHARE; all requests of a conversation or user "
+        "that names itself get the same one; may be repeated.",
+    )
+    split_header: str = option("", "Header of requests that may name the model of a split, whatever the shares.")
+    fallbacks: tuple[str, ...] = option(
+        (),
+        "Models to ask, one after the other, when one cannot answer, as MODEL=OTHER,OTHER; may be repeated.",
+    )
+    fallback_on: tuple[str, ...] = option(
+        FALLBACK_ON,
+        "When these are asked, before the first byte: no_worker (none is ready), overloaded, failed (its engines failed, after "
+        "all retries), context (the prompt is too long).",
     )
     retries: int = option(
         3, "Other engines to try, before the first byte, when one is lost or full.", at_least=0, at_most=100
@@ -167,3 +188,46 @@ class RoutingConfig:
     retry_reserve: int = option(
         100, "Most retries that a model's requests may save up, and what it begins with.", at_least=0, at_most=1_000_000
     )
+
+    def of_splits(self) -> Mapping[str, Mapping[str, float]]:
+        """The shares of the models of each name that is split. Raises ConfigError for what is no split."""
+        found: dict[str, dict[str, float]] = {}
+        for entry in self.splits:
+            name, shares = _row("splits", entry, found, "NAME=MODEL:SHARE,MODEL:SHARE")
+            found[name] = {}
+            for part in shares:
+                model, _, text = part.rpartition(":")
+                if not model or model in found[name] or _SHARE.fullmatch(text) is None or not float(text):
+                    raise ConfigError(
+                        f"routing.splits: {entry}: {part} is no MODEL:SHARE, with a share above 0, of its own"
+                    )
+                found[name][model] = float(text)
+        return found
+
+    def of_fallbacks(self) -> Mapping[str, tuple[str, ...]]:
+        """The models to ask after each that has such. Raises ConfigError for what is no row of models, and for an unknown
+        reason."""
+        unknown = [reason for reason in self.fallback_on if reason not in FALLBACK_ON]
+        if unknown:
+            raise ConfigError(f"routing.fallback_on: {unknown[0]} is none of {', '.join(FALLBACK_ON)}")
+        found: dict[str, tuple[str, ...]] = {}
+        for entry in self.fallbacks:
+            name, models = _row("fallbacks", entry, found, "MODEL=OTHER,OTHER")
+            if len({name, *models}) <= len(models):
+                raise ConfigError(f"routing.fallbacks: {entry}: a model is there twice")
+            found[name] = models
+        return found
+
+
+_SHARE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+
+def _row(setting: str, entry: str, known: Container[str], form: str) -> tuple[str, tuple[str, ...]]:
+    """The name of an entry, and what it says of it. Raises ConfigError."""
+    name, _, rest = entry.partition("=")
+    parts = tuple(part.strip() for part in rest.split(","))
+    if not name or not all(parts):
+        raise ConfigError(f"routing.{setting}: {entry}: expected {form}")
+    if name in known:
+        raise ConfigError(f"routing.{setting}: {name} is there twice")
+    return name, parts

@@ -27,7 +27,8 @@ def how_it_ended(
     trace_id: str = "",
 ) -> RequestFinished:
     """The moment. `over`: its answer is complete; without that and without a `failure` it ended in a way that nobody had
-    foreseen. `model` is "" for one that was not admitted; `served` is what the gateway serves by that name."""
+    foreseen. `model` is "" for one that was not admitted; `served` is what the gateway serves by that name; where an engine was
+    called, its model counts."""
     ended, first = trace.ended, trace.first
     outcome, status = "ok", 200
     if failure is not None:
@@ -51,7 +52,7 @@ def how_it_ended(
         detail=failure.detail or "" if failure is not None else "",
         client_id=client_id,
         violations=trace.violations,
-        served=served,
+        served=ended.model if ended is not None and ended.model else served,
         transport=ended.transport if ended is not None else "",
         stream=trace.stream,
         reasoning_tokens=usage.reasoning_tokens if usage else 0,

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from random import Random
 
 from smg_core.routing import Decisions, Policies, Policy, RequestEnded, policy, policy_for
+from smg_core.routing.model_choice import ModelChoice
 from smg_core.routing.settings import RoutingConfig
 
-__all__ = ["Decisions", "Policy", "RequestEnded", "policies_of"]
+__all__ = ["Decisions", "ModelChoice", "Policy", "RequestEnded", "policies_of"]
 
 
 def policies_of(

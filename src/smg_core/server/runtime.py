@@ -24,7 +24,7 @@ from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKey
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping, keeping_sent
 from smg_core.server.loading import ModelLoader, ServedModel
 from smg_core.server.onboarding import Onboarding, executor_of, loading_place
-from smg_core.server.policies import Decisions, Policy, RequestEnded, policies_of
+from smg_core.server.policies import Decisions, ModelChoice, Policy, RequestEnded, policies_of
 from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, listening, specs_of, workers_in
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
@@ -117,6 +117,7 @@ class Runtime:
         self.explains = self.config.observability.explain
         self.limits = self.config.limits
         self.compat = compat_of(self.config)
+        self.choice = ModelChoice(self.config.routing)
         self.policies = policies_of(self.config.routing, policy, self.rng)
         self.decisions = Decisions(self.config.routing.decisions, self.config.routing.decision_bytes)
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
@@ -205,6 +206,7 @@ class Runtime:
             on_outcome=self._on_outcome,
             call_later=self.call_later,
             served_as=self.config.model.served_as,
+            choice=self.choice,
             documents=loader.documents,
             disaggregation=self.config.disaggregation,
             prefix_tokens=self.config.routing.prefix_tokens,
@@ -304,7 +306,8 @@ class Runtime:
 
     def served(self, name: str, caller: Caller) -> ServedModel | None:
         """The model that this caller asks for as `name`; None where there is none, or it is none of the caller's."""
-        model = name if name in self.models else self.config.model.served_as(name, caller.tenant)
+        model = self.choice.foremost(name)
+        model = model if model in self.models else self.config.model.served_as(model, caller.tenant)
         return self.models.get(model) if caller.grants.may_use(name, model) else None
 
     def served_name(self, name: str, caller: Caller) -> str:

@@ -10,6 +10,7 @@ from smg_core.hooks import (
     AttemptEnded,
     EncodeDone,
     ExchangeEnded,
+    FellBack,
     FormatViolation,
     JoinEnded,
     MediaLoaded,
@@ -209,6 +210,15 @@ ROUTER = (
         Retrying,
         ("error",),
         read=lambda retry: (((retry.error,), 1),),
+    ),
+    Metric(
+        "smg_router_fallbacks",
+        "counter",
+        "Requests that another model was asked for, by why the first could not answer.",
+        "router",
+        FellBack,
+        ("model", "to", "reason"),
+        read=lambda fell: (((label(fell.model), label(fell.to), fell.reason), 1),),
     ),
     Metric(
         "smg_router_encode_duration_seconds",

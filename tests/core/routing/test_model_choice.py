@@ -1,0 +1,132 @@
+"""Which model a request gets whose name is split, and what is a reason to ask another."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from smg_core import errors
+from smg_core.config import Config, ConfigError, RoutingConfig
+from smg_core.errors import (
+    ClientGone,
+    DeadlineExceeded,
+    EngineFailed,
+    EngineTimeout,
+    InvalidRequest,
+    NoWorker,
+    Overloaded,
+    PromptTooLong,
+    SmgError,
+    WorkerBusy,
+    WorkerGone,
+)
+from smg_core.request import Caller, GenerationRequest, HistoryRef
+from smg_core.routing.model_choice import FALLBACK_REASONS, ModelChoice, fallback_reason
+from smg_core.routing.settings import FALLBACK_ON
+
+SPLIT = RoutingConfig(splits=("house=old:90,new:10",), split_header="X-Canary")
+ASKED = GenerationRequest("r", "house")
+
+
+def test_requests_are_shared_out_by_their_shares() -> None:
+    choice = ModelChoice(SPLIT)
+    found = Counter(choice.model(replace(ASKED, id=f"r-{number}")) for number in range(10_000))
+
+    assert found["old"] + found["new"] == 10_000
+    assert 850 < found["new"] < 1150
+
+
+@given(st.text(), st.text(), st.sampled_from(["user", "cache_key", "session_key", "conversation", "header"]))
+def test_all_requests_of_who_names_itself_get_the_same_model(one: str, other: str, by: str) -> None:
+    def asked(id: str) -> GenerationRequest:
+        request = replace(ASKED, id=id)
+        if by == "header":
+            return replace(request, headers={"x-smg-routing-key": "k" + one})
+        if by == "conversation":
+            return replace(request, history=HistoryRef(conversation_id="k" + one))
+        return replace(request, **{by: "k" + one})
+
+    choice = ModelChoice(SPLIT)
+    assert choice.model(asked("r" + one)) == choice.model(asked("r" + other))
+
+
+def test_the_same_key_of_two_tenants_is_drawn_for_each() -> None:
+    choice = ModelChoice(RoutingConfig(splits=("house=old:1,new:1",)))
+    asked = [replace(ASKED, user="u", caller=Caller(f"tenant-{number}")) for number in range(64)]
+
+    assert {choice.model(each) for each in asked} == {"old", "new"}
+
+
+def test_a_header_names_a_model_of_the_split_and_nothing_else() -> None:
+    choice = ModelChoice(SPLIT)
+
+    assert {choice.model(replace(ASKED, id=str(n), headers={"x-canary": "new"})) for n in range(50)} == {"new"}
+    assert {choice.model(replace(ASKED, id=str(n), headers={"x-canary": "secret"})) for n in range(200)} == {
+        "old",
+        "new",
+    }
+
+
+def test_a_name_that_is_not_split_is_itself_and_has_no_chain() -> None:
+    choice, asked = ModelChoice(SPLIT), GenerationRequest("r", "other")
+
+    assert (choice.model(asked), choice.chain(asked), choice.foremost("other")) == ("other", ("other",), "other")
+    assert choice.foremost("house") == "old"
+
+
+def test_the_chain_is_that_of_the_model_that_was_drawn_else_of_the_name() -> None:
+    choice = ModelChoice(RoutingConfig(splits=("house=old:1",), fallbacks=("old=small,tiny", "alias=tiny")))
+
+    assert choice.chain(ASKED) == ("old", "small", "tiny")
+    assert choice.chain(GenerationRequest("r", "alias")) == ("alias", "tiny")
+
+
+REASONS = [
+    (PromptTooLong, "context"),
+    (NoWorker, "no_worker"),
+    (Overloaded, "overloaded"),
+    (WorkerBusy, "overloaded"),
+    (WorkerGone, "failed"),
+    (EngineFailed, "failed"),
+    (EngineTimeout, "failed"),
+    (InvalidRequest, ""),
+    (ClientGone, ""),
+    (DeadlineExceeded, ""),
+]
+
+
+@pytest.mark.parametrize(("kind", "reason"), REASONS)
+def test_each_error_is_a_reason_or_none(kind: type[SmgError], reason: str) -> None:
+    assert fallback_reason(kind.__new__(kind)) == reason
+
+
+def test_every_reason_of_the_settings_is_one_of_the_table() -> None:
+    assert {reason for _, reason in FALLBACK_REASONS} == set(FALLBACK_ON)
+    assert all(hasattr(errors, kind.__name__) for kind, _ in FALLBACK_REASONS)
+
+
+def test_a_reason_that_is_switched_off_is_none() -> None:
+    choice = ModelChoice(RoutingConfig(fallback_on=("context",)))
+
+    assert choice.goes_on(NoWorker("none")) == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"splits": ("house",)}, "expected NAME="),
+        ({"splits": ("house=a",)}, "is no MODEL:SHARE"),
+        ({"splits": ("house=a:0",)}, "is no MODEL:SHARE"),
+        ({"splits": ("house=a:-1",)}, "is no MODEL:SHARE"),
+        ({"splits": ("house=a:1,a:2",)}, "is no MODEL:SHARE"),
+        ({"splits": ("house=a:1", "house=b:1")}, "house is there twice"),
+        ({"fallbacks": ("a=",)}, "expected MODEL="),
+        ({"fallbacks": ("a=b,a",)}, "twice"),
+        ({"fallback_on": ("boredom",)}, "is none of"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, tuple[str, ...]], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Config(routing=RoutingConfig(**settings))

@@ -1,0 +1,85 @@
+"""Names that are split between models, and models that stand in for others, on every API; with real engines."""
+
+from typing import Any
+
+import pytest
+from tests.gateway.fleet import Member, fleet
+from tests.gateway.test_aliases import ASKED, SAID
+
+from smg_core import Config
+from smg_core.config import RoutingConfig
+from smg_core.hooks import FellBack, RequestFinished, WorkerPicked
+from smg_core.simulator.engine import SimulatorConfig
+from smg_core.simulator.faults import Fault
+
+pytestmark = pytest.mark.anyio
+
+GENERATING = [each for each in ASKED if "token" not in each[0]]
+
+
+def routed(**settings: Any) -> Config:
+    return Config(routing=RoutingConfig(retries=0, **settings))
+
+
+def member(name: str, **settings: Any) -> Member:
+    return Member(name, engine=SimulatorConfig(model=name, **settings), more={"model": name})
+
+
+async def test_every_api_shares_a_name_out_and_says_the_name_that_was_asked_for() -> None:
+    config = routed(splits=("house=one:1,two:1",), split_header="x-canary")
+    async with fleet(member("one"), member("two"), config=config) as house:
+        for path, fields in ASKED:
+            for wanted in ("one", "two"):
+                body = fields if "{model}" in path else {"model": "house", **fields}
+                answer = await house.http.post(path.format(model="house"), json=body, headers={"x-canary": wanted})
+                assert answer.status_code == 200, (path, answer.text)
+                if (path, fields) in GENERATING:
+                    assert house.observer.of(WorkerPicked)[-1].worker == wanted, path
+                    assert house.observer.of(RequestFinished)[-1].served == wanted
+                    assert "house" in answer.text, (path, answer.text)
+
+
+@pytest.mark.parametrize(("stream", "after"), [(False, 0), (False, 3), (True, 0)])
+async def test_a_model_whose_engine_fails_is_stood_in_for_by_the_next_on_every_api(stream: bool, after: int) -> None:
+    config = routed(fallbacks=("one=two",))
+    broken = member("one", faults=(Fault("error", after=after),) * 32)
+    async with fleet(broken, member("two"), config=config) as house:
+        for path, fields in GENERATING:
+            body = fields if "{model}" in path else {"model": "one", **fields}
+            if stream and "{model}" in path:
+                path = path.replace("generateContent", "streamGenerateContent")
+            elif stream:
+                body = {**body, "stream": True}
+            answer = await house.http.post(path.format(model="one"), json=body)
+            assert answer.status_code == 200, (path, answer.text)
+            assert "error" not in answer.text.replace('"error":null', ""), answer.text
+            assert house.observer.of(WorkerPicked)[-1].worker == "two"
+        assert {(each.model, each.to, each.reason) for each in house.observer.of(FellBack)} == {
+            ("one", "two", "failed")
+        }
+
+
+async def test_a_prompt_that_is_too_long_goes_to_the_model_that_takes_it() -> None:
+    config = routed(fallbacks=("short=long",))
+    async with fleet(member("short", context_length=64), member("long"), config=config) as house:
+        body = {"model": "short", "messages": [{"role": "user", "content": "word " * 200}], "max_tokens": 5}
+        answer = await house.http.post("/v1/chat/completions", json=body)
+        assert answer.status_code == 200, answer.text
+        assert [each.reason for each in house.observer.of(FellBack)] == ["context"]
+
+
+async def test_the_first_models_error_is_told_where_none_can_answer() -> None:
+    config = routed(fallbacks=("short=broken",))
+    broken = member("broken", faults=(Fault("error"),) * 4)
+    async with fleet(member("short", context_length=64), broken, config=config) as house:
+        body = {"model": "short", "messages": [{"role": "user", "content": "word " * 200}], "max_tokens": 5}
+        answer = await house.http.post("/v1/chat/completions", json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "context_length_exceeded")
+
+
+async def test_an_error_of_the_request_itself_is_no_reason_to_ask_another() -> None:
+    async with fleet(member("one"), member("two"), config=routed(fallbacks=("one=two",))) as house:
+        body = {"model": "one", "messages": SAID, "max_tokens": 5, "logit_bias": {"99999999": 1}}
+        answer = await house.http.post("/v1/chat/completions", json=body)
+        assert answer.status_code == 400, answer.text
+        assert house.observer.of(FellBack) == []
