@@ -74,7 +74,7 @@ def _drawn(shares: Mapping[str, float], place: float) -> str:
         left -= share
         if left < 0:
             return model
-    return next(reversed(shares))
+    return list(shares)[-1]
 
 
 def _place(request: GenerationRequest) -> float:
