@@ -123,6 +123,7 @@ class Runtime:
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
         self._specs = [*(_spec(each) for each in workers), *specs_of(self.config.workers)]
         self._from_file: list[WorkerSpec] = []
+        self._in_file: frozenset[str] = frozenset()
         self._reaching = Reaching(self.config)
         self._further: Rows = {}
         self._beside: dict[type[Beside], Beside] = {}
@@ -155,6 +156,7 @@ class Runtime:
     async def _read_workers(self) -> None:
         """Read the file of workers. Raises what is wrong with it, with a worker, or with the policies."""
         self._from_file = await workers_in(self.config)
+        self._in_file = frozenset(each.label for each in self._from_file)
         for spec in (*self._specs, *self._from_file):
             self._reaching.check(spec)
         self.policies.check()
@@ -215,9 +217,8 @@ class Runtime:
         running = hosted_tools(self.config.mcp, self.history, self.clock, self._media_of)
         tools = await self._stack.enter_async_context(running)
         self.driver = self.performers.driver({**self._further, **tools})
-        in_file = {each.label for each in self._from_file}
         for spec in await self._first_workers(self._stack, scratch):
-            self.add_worker(spec, source="file" if spec.label in in_file else "settings")
+            self.add_worker(spec, source="file" if spec.label in self._in_file else "settings")
         for beside in self._beside.values():
             self._run(beside)
 
