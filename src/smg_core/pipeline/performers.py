@@ -17,12 +17,11 @@ from smg_core.pipeline.parted import PerformTogether
 from smg_core.pipeline.preparing import Preparing
 from smg_core.pipeline.reading_documents import reads_documents
 from smg_core.pipeline.selecting import Selecting
-from smg_core.pipeline.served import ServedAs, ServedModel, as_named
+from smg_core.pipeline.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Finish, Prepare, Select, Step, Stream, Tell, Together, Wait
 from smg_core.pipeline.streaming import OnOutcome, Streaming
 from smg_core.routing import Decisions, Policies
-from smg_core.routing.model_choice import ModelChoice
 from smg_core.routing.settings import RoutingConfig
 from smg_core.workers.registry import Registry
 
@@ -73,7 +72,7 @@ def performers(
     on_outcome: OnOutcome,
     call_later: CallLater,
     served_as: ServedAs = as_named,
-    choice: ModelChoice | None = None,
+    shared_out: SharedOut = unshared,
     documents: DocumentService | None = None,
     disaggregation: DisaggregationConfig = _APART,
     prefix_tokens: int = RoutingConfig().prefix_tokens,
@@ -89,7 +88,7 @@ def performers(
             clock=clock,
             executor=executor,
             served_as=served_as,
-            choice=choice,
+            shared_out=shared_out,
             documents=reads_documents(documents, executor) if documents is not None else None,
         ),
         Selecting(

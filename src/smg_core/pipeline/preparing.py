@@ -37,7 +37,7 @@ from smg_core.pipeline.prepare import (
     unsealed,
 )
 from smg_core.pipeline.prompted import Prompted
-from smg_core.pipeline.served import ServedAs, ServedModel, as_named
+from smg_core.pipeline.served import ServedAs, ServedModel, SharedOut, as_named, unshared
 from smg_core.pipeline.steps import Prepare
 from smg_core.pipeline.trace import Trace
 from smg_core.request import (
@@ -51,8 +51,6 @@ from smg_core.request import (
     ToolCall,
     ToolResult,
 )
-from smg_core.routing.model_choice import ModelChoice
-from smg_core.routing.settings import RoutingConfig
 from smg_core.tokenizer.base import EncodeReport, Prompt
 from smg_core.workers.registry import Registry
 
@@ -73,14 +71,11 @@ _SMALL_BODY = 4
 """A body this many times smaller than `render_inline` is rendered on the event loop, whatever it contains."""
 
 
-_UNSPLIT = ModelChoice(RoutingConfig())
-
-
 class Preparing:
     """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
     `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
-    `choice` splits names between models; `documents` returns a request with the texts of its documents; without it they are
+    `shared_out` returns the model of a request whose name several share; `documents` returns a request with the texts of its documents; without it they are
     files, which models refuse."""
 
     def __init__(
@@ -92,7 +87,7 @@ class Preparing:
         executor: FairExecutor,
         render_inline: int = 200_000,
         served_as: ServedAs = as_named,
-        choice: ModelChoice | None = None,
+        shared_out: SharedOut = unshared,
         documents: Callable[[GenerationRequest, Trace], Awaitable[GenerationRequest]] | None = None,
     ) -> None:
         self._registry = registry
@@ -101,7 +96,7 @@ class Preparing:
         self._executor = executor
         self._render_inline = render_inline
         self._served_as = served_as
-        self._choice = choice or _UNSPLIT
+        self._shared_out = shared_out
         self._documents = documents
 
     async def __call__(self, step: Prepare, run: Run) -> Prompted:
@@ -112,7 +107,7 @@ class Preparing:
 
     def _name(self, request: GenerationRequest, instead: str) -> str:
         """The model that the request's name stands for, or that `instead` does."""
-        name = instead or self._choice.model(request)
+        name = instead or self._shared_out(request)
         return name if name in self._models else self._served_as(name, request.caller.tenant)
 
     async def prepare(self, request: GenerationRequest, trace: Trace, instead: str = "") -> Prompted:

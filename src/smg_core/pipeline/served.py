@@ -11,15 +11,25 @@ import attrs
 
 from smg_core.pipeline.conformance import OnViolation
 from smg_core.pipeline.media import MediaService
+from smg_core.request import GenerationRequest
 from smg_core.sealing.cache_salts import CacheSalts
 from smg_core.sealing.reasoning import ReasoningSeals
 from smg_core.tokenizer.base import PromptTemplate, Tokenizer
 from smg_parsers import Family
 
-__all__ = ["ServedAs", "ServedModel", "as_named"]
+__all__ = ["ServedAs", "ServedModel", "SharedOut", "as_named", "unshared"]
 
 ServedAs = Callable[[str, str], str]
 """The model that a name, which is no model's own, stands for in a request of a tenant; the name itself where it is no alias."""
+
+
+SharedOut = Callable[[GenerationRequest], str]
+"""The model that a request gets, of those that share the requests for its name; the name itself where there are none."""
+
+
+def unshared(request: GenerationRequest) -> str:
+    """No name is shared."""
+    return request.model
 
 
 def as_named(name: str, tenant: str) -> str:

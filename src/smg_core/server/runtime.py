@@ -208,7 +208,7 @@ class Runtime:
             on_outcome=self._on_outcome,
             call_later=self.call_later,
             served_as=self.config.model.served_as,
-            choice=self.choice,
+            shared_out=self.choice.model,
             documents=loader.documents,
             disaggregation=self.config.disaggregation,
             prefix_tokens=self.config.routing.prefix_tokens,
