@@ -75,8 +75,8 @@ class Preparing:
     """The performer of `Prepare`. `render_inline` is how many characters of messages may be rendered on the event loop (about a
     millisecond), as each model's `encode_inline` is for encoding; longer work goes to `executor`, where tenants take turns.
     `served_as` returns the model for a name that is not a model's, and the tenant who uses it.
-    `shared_out` returns the model of a request whose name several share; `documents` returns a request with the texts of its documents; without it they are
-    files, which models refuse."""
+    `shared_out` returns the model of a request whose name several share; `documents` a request with the texts of its documents,
+    and without it they are files, which models refuse."""
 
     def __init__(
         self,
