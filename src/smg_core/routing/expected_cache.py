@@ -86,7 +86,7 @@ class ExpectedCache:
         self._age(now)
         gains = {place: min(tokens, self._worth(hit)) for place, hit in self._told_of(context, base).items()}
         guessed = self._gains(tokens, self._recent.match(keys[_COARSE - 1 :: _COARSE]), block * _COARSE)
-        known = [self._told.known(place) for place in places]
+        known = self._told.known_of(places)
         for place, gain in self._gains(tokens, self._sent.match(keys), block).items():
             told = self._told.known(place)
             if told is None or not told[0] or context.media:  # engines may name media in a way of their own

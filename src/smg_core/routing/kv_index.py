@@ -109,6 +109,14 @@ class KvIndex:
         held = self._held.get(place)
         return None if held is None else (held.known == "all" and not held.full, held.told)
 
+    def known_of(self, places: Sequence[CachePlace]) -> list[tuple[bool, float] | None]:
+        """`known` of each of `places`."""
+        held = self._held
+        return [
+            None if (each := held.get(place)) is None else (each.known == "all" and not each.full, each.told)
+            for place in places
+        ]
+
     @property
     def units(self) -> Sequence[tuple[int, bool]]:
         """The units in which prompts are to be compared, in tokens, each with whether the engines take cache salts."""
