@@ -20,6 +20,7 @@ from tests.gateway.conftest import eventually
 
 from smg_core import Gateway
 from smg_core.server.launched import LaunchedGateway
+from smg_core.workers.worker import WorkerSpec
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engines, pytest.mark.timeout(COMES_UP_S + 300)]
 TITLE = VLLM_PAIR.title
@@ -50,10 +51,14 @@ async def pair() -> AsyncIterator[Pair]:
     async with AsyncExitStack() as stack:
         prefill, decode = (launching(handing_over(role, free_port())) for role in ("kv_producer", "kv_consumer"))
         await asyncio.gather(stack.enter_async_context(prefill), stack.enter_async_context(decode))
-        urls = [worker.spec.url for engine in (prefill, decode) for worker in engine.registry]
+        workers = [
+            WorkerSpec(worker.spec.url, name=name)
+            for name, engine in (("prefill", prefill), ("decode", decode))
+            for worker in engine.registry
+        ]
         gateways: dict[str, Gateway] = {}
         for transport in ("h2", "grpcio"):
-            gateway = await stack.enter_async_context(Gateway(urls, config=config_of(transport)))
+            gateway = await stack.enter_async_context(Gateway(workers, config=config_of(transport)))
             gateways[transport] = gateway
             await eventually(lambda each=gateway: all(worker.state == "ready" for worker in each.registry), COMES_UP_S)
         yield Pair(prefill, decode, gateways)
@@ -70,9 +75,8 @@ async def test_the_roles_and_the_connector_are_what_the_engines_say(gateway: Gat
 
 
 async def test_decode_answers_from_the_cache_of_prefill_streamed_and_whole(
-    pair: Pair, gateway: Gateway, client: openai.AsyncOpenAI, model: str
+    pair: Pair, client: openai.AsyncOpenAI, model: str
 ) -> None:
-    prefill, decode = gateway.registry
     raw = await client.chat.completions.with_raw_response.create(
         model=model, extra_headers={"x-smg-explain": "1"}, **WEATHER
     )
@@ -83,8 +87,7 @@ async def test_decode_answers_from_the_cache_of_prefill_streamed_and_whole(
     ]
     explained = json.loads(raw.headers["x-smg-explain"])
 
-    assert (explained["worker"], explained["role"]) == (decode.name, "decode")
-    assert explained["prefill_worker"] == prefill.name
+    assert (explained["worker"], explained["role"], explained["prefill_worker"]) == ("decode", "decode", "prefill")
     assert [call.function.name for call in calls] == [name for name in names if name] == ["get_weather"]
     # vLLM logs now and then how many caches it has fetched from others.
     await eventually(lambda: "Num successful transfers" in pair.decode.last_words, 120)
