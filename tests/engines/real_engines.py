@@ -86,7 +86,7 @@ SGLANG = RealEngine(
     options=(
         *("--served-model-name", "tiny", "--device", "cpu", "--attention-backend", "torch_native"),
         *("--sampling-backend", "pytorch", "--grammar-backend", "xgrammar", "--disable-cuda-graph"),
-        *("--disable-overlap-schedule", "--mem-fraction-static", "0.05", "--max-total-tokens", "16384"),
+        *("--disable-overlap-schedule", "--mem-fraction-static", "0.6", "--max-total-tokens", "16384"),
         *("--max-running-requests", "16", "--context-length", "2048", "--page-size", "16", "--skip-server-warmup"),
     ),
     environment={

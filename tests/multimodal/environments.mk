@@ -50,7 +50,7 @@ tiny-qwen2-vl: multimodal-torchvision-env
 	$(TORCHVISION_ENV)/bin/python tests/real/make_tiny_qwen2_vl.py $(TINY_QWEN2_VL)
 
 # The same model as by tiny-qwen2-vl, made in the environment of vLLM that `make test-engines` has (tools/engines.sh).
-$(TINY_QWEN2_VL)/cases.json:
+$(TINY_QWEN2_VL)/cases.json: tests/real/make_tiny_qwen2_vl.py
 	@PYTHONPATH=tests/engines/torchvision_operators .venv-vllm/bin/python tests/real/make_tiny_qwen2_vl.py $(TINY_QWEN2_VL)
 
 multimodal-all:

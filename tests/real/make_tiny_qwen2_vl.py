@@ -8,8 +8,9 @@ prompt ids, and the ids, logprobs and runners-up of a greedy answer in single pr
 through a gateway to a real engine with this folder, and expects the same.
 
 Needs torch, torchvision (transformers' Qwen2-VL processor brings one for clips that is made of it) and transformers. Pictures are
-processed by the PIL backend. The weights' seed is the first for which no step of any answer is a near tie, so that rounding
-cannot decide, and for which two requests that differ in pixels alone are answered differently.
+processed by the torchvision backend, as by an engine of vLLM and so by the gateway before it. The weights' seed is the first for
+which no step of any answer is a near tie, so that rounding cannot decide, and for which two requests that differ in pixels alone
+are answered differently.
 """
 
 import base64
@@ -32,7 +33,7 @@ from transformers import (
     Qwen2VLProcessor,
     Qwen2VLVideoProcessor,
 )
-from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
 
 NEW_TOKENS = 12
 TOP = 3
@@ -258,7 +259,7 @@ def main(folder: Path) -> None:
     """Make and write all of it."""
     torch.set_num_threads(1)
     words = tokenizer()
-    images = Qwen2VLImageProcessorPil(**PREPROCESSOR)
+    images = Qwen2VLImageProcessor(**PREPROCESSOR)
     clips = Qwen2VLVideoProcessor(**{**PREPROCESSOR, "max_pixels": 28 * 28 * 64})
     processor = Qwen2VLProcessor(images, words, clips, chat_template=TEMPLATE)
     asked = dict(requests())

@@ -48,10 +48,10 @@ class Cases:
         ids = [self.pieces.get(each.token) or self.pieces[bytes_spelled(bytes(each.bytes))] for each in content]
 
         assert answer.usage.prompt_tokens == len(case["prompt_ids"])
-        assert ids == [step[0] for step in case["ids"]]
+        assert ids == [step[0] for step in case["ids"]], name
         for each, expected in zip(content, case["logprobs"], strict=True):
-            assert each.logprob == pytest.approx(expected[0], abs=NEAR)
-            assert [top.logprob for top in each.top_logprobs] == pytest.approx(expected, abs=NEAR)
+            assert each.logprob == pytest.approx(expected[0], abs=NEAR), name
+            assert [top.logprob for top in each.top_logprobs] == pytest.approx(expected, abs=NEAR), name
 
 
 def bytes_spelled(data: bytes) -> str:
