@@ -283,6 +283,8 @@ CONSTANTS: dict[str, str] = {
     "server.openai_batches._LISTED": FORMAT,
     "server.openai_batches._MOST_LISTED": FORMAT,
     "server.spooling._AT_ONCE": PACE,
+    "server.roster.LOOKS_S": PACE,
+    "server.admin.control.LOOKS_S": PACE,
     "server.background._TRIES": PACE,
     "server.background_store._FIELDS": COST,
     "server.background_store._PAGE": PACE,
@@ -362,6 +364,8 @@ CONSTANTS: dict[str, str] = {
     "tokenizer.vocabulary._COMPOSED": FORMAT,
 }
 DEFAULTS: dict[str, str] = {
+    "server.admin.answers.respond_json.status": FORMAT,
+    "server.admin.roster._show.status": FORMAT,
     **dict.fromkeys(
         (f"engines.handover.{name}.process" for name in ("room_of", "hand_over_of", "encoded_items")),
         "a gateway of one process, the first",

@@ -1,4 +1,5 @@
-"""The client of the admin door: `smg-gateway health`, `smg-gateway keys ...` and `smg-gateway workers ...` (edge).
+"""The client of the admin door: `smg-gateway health`, `keys`, `workers`, `drain`, `undrain`, `reload`, `log-level` and
+`settings` (edge).
 
 Decides which flags these commands have, which request each makes, and what is printed: JSON, as the door answers. The credential
 is never a flag, since everybody on a machine can read those: it comes from SMG_ADMIN_KEY or a file. Above: cli. Below: settings.
@@ -17,7 +18,17 @@ from smg_core.settings import ConfigError
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["health_flags", "keys_flags", "workers_flags"]
+__all__ = [
+    "drain_flags",
+    "health_flags",
+    "keys_flags",
+    "log_level_flags",
+    "models_flags",
+    "reload_flags",
+    "settings_flags",
+    "undrain_flags",
+    "workers_flags",
+]
 
 HTTP_ERRORS = 400
 HERE = "http://localhost"
@@ -66,8 +77,11 @@ def keys_flags(parser: argparse.ArgumentParser) -> None:
 def workers_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `smg-gateway workers` and its own commands."""
     commands = parser.add_subparsers(
-        required=True, metavar="loads | flush-cache | start-profile | stop-profile | load-adapter | unload-adapter"
+        required=True,
+        metavar="list | show | add | update | drain | undrain | remove | loads | flush-cache | start-profile | stop-profile | "
+        "load-adapter | unload-adapter",
     )
+    roster_flags(commands)
     loads = _of_workers(commands, "loads", "print the load of engines, as they say it now")
     _common(loads, lambda args: ("GET", f"/admin/workers/loads{_named(args.worker)}", None), _all_done)
     flush = _of_workers(commands, "flush-cache", "empty engines' KV caches")
@@ -86,6 +100,125 @@ def workers_flags(parser: argparse.ArgumentParser) -> None:
     _upkeep(load, "load_adapter", lambda args: {"name": args.adapter, "path": args.path, "pinned": args.pinned})
     unload = _of_workers(commands, "unload-adapter", "have engines let go of a LoRA adapter", "adapter")
     _upkeep(unload, "unload_adapter", lambda args: {"name": args.adapter})
+
+
+def drain_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway drain`."""
+    parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait until no request is left")
+    _common(parser, lambda args: ("POST", "/admin/drain", {"wait_s": args.wait}), _none_left)
+
+
+def undrain_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway undrain`."""
+    _common(parser, lambda args: ("POST", "/admin/undrain", {}))
+
+
+def reload_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway reload`."""
+    _common(parser, lambda args: ("POST", "/admin/reload", {}))
+
+
+def log_level_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway log-level`."""
+    levels = ("debug", "info", "warning", "error")
+    parser.add_argument("level", nargs="?", choices=levels, help="the new level (default: print the present one)")
+    parser.add_argument(
+        "--for", dest="seconds", type=float, help="seconds after which that of the settings counts again"
+    )
+    _common(parser, _log_level)
+
+
+def _log_level(args: argparse.Namespace) -> Request:
+    if args.level is None:
+        return "GET", "/admin/log-level", None
+    return "PUT", "/admin/log-level", {"level": args.level, "duration_s": args.seconds}
+
+
+def models_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway models`."""
+    parser.add_argument("--policies", action="store_true", help="print the routing policies in use")
+    _common(parser, lambda args: ("GET", "/admin/policies" if args.policies else "/admin/models", None))
+
+
+def settings_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `smg-gateway settings`."""
+    _common(parser, lambda args: ("GET", "/admin/config", None))
+
+
+def roster_flags(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """The commands that show workers and change their roster."""
+    listed = commands.add_parser("list", help="print all workers", allow_abbrev=False)
+    _common(listed, lambda args: ("GET", "/admin/workers", None))
+    _common(_of_worker(commands, "show", "print a worker"), lambda args: ("GET", _worker(args), None))
+    add = commands.add_parser("add", help="add a worker", allow_abbrev=False)
+    add.add_argument("url", metavar="URL", help="where its engine is")
+    add.add_argument("--name", default="", help="what it is called (default: its URL)")
+    add.add_argument("--rank", type=int, help="it is this data-parallel rank of its engine")
+    _spec_flags(add)
+    _common(
+        add, lambda args: ("POST", "/admin/workers", {"name": args.name, **_given(args, "url", "rank"), **_spec(args)})
+    )
+    update = _of_worker(commands, "update", "change a worker; what is not given stays")
+    update.add_argument("--url", help="where its engine is")
+    _spec_flags(update)
+    _common(update, lambda args: ("PATCH", _worker(args), {**_given(args, "url"), **_spec(args)}))
+    drain = _of_worker(commands, "drain", "send a worker no new requests")
+    drain.add_argument("--move", action="store_true", help="let its requests go on with other workers now")
+    drain.add_argument("--wait", type=float, default=0.0, help="seconds to wait until it has none left")
+    drain.add_argument("--remove", action="store_true", help="remove it when it has none left")
+    _common(drain, _drain_worker, _none_left)
+    undrain = _of_worker(commands, "undrain", "let a worker that drains have requests again")
+    _common(undrain, lambda args: ("POST", f"{_worker(args)}/undrain", {}))
+    remove = _of_worker(commands, "remove", "remove a worker at once")
+    _common(remove, lambda args: ("DELETE", _worker(args), None))
+
+
+def _of_worker(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, allow_abbrev=False)
+    parser.add_argument("worker", metavar="WORKER", help="its name")
+    return parser
+
+
+def _worker(args: argparse.Namespace) -> str:
+    return f"/admin/workers/{quote(args.worker, safe='')}"
+
+
+def _drain_worker(args: argparse.Namespace) -> Request:
+    return "POST", f"{_worker(args)}/drain", {"move": args.move, "wait_s": args.wait, "remove": args.remove}
+
+
+def _none_left(answer: "httpx.Response") -> int:
+    """The exit status: 1 where requests are left."""
+    return int(answer.json()["left"] > 0)
+
+
+def _spec_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of what a worker is."""
+    parser.add_argument("--role", choices=("regular", "prefill", "decode", "encode"), help="what it computes")
+    parser.add_argument("--dialect", help="the contract of its engine")
+    parser.add_argument("--model", help="the name of its model, in place of the one that its engine says")
+    parser.add_argument("--weight", type=float, help="its share of requests, compared with others")
+    parser.add_argument("--label", action="append", default=[], metavar="NAME=VALUE", help="a label, may be repeated")
+    parser.add_argument("--engine-key-file", metavar="FILE", help="file with the API key of its engine")
+
+
+def _spec(args: argparse.Namespace) -> dict[str, object]:
+    """The fields of a worker that were given."""
+    body = _given(args, "role", "dialect", "model", "weight")
+    labels = [each.partition("=") for each in args.label]
+    if wrong := next((name for name, mark, _ in labels if not mark), None):
+        raise ConfigError(f"--label {wrong}: expected NAME=VALUE")
+    if labels:
+        body["labels"] = {name: value for name, _, value in labels}
+    if args.engine_key_file is not None:
+        body["api_key"] = _text_of(args.engine_key_file, "--engine-key-file")
+    return body
+
+
+def _given(args: argparse.Namespace, *names: str) -> dict[str, object]:
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
 def _of_workers(
@@ -204,8 +337,13 @@ def _credential(file: str | None) -> dict[str, str]:
     """The header with the admin's key, if there is one."""
     key = os.environ.get("SMG_ADMIN_KEY", "")
     if file is not None:
-        try:
-            key = Path(file).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--key-file: {file} cannot be read: {error}") from None
+        key = _text_of(file, "--key-file")
     return {"authorization": f"Bearer {key.strip()}"} if key.strip() else {}
+
+
+def _text_of(file: str, flag: str) -> str:
+    """The text of a file that a flag names, without white space around it."""
+    try:
+        return Path(file).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{flag}: {file} cannot be read: {error}") from None

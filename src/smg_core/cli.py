@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from smg_core.config import Config, Resolved, describe, resolve, to_yaml
+from smg_core.config import Config, Resolved, describe, to_yaml
 from smg_core.settings import ConfigError, Setting, closest, nearest
 from smg_core.simulator_commands import faults_flags, fleet_flags, simulate_flags
+
+if TYPE_CHECKING:
+    from smg_core.server.config_source import ConfigSource
 
 __all__ = ["main"]
 
@@ -70,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
+    source = _source(args)
     config = _resolve(args).config
     workers = config.workers
     if not (workers.urls or workers.file or (workers.prefill_urls and workers.decode_urls)):
@@ -80,7 +84,7 @@ def _serve(args: argparse.Namespace) -> int:
     _check_paths(config)
     from smg_core.server.serve import serve
 
-    return serve(config)
+    return serve(config, source)
 
 
 def _config(args: argparse.Namespace) -> int:
@@ -169,21 +173,19 @@ def _mcp(args: argparse.Namespace) -> int:
 
 def _resolve(args: argparse.Namespace) -> Resolved:
     """The configuration from a command's flags, the environment, and the file that `--config` or SMG_CONFIG names."""
-    given = vars(args)
-    overrides = {setting.path: given[setting.path] for setting in describe() if setting.path in given}
-    name = given.get("file") or os.environ.get("SMG_CONFIG")
-    text = None
-    if name:
-        try:
-            text = Path(name).expanduser().read_text(encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"{name}: cannot be read: {error.strerror or error}") from None
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{name}: cannot be read: {error}") from None
-    resolved = resolve(overrides, os.environ, text, str(name))
+    resolved = _source(args).read()
     for warning in resolved.warnings:
         print(f"smg-gateway: {warning}", file=sys.stderr)
     return resolved
+
+
+def _source(args: argparse.Namespace) -> "ConfigSource":
+    """Where a command's settings come from."""
+    from smg_core.server.config_source import ConfigSource
+
+    given = vars(args)
+    overrides = {setting.path: given[setting.path] for setting in describe() if setting.path in given}
+    return ConfigSource(overrides, dict(os.environ), given.get("file") or os.environ.get("SMG_CONFIG"))
 
 
 def _check_paths(config: Config) -> None:
@@ -224,8 +226,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(
         title="commands",
         required=True,
-        metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | health | keys | workers "
-        "| audit | audit-log",
+        metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | audit-log | "
+        "health | keys | workers | models | settings | reload | drain | undrain | log-level",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -246,9 +248,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     text = "say of each security default whether a configuration keeps it"
     _audit_flags(commands.add_parser("audit", help=text, usage=AUDIT_USAGE, allow_abbrev=False))
     _audit_log_flags(commands.add_parser("audit-log", help="check files of the audit log", allow_abbrev=False))
-    _health_flags(commands.add_parser("health", help="print how a gateway and its processes are", allow_abbrev=False))
-    _keys_flags(commands.add_parser("keys", help="make, rotate, revoke and list virtual keys", allow_abbrev=False))
-    _workers_flags(commands.add_parser("workers", help="engines' loads, caches and profiles", allow_abbrev=False))
+    _admin_commands(commands)
     _check_command(arguments, tuple(commands.choices))
     args, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -312,22 +312,22 @@ def _audit_log_flags(parser: argparse.ArgumentParser) -> None:
     audit_log_flags(parser)
 
 
-def _health_flags(parser: argparse.ArgumentParser) -> None:
-    from smg_core.admin_client import health_flags
+def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    """The commands that ask the admin door."""
+    from smg_core import admin_client as client
 
-    health_flags(parser)
-
-
-def _workers_flags(parser: argparse.ArgumentParser) -> None:
-    from smg_core.admin_client import workers_flags
-
-    workers_flags(parser)
-
-
-def _keys_flags(parser: argparse.ArgumentParser) -> None:
-    from smg_core.admin_client import keys_flags
-
-    keys_flags(parser)
+    for name, flags, text in (
+        ("health", client.health_flags, "print how a gateway and its processes are"),
+        ("keys", client.keys_flags, "make, rotate, revoke and list virtual keys"),
+        ("workers", client.workers_flags, "add, change, drain and remove workers; engines' loads, caches and profiles"),
+        ("models", client.models_flags, "print the models that a gateway serves"),
+        ("settings", client.settings_flags, "print the settings that a gateway uses"),
+        ("reload", client.reload_flags, "have a gateway read its settings again"),
+        ("drain", client.drain_flags, "have a gateway take no new requests"),
+        ("undrain", client.undrain_flags, "have it take requests again"),
+        ("log-level", client.log_level_flags, "print or change the level of a gateway's log"),
+    ):
+        flags(commands.add_parser(name, help=text, allow_abbrev=False))
 
 
 def _demo_flags(parser: argparse.ArgumentParser) -> None:

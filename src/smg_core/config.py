@@ -91,9 +91,11 @@ __all__ = [
     "WorkersConfig",
     "describe",
     "load_config",
+    "masked",
     "parse_file",
     "resolve",
     "to_yaml",
+    "without_password",
 ]
 
 ENVIRONMENT_PREFIX = "SMG_"
@@ -403,6 +405,20 @@ def _scalar(value: Value) -> str:
     if isinstance(value, float):
         return text if "." in text else text.replace("e", ".0e")
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", _USERINFO.sub("://***@", text))
+
+
+def masked(setting: Setting, value: Value) -> Value:
+    """A value as it may be shown: a secret is masked, and passwords in URLs are."""
+    if setting.secret and value:
+        return "***"
+    if isinstance(value, tuple):
+        return tuple(map(without_password, value))
+    return without_password(value) if isinstance(value, str) else value
+
+
+def without_password(text: str) -> str:
+    """A text with the names and passwords in its URLs masked."""
+    return _USERINFO.sub("://***@", text)
 
 
 def to_yaml(config: Config, sources: Mapping[str, str] | None = None) -> str:

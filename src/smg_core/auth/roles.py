@@ -38,7 +38,11 @@ PERMISSIONS: Mapping[str, str] = {
     "priority": "A priority other than 0",
     "admin.decisions": "Which engine got a request, and why",
     "admin.health": "The health of this gateway and its processes",
-    "admin.workers": "Engines behind this gateway: their load, emptying their caches, profiles of them",
+    "admin.workers": "Engines behind this gateway: adding, changing, draining and removing them, their load, caches, profiles",
+    "admin.models": "Models and routing policies that are in use",
+    "admin.config": "The settings: reading them with secrets masked, and having their file read again",
+    "admin.drain": "Whether this gateway takes requests",
+    "admin.logging": "The level of the log",
     "admin.metrics": "Metrics at the admin door",
     "admin.keys": "Virtual keys: create, rotate, revoke and list",
 }

@@ -17,7 +17,7 @@ from smg_core.hooks import ExchangeEnded, Moment
 from smg_core.observability.access_lines import JsonLines, TextLines, access_fields, fields_in_words, plain, time_stamp
 from smg_core.observability.line_writer import LineWriter
 
-__all__ = ["AccessLog", "configure", "is_logged"]
+__all__ = ["AccessLog", "configure", "is_logged", "set_level"]
 
 log = logging.getLogger("smg.access")
 
@@ -59,7 +59,12 @@ def configure(level: str, form: Literal["text", "json"]) -> None:
     stream.setFormatter(_JsonFormatter() if form == "json" else text)
     root = logging.getLogger()
     root.handlers[:] = [stream]
-    root.setLevel(level.upper())
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Log from `level` up: "debug", "info", "warning" or "error"."""
+    logging.getLogger().setLevel(level.upper())
     for name in ("uvicorn", "uvicorn.error", "alembic"):  # their ordinary news is not the operator's
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
     for name in WIRE_LIBRARIES:

@@ -11,6 +11,7 @@ from smg_core.clock import Clock
 from smg_core.engines.base import Encoded, EncodeEngine
 from smg_core.errors import EngineStalled, EngineTimeout, InternalError, SmgError
 from smg_core.pipeline.steps import Chosen
+from smg_core.workers.worker import Place
 
 __all__ = ["Encoding"]
 
@@ -36,11 +37,11 @@ class Encoding:
         self._clock = clock
         self._failed: Chosen | None = None
         self._left = 0
-        self._running: dict[asyncio.Task[None], tuple[Chosen, float]] = {}
+        self._running: dict[asyncio.Task[None], tuple[Chosen, float, Place]] = {}
 
     @property
     def to_blame(self) -> Chosen:
-        return self._failed or next((chosen for chosen, _ in self._running.values()), self._encoders[0])
+        return self._failed or next((chosen for chosen, _, _ in self._running.values()), self._encoders[0])
 
     def start(self, request_id: str, media: object, items: Sequence[Encoded], timeout: float) -> None:
         """Ask for each of `items` of `media`; `timeout` in seconds bounds each call. None of them has begun when this returns."""
@@ -48,8 +49,7 @@ class Encoding:
         for each in items:
             chosen = self._encoders[each.item % len(self._encoders)]
             task = asyncio.ensure_future(_encode(chosen, f"{request_id}-media-{each.item}", media, each, timeout))
-            self._running[task] = chosen, self._clock.monotonic()
-            chosen.worker.board.add(chosen.worker.row, 1)
+            self._running[task] = chosen, self._clock.monotonic(), Place(chosen.worker)
             task.add_done_callback(self._ended)
 
     def cancel(self) -> None:
@@ -60,8 +60,8 @@ class Encoding:
 
     def _give_back(self, task: "asyncio.Task[None]", error: SmgError | None, *, given_up: bool) -> Chosen:
         """Give back the place of a call that is over, and report it."""
-        chosen, began = self._running.pop(task)
-        chosen.worker.board.add(chosen.worker.row, -1)
+        chosen, began, place = self._running.pop(task)
+        place.leave()
         self._on_part(chosen, error, self._clock.monotonic() - began, given_up)
         return chosen
 

@@ -1,8 +1,8 @@
 """Performs `Select`: finds a worker for each role a turn needs (edge).
 
 Candidates are the ready workers of the model and role whose engines can do what the request asks; the policy of that model and
-role picks one of them. Nothing waits here today; a queue in front of full workers would. Above: performers. Below: fit, routing,
-workers.
+role picks one of them. Nothing waits here: where every worker is full, the request is refused. Above: performers. Below:
+fit, routing, workers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -147,7 +147,7 @@ class Selecting:
         """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache."""
         prompted, request = step.prompted, step.prompted.request
         now = self._clock.monotonic()
-        candidates = self._registry.breakers.admitted(candidates, now)
+        candidates = self._registry.admitted(candidates, now)
         context = routing_context(prompted, role, now, self._prefix_tokens)
         served = prompted.model.primary or request.model
         policy = self._policies.of(served, role)

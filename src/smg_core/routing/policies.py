@@ -26,6 +26,12 @@ class Policies:
         self._observers: dict[tuple[str, str], Observing] = {}  # those of `_policies` that are `Observing`
         self.on_made: Callable[[str, str, Policy], None] | None = None
 
+    def adopt(self, other: "Policies") -> None:
+        """Make policies as `other` does from now on; what those in use knew of their workers is forgotten."""
+        self._make, self._others = other._make, other._others
+        self._policies.clear()
+        self._observers.clear()
+
     def check(self) -> None:
         """Make one policy of each kind as a trial, at the start of the gateway. Raises UnknownPolicy."""
         for make in (self._make, *self._others.values()):
@@ -52,6 +58,10 @@ class Policies:
             if place in self._others:
                 return self._others[place]
         return self._make
+
+    def in_use(self) -> list[tuple[str, str, Policy]]:
+        """Model, role and policy of all that were made, sorted."""
+        return [(*place, self._policies[place]) for place in sorted(self._policies)]
 
     def forget(self, model: str) -> None:
         """Drop the policies of `model`, which no worker serves any more."""

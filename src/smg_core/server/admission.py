@@ -16,7 +16,8 @@ __all__ = ["Admission", "compat_of"]
 
 
 class Admission:
-    """At most `most` requests at once, and `pending_bytes` of all `bodies`; none once `draining`. `after_large`: see `Bodies`.
+    """At most `most` requests at once, and `pending_bytes` of all `bodies`; none once `draining`, and none while `held`.
+    `after_large`: see `Bodies`.
     `retry_after`: the seconds after which a refused client is told to come again. `retry_budgets` bound how many calls the
     admitted requests make of engines."""
 
@@ -33,8 +34,13 @@ class Admission:
         self.bodies = Bodies(pending_bytes, retry_after, after_large)
         self.in_flight = 0
         self.draining = False
+        self.held = False
         self.retry_after = retry_after
         self._most = most
+
+    def adopt(self, most: int, retry_after: float) -> None:
+        """Go by these bounds from now on."""
+        self._most, self.retry_after = most, retry_after
 
     def check_room(self) -> None:
         """Raise Overloaded when no further request is taken."""
@@ -42,9 +48,11 @@ class Admission:
             raise Overloaded("The gateway has as many requests as it takes.", retry_after=self.retry_after)
 
     def check_open(self) -> None:
-        """Raise Draining when the gateway shuts down."""
+        """Raise Draining when the gateway shuts down, or was asked to take no requests for now."""
         if self.draining:
             raise self.shut_down()
+        if self.held:
+            raise Draining("The gateway takes no new requests for now.", retry_after=self.retry_after)
 
     def shut_down(self) -> Draining:
         """The error for a request that the shutdown does not wait for."""

@@ -38,7 +38,7 @@ from smg_core.server.following import follow
 from smg_core.server.long_work import worked
 from smg_core.server.news import Key, News, rung
 from smg_core.server.runtime import Runtime
-from smg_core.server.timeouts import TimeoutRules
+from smg_core.server.timeouts import CurrentTimeouts
 
 __all__ = ["Background"]
 
@@ -56,7 +56,7 @@ class Background:
     def __init__(self, gateway: Runtime, apis: Sequence[AnyBackgroundApi]) -> None:
         self._gateway, self._apis = gateway, tuple(apis)
         self._settings = gateway.config.responses
-        self._timeouts = TimeoutRules(gateway.config.timeouts, gateway.models, gateway.config.model.served_as)
+        self._timeouts = CurrentTimeouts(gateway)
         self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
         self._owner = gateway.ids("run_")
         self._runs: dict[Key, asyncio.Task[bool]] = {}

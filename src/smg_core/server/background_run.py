@@ -22,7 +22,7 @@ from smg_core.server.background_api import BackgroundApi, StoredStream, StoredWh
 from smg_core.server.background_store import PendingResponse
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.runtime import Runtime
-from smg_core.server.timeouts import TimeoutRules
+from smg_core.server.timeouts import CurrentTimeouts
 
 __all__ = ["BackgroundRun"]
 
@@ -37,7 +37,7 @@ class BackgroundRun(Generic[D]):
         gateway: Runtime,
         api: BackgroundApi[D],
         pending: PendingResponse[D],
-        timeouts: TimeoutRules,
+        timeouts: CurrentTimeouts,
         observer: Observer,
     ) -> None:
         self._gateway, self._api, self._pending = gateway, api, pending

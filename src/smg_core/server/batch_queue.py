@@ -52,7 +52,7 @@ class BatchQueue:
     def _live(self, own: int) -> int | None:
         """How many requests of clients are under way beside `own` of batches; None where nothing may begin."""
         gateway = self._gateway
-        return None if gateway.draining else max(0, gateway.in_flight - own)
+        return None if gateway.draining or gateway.admission.held else max(0, gateway.in_flight - own)
 
     # ------------------------------------------------------------------------------------------------------------ running
 
@@ -62,7 +62,7 @@ class BatchQueue:
             while True:
                 self._wanted.clear()
                 try:
-                    if self._gateway.draining:
+                    if self._gateway.draining or self._gateway.admission.held:
                         self._pause()
                     elif self._gateway.ready_now:
                         await self._take()

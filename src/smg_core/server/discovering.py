@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-import attrs
-
 from smg_core.clock import CallLater
 from smg_core.config import Config, ConfigError
 from smg_core.discovery.base import PresentWorker, WorkerSource
@@ -116,19 +114,13 @@ class _Roster:
 
     async def update(self, spec: WorkerSpec) -> None:
         worker = self._worker(spec.label)
-        if attrs.evolve(worker.spec, weight=spec.weight) == spec:
-            worker.spec = spec
-            return
-        await self._gateway.remove_worker(spec.label)
-        self._gateway.add_worker(spec, source=worker.source)
+        self._gateway.roster.respec(worker, spec)
 
     async def drain(self, name: str) -> None:
         self._gateway.drain_worker(name)
 
     async def resume(self, name: str) -> None:
-        worker = self._worker(name)
-        await self._gateway.remove_worker(name)
-        self._gateway.add_worker(worker.spec, source=worker.source)
+        self._gateway.roster.resume(self._worker(name))
 
     async def remove(self, name: str) -> None:
         await self._gateway.remove_worker(name)

@@ -42,6 +42,7 @@ __all__ = [
     "is_open",
     "open_identity",
     "permitted",
+    "static_keys",
     "unshared_keys",
 ]
 
@@ -111,8 +112,8 @@ async def open_identity(
     roles = Roles(auth.roles)
     knowing: list[KnowsCallers] = []
     asked: list[Authenticator] = [given] if given is not None else []
-    if keys := _static_keys(auth):
-        knowing.append(StaticKeys(keys, roles, clock.time))
+    if (static := static_keys(auth, clock)) is not None:
+        knowing.append(static)
     virtual = VirtualKeys(auth, store, clock, roles) if auth.virtual_keys else None
     if virtual is not None:
         stack.push_async_callback(virtual.close)
@@ -137,7 +138,13 @@ def _oidc(config: Config, roles: Roles, clock: Clock) -> "OidcAuthenticator":
     return OidcAuthenticator(config.oidc, roles, clock=clock, longest=config.auth.credential_characters)
 
 
-def _static_keys(auth: AuthConfig) -> list[ApiKey]:
+def static_keys(auth: AuthConfig, clock: Clock) -> StaticKeys | None:
+    """The keys of the settings and of their file, which is read; None without any. Raises ConfigError."""
+    found = _listed_keys(auth)
+    return StaticKeys(found, Roles(auth.roles), clock.time) if found else None
+
+
+def _listed_keys(auth: AuthConfig) -> list[ApiKey]:
     found = keys_in_lines(auth.keys, "auth.keys")
     if auth.keys_file is not None:
         try:
@@ -170,6 +177,11 @@ class Identity:
             auth.failures, auth.failures_address, window=auth.failures_window_s, most=auth.failures_remembered
         )
         self._repeats = Repeats(told.repeat_s, told.repeats)
+
+    def adopt_keys(self, keys: StaticKeys | None) -> None:
+        """Know the callers of these keys, in place of those of the settings before."""
+        others = [each for each in self._knowing if not isinstance(each, StaticKeys)]
+        self._knowing = tuple(others if keys is None else [keys, *others])
 
     async def __call__(self, head: Head) -> Caller:
         credential: Credential | None = None

@@ -26,7 +26,7 @@ from smg_core.server.apis import Api, Memory
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.outcomes import how_it_ended
 from smg_core.server.runtime import Runtime
-from smg_core.server.timeouts import TimeoutRules, Timeouts
+from smg_core.server.timeouts import CurrentTimeouts, Timeouts
 
 __all__ = ["DECODED_INLINE", "Inference", "incoming_of", "internal_error", "refusal_headers", "take_back_cancellation"]
 
@@ -48,7 +48,7 @@ class Inference(Generic[D]):
         self._detach = detach
         self._hosted = gateway.hosted_for(api.name)
         timeouts = gateway.config.timeouts
-        self._timeouts = TimeoutRules(timeouts, gateway.models, gateway.config.model.served_as)
+        self._rules = CurrentTimeouts(gateway)
         self._keep_alive = StreamKeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
         self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
 
@@ -64,7 +64,7 @@ class Inference(Generic[D]):
         trace = Trace(gateway.clock.monotonic(), self._observer, exchange.client_id)
         try:
             decoded = await self._admit(exchange)
-            timeouts = self._timeouts.of(decoded.generation, exchange.headers)
+            timeouts = self._rules.of(decoded.generation, exchange.headers)
             if (memory := self._api.memory) is not None:
                 decoded = await memory.recall(decoded)
         except SmgError as error:

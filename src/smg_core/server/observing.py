@@ -15,6 +15,8 @@ from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.observability.line_writer import LineWriter
 from smg_core.observability.logs import AccessLog, is_logged
 from smg_core.server.admin.running import administered
+from smg_core.server.config_source import ConfigSource
+from smg_core.server.control import Control
 from smg_core.server.gateway import Gateway
 from smg_core.server.listeners import Listeners
 from smg_core.server.loop_watch import LoopWatch
@@ -34,10 +36,10 @@ def shared_numbers(config: Config, processes: int, array: Callable[[str, int], A
 
 class ProcessReports:
     """The observers of one process, and what runs beside its gateway. `shared` is what the processes share, of which this one has
-    column `own`."""
+    column `own`; `source` says where the settings came from."""
 
-    def __init__(self, config: Config, shared: SharedNumbers, own: int) -> None:
-        self._config = config
+    def __init__(self, config: Config, shared: SharedNumbers, own: int, source: ConfigSource | None = None) -> None:
+        self._config, self._source = config, source
         self.processes: ProcessTable = shared.table(own)
         self.meter: Meter | None = None
         self._writer: LineWriter | None = None
@@ -82,5 +84,9 @@ class ProcessReports:
                 await stack.enter_async_context(
                     served_beside(gateway, config, listeners.metrics, app, "metrics", plain=True)
                 )
-            await stack.enter_async_context(administered(gateway, config, listeners.admin, self.processes, meter))
+            control = Control(gateway, self.processes, self._source)
+            stack.callback(control.close)
+            await stack.enter_async_context(
+                administered(gateway, config, listeners.admin, self.processes, meter, control)
+            )
             yield

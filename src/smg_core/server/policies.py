@@ -6,11 +6,24 @@ Pure. Above: server.runtime, server.config_check. Below: routing.
 from collections.abc import Callable
 from random import Random
 
+import attrs
+
 from smg_core.routing import Decisions, Policies, Policy, RequestEnded, policy, policy_for
 from smg_core.routing.model_choice import ModelChoice
 from smg_core.routing.settings import RoutingConfig
 
-__all__ = ["Decisions", "ModelChoice", "Policy", "RequestEnded", "policies_of"]
+__all__ = ["Decisions", "ModelChoice", "Policy", "RequestEnded", "makes_other_policies", "policies_of"]
+
+_ELSEWHERE = frozenset(
+    {"retries", "retry_s", "retry_most_s", "retry_share", "retry_reserve", "decisions", "decision_bytes"}
+)
+"""Settings of routing that no policy reads."""
+
+
+def makes_other_policies(before: RoutingConfig, after: RoutingConfig) -> bool:
+    """Whether policies made by `after` are others than those made by `before`."""
+    names = (field.name for field in attrs.fields(RoutingConfig) if field.name not in _ELSEWHERE)
+    return any(getattr(before, name) != getattr(after, name) for name in names)
 
 
 def policies_of(

@@ -24,8 +24,9 @@ from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKey
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping, keeping_sent
 from smg_core.server.loading import ModelLoader, ServedModel
 from smg_core.server.onboarding import Onboarding, executor_of, loading_place
-from smg_core.server.policies import Decisions, ModelChoice, Policy, RequestEnded, policies_of
+from smg_core.server.policies import Decisions, ModelChoice, Policy, RequestEnded, makes_other_policies, policies_of
 from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, listening, specs_of, workers_in
+from smg_core.server.roster import PROGRAM, Roster, first_source
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 
@@ -101,7 +102,11 @@ class Runtime:
         self.models: dict[str, ServedModel] = {}
         limits = self.config.limits
         self.registry = Registry(
-            board, limit=self.config.workers.most, retry_after=limits.retry_after_s, breaker=self.config.breaker
+            board,
+            settings=self.config.workers,
+            retry_after=limits.retry_after_s,
+            breaker=self.config.breaker,
+            draw=self.rng.random,
         )
         self.admission = Admission(
             limits.concurrent_requests,
@@ -111,6 +116,7 @@ class Runtime:
             retries=self.config.routing,
         )
         self.started = False
+        self._leads = board is None or board.process[0] == 0
         self._id_header = self.config.observability.request_id_header.lower()
         self._id_characters = self.config.observability.request_id_characters
         self.hosted = hosted_kinds(self.config.mcp)
@@ -121,6 +127,7 @@ class Runtime:
         self.policies = policies_of(self.config.routing, policy, self.rng)
         self.decisions = Decisions(self.config.routing.decisions, self.config.routing.decision_bytes)
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
+        self._given_policy = policy
         self._specs = [*(_spec(each) for each in workers), *specs_of(self.config.workers)]
         self._from_file: list[WorkerSpec] = []
         self._in_file: frozenset[str] = frozenset()
@@ -207,7 +214,7 @@ class Runtime:
             executor=self.executor,
             on_outcome=self._on_outcome,
             call_later=self.call_later,
-            served_as=self.config.model.served_as,
+            served_as=self._served_as,
             shared_out=self.choice.model,
             documents=loader.documents,
             disaggregation=self.config.disaggregation,
@@ -217,10 +224,34 @@ class Runtime:
         running = hosted_tools(self.config.mcp, self.history, self.clock, self._media_of)
         tools = await self._stack.enter_async_context(running)
         self.driver = self.performers.driver({**self._further, **tools})
+        self.roster = self._roster()
+        self._stack.push_async_callback(self.roster.close)
+        named = specs_of(self.config.workers)
         for spec in await self._first_workers(self._stack, scratch):
-            self.add_worker(spec, source="file" if spec.label in self._in_file else "settings")
+            self.roster.added(spec, first_source(spec, named, self._in_file))
+        self.roster.listen()
         for beside in self._beside.values():
             self._run(beside)
+
+    def _roster(self) -> Roster:
+        return Roster(
+            registry=self.registry,
+            monitor=self.monitor,
+            onboarding=self.onboarding,
+            policies=self.policies,
+            check=self._reaching.check,
+            move=self._move_all,
+            clock=self.clock,
+            call_later=self.call_later,
+            drain_s=lambda: self.config.workers.drain_s,
+            leads=self._leads,
+            channel=self.channel,
+        )
+
+    def _move_all(self, worker: Worker) -> None:
+        """Have the calls of a worker go on with others, if there are any."""
+        if self._has_others(worker):
+            self.performers.streaming.move_all(worker)
 
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
         """The workers to begin with. A subclass may start some of its own, which `stack` ends; `scratch` is a folder for their
@@ -336,6 +367,22 @@ class Runtime:
         """The kinds of tools that run here for requests of the API of this name."""
         return hosted_kinds(self.config.mcp, api)
 
+    def _served_as(self, name: str, tenant: str) -> str:
+        """The model that a name stands for, by the settings as they are now."""
+        return self.config.model.served_as(name, tenant)
+
+    def adopt(self, config: Config) -> None:
+        """Run by these settings from now on, which differ from the present ones in live settings alone (`server.live_settings`).
+        Keys are adopted by `identify`, since they may be in a file."""
+        before, self.config = self.config, config
+        self.limits, self.explains = config.limits, config.observability.explain
+        self._id_characters = config.observability.request_id_characters
+        self.admission.adopt(config.limits.concurrent_requests, config.limits.retry_after_s)
+        self.registry.adopt(config.workers, config.breaker, config.limits.retry_after_s)
+        self.monitor.adopt(config.workers)
+        if makes_other_policies(before.routing, config.routing):
+            self.policies.adopt(policies_of(config.routing, self._given_policy, self.rng))
+
     @property
     def ready_now(self) -> bool:
         return self.registry.any_ready
@@ -360,39 +407,25 @@ class Runtime:
         """Requests that are being answered now."""
         return self.admission.in_flight
 
-    def add_worker(self, worker: str | WorkerSpec, *, source: str = "settings") -> Worker:
-        """Add a worker while running; `source` says who brings it. Raises ValueError for an invalid URL, or a name that is
-        taken."""
-        spec = _spec(worker)
-        self._reaching.check(spec)
-        added = self.registry.add(spec)
-        added.source = source
-        self.monitor.watch(added)
-        return added
+    def add_worker(self, worker: str | WorkerSpec, *, source: str = PROGRAM) -> Worker:
+        """Add a worker while running, in this process alone; `roster` changes all of them. `source` says who brings it. Raises
+        ValueError for an invalid URL, or a name that is taken."""
+        return self.roster.added(_spec(worker), source)
 
     def drain_worker(self, name: str, *, move: bool = False) -> Worker:
         """Send a worker no new requests; those it has are finished. With `move` they go on with other workers now, if there are
         any and the requests can. Raises LookupError for an unknown name."""
-        worker = self._worker(name)
+        worker = self.roster.worker(name)
         self.monitor.signal(worker, "drain", "asked to drain")
-        if move and self._has_others(worker):
-            self.performers.streaming.move_all(worker)
+        if move:
+            self._move_all(worker)
         return worker
 
     async def remove_worker(self, name: str) -> None:
         """Remove a worker at once; its calls in flight go on with other workers where they can, and are lost where not (to avoid
         that, call `drain_worker` and wait until `in_flight` is 0). Models that it alone served are removed. Raises LookupError
         for an unknown name."""
-        worker = self._worker(name)
-        self.monitor.signal(worker, "removed", "asked to leave")
-        self.onboarding.left(worker)
-        await self.monitor.unwatch(worker)
-
-    def _worker(self, name: str) -> Worker:
-        worker = self.registry.get(name)
-        if worker is None:
-            raise LookupError(f"there is no worker {name!r}")
-        return worker
+        await self.roster.removed(self.roster.worker(name))
 
     def client_id(self, headers: Mapping[str, str]) -> str:
         """The client's own id of its request, if it is short and plain."""

@@ -26,6 +26,7 @@ from smg_core.server.announcing import announce
 from smg_core.server.channel.local import LocalChannel
 from smg_core.server.channel.member import MemberChannel
 from smg_core.server.config_check import check
+from smg_core.server.config_source import ConfigSource
 from smg_core.server.gateway import Gateway
 from smg_core.server.http_server import HttpServer, connections_within
 from smg_core.server.identity import unshared_keys
@@ -40,8 +41,9 @@ __all__ = ["serve"]
 log = logging.getLogger("smg.server")
 
 
-def serve(config: Config) -> int:
-    """Serve until told to stop; the exit status. Raises ConfigError for settings that could never work."""
+def serve(config: Config, source: ConfigSource | None = None) -> int:
+    """Serve until told to stop; the exit status. `source` says where the settings can be read again. Raises ConfigError for
+    settings that could never work."""
     check(config)
     configure(config.observability.log_level, config.observability.log_format)
     try:
@@ -62,10 +64,10 @@ def serve(config: Config) -> int:
     tell_listeners(config, listeners, processes)
     try:
         if processes == 1:
-            shared_alone = shared_numbers(config, 1, _local_array)
-            return 1 if _run(config, listeners, shared_alone, 0, LocalChannel(config.channel), patience=0.0) else 0
+            shared_alone, alone = shared_numbers(config, 1, _local_array), LocalChannel(config.channel)
+            return 1 if _run(config, listeners, shared_alone, 0, alone, source, patience=0.0) else 0
         shared = partial(shared_numbers, config, processes)
-        return Supervisor(config, listeners, shared, _child).run()
+        return Supervisor(config, listeners, shared, partial(_child, source)).run()
     finally:
         listeners.close(config)
 
@@ -81,6 +83,7 @@ def _run(
     shared: SharedNumbers,
     column: int,
     channel: LocalChannel | MemberChannel,
+    source: ConfigSource | None = None,
     *,
     patience: float,
 ) -> int:
@@ -88,7 +91,7 @@ def _run(
     seconds: meanwhile the other processes do."""
     use_one_arena()
     _raise_file_limit(config.server.connections, config.server.spare_files)
-    observing = ProcessReports(config, shared, column)
+    observing = ProcessReports(config, shared, column, source)
     gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -177,8 +180,15 @@ def _raise_file_limit(wanted: int, spare: int) -> None:
         log.warning("only %d connections instead of %d: the process may open %d files", possible, wanted, soft)
 
 
-def _child(config: Config, listeners: Listeners, shared: SharedNumbers, column: int, channel: socket.socket) -> None:
+def _child(
+    source: ConfigSource | None,
+    config: Config,
+    listeners: Listeners,
+    shared: SharedNumbers,
+    column: int,
+    channel: socket.socket,
+) -> None:
     """Entry of a spawned process."""
     configure(config.observability.log_level, config.observability.log_format)
     member = MemberChannel(channel, config.channel)
-    raise SystemExit(_run(config, listeners, shared, column, member, patience=config.server.first_wait_s))
+    raise SystemExit(_run(config, listeners, shared, column, member, source, patience=config.server.first_wait_s))

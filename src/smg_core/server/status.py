@@ -103,6 +103,10 @@ class Status:
     async def readiness(self, exchange: Exchange) -> None:
         if self._gateway.draining:
             raise Overloaded("The gateway is shutting down.", retry_after=self._gateway.admission.retry_after)
+        if self._gateway.admission.held:
+            raise Overloaded(
+                "The gateway takes no new requests for now.", retry_after=self._gateway.admission.retry_after
+            )
         if not self._gateway.ready_now:
             raise Overloaded("No worker is ready.", retry_after=self._gateway.admission.retry_after)
         await self._json(exchange, b'{"status":"ok"}')

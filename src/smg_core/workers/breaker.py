@@ -128,6 +128,13 @@ class Breakers:
         self._breakers: dict[str, Breaker] = {}
         self._tripped: set[str] = set()
 
+    def adopt(self, settings: BreakerConfig) -> None:
+        """Go by these settings from now on; other ones than before close all breakers."""
+        if settings != self._settings:
+            self._settings = settings
+            self._breakers.clear()
+            self._tripped.clear()
+
     def ended(self, name: str, error: SmgError | None, now: float) -> BreakerState | None:
         """Called when a call of the worker `name` has ended. The breaker's new state if that has changed, else None."""
         if not self._settings.failures:

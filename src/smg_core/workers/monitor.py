@@ -1,4 +1,4 @@
-"""Keeps watch over workers: lets them join, probes them, asks for their load (edge).
+"""Keeps watch over workers: lets them join, probes them, asks for their load, changes their client (edge).
 
 One task for each worker: it lets the worker join, probes it, and lets it join again when it comes back after an absence, since
 a restarted engine may serve another model. What an outcome means is decided by `health` and by the worker's state table. The
@@ -19,7 +19,7 @@ from smg_core.hooks import BreakerChanged, JoinEnded, Observer, WorkerStateChang
 from smg_core.workers.health import HealthTracker, Outcome
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
-from smg_core.workers.worker import Signal, Worker
+from smg_core.workers.worker import ClientCalls, Signal, State, Worker
 
 __all__ = ["Monitor"]
 
@@ -27,6 +27,9 @@ log = logging.getLogger("smg.workers")
 
 CANNOT_JOIN = (SmgError, ValueError, LookupError, OSError)
 """Errors that keep a worker from joining: the engine's, and those of the tokenizer or settings that it needs. They are logged."""
+
+AWAY: tuple[State, ...] = ("unreachable", "joining")
+"""The states of a worker that was there before and joins again when it answers: it was lost, or drained and then wanted back."""
 
 Connect = Callable[[Worker], Awaitable[Engine]]
 Join = Callable[[Worker, Engine], Awaitable[tuple[str, ...]]]
@@ -67,13 +70,22 @@ class Monitor:
         self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._alarms: dict[str, asyncio.Event] = {}
+        self._renewals: dict[str, asyncio.Task[None]] = {}
+        self._replaced: dict[
+            Engine, asyncio.Task[None] | None
+        ] = {}  # clients that still have calls, or are being closed
+        self._ending: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
 
-    def watch(self, worker: Worker) -> None:
-        """Begin to watch a worker that was added to the registry."""
+    def adopt(self, settings: WorkersConfig) -> None:
+        """Go by these settings from now on."""
+        self._settings = settings
+
+    def watch(self, worker: Worker, joined: Engine | None = None) -> None:
+        """Begin to watch a worker that was added to the registry, or that has joined by the client `joined`."""
         self._workers[worker.name] = worker
         self._alarms[worker.name] = asyncio.Event()
-        task = asyncio.create_task(self._keep_watch(worker), name=f"watch {worker.name}")
+        task = asyncio.create_task(self._keep_watch(worker, joined), name=f"watch {worker.name}")
         self._tasks[worker.name] = task
         task.add_done_callback(lambda done: self._watch_ended(worker, done))
 
@@ -89,14 +101,89 @@ class Monitor:
         if self._tasks.get(worker.name) is failed:
             self.watch(worker)
 
-    async def unwatch(self, worker: Worker) -> None:
-        """Stop watching a worker, and close its engine's client."""
-        task = self._tasks.pop(worker.name, None)
+    def renew(self, worker: Worker) -> None:
+        """Called when a worker's spec has changed so that it needs another client. One that serves goes on with the client
+        that it has until it has joined by a new one; the old one is closed when its calls have ended."""
+        earlier = self._renewals.pop(worker.name, None)
+        if earlier is not None:
+            earlier.cancel()
+        if worker.reached is None:  # nothing to go on with: it is reached as it is now, at once
+            watch = self._tasks.pop(worker.name, None)
+            if watch is not None:
+                watch.cancel()
+            self.watch(worker)
+            return
+        task = asyncio.create_task(self._renew(worker), name=f"renew {worker.name}")
+        self._renewals[worker.name] = task
+
+    async def _renew(self, worker: Worker) -> None:
+        """Join by a new client, again and again until that succeeds. The same error is logged once."""
+        worker.pending = "it has not joined yet"
+        told = ""
+        while True:
+            try:
+                engine, models = await self._joined_anew(worker)
+            except CANNOT_JOIN as error:
+                worker.pending = str(error)
+                if worker.pending != told:
+                    told = worker.pending
+                    log.warning("worker %s has not joined as it was changed to be: %s", worker.name, told)
+                await self._pause(self._settings.join_interval_s, asyncio.Event())
+            else:
+                break
+        worker.pending = ""
+        self._renewals.pop(worker.name, None)
+        self._take_over(worker, engine, models)
+
+    async def _joined_anew(self, worker: Worker) -> tuple[Engine, tuple[str, ...]]:
+        engine = await self._connect(worker)
+        try:
+            return engine, await self._join(worker, engine)
+        except BaseException:
+            await engine.close()
+            raise
+
+    def _take_over(self, worker: Worker, engine: Engine, models: tuple[str, ...]) -> None:
+        """Let `engine` be the client of a worker from now on, and watch the worker through it."""
+        before, worker.reached = worker.reached, engine
+        calls, worker.client_calls = worker.client_calls, ClientCalls()
+        worker.load = None
+        self._registry.serve(worker, models)
+        watch = self._tasks.pop(worker.name, None)
+        if watch is not None:
+            watch.cancel()
+        if worker.state != "ready":
+            self.signal(worker, "joined", f"serves {', '.join(models)}")
+        log.info("worker %s has joined as it was changed to be", worker.name)
+        self.watch(worker, engine)
+        if before is not None:
+            self._replaced[before] = None
+            calls.when_none(lambda: self._close_later(before))
+
+    def _close_later(self, engine: Engine) -> None:
+        if engine in self._replaced and self._replaced[engine] is None:
+            task = asyncio.create_task(engine.close(), name="close a client")
+            self._replaced[engine] = task
+            task.add_done_callback(lambda _: self._replaced.pop(engine, None))
+
+    def wake(self, worker: Worker) -> None:
+        """Probe a worker now, not at the end of the interval."""
+        if (alarm := self._alarms.get(worker.name)) is not None:
+            alarm.set()
+
+    def unwatch(self, worker: Worker) -> "asyncio.Task[None]":
+        """Stop watching a worker: from now on another may have its name. The task ends when its engine's client is closed."""
+        watching = [self._renewals.pop(worker.name, None), self._tasks.pop(worker.name, None)]
         self._alarms.pop(worker.name, None)
         self._workers.pop(worker.name, None)
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        ended = [task for task in watching if task is not None and task.cancel()]
+        ending = asyncio.create_task(self._end(worker, ended), name=f"leave {worker.name}")
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        return ending
+
+    async def _end(self, worker: Worker, watching: "list[asyncio.Task[None]]") -> None:
+        await asyncio.gather(*watching, return_exceptions=True)
         await self._close_engine(worker)
 
     async def _close_engine(self, worker: Worker) -> None:
@@ -111,8 +198,8 @@ class Monitor:
         if state is not None:
             log.warning("worker %s: its breaker is %s", worker.name, state.replace("_", "-"))
             self._observer.report(BreakerChanged(worker.name, state))
-        if isinstance(error, WorkerGone | EngineStalled) and (alarm := self._alarms.get(worker.name)) is not None:
-            alarm.set()
+        if isinstance(error, WorkerGone | EngineStalled):
+            self.wake(worker)
 
     async def ready(self) -> None:
         """Return once at least one worker is ready."""
@@ -128,8 +215,9 @@ class Monitor:
 
     async def close(self) -> None:
         """Stop watching, and close every engine client."""
-        tasks, workers = list(self._tasks.values()), list(self._workers.values())
+        tasks, workers = [*self._renewals.values(), *self._tasks.values()], list(self._workers.values())
         self._tasks.clear()
+        self._renewals.clear()
         self._alarms.clear()
         self._workers.clear()
         for task in tasks:
@@ -137,10 +225,14 @@ class Monitor:
         await asyncio.gather(*tasks, return_exceptions=True)
         for worker in workers:
             await self._close_engine(worker)
+        await asyncio.gather(*self._ending, return_exceptions=True)
+        for engine in list(self._replaced):
+            self._close_later(engine)
+        await asyncio.gather(*[task for task in self._replaced.values() if task is not None], return_exceptions=True)
 
-    async def _keep_watch(self, worker: Worker) -> None:
+    async def _keep_watch(self, worker: Worker, joined: Engine | None = None) -> None:
         while True:
-            engine = await self._wait_until_joined(worker)
+            engine, joined = joined or await self._wait_until_joined(worker), None
             async with asyncio.TaskGroup() as group:
                 others = [group.create_task(self._watch_loads(worker, engine))]
                 if self._beside is not None:
@@ -195,17 +287,17 @@ class Monitor:
         tracker, alarm = HealthTracker(self._settings), self._alarms[worker.name]
         while True:
             pause = self._settings.health_interval_s
-            if worker.state == "unreachable":
+            if worker.state in AWAY:
                 pause = min(pause, self._settings.join_interval_s)
             await self._pause(pause, alarm)
             outcome, reason = await self._probe(engine)
             if outcome == "unknown":
-                if worker.state == "unreachable" and not worker.in_flight:
+                if worker.state in AWAY and not worker.in_flight:
                     await self._close_engine(worker)
                     return
                 outcome = "failed"
             verdict = tracker.note(outcome)
-            if verdict == "healthy" and worker.state == "unreachable":
+            if verdict == "healthy" and worker.state in AWAY:
                 return
             if verdict is not None:
                 self.signal(worker, verdict, reason)
@@ -250,7 +342,7 @@ class Monitor:
     def signal(self, worker: Worker, signal: Signal, reason: str) -> None:
         """Send a signal to a worker's state machine. A change of state is logged and reported to the observer."""
         before = worker.state
-        if self._registry.signal(worker, signal, reason):
+        if self._registry.signal(worker, signal, reason, self._clock.monotonic()):
             log.info("worker %s: %s -> %s (%s)", worker.name, before, worker.state, reason)
             self._observer.report(WorkerStateChanged(worker.name, before, worker.state, reason))
             self._changed.set()

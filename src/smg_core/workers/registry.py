@@ -7,12 +7,14 @@ Decides which workers may take a request for a model. When there is none, it dec
 rebuilt when a worker's state or models change, which is rare. Above: the pipeline and the monitor. Below: worker.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.breaker import Breakers
+from smg_core.workers.room import with_room
 from smg_core.workers.settings import BreakerConfig, WorkersConfig
+from smg_core.workers.slow_start import SlowStart
 from smg_core.workers.worker import Board, LocalBoard, Signal, Worker, WorkerRole, WorkerSpec
 
 __all__ = ["Registry"]
@@ -21,17 +23,21 @@ NAMED = 5  # workers that an error or a line in the log names
 
 
 class Registry:
-    """Workers in the order in which they were added, at most `limit`. `retry_after` (seconds) goes into a NoWorker error.
-    `breakers` say which of the ready ones are left alone for a while."""
+    """Workers in the order in which they were added, at most `settings.most`. `retry_after` (seconds) goes into a NoWorker error.
+    `breakers` say which of the ready ones are left alone for a while, `slow_start` which get less than their share; `draw` is
+    its source of chance."""
 
     def __init__(
         self,
         board: Board | None = None,
         *,
-        limit: int = WorkersConfig().most,
+        settings: WorkersConfig | None = None,
         retry_after: float = 1.0,
         breaker: BreakerConfig | None = None,
+        draw: Callable[[], float] = float,  # 0.0 again and again: who starts slowly is left out of nothing
     ) -> None:
+        self._settings = settings or WorkersConfig()
+        self.slow_start = SlowStart(self._settings, draw)
         self.breakers = Breakers(breaker or BreakerConfig())
         self._board = board or LocalBoard()
         self._workers: dict[str, Worker] = {}
@@ -41,7 +47,6 @@ class Registry:
         self._split: frozenset[str] = frozenset()
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
-        self._limit = limit
         self._retry_after = retry_after
         self._rows = 0
         self._free: list[int] = []
@@ -61,13 +66,23 @@ class Registry:
         """The worker of that name."""
         return self._workers.get(name)
 
-    def add(self, spec: WorkerSpec) -> Worker:
-        """A new worker in state "joining". Raises ValueError when the name is taken or the registry is full."""
+    def adopt(self, settings: WorkersConfig, breaker: BreakerConfig, retry_after: float) -> None:
+        """Go by these settings from now on."""
+        self._settings = self.slow_start.settings = settings
+        self.breakers.adopt(breaker)
+        self._retry_after = retry_after
+
+    def check_new(self, spec: WorkerSpec) -> None:
+        """Raise ValueError for a worker that cannot be added: its name is taken, or the registry is full."""
         if spec.label in self._workers:
             raise ValueError(f"there is a worker {spec.label!r} already")
-        if len(self._workers) >= self._limit:
-            raise ValueError(f"the registry holds at most {self._limit} workers")
-        worker = Worker(spec=spec, row=self._row(), board=self._board)
+        if len(self._workers) >= self._settings.most:
+            raise ValueError(f"the registry holds at most {self._settings.most} workers")
+
+    def add(self, spec: WorkerSpec, source: str = "program") -> Worker:
+        """A new worker in state "joining". Raises ValueError when the name is taken or the registry is full."""
+        self.check_new(spec)
+        worker = Worker(spec=spec, row=self._row(), board=self._board, source=source)
         self._workers[spec.label] = worker
         return worker
 
@@ -80,16 +95,31 @@ class Registry:
         self._rows += 1
         return self._rows - 1
 
-    def signal(self, worker: Worker, signal: Signal, reason: str = "") -> bool:
-        """Send a signal to a worker's state machine and update the index. True when the worker's state changed."""
+    def signal(self, worker: Worker, signal: Signal, reason: str = "", now: float | None = None) -> bool:
+        """Send a signal to a worker's state machine and update the index. True when the worker's state changed. `now` is the time
+        in monotonic seconds, from which a worker that becomes ready begins slowly; without it, it does not."""
         changed = worker.apply(signal, reason)
         if changed and worker.state != "ready":  # what failed before counts no more when it is back
             self.breakers.forget(worker.name)
+            self.slow_start.forget(worker.name)
+        elif changed and now is not None:
+            self.slow_start.ready(worker.name, now)
         if worker.state == "gone" and self._workers.pop(worker.name, None) is not None:
             self._free.append(worker.row)
         if changed:
             self._index()
         return changed
+
+    def change(self, worker: Worker, spec: WorkerSpec) -> None:
+        """Let a worker be what `spec` says, under the same name."""
+        worker.become(spec)
+        self._index()
+
+    def admitted(self, workers: tuple[Worker, ...], now: float) -> tuple[Worker, ...]:
+        """Those of `workers` that may be chosen for a request at the time `now`, in monotonic seconds. Raises Overloaded where
+        none has room."""
+        found = with_room(workers, self._settings, self._retry_after)
+        return self.slow_start.admitted(self.breakers.admitted(found, now), now)
 
     def serve(self, worker: Worker, models: tuple[str, ...]) -> None:
         """Set the model names that `worker` serves."""
@@ -159,6 +189,10 @@ class Registry:
     def some_ready(self, model: str, role: WorkerRole, exclude: frozenset[str] = frozenset()) -> bool:
         """Whether a worker for `model` in `role` is ready that is not named in `exclude`."""
         return any(worker.name not in exclude for worker in self._ready.get((model, role), ()))
+
+    def ready_count(self, model: str, role: WorkerRole) -> int:
+        """How many workers for `model` in `role` are ready."""
+        return len(self._ready.get((model, role), ()))
 
     def uniform(self, model: str, role: WorkerRole = "regular") -> bool:
         """Whether the engines of all ready workers for `model` have the same facts."""

@@ -97,6 +97,35 @@ class WorkersConfig:
     loads_interval_s: float = option(
         1.0, "Seconds between two questions after an engine's load.", at_least=0.05, at_most=3600
     )
+    slow_start_s: float = option(
+        0.0,
+        "Seconds over which the share of an engine rises that has joined or come back while others serve; 0: it has all of it "
+        "at once.",
+        at_least=0,
+        at_most=86_400,
+    )
+    slow_start_least: float = option(
+        0.1, "The share, of 1, that such an engine begins with.", at_least=0.001, at_most=1
+    )
+    most_in_flight: int = option(
+        0,
+        "Most requests at one engine, counted over all processes; one that has as many gets no further one. 0: no bound.",
+        at_least=0,
+        at_most=1 << 30,
+    )
+    most_waiting_tokens: int = option(
+        0,
+        "Most prompt tokens that wait at one engine for their first output; one that has as many gets no further request. 0: no "
+        "bound.",
+        at_least=0,
+        at_most=1 << 40,
+    )
+    drain_s: float = option(
+        600.0,
+        "Seconds that an engine which leaves may take to finish its requests before it is removed all the same.",
+        at_least=0,
+        at_most=86_400,
+    )
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ The state machine is the table `TRANSITIONS`; only `Worker.apply` changes the st
 the pipeline. Above: registry, monitor, pipeline. Below: engines.base.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 import attrs
@@ -17,14 +17,28 @@ from smg_core.engines.target import Tls
 from smg_core.errors import WorkerGone
 from smg_core.workers.candidate import CandidateRecord
 
-__all__ = ["TRANSITIONS", "Board", "LocalBoard", "PrefillLoad", "Signal", "State", "Worker", "WorkerRole", "WorkerSpec"]
+__all__ = [
+    "AT_ONCE",
+    "TRANSITIONS",
+    "Board",
+    "ClientCalls",
+    "LocalBoard",
+    "Place",
+    "PrefillLoad",
+    "Signal",
+    "State",
+    "Worker",
+    "WorkerRole",
+    "WorkerSpec",
+    "needs_new_client",
+]
 
 WorkerRole = Literal["regular", "prefill", "decode", "encode"]
 """What a worker computes of a turn: everything, only the prompt's KV cache ("prefill"), tokens from such a cache ("decode"), or
 the embeddings of media for a prompt's cache ("encode")."""
 
 State = Literal["joining", "ready", "unreachable", "draining", "gone"]
-Signal = Literal["joined", "healthy", "failing", "drain", "removed"]
+Signal = Literal["joined", "healthy", "failing", "drain", "undrain", "removed"]
 
 TRANSITIONS: dict[tuple[State, Signal], State] = {
     ("joining", "joined"): "ready",
@@ -34,6 +48,7 @@ TRANSITIONS: dict[tuple[State, Signal], State] = {
     ("joining", "drain"): "draining",
     ("ready", "drain"): "draining",
     ("unreachable", "drain"): "draining",
+    ("draining", "undrain"): "joining",  # its engine is asked first
     ("joining", "removed"): "gone",
     ("ready", "removed"): "gone",
     ("unreachable", "removed"): "gone",
@@ -54,7 +69,8 @@ class WorkerSpec:
     (None: what its engine says, else everything). `bootstrap_host` and `bootstrap_port` are where the other engine of a request
     finds the cache of this one; without them, the URL's host and the port that its engine says. With `rank`
     the worker is that data-parallel rank of the engine: every request that it gets goes there. `adapters` are the LoRA adapters
-    of an engine that cannot list them, each with its name and the id by which the engine knows it.
+    of an engine that cannot list them, each with its name and the id by which the engine knows it. `labels` are an operator's
+    own names and values, for people and programs that look at the workers; sorted by name.
 
     `headers` are sent with every call of this worker's engine and of no other; names are lower-case, values may be secrets.
     `tls` has the certificates for this worker, in place of those of the settings."""
@@ -71,12 +87,23 @@ class WorkerSpec:
     bootstrap_port: int = 0
     rank: int | None = None
     adapters: tuple[tuple[str, str], ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def label(self) -> str:
         """What it is called; a worker that is one data-parallel rank of its engine is "engine@rank"."""
         called = self.name or self.url
         return called if self.rank is None else f"{called}@{self.rank}"
+
+
+AT_ONCE = frozenset({"name", "weight", "labels", "bootstrap_host", "bootstrap_port"})
+"""The fields of a spec that are looked at whenever they are needed; a change of any other needs a new client of the engine."""
+
+
+def needs_new_client(before: WorkerSpec, after: WorkerSpec) -> bool:
+    """Whether what changed of a spec is of use only to a new client that joins anew."""
+    names = (field.name for field in attrs.fields(WorkerSpec) if field.name not in AT_ONCE)
+    return any(getattr(before, name) != getattr(after, name) for name in names)
 
 
 class Board(Protocol):
@@ -117,6 +144,42 @@ class LocalBoard:
         return self._tokens.get(row, 0)
 
 
+class ClientCalls:
+    """The calls that go through one client of an engine in this process. A client in whose place another one has come is closed
+    by `on_none`, once its last call has ended."""
+
+    __slots__ = ("count", "on_none")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.on_none: Callable[[], None] | None = None
+
+    def when_none(self, done: Callable[[], None]) -> None:
+        """Call `done` when no call is left: now, or when the last one ends."""
+        if self.count:
+            self.on_none = done
+        else:
+            done()
+
+
+class Place:
+    """The place of one call at its worker, from when it is made until `leave` is called."""
+
+    __slots__ = ("_calls", "_worker")
+
+    def __init__(self, worker: "Worker") -> None:
+        self._worker, self._calls = worker, worker.client_calls
+        self._calls.count += 1
+        worker.board.add(worker.row, 1)
+
+    def leave(self) -> None:
+        calls = self._calls
+        self._worker.board.add(self._worker.row, -1)
+        calls.count -= 1
+        if not calls.count and calls.on_none is not None:
+            calls.on_none()
+
+
 class PrefillLoad:
     """The prompt tokens of one call, which count as waiting at its worker from now until `over` is called: at the call's first
     output, and when it ends."""
@@ -145,15 +208,14 @@ class Worker:
     serves, `facts` what its engine can do, and `kv` what it says of the cache that it shares with others. `reached` is the
     client of its engine, None before it has joined and after it has left; `engine` is the same, or an error. `adapters` are the
     LoRA adapters that the engine holds, by name with the engine's id, and `adapter_names` the names by which clients ask for
-    them.
-    `evidence` has, by name, what
-    its engine said of itself when it joined, and how its dialect is known. `reason` says, for people, why the worker is in
-    its state; while it joins: what keeps it from joining."""
+    them. `evidence` has, by name, what its engine said of itself when it joined, and how its dialect is known. `reason` says, for
+    people, why the worker is in its state; while it joins: what keeps it from joining. `pending` says what keeps a changed spec
+    from being used; the client that was there before serves meanwhile. `client_calls` counts what goes through the client that is
+    there now."""
 
     spec: WorkerSpec
     row: int
     board: Board
-    source: str = "settings"
     state: State = "joining"
     reached: Engine | None = None
     info: ModelInfo | None = None
@@ -165,6 +227,9 @@ class Worker:
     load: Loads | None = None
     evidence: tuple[tuple[str, str], ...] = ()
     reason: str = ""
+    source: str = "program"
+    pending: str = ""
+    client_calls: ClientCalls = attrs.field(factory=ClientCalls)
     _name: str = attrs.field(init=False)
     _record: CandidateRecord | None = attrs.field(default=None, init=False)
     _record_of: tuple[Loads | None, EngineFacts] = attrs.field(default=(None, _UNKNOWN), init=False)
@@ -279,6 +344,10 @@ class Worker:
             self.rank_count,
             load.ranks,
         )
+
+    def become(self, spec: WorkerSpec) -> None:
+        """Be what `spec` says, under the same name. Called by the registry."""
+        self.spec, self._record = spec, None
 
     def apply(self, signal: Signal, reason: str = "") -> bool:
         """Change the state as `TRANSITIONS` says. True when it changed."""

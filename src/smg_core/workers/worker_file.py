@@ -11,11 +11,12 @@ the file that `workers.file` names. Below: worker. The file is YAML or JSON, a l
       tls_ca: /etc/smg/gpu-0-ca.pem
       tls_cert: /etc/smg/client.pem
       tls_key: /etc/smg/client.key
+      labels: {zone: east}
 
 Messages name the entry and the field, never a value, since it may be a secret.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,13 +27,13 @@ from smg_core.errors import InternalError
 from smg_core.settings import ConfigError
 from smg_core.workers.worker import WorkerRole, WorkerSpec
 
-__all__ = ["check_headers", "workers_of"]
+__all__ = ["WorkerEntry", "check_headers", "labels_of", "spec_of", "workers_of"]
 
 
 HIGHEST_PORT = 65535
 
 
-class _Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One entry as it is written. `api_key_file` names a file that holds the key alone."""
 
     url: str
@@ -52,6 +53,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     bootstrap_port: int = 0
     rank: int | None = None
     adapters: dict[str, str | int] = {}
+    labels: dict[str, str] = {}
 
 
 def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -> list[WorkerSpec]:
@@ -63,7 +65,7 @@ def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -
     found, problems = [], []
     for at, each in enumerate(entries):
         try:
-            found.append(_spec(msgspec.convert(each, _Entry), read, header_bytes))
+            found.append(spec_of(msgspec.convert(each, WorkerEntry), read, header_bytes))
         except (ValueError, OSError) as error:  # msgspec's own errors are ValueErrors that name the field and no value
             problems.append(f"workers.file: worker {at + 1}: {error}")
     labels = [each.label for each in found]
@@ -73,7 +75,8 @@ def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -
     return found
 
 
-def _spec(entry: _Entry, read: Callable[[str], str], header_bytes: int) -> WorkerSpec:
+def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -> WorkerSpec:
+    """The worker that an entry describes; arguments as of `workers_of`. Raises ValueError and OSError for what is wrong."""
     if entry.api_key is not None and entry.api_key_file is not None:
         raise ValueError("api_key and api_key_file are two ways to say one thing")
     key = entry.api_key if entry.api_key_file is None else read(entry.api_key_file).strip()
@@ -104,10 +107,18 @@ def _spec(entry: _Entry, read: Callable[[str], str], header_bytes: int) -> Worke
         bootstrap_port=entry.bootstrap_port,
         rank=entry.rank,
         adapters=tuple((name, str(id)) for name, id in entry.adapters.items()),
+        labels=labels_of(entry.labels),
     )
 
 
-def _tls(entry: _Entry) -> Tls | None:
+def labels_of(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Labels as a spec has them. Raises ValueError for a name that is empty."""
+    if not all(labels):
+        raise ValueError("labels have names that are not empty")
+    return tuple(sorted(labels.items()))
+
+
+def _tls(entry: WorkerEntry) -> Tls | None:
     tls = Tls(
         ca=_path(entry.tls_ca),
         cert=_path(entry.tls_cert),

@@ -15,7 +15,7 @@ from smg_core.testing import FakeClock, MemoryObserver
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
-from smg_core.workers.worker import Worker, WorkerSpec
+from smg_core.workers.worker import Place, Worker, WorkerSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -424,3 +424,86 @@ async def test_a_worker_that_is_away_is_not_asked_for_its_load() -> None:
         await here.passes(4.0)
 
         assert here.peers[0].asked_loads == before
+
+
+# ------------------------------------------------------------------------------------------- drained, changed, back again
+
+
+async def test_a_drained_worker_that_is_wanted_back_is_probed_before_it_gets_requests() -> None:
+    async with site() as here:
+        worker = here.add()
+        await here.passes(0)
+        here.monitor.signal(worker, "drain", "asked to drain")
+        here.peer.health_says = GONE
+        here.monitor.signal(worker, "undrain", "asked to come back")
+        here.monitor.wake(worker)
+        await here.passes(0)
+        asked = worker.state
+        here.peer.health_says = True
+        await here.passes(1)
+
+    assert asked == "joining"
+    assert here.changes == [("joining", "ready"), ("ready", "draining"), ("draining", "joining"), ("joining", "ready")]
+
+
+async def test_a_worker_that_was_lost_is_in_use_within_three_seconds_of_its_return() -> None:
+    async with site() as here:
+        worker = here.add()
+        await here.passes(0)
+        here.peer.health_says = GONE
+        await here.passes(20)
+        lost = worker.state
+        here.peer.health_says = True
+        await here.passes(3)
+
+    assert (lost, worker.state) == ("unreachable", "ready")
+
+
+async def test_a_changed_worker_serves_by_its_old_client_until_the_new_one_has_joined() -> None:
+    async with site() as here:
+        worker = here.add()
+        await here.passes(0)
+        first = here.peer
+        here.connect_says = GONE
+        here.monitor.renew(worker)
+        await here.passes(2)
+        meanwhile = worker.state, worker.reached is first, worker.pending
+        here.connect_says = None
+        await here.passes(1)
+
+    assert meanwhile == ("ready", True, str(GONE))
+    assert (worker.state, worker.pending) == ("ready", "")
+    assert first.closed == 1
+    assert len(here.peers) == 2
+    assert here.changes == [("joining", "ready")]
+
+
+async def test_an_old_client_is_closed_when_its_last_call_has_ended() -> None:
+    async with site() as here:
+        worker = here.add()
+        await here.passes(0)
+        first, place = here.peer, Place(worker)
+        here.monitor.renew(worker)
+        await here.passes(1)
+        second = Place(worker)
+        closed_during = first.closed
+        place.leave()
+        await here.passes(0)
+        closed_after = first.closed
+        second.leave()
+
+    assert (closed_during, closed_after) == (0, 1)
+    assert worker.in_flight == 0
+
+
+async def test_a_worker_that_is_gone_leaves_its_name_to_another_at_once() -> None:
+    async with site() as here:
+        before = here.add()
+        await here.passes(0)
+        here.monitor.signal(before, "removed", "asked to leave")
+        leaving = here.monitor.unwatch(before)
+        after = here.add()
+        await leaving
+        await here.passes(1)
+
+    assert (before.state, after.state) == ("gone", "ready")

@@ -5,6 +5,7 @@ import pytest
 from smg_core.engines.base import EngineFacts
 from smg_core.errors import ModelNotFound, NoWorker
 from smg_core.workers.registry import Registry
+from smg_core.workers.settings import WorkersConfig
 from smg_core.workers.worker import Worker, WorkerRole, WorkerSpec
 
 PLAIN, OTHER, THIRD = EngineFacts("vllm"), EngineFacts("neutral"), EngineFacts("third")
@@ -79,7 +80,7 @@ def test_a_removed_worker_is_gone_from_the_index() -> None:
 
 
 def test_a_name_can_be_taken_once_and_the_registry_is_bounded() -> None:
-    registry = Registry(limit=1)
+    registry = Registry(settings=WorkersConfig(most=1))
     registry.add(WorkerSpec("grpc://a"))
 
     with pytest.raises(ValueError, match="already"):

@@ -29,8 +29,8 @@ def test_nothing_leaves_gone() -> None:
     assert not [pair for pair in TRANSITIONS if pair[0] == "gone"]
 
 
-def test_draining_never_becomes_ready_again() -> None:
-    assert {after for (before, _), after in TRANSITIONS.items() if before == "draining"} == {"gone"}
+def test_a_worker_that_drains_is_never_ready_before_its_engine_was_asked() -> None:
+    assert {after for (before, _), after in TRANSITIONS.items() if before == "draining"} == {"gone", "joining"}
 
 
 def test_a_weight_must_be_positive() -> None:

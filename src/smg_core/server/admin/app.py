@@ -9,11 +9,15 @@ it has ended. Above: server.admin.running. Below: the routes.
 
 from smg_core.request import Caller
 from smg_core.server.admin.auditing import AdminAudit
+from smg_core.server.admin.control import control_routes
 from smg_core.server.admin.health import health_routes
 from smg_core.server.admin.keys import key_routes
+from smg_core.server.admin.models import model_routes
+from smg_core.server.admin.roster import roster_routes
 from smg_core.server.admin.workers import worker_routes
 from smg_core.server.app import App
 from smg_core.server.browsers import LOOPBACK, Hosts
+from smg_core.server.control import Control
 from smg_core.server.describing import describing_routes
 from smg_core.server.endpoint import Endpoint, RouteTable
 from smg_core.server.exchange import Exchange
@@ -29,7 +33,9 @@ __all__ = ["AdminApp", "admin_table"]
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def admin_table(gateway: Runtime, processes: ProcessTable, meter: Meter | None = None) -> RouteTable:
+def admin_table(
+    gateway: Runtime, processes: ProcessTable, meter: Meter | None = None, control: Control | None = None
+) -> RouteTable:
     """The routes of the admin door of `gateway`, with the metrics of `meter` where the settings want them there, and the hosts
     that its requests may name: a page in a browser that has its own name point here is refused."""
     config = gateway.config.admin
@@ -37,6 +43,9 @@ def admin_table(gateway: Runtime, processes: ProcessTable, meter: Meter | None =
         *health_routes(gateway, processes),
         *key_routes(gateway),
         *worker_routes(gateway),
+        *roster_routes(gateway),
+        *model_routes(gateway),
+        *control_routes(gateway, control or Control(gateway, processes)),
     ]
     if meter is not None and gateway.config.metrics.admin:
         routes.append(metrics_route(gateway, meter, "/admin/metrics", "admin.metrics"))
@@ -48,8 +57,14 @@ def admin_table(gateway: Runtime, processes: ProcessTable, meter: Meter | None =
 class AdminApp(App):
     """The app over `gateway`, whose table is `admin_table`'s."""
 
-    def __init__(self, gateway: Runtime, processes: ProcessTable, meter: Meter | None = None) -> None:
-        super().__init__(gateway, self._named, table=admin_table(gateway, processes, meter))
+    def __init__(
+        self,
+        gateway: Runtime,
+        processes: ProcessTable,
+        meter: Meter | None = None,
+        control: Control | None = None,
+    ) -> None:
+        super().__init__(gateway, self._named, table=admin_table(gateway, processes, meter, control))
         self._audit = AdminAudit(gateway)
 
     async def _named(self, head: Head) -> Caller:

@@ -49,7 +49,7 @@ class _Health:
         processes = [_shown(each, now) for each in self._processes.read()]
         ready = any(each.status == "ready" for each in processes)
         health = GatewayHealth(
-            "draining" if gateway.draining else "ok" if ready else "waiting",
+            "draining" if gateway.draining or gateway.admission.held else "ok" if ready else "waiting",
             metadata.version("smg-sdk"),
             sorted(gateway.models),
             dict(Counter(worker.state for worker in gateway.registry)),

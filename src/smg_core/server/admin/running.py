@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 from smg_core.config import Config
 from smg_core.server.admin.app import AdminApp
+from smg_core.server.control import Control
 from smg_core.server.gateway import Gateway
 from smg_core.server.metrics.meter import Meter
 from smg_core.server.processes import ProcessTable
@@ -24,11 +25,13 @@ async def administered(
     listener: socket.socket | None,
     processes: ProcessTable,
     meter: Meter | None = None,
+    control: Control | None = None,
 ) -> AsyncIterator[None]:
-    """A context in which the admin door answers at `listener`, if there is one; `meter` has the metrics that it shows."""
+    """A context in which the admin door answers at `listener`, if there is one; `meter` has the metrics that it shows,
+    `control` changes the gateway."""
     if listener is None:
         yield
         return
-    app = AdminApp(gateway, processes, meter)
+    app = AdminApp(gateway, processes, meter, control)
     async with served_beside(gateway, config, listener, app, "admin door", plain=not config.admin.tls):
         yield

@@ -1,0 +1,136 @@
+"""The routes about the gateway itself, at the admin door: its settings, whether it takes requests, its log's level (edge).
+
+Each calls one operation of `server.control`, which makes the change in every process. Above: server.admin.app. Below:
+server.control.
+"""
+
+import asyncio
+from typing import TypeVar
+
+import msgspec
+
+from smg_core.config import describe, masked
+from smg_core.json_types import Json
+from smg_core.server.admin.answers import respond_json
+from smg_core.server.admin.bodies import decode_body
+from smg_core.server.admin.control_descriptions import (
+    CONFIG,
+    DRAIN,
+    LOG_LEVEL,
+    RELOAD,
+    SET_LOG_LEVEL,
+    UNDRAIN,
+    ConfigRows,
+    DrainBody,
+    Drained,
+    Level,
+    LevelBody,
+    ReloadAnswer,
+    ReloadBody,
+    SettingRow,
+    UndrainBody,
+)
+from smg_core.server.control import Control
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.exchange import Exchange
+from smg_core.server.live_settings import LIVE
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.settings import Value
+
+__all__ = ["control_routes"]
+
+B = TypeVar("B", bound=msgspec.Struct)
+
+LOOKS_S = 0.2
+"""Seconds between two looks at whether requests are left: each process says twice a second how many it has."""
+
+
+def control_routes(gateway: Runtime, control: Control) -> tuple[Route[Endpoint], ...]:
+    """The routes, over `control`, which is `gateway`'s."""
+    routes = _Control(gateway, control)
+    return (
+        Route("GET", "/admin/config", Endpoint(routes.config, "admin.config", about=CONFIG)),
+        Route("POST", "/admin/reload", Endpoint(routes.reload, "admin.config", reads_json=True, about=RELOAD)),
+        Route("POST", "/admin/drain", Endpoint(routes.drain, "admin.drain", reads_json=True, about=DRAIN)),
+        Route("POST", "/admin/undrain", Endpoint(routes.undrain, "admin.drain", reads_json=True, about=UNDRAIN)),
+        Route("GET", "/admin/log-level", Endpoint(routes.log_level, "admin.logging", about=LOG_LEVEL)),
+        Route(
+            "PUT",
+            "/admin/log-level",
+            Endpoint(routes.set_log_level, "admin.logging", reads_json=True, about=SET_LOG_LEVEL),
+        ),
+    )
+
+
+class _Control:
+    def __init__(self, gateway: Runtime, control: Control) -> None:
+        self._gateway = gateway
+        self._control = control
+
+    async def config(self, exchange: Exchange) -> None:
+        config, sources = self._gateway.config, self._control.sources
+        rows = [
+            SettingRow(
+                each.path,
+                _json(masked(each, config.get(each.path))),
+                _json(masked(each, each.default)),
+                sources.get(each.path, ""),
+                LIVE.get(each.path, ""),
+            )
+            for each in describe()
+        ]
+        await respond_json(self._gateway, exchange, ConfigRows(rows))
+
+    async def reload(self, exchange: Exchange) -> None:
+        await self._body(exchange, ReloadBody)
+        told = await self._control.reload()
+        workers = told.workers
+        answer = ReloadAnswer(
+            list(told.changed),
+            list(told.needs_restart),
+            list(workers.added),
+            list(workers.changed),
+            list(workers.retired),
+        )
+        await respond_json(self._gateway, exchange, answer)
+
+    async def drain(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, DrainBody)
+        await self._control.hold()
+        clock = self._gateway.clock
+        until = clock.monotonic() + body.wait_s
+        while self._control.in_flight and (left := until - clock.monotonic()) > 0:
+            looked = asyncio.Event()
+            timer = self._gateway.call_later(min(left, LOOKS_S), looked.set)
+            try:
+                await looked.wait()
+            finally:
+                timer.cancel()
+        await self._told(exchange)
+
+    async def undrain(self, exchange: Exchange) -> None:
+        await self._body(exchange, UndrainBody)
+        await self._control.release()
+        await self._told(exchange)
+
+    async def log_level(self, exchange: Exchange) -> None:
+        level = self._control.log_level
+        configured = self._gateway.config.observability.log_level
+        await respond_json(self._gateway, exchange, Level(level.level, configured, level.until))
+
+    async def set_log_level(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, LevelBody)
+        await self._control.set_log_level(body.level, body.duration_s)
+        await self.log_level(exchange)
+
+    async def _told(self, exchange: Exchange) -> None:
+        taking = not (self._gateway.draining or self._gateway.admission.held)
+        await respond_json(self._gateway, exchange, Drained(taking, self._control.in_flight))
+
+    async def _body(self, exchange: Exchange, shape: type[B]) -> B:
+        return decode_body(await exchange.body(self._gateway.config.admin.body_bytes), shape)
+
+
+def _json(value: Value) -> Json:
+    return list(value) if isinstance(value, tuple) else value

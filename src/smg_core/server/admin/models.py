@@ -1,0 +1,53 @@
+"""The models that are served and the policies that route their requests, at the admin door (edge).
+
+Above: server.admin.app. Below: the registry and the policies.
+"""
+
+from smg_core.server.admin.answers import respond_json
+from smg_core.server.admin.control_descriptions import MODELS, POLICIES, ModelRow, ModelRows, PolicyRow, PolicyRows
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.exchange import Exchange
+from smg_core.server.loading import ServedModel
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+
+__all__ = ["model_routes"]
+
+NEEDED = "admin.models"
+
+
+def model_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+    """The routes, over the models of `gateway`."""
+
+    async def models(exchange: Exchange) -> None:
+        rows = [_row(gateway, gateway.models[name]) for name in sorted(gateway.models)]
+        await respond_json(gateway, exchange, ModelRows(rows))
+
+    async def policies(exchange: Exchange) -> None:
+        rows = [
+            PolicyRow(model, role, policy.name, gateway.registry.ready_count(model, role))  # type: ignore[arg-type]  # policies are made for roles
+            for model, role, policy in gateway.policies.in_use()
+        ]
+        await respond_json(gateway, exchange, PolicyRows(rows))
+
+    return (
+        Route("GET", "/admin/models", Endpoint(models, NEEDED, about=MODELS)),
+        Route("GET", "/admin/policies", Endpoint(policies, NEEDED, about=POLICIES)),
+    )
+
+
+def _row(gateway: Runtime, model: ServedModel) -> ModelRow:
+    workers = gateway.registry.of(model.name)
+    return ModelRow(
+        name=model.name,
+        primary=model.primary or model.name,
+        adapter=model.adapter,
+        root=model.root,
+        context_length=model.context_length,
+        vocabulary=model.vocab_size,
+        parser="" if model.parser is None else model.parser.name,
+        media=sorted(model.media.kinds) if model.media is not None else [],
+        door="chat" if model.tokenizer is None else "ids",
+        workers=[each.name for each in workers],
+        ready=sum(each.state == "ready" for each in workers),
+    )

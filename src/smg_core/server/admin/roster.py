@@ -1,0 +1,181 @@
+"""The routes that show the workers and change their roster, at the admin door (edge).
+
+Each calls one operation of the gateway's roster, which makes the change in every process. A worker's credentials go in and never
+come out. Above: server.admin.app. Below: server.roster.
+"""
+
+from typing import TypeVar
+
+import attrs
+import msgspec
+
+from smg_core.config import without_password
+from smg_core.errors import Conflict, InvalidRequest, NotFound
+from smg_core.server.admin.answers import respond_json
+from smg_core.server.admin.bodies import decode_body
+from smg_core.server.admin.roster_descriptions import (
+    ADD_WORKER,
+    CHANGE_WORKER,
+    DRAIN_WORKER,
+    REMOVE_WORKER,
+    SHOW_WORKER,
+    SHOW_WORKERS,
+    UNDRAIN_WORKER,
+    AddWorkerBody,
+    ChangeWorkerBody,
+    DrainedWorker,
+    DrainWorkerBody,
+    NothingMore,
+    WorkerRow,
+    WorkerRows,
+)
+from smg_core.server.endpoint import Endpoint
+from smg_core.server.exchange import Exchange
+from smg_core.server.roster import Roster
+from smg_core.server.routes import Route
+from smg_core.server.runtime import Runtime
+from smg_core.workers.worker import Worker, WorkerSpec
+from smg_core.workers.worker_file import WorkerEntry, labels_of, spec_of
+
+__all__ = ["roster_routes", "worker_row"]
+
+B = TypeVar("B", bound=msgspec.Struct)
+NEEDED = "admin.workers"
+SOURCE = "admin"
+_KEY = "authorization"
+
+
+def roster_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
+    """The routes, over the workers of `gateway`."""
+    routes, one = _Workers(gateway), "/admin/workers/{name}"
+    return (
+        Route("GET", "/admin/workers", Endpoint(routes.listed, NEEDED, about=SHOW_WORKERS)),
+        Route("POST", "/admin/workers", Endpoint(routes.add, NEEDED, reads_json=True, about=ADD_WORKER)),
+        Route("GET", one, Endpoint(routes.one, NEEDED, about=SHOW_WORKER)),
+        Route("PATCH", one, Endpoint(routes.change, NEEDED, reads_json=True, about=CHANGE_WORKER)),
+        Route("DELETE", one, Endpoint(routes.remove, NEEDED, about=REMOVE_WORKER)),
+        Route("POST", f"{one}/drain", Endpoint(routes.drain, NEEDED, reads_json=True, about=DRAIN_WORKER)),
+        Route("POST", f"{one}/undrain", Endpoint(routes.undrain, NEEDED, reads_json=True, about=UNDRAIN_WORKER)),
+    )
+
+
+class _Workers:
+    def __init__(self, gateway: Runtime) -> None:
+        self._gateway = gateway
+
+    @property
+    def _roster(self) -> Roster:
+        return self._gateway.roster
+
+    async def listed(self, exchange: Exchange) -> None:
+        rows = [worker_row(self._gateway, each) for each in self._gateway.registry]
+        await respond_json(self._gateway, exchange, WorkerRows(rows))
+
+    async def one(self, exchange: Exchange) -> None:
+        await self._show(exchange, self._named(exchange))
+
+    async def add(self, exchange: Exchange) -> None:
+        body = await self._body(exchange, AddWorkerBody)
+        entry = WorkerEntry(**msgspec.structs.asdict(body))
+        try:
+            spec = spec_of(entry, str, self._gateway.config.engines.metadata_bytes)
+        except ValueError as error:
+            raise InvalidRequest(f"Invalid worker: {error}.") from None
+        if self._gateway.registry.get(spec.label) is not None:
+            raise Conflict(f"There is a worker '{spec.label}' already.")
+        try:
+            worker = await self._roster.add(spec, SOURCE)
+        except (ValueError, LookupError) as error:
+            raise InvalidRequest(f"Invalid worker: {error}.") from None
+        await self._show(exchange, worker, 201)
+
+    async def change(self, exchange: Exchange) -> None:
+        worker, body = self._named(exchange), await self._body(exchange, ChangeWorkerBody)
+        try:
+            changed = await self._roster.change(worker.name, changed_spec(worker.spec, body))
+        except (ValueError, LookupError) as error:
+            raise InvalidRequest(f"Invalid worker: {error}.") from None
+        await self._show(exchange, changed)
+
+    async def drain(self, exchange: Exchange) -> None:
+        worker, body = self._named(exchange), await self._body(exchange, DrainWorkerBody)
+        if body.remove:
+            await self._roster.retire(worker.name, self._gateway.config.workers.drain_s, move=body.move)
+        else:
+            await self._roster.drain(worker.name, move=body.move)
+        left = await self._roster.drained(worker, body.wait_s)
+        await respond_json(self._gateway, exchange, DrainedWorker(worker_row(self._gateway, worker), left))
+
+    async def undrain(self, exchange: Exchange) -> None:
+        worker, _ = self._named(exchange), await self._body(exchange, NothingMore)
+        await self._show(exchange, await self._roster.undrain(worker.name))
+
+    async def remove(self, exchange: Exchange) -> None:
+        worker = self._named(exchange)
+        left = worker.in_flight
+        await self._roster.remove(worker.name)
+        await respond_json(self._gateway, exchange, DrainedWorker(worker_row(self._gateway, worker), left))
+
+    def _named(self, exchange: Exchange) -> Worker:
+        """The worker that the path names. Raises NotFound."""
+        worker = self._gateway.registry.get(exchange.path_values["name"])
+        if worker is None:
+            raise NotFound("There is no worker of this name.")
+        return worker
+
+    async def _body(self, exchange: Exchange, shape: type[B]) -> B:
+        return decode_body(await exchange.body(self._gateway.config.admin.body_bytes), shape)
+
+    async def _show(self, exchange: Exchange, worker: Worker, status: int = 200) -> None:
+        await respond_json(self._gateway, exchange, worker_row(self._gateway, worker), status)
+
+
+def changed_spec(spec: WorkerSpec, body: ChangeWorkerBody) -> WorkerSpec:
+    """The spec with what `body` changes. Raises ValueError for labels without a name."""
+    given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
+    moves = given.get("url", spec.url) != spec.url
+    if moves and spec.headers and not {"api_key", "headers"} & given.keys():
+        raise ValueError("the worker has credentials, which are not sent elsewhere: give those for the new URL")
+    headers = {name.lower(): value for name, value in given.pop("headers", {}).items()}
+    if "api_key" in given:
+        key = given.pop("api_key")
+        headers[_KEY] = None if key is None else f"Bearer {key}"
+    if headers:
+        given["headers"] = tuple(_merged({} if moves else dict(spec.headers), headers).items())
+    if "labels" in given:
+        given["labels"] = labels_of(_merged(dict(spec.labels), given["labels"]))
+    return attrs.evolve(spec, **given)
+
+
+def _merged(before: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
+    """The values with `changes`, of which null removes one."""
+    merged = {**before, **changes}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def worker_row(gateway: Runtime, worker: Worker) -> WorkerRow:
+    """A worker as it is told."""
+    registry = gateway.registry
+    return WorkerRow(
+        name=worker.name,
+        url=without_password(worker.spec.url),
+        state=worker.state,
+        reason=worker.reason,
+        pending=worker.pending,
+        source=worker.source,
+        role=worker.role,
+        dialect=worker.facts.dialect or worker.spec.dialect,
+        models=list(worker.models),
+        adapters=sorted(worker.adapters),
+        weight=worker.weight,
+        share=round(registry.slow_start.share_of(worker.name, gateway.clock.monotonic()), 3),
+        labels=dict(worker.spec.labels),
+        headers=[name for name, _ in worker.spec.headers],
+        in_flight=worker.in_flight,
+        waiting_tokens=worker.prefill_tokens,
+        queued=worker.queued,
+        running=worker.running,
+        kv_usage=worker.kv_usage,
+        breaker=registry.breakers.state(worker.name),
+        evidence=dict(worker.evidence),
+    )

@@ -1,0 +1,143 @@
+"""The input and output of the admin door's routes that change the roster of workers, for its `/admin/openapi.json`. Above: the
+routes. Pure."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from smg_core.protocols.operation import Operation, OperationResponse
+
+__all__ = [
+    "ADD_WORKER",
+    "CHANGE_WORKER",
+    "DRAIN_WORKER",
+    "REMOVE_WORKER",
+    "SHOW_WORKER",
+    "SHOW_WORKERS",
+    "UNDRAIN_WORKER",
+    "AddWorkerBody",
+    "ChangeWorkerBody",
+    "DrainWorkerBody",
+    "DrainedWorker",
+    "NothingMore",
+    "WorkerRow",
+    "WorkerRows",
+]
+
+_Text = Annotated[str, Meta(max_length=4096)]
+_Name = Annotated[str, Meta(max_length=256)]
+_Labels = dict[_Name, _Text]
+_Role = Literal["regular", "prefill", "decode", "encode"]
+_Port = Annotated[int, Meta(ge=0, le=65535)]
+_Weight = Annotated[float, Meta(gt=0)]
+_Day = Annotated[float, Meta(ge=0, le=86400)]
+
+
+class AddWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A worker as an entry of the workers file describes it; a key is given as it is, not as a file."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=4096)]
+    name: _Name = ""
+    role: _Role | None = None
+    dialect: _Name = "auto"
+    model: _Name | None = None
+    weight: _Weight = 1.0
+    api_key: _Text | None = None
+    headers: dict[_Name, _Text] = {}
+    tls_ca: _Text | None = None
+    tls_cert: _Text | None = None
+    tls_key: _Text | None = None
+    tls_server_name: _Name | None = None
+    bootstrap_host: _Name = ""
+    bootstrap_port: _Port = 0
+    rank: Annotated[int, Meta(ge=0)] | None = None
+    adapters: dict[_Name, _Text | int] = {}
+    labels: _Labels = {}
+
+
+class ChangeWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What is to change; what is not given stays. Of `labels` and `headers` each name is changed by itself, and null removes it;
+    `api_key` is the header authorization. `weight`, `labels` and the bootstrap fields count at once; for others the engine is
+    reached by a new client, and the present one serves until that has joined."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=4096)] | UnsetType = UNSET
+    role: _Role | UnsetType | None = UNSET
+    dialect: _Name | UnsetType = UNSET
+    model: _Name | UnsetType | None = UNSET
+    weight: _Weight | UnsetType = UNSET
+    api_key: _Text | UnsetType | None = UNSET
+    headers: dict[_Name, _Text | None] | UnsetType = UNSET
+    bootstrap_host: _Name | UnsetType = UNSET
+    bootstrap_port: _Port | UnsetType = UNSET
+    labels: dict[_Name, _Text | None] | UnsetType = UNSET
+
+
+class DrainWorkerBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """`move`: its calls go on with other workers now, where they can. `wait_s`: seconds for which the answer waits until none is
+    left. `remove`: it is removed when none is left, or after `workers.drain_s`."""
+
+    move: bool = False
+    wait_s: _Day = 0.0
+    remove: bool = False
+
+
+class NothingMore(Struct, forbid_unknown_fields=True):
+    """A body that says nothing."""
+
+
+class WorkerRow(Struct):
+    """A worker. `state` with its `reason`; `pending` says what keeps a change from being used; `source` whose worker it is.
+    `share` is what it gets while it starts slowly, of 1; `breaker` whether calls of it keep failing. `in_flight` counts requests
+    of all processes, `queued` and `running` what its engine said last. `headers` are names without their values."""
+
+    name: str
+    url: str
+    state: str
+    reason: str
+    pending: str
+    source: str
+    role: str
+    dialect: str
+    models: list[str]
+    adapters: list[str]
+    weight: float
+    share: float
+    labels: dict[str, str]
+    headers: list[str]
+    in_flight: int
+    waiting_tokens: int
+    queued: int
+    running: int
+    kv_usage: float
+    breaker: str
+    evidence: dict[str, str]
+
+
+class WorkerRows(Struct):
+    """All workers, in the order in which they were added."""
+
+    workers: list[WorkerRow]
+
+
+class DrainedWorker(Struct):
+    """A worker that drains, and how many requests it has left."""
+
+    worker: WorkerRow
+    left: int
+
+
+def _about(name: str, summary: str, body: object, status: int, told: object) -> Operation:
+    return Operation(name, summary, "workers", body, (OperationResponse(status, "The worker as it is now.", told),))
+
+
+SHOW_WORKERS = _about("listWorkers", "All workers, with their states.", None, 200, WorkerRows)
+SHOW_WORKER = _about("getWorker", "One worker.", None, 200, WorkerRow)
+ADD_WORKER = _about(
+    "addWorker", "Add a worker, in every process; it joins when its engine answers.", AddWorkerBody, 201, WorkerRow
+)
+CHANGE_WORKER = _about("changeWorker", "Change a worker, in every process.", ChangeWorkerBody, 200, WorkerRow)
+DRAIN_WORKER = _about("drainWorker", "Send a worker no new requests.", DrainWorkerBody, 200, DrainedWorker)
+UNDRAIN_WORKER = _about("undrainWorker", "Let a worker that drains have requests again.", NothingMore, 200, WorkerRow)
+REMOVE_WORKER = _about(
+    "removeWorker", "Remove a worker at once; its calls go on with others where they can.", None, 200, DrainedWorker
+)

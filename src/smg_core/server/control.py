@@ -1,0 +1,162 @@
+"""What operators change of a gateway that runs: whether it takes requests, its log's level, its settings (edge).
+
+Each process has one. A change is published to all processes, and applied where it is received; without a channel it is applied at
+once. What is kept of it reaches processes that start later. Settings are read again from where they came from: a bad one changes
+nothing, what can change live does, and what cannot is named (`server.live_settings`). Above: server.observing makes it, the
+routes of the admin door call it. Below: server.runtime, server.roster.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import attrs
+import msgspec
+
+from smg_core.config import Config
+from smg_core.errors import InvalidRequest
+from smg_core.server.channel.base import Notice
+from smg_core.server.config_check import check
+from smg_core.server.config_source import ConfigSource
+from smg_core.server.identity import Identity, is_open, static_keys
+from smg_core.server.live_settings import LIVE, differences, with_values
+from smg_core.server.log_level import LogLevel
+from smg_core.server.processes import ProcessTable
+from smg_core.server.reaching import specs_of, workers_in
+from smg_core.server.roster import FILE, SETTINGS, Reconciled
+from smg_core.server.runtime import Runtime
+from smg_core.settings import ConfigError
+
+__all__ = ["Control", "Reloaded"]
+
+log = logging.getLogger("smg.server")
+
+TAKING, LEVEL, LIVE_VALUES = "taking", "log_level", "settings"
+"""Kinds of messages; each has one key, of the same name."""
+
+KEYS = "auth."
+"""How the paths of keys begin."""
+
+
+@attrs.frozen
+class Reloaded:
+    """What became of settings that were read again: paths that changed live, paths that need a restart, and the workers."""
+
+    changed: tuple[str, ...]
+    needs_restart: tuple[str, ...]
+    workers: Reconciled
+
+
+class Control:
+    """What can be changed of `gateway`, whose processes are in `processes`. `source` says where its settings came from; without
+    one they cannot be read again."""
+
+    def __init__(self, gateway: Runtime, processes: ProcessTable, source: ConfigSource | None = None) -> None:
+        self.gateway = gateway
+        self.log_level = LogLevel(gateway.config.observability.log_level, gateway.clock, gateway.call_later)
+        self.sources: Mapping[str, str] = {}
+        self._processes = processes
+        self._source = source
+        self._reloading = asyncio.Lock()
+        self._adopting: set[asyncio.Task[None]] = set()
+        self._listen()
+
+    def _listen(self) -> None:
+        """Apply what other processes publish, beginning with what is kept of it."""
+        for kind, apply in self._appliers.items():
+            self.gateway.channel.subscribe(kind, partial(self._receive, apply))
+
+    @property
+    def _appliers(self) -> dict[str, Callable[[Any], None]]:
+        return {TAKING: self._apply_taking, LEVEL: self._apply_level, LIVE_VALUES: self._apply_values}
+
+    def _receive(self, apply: Callable[[Any], None], message: Notice) -> None:
+        if message.body and self.gateway.started:
+            apply(msgspec.json.decode(message.body))
+
+    async def _publish(self, kind: str, what: object) -> None:
+        await self.gateway.channel.publish(kind, msgspec.json.encode(what), key=kind)
+
+    # ---------------------------------------------------------------------------------------------------------- requests
+
+    async def hold(self) -> None:
+        """Take no new requests, in any process, until `release`; those under way are finished."""
+        await self._publish(TAKING, {"held": True})
+
+    async def release(self) -> None:
+        """Take requests again."""
+        await self._publish(TAKING, {"held": False})
+
+    def _apply_taking(self, told: Mapping[str, bool]) -> None:
+        self.gateway.admission.held = told["held"]
+
+    @property
+    def in_flight(self) -> int:
+        """Requests under way in all processes."""
+        told = sum(each.in_flight for each in self._processes.read())
+        return self.gateway.in_flight + told - self._processes.mine.in_flight
+
+    # --------------------------------------------------------------------------------------------------------------- log
+
+    async def set_log_level(self, level: str, duration_s: float | None) -> None:
+        """Log from `level` up in all processes, for so many seconds, or for good with None."""
+        until = None if duration_s is None else self.gateway.clock.time() + duration_s
+        await self._publish(LEVEL, {"level": level, "until": until})
+
+    def _apply_level(self, told: Mapping[str, Any]) -> None:
+        self.log_level.set(told["level"], told["until"])
+
+    # ---------------------------------------------------------------------------------------------------------- settings
+
+    async def reload(self) -> Reloaded:
+        """Read the settings again, and change what can change live. Raises InvalidRequest with all that is wrong with them;
+        nothing is changed then."""
+        source, gateway = self._source, self.gateway
+        if source is None:
+            raise InvalidRequest("This gateway's settings were given by a program; there is no file to read again.")
+        async with self._reloading:
+            try:
+                resolved = await asyncio.to_thread(source.read)
+                check(resolved.config)
+                await asyncio.to_thread(static_keys, resolved.config.auth, gateway.clock)
+                specs, in_file = specs_of(resolved.config.workers), await workers_in(resolved.config)
+                gateway.roster.check_all([*specs, *in_file])
+            except (ConfigError, LookupError, ValueError) as error:
+                raise InvalidRequest(f"The settings were not changed: {error}") from None
+            live, restart = differences(gateway.config, resolved.config)
+            if is_open(resolved.config) != is_open(
+                gateway.config
+            ):  # whether callers have names at all is said at the start
+                restart += [path for path in live if path.startswith(KEYS)]
+                live = [path for path in live if not path.startswith(KEYS)]
+            kept = [path for path in LIVE if path in live or not path.startswith(KEYS)]
+            await self._publish(LIVE_VALUES, {path: resolved.config.get(path) for path in kept})
+            await asyncio.gather(*self._adopting)
+            self.sources = resolved.sources
+            workers = await gateway.roster.reconcile(SETTINGS, specs)
+            if not gateway.config.discovery.file_interval_s:  # else the file is watched by `discovery`
+                workers = workers.and_also(await gateway.roster.reconcile(FILE, in_file))
+            log.info("settings were read again: %s changed; a restart is needed for %s", live, restart)
+            return Reloaded(tuple(live), tuple(restart), workers)
+
+    def _apply_values(self, values: Mapping[str, Any]) -> None:
+        config = with_values(self.gateway.config, {path: value for path, value in values.items() if path in LIVE})
+        self.gateway.adopt(config)
+        self.log_level.adopt(config.observability.log_level)
+        if isinstance(self.gateway.identify, Identity):
+            task = asyncio.create_task(self._adopt_keys(self.gateway.identify, config), name="adopt keys")
+            self._adopting.add(task)
+            task.add_done_callback(self._adopting.discard)
+
+    async def _adopt_keys(self, identity: Identity, config: Config) -> None:
+        """Know the keys of the settings and of their file as they are now."""
+        try:
+            identity.adopt_keys(await asyncio.to_thread(static_keys, config.auth, self.gateway.clock))
+        except ConfigError:  # the process that was asked has read the same file
+            log.exception("the keys stay as they were")
+
+    def close(self) -> None:
+        """Let the log have its configured level again."""
+        self.log_level.close()

@@ -1,0 +1,282 @@
+"""Changes of the roster of workers while the gateway runs: add, change, drain, remove, in all its processes (edge).
+
+A change is published as what one worker is to be (`workers.roster_entry`) and applied where it is received, in this process as in
+all others, so that they apply the same changes in the same order. Without a channel it is applied at once. Whoever names a worker
+(the settings, the admin door, something that discovers) is its source; `reconcile` makes the workers of one source be what that
+source wants and touches no other's. Above: server.runtime, server.admin, server.reloading. Below: registry, monitor, onboarding.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Container, Iterable, Sequence
+
+import attrs
+
+from smg_core.clock import CallLater, Clock
+from smg_core.routing import Policies
+from smg_core.server.channel.base import Channel, Notice
+from smg_core.server.onboarding import Onboarding
+from smg_core.workers.monitor import Monitor
+from smg_core.workers.registry import Registry
+from smg_core.workers.roster_entry import RosterEntry, read_entry, written_entry
+from smg_core.workers.worker import Worker, WorkerSpec, needs_new_client
+
+__all__ = ["FILE", "PROGRAM", "SETTINGS", "Reconciled", "Roster", "first_source"]
+
+log = logging.getLogger("smg.workers")
+
+KIND = "workers"
+SETTINGS = "settings"
+"""The source of the workers that the settings name."""
+FILE = "file"
+"""That of workers of the file that the settings name, which `discovery` may watch."""
+PROGRAM = "program"
+"""That of workers that a program has given, here or in `Runtime.add_worker`."""
+
+LOOKS_S = 0.05
+"""Seconds between two looks at whether a worker that drains still has requests; those of other processes ring no bell here."""
+
+
+@attrs.frozen
+class Reconciled:
+    """The names of the workers that a reconciliation added, changed and began to retire, in order."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
+
+    def and_also(self, other: "Reconciled") -> "Reconciled":
+        """Both, one after the other."""
+        return Reconciled(self.added + other.added, self.changed + other.changed, self.retired + other.retired)
+
+
+def first_source(spec: WorkerSpec, named: Sequence[WorkerSpec], in_file: Container[str]) -> str:
+    """Whose a worker is that is there when the gateway starts: of the settings that have `named` it, of their file, which has
+    the names `in_file`, or of the program."""
+    if spec.label in in_file:
+        return FILE
+    return SETTINGS if spec in named else PROGRAM
+
+
+@attrs.define(eq=False)
+class Roster:
+    """The roster of one gateway. `check` raises ValueError for a spec that cannot work, `move` has the calls of a worker go on
+    elsewhere. In the process that `leads`, workers that retire are seen off."""
+
+    registry: Registry
+    monitor: Monitor
+    onboarding: Onboarding
+    policies: Policies
+    check: Callable[[WorkerSpec], None]
+    move: Callable[[Worker], None]
+    clock: Clock
+    call_later: CallLater
+    drain_s: Callable[[], float]
+    leads: bool = True
+    channel: Channel | None = None
+    _entries: dict[str, RosterEntry] = attrs.field(factory=dict)
+    _leaving: dict[str, asyncio.Task[None]] = attrs.field(factory=dict)
+    _closed: bool = False
+
+    def listen(self) -> None:
+        """Apply what is published, beginning with what is kept of it. Called once, when the first workers are there."""
+        if self.channel is not None:
+            self.channel.subscribe(KIND, self._receive)
+
+    async def close(self) -> None:
+        """Apply nothing more, and wait for nobody."""
+        self._closed = True
+        leaving = list(self._leaving.values())
+        self._leaving.clear()
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+
+    # -------------------------------------------------------------------------------------------------- what is asked
+
+    async def add(self, spec: WorkerSpec, source: str) -> Worker:
+        """Add a worker. Raises ValueError for an invalid one, for a name that is taken, and where no more fit."""
+        self.check(spec)
+        self.registry.check_new(spec)
+        return await self._publish(RosterEntry(spec.label, spec, source))
+
+    async def change(self, name: str, spec: WorkerSpec) -> Worker:
+        """Let a worker be what `spec` says, which has its name. Raises LookupError, and ValueError for an invalid spec."""
+        worker = self.worker(name)
+        if spec.label != name:
+            raise ValueError(f"the worker {name!r} cannot be called {spec.label!r}: remove it and add another")
+        self.check(spec)
+        return await self._publish(attrs.evolve(self._entry_of(worker), spec=spec))
+
+    async def drain(self, name: str, *, move: bool = False) -> Worker:
+        """Send a worker no new requests; those that it has are finished. With `move` they go on with other workers now, if there
+        are any and the requests can. Raises LookupError."""
+        entry = self._entry_of(self.worker(name))
+        return await self._publish(attrs.evolve(entry, draining=True, move=move))
+
+    async def undrain(self, name: str) -> Worker:
+        """Let a worker that drains have requests again, once its engine has answered. Raises LookupError."""
+        entry = self._entry_of(self.worker(name))
+        return await self._publish(attrs.evolve(entry, draining=False, move=False, retire_s=None))
+
+    async def remove(self, name: str) -> None:
+        """Remove a worker at once: its calls go on with others where they can. Raises LookupError."""
+        worker = self.worker(name)
+        gone = RosterEntry(name, None, worker.source)
+        if self.channel is None:
+            self._apply(gone)
+        else:  # processes that start later know the workers of the settings, and of no others
+            await self.channel.publish(
+                KIND, written_entry(gone) if worker.source in (SETTINGS, FILE) else b"", key=name
+            )
+
+    async def retire(self, name: str, within_s: float, *, move: bool = False) -> Worker:
+        """Drain a worker, and remove it when its requests have ended, or after so many seconds. Raises LookupError."""
+        entry = self._entry_of(self.worker(name))
+        return await self._publish(attrs.evolve(entry, draining=True, move=move, retire_s=within_s))
+
+    async def reconcile(self, source: str, specs: Iterable[WorkerSpec]) -> Reconciled:
+        """Make the workers of `source` be `specs`: what is missing is added, what is there and not wanted retires. A name that
+        another source has taken is left to that one. Raises ValueError if any of `specs` is invalid; nothing is changed then."""
+        wanted = {spec.label: spec for spec in specs}
+        for spec in wanted.values():
+            self.check(spec)
+        added, changed = [], []
+        for name, spec in wanted.items():
+            worker = self.registry.get(name)
+            if worker is None:
+                await self.add(spec, source)
+                added.append(name)
+            elif worker.source != source:
+                log.warning("worker %s is there already, named by %s and not by %s", name, worker.source, source)
+            elif worker.spec != spec or self._retires(name):
+                await self._publish(self._wanted(worker, spec))
+                changed.append(name)
+        absent = [each.name for each in self.registry if each.source == source and each.name not in wanted]
+        retired = [name for name in absent if not self._retires(name)]
+        for name in retired:
+            await self.retire(name, self.drain_s())
+        return Reconciled(tuple(added), tuple(changed), tuple(retired))
+
+    def check_all(self, specs: Iterable[WorkerSpec]) -> None:
+        """Raise ValueError for the first spec that cannot work, and LookupError for an unknown dialect."""
+        for spec in specs:
+            self.check(spec)
+
+    async def drained(self, worker: Worker, seconds: float) -> int:
+        """Wait until a worker has no requests in any process, for at most so many seconds; how many it has left."""
+        until = self.clock.monotonic() + seconds
+        while worker.in_flight and (left := until - self.clock.monotonic()) > 0:
+            looked = asyncio.Event()
+            timer = self.call_later(min(left, LOOKS_S), looked.set)
+            try:
+                await looked.wait()
+            finally:
+                timer.cancel()
+        return worker.in_flight
+
+    def worker(self, name: str) -> Worker:
+        """The worker of that name. Raises LookupError."""
+        worker = self.registry.get(name)
+        if worker is None:
+            raise LookupError(f"there is no worker {name!r}")
+        return worker
+
+    # -------------------------------------------------------------------------------------------------- what is applied
+
+    def added(self, spec: WorkerSpec, source: str = PROGRAM) -> Worker:
+        """Add a worker in this process alone. Raises ValueError as `add` does."""
+        self.check(spec)
+        worker = self.registry.add(spec, source)
+        self.monitor.watch(worker)
+        return worker
+
+    def resume(self, worker: Worker) -> None:
+        """Take a worker back that drains, in this process alone: it joins again when its engine answers."""
+        if worker.state == "draining":
+            self.monitor.signal(worker, "undrain", "asked to come back")
+            self.monitor.wake(worker)
+
+    def removed(self, worker: Worker) -> "asyncio.Task[None]":
+        """Remove a worker in this process alone; the task ends when its engine's client is closed."""
+        self.monitor.signal(worker, "removed", "asked to leave")
+        self.onboarding.left(worker)
+        self._entries.pop(worker.name, None)
+        return self.monitor.unwatch(worker)
+
+    def _entry_of(self, worker: Worker) -> RosterEntry:
+        """What a worker is to be now."""
+        known = self._entries.get(worker.name)
+        if known is not None and known.spec is not None:
+            return attrs.evolve(known, move=False)
+        return RosterEntry(worker.name, worker.spec, worker.source, worker.state == "draining")
+
+    def _wanted(self, worker: Worker, spec: WorkerSpec) -> RosterEntry:
+        """The entry of a worker that its source wants so; it is taken back if it retires, and not if an operator drains it."""
+        entry = attrs.evolve(self._entry_of(worker), spec=spec)
+        return attrs.evolve(entry, draining=False, retire_s=None) if self._retires(worker.name) else entry
+
+    def _retires(self, name: str) -> bool:
+        entry = self._entries.get(name)
+        return entry is not None and entry.retire_s is not None
+
+    async def _publish(self, entry: RosterEntry) -> Worker:
+        if self.channel is None:
+            self._apply(entry)
+        else:
+            await self.channel.publish(KIND, written_entry(entry), key=entry.name)
+        return self.worker(entry.name)
+
+    def _receive(self, message: Notice) -> None:
+        if self._closed:
+            return
+        try:
+            self._apply(read_entry(message.body) if message.body else RosterEntry(message.key, None))
+        except ValueError:  # the process that was asked has checked it; here the registry may be another one's size
+            log.exception("worker %s: a change that another process has made cannot be made here", message.key)
+
+    def _apply(self, entry: RosterEntry) -> None:
+        worker = self.registry.get(entry.name)
+        leaving = self._leaving.pop(entry.name, None)
+        if leaving is not None:
+            leaving.cancel()
+        if entry.spec is None:
+            if worker is not None:
+                self.removed(worker)
+            return
+        if worker is None:
+            worker = self.added(entry.spec, entry.source)
+        else:
+            worker.source = entry.source
+            self.respec(worker, entry.spec)
+        self._entries[entry.name] = entry
+        self._apply_drain(worker, entry)
+
+    def respec(self, worker: Worker, spec: WorkerSpec) -> None:
+        """Let a worker be what `spec` says, in this process alone."""
+        before = worker.spec
+        if before == spec:
+            return
+        self.registry.change(worker, spec)
+        if before.url != spec.url:  # what its cache was thought to have is at another place
+            self.policies.worker_left(worker.name, worker.models)
+        if needs_new_client(before, spec):
+            self.monitor.renew(worker)
+
+    def _apply_drain(self, worker: Worker, entry: RosterEntry) -> None:
+        if not entry.draining:
+            self.resume(worker)
+            return
+        self.monitor.signal(worker, "drain", "asked to drain")
+        if entry.move:
+            self.move(worker)
+        if entry.retire_s is not None and self.leads:
+            self._leaving[entry.name] = asyncio.create_task(self._see_off(worker, entry.retire_s))
+
+    async def _see_off(self, worker: Worker, seconds: float) -> None:
+        """Remove a worker that retires when its requests have ended, or after so many seconds."""
+        left = await self.drained(worker, seconds)
+        self._leaving.pop(worker.name, None)  # this task, which is not to be cancelled by what it does
+        if left:
+            log.warning("worker %s leaves with %d request(s) left", worker.name, left)
+        await self.remove(worker.name)

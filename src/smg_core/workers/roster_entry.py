@@ -1,0 +1,66 @@
+"""What processes tell each other of one worker: what it is to be, or that it is to go.
+
+Decides how that is written (MessagePack); pure. Above: server.roster. Below: worker. A key may be among a worker's headers:
+what is written here goes from one process of a gateway to another, and nowhere else.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import msgspec
+
+from smg_core.engines.target import Tls
+from smg_core.workers.worker import WorkerSpec
+
+__all__ = ["RosterEntry", "read_entry", "written_entry"]
+
+
+@attrs.frozen
+class RosterEntry:
+    """What a worker is to be: `spec`, None for one that is to go at once; whose it is; whether it gets no new requests, and
+    whether its calls go on elsewhere (`move`). With `retire_s` it goes when its requests have ended, or after so many seconds."""
+
+    name: str
+    spec: WorkerSpec | None
+    source: str = "program"
+    draining: bool = False
+    move: bool = False
+    retire_s: float | None = None
+
+
+def written_entry(entry: RosterEntry) -> bytes:
+    """The bytes of an entry."""
+    fields = attrs.asdict(entry, recurse=False)
+    if entry.spec is not None:
+        spec = attrs.asdict(entry.spec, recurse=False)
+        if entry.spec.tls is not None:
+            spec["tls"] = {
+                name: _material(value) for name, value in attrs.asdict(entry.spec.tls, recurse=False).items()
+            }
+        fields["spec"] = spec
+    return msgspec.msgpack.encode(fields)
+
+
+def read_entry(data: bytes) -> RosterEntry:
+    """The entry that `written_entry` has written."""
+    fields = msgspec.msgpack.decode(data)
+    if fields["spec"] is not None:
+        spec = {name: _tuples(value) for name, value in fields["spec"].items()}
+        if fields["spec"]["tls"] is not None:
+            spec["tls"] = Tls(**fields["spec"]["tls"])  # which makes paths of texts
+        fields["spec"] = WorkerSpec(**spec)
+    return RosterEntry(**fields)
+
+
+def _material(value: object) -> object:
+    """A path is told from the bytes of a certificate by its type."""
+    return str(value) if isinstance(value, Path) else value
+
+
+def _tuples(value: object) -> Any:
+    """Lists as the tuples that they were."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return tuple(_tuples(each) for each in value)
+    return value

@@ -1,0 +1,36 @@
+"""A worker that has as much as it takes is no candidate; where all have, the request is refused for now."""
+
+import attrs
+import pytest
+
+from smg_core.errors import Overloaded
+from smg_core.workers.room import with_room
+from smg_core.workers.settings import WorkersConfig
+
+
+@attrs.frozen
+class Loaded:
+    in_flight: int = 0
+    prefill_tokens: int = 0
+
+
+IDLE, BUSY, READING = Loaded(), Loaded(in_flight=4), Loaded(in_flight=1, prefill_tokens=1000)
+
+
+def test_without_bounds_every_worker_has_room() -> None:
+    assert with_room((IDLE, BUSY, READING), WorkersConfig(), 1.0) == (IDLE, BUSY, READING)
+
+
+def test_a_worker_with_as_many_requests_as_it_takes_gets_no_further_one() -> None:
+    assert with_room((IDLE, BUSY, READING), WorkersConfig(most_in_flight=4), 1.0) == (IDLE, READING)
+
+
+def test_a_worker_with_as_many_waiting_prompt_tokens_as_it_takes_gets_no_further_one() -> None:
+    assert with_room((IDLE, BUSY, READING), WorkersConfig(most_waiting_tokens=1000), 1.0) == (IDLE, BUSY)
+
+
+def test_where_all_are_full_the_refusal_says_when_to_come_again() -> None:
+    with pytest.raises(Overloaded) as refused:
+        with_room((BUSY, READING), WorkersConfig(most_in_flight=4, most_waiting_tokens=1000), 2.5)
+
+    assert (refused.value.status, refused.value.retry_after) == (503, 2.5)

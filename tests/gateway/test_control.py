@@ -1,0 +1,256 @@
+"""What operators change of a gateway that runs: whether it takes requests, its log's level, its settings."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+from tests.gateway.conftest import CHAT, body, eventually, over_http
+from tests.gateway.test_admin import KEYS, opened, table
+
+from smg_core.config import AdminConfig, describe
+from smg_core.server.admin.listening import admin_listener, close_listener
+from smg_core.server.admin.running import administered
+from smg_core.server.config_source import ConfigSource
+from smg_core.server.control import Control
+from smg_core.server.gateway import Gateway
+from smg_core.server.live_settings import LIVE, NEEDS_RESTART
+from smg_core.simulator.engine import SimulatorConfig, Timing
+from smg_core.simulator.server import SimulatedEngine
+from smg_core.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+@attrs.define
+class Settings:
+    """A gateway whose settings are in a file, its admin door, and clients of both."""
+
+    gateway: Gateway
+    http: httpx.AsyncClient
+    door: httpx.AsyncClient
+    file: Path
+
+    async def reload(self, text: str) -> httpx.Response:
+        self.file.write_text(text)
+        return await self.door.post("/admin/reload", json={})
+
+
+@asynccontextmanager
+async def from_file(tmp_path: Path, text: str, **overrides: object) -> AsyncIterator[Settings]:
+    file = tmp_path / "smg.yaml"
+    file.write_text(text)
+    source = ConfigSource(overrides, {}, str(file))
+    config = source.read().config
+    config = attrs.evolve(config, admin=AdminConfig(port=0))
+    listener = admin_listener(config)
+    assert listener is not None
+    try:
+        async with over_http(config=config) as house:
+            control = Control(house.gateway, table(), source)
+            base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            async with (
+                administered(house.gateway, config, listener, table(), None, control),
+                httpx.AsyncClient(base_url=base, timeout=60, trust_env=False) as door,
+            ):
+                yield Settings(house.gateway, house.http, door, file)
+    finally:
+        close_listener(config, listener)
+
+
+BASE = "server: {allowed_hosts: ['*']}\nadmin: {port: 0}\n"
+
+
+def test_every_setting_says_whether_it_can_change_live() -> None:
+    paths = {each.path for each in describe()}
+
+    assert LIVE.keys() <= paths
+    assert {each.section for each in describe() if each.path not in LIVE} <= {*NEEDS_RESTART}
+    assert {*NEEDS_RESTART} <= {each.section for each in describe()}
+
+
+async def test_what_can_change_live_does_and_what_cannot_is_named(tmp_path: Path) -> None:
+    async with from_file(tmp_path, BASE) as here:
+        told = await here.reload(
+            BASE + "limits: {n: 2}\nrouting: {policy: least_load}\nengines: {question_timeout_s: 9}\n"
+        )
+        refused = await here.http.post(CHAT, json=body(n=3))
+        taken = await here.http.post(CHAT, json=body(max_tokens=1))
+        shown = {row["path"]: row for row in (await here.door.get("/admin/config")).json()["settings"]}
+        policies = (await here.door.get("/admin/policies")).json()["policies"]
+
+    assert told.status_code == 200, told.text
+    assert told.json()["changed"] == ["routing.policy", "limits.n"]
+    assert told.json()["needs_restart"] == ["engines.question_timeout_s"]
+    assert (refused.status_code, taken.status_code) == (400, 200)
+    assert (shown["limits.n"]["value"], shown["limits.n"]["live"]) == (2, "for new requests")
+    assert "limits.n" in shown["limits.n"]["source"]
+    assert shown["engines.question_timeout_s"]["value"] != 9
+    assert [each["policy"] for each in policies] == ["least_load"]
+
+
+BAD = (
+    "limits: {n: many}\n",
+    "limits: {m: 3}\n",
+    "routing: {policy: nobodys}\n",
+    "workers: {urls: ['ftp://x']}\n",
+    "workers: {file: /nowhere/at/all}\n",
+    "{ [",
+)
+
+
+async def test_a_bad_file_changes_nothing_and_the_answer_says_what_is_wrong(tmp_path: Path) -> None:
+    async with from_file(tmp_path, BASE) as here:
+        before = here.gateway.config
+        told = [await here.reload(BASE + "timeouts: {token_s: 7}\n" + bad) for bad in BAD]
+        here.file.unlink()
+        missing = await here.door.post("/admin/reload", json={})
+        after, workers = here.gateway.config, len(here.gateway.registry)
+
+    assert [answer.status_code for answer in (*told, missing)] == [400] * (len(BAD) + 1)
+    assert "limits.n" in told[0].json()["error"]["message"]
+    assert after is before
+    assert workers == 1
+
+
+async def test_workers_of_the_file_are_added_changed_and_retired_and_those_of_others_stay(tmp_path: Path) -> None:
+    workers = tmp_path / "workers.yaml"
+    listed = BASE + f"workers: {{file: {workers}}}\ndiscovery: {{file_interval_s: 0}}\n"
+    async with (
+        SimulatedEngine(SimulatorConfig()) as a,
+        SimulatedEngine(SimulatorConfig()) as b,
+    ):
+        workers.write_text("[]")
+        async with from_file(tmp_path, listed) as here:
+            workers.write_text(f"[{{url: '{a.target}', name: a}}, {{url: '{b.target}', name: b}}]")
+            first = await here.reload(listed)
+            await eventually(lambda: sum(each.state == "ready" for each in here.gateway.registry) == 3)
+            workers.write_text(f"[{{url: '{b.target}', name: b, weight: 3}}]")
+            second = await here.reload(listed)
+            await eventually(lambda: here.gateway.registry.get("a") is None)
+            left = {each.name: each.weight for each in here.gateway.registry if each.source == "file"}
+            count = len(here.gateway.registry)
+
+    assert first.json()["workers_added"] == ["a", "b"]
+    assert (second.json()["workers_changed"], second.json()["workers_retired"]) == (["b"], ["a"])
+    assert left == {"b": 3}
+    assert count == 2
+
+
+async def test_keys_are_replaced_without_a_restart(tmp_path: Path) -> None:
+    old, new = "old-key-0123456789", "new-key-0123456789"
+    admin = "'admin-key-0123456789 tenant=ops role=admin'"
+
+    def text(key: str) -> str:
+        return BASE + f"auth: {{keys: [{admin}, '{key} tenant=acme']}}\n"
+
+    async with from_file(tmp_path, text(old)) as here:
+        here.door.headers["authorization"] = "Bearer admin-key-0123456789"
+
+        async def statuses() -> list[int]:
+            return [
+                (
+                    await here.http.post(CHAT, json=body(max_tokens=1), headers={"authorization": f"Bearer {key}"})
+                ).status_code
+                for key in (old, new)
+            ]
+
+        before = await statuses()
+        told = await here.reload(text(new))
+        after = await statuses()
+        opened_up = await here.reload(BASE)
+        still = await statuses()
+        shown = await here.door.get("/admin/config")
+
+    assert (before, after, still) == ([200, 401], [401, 200], [401, 200])
+    assert told.json()["changed"] == ["auth.keys"]
+    assert opened_up.json()["needs_restart"] == ["auth.keys"]
+    assert new not in shown.text
+
+
+async def test_a_gateway_that_a_program_has_configured_says_that_there_is_nothing_to_read() -> None:
+    async with opened() as door:
+        told = await door.http.post("/admin/reload", json={})
+
+    assert told.status_code == 400
+    assert "program" in told.json()["error"]["message"]
+
+
+async def test_a_drained_gateway_finishes_what_it_has_and_takes_nothing_until_it_is_asked_to() -> None:
+    slow = SimulatorConfig(timing=Timing(decode_rate=50))
+    async with opened() as door, SimulatedEngine(slow) as engine:
+        gateway = door.house.gateway
+        await gateway.roster.drain(next(iter(gateway.registry)).name)
+        await gateway.roster.add(
+            attrs.evolve(next(iter(gateway.registry)).spec, url=engine.target, name="slow"), "admin"
+        )
+        await eventually(lambda: gateway.registry.get("slow").state == "ready")  # type: ignore[union-attr]
+        answer = asyncio.create_task(door.house.http.post(CHAT, json=body(max_tokens=20)))
+        await eventually(lambda: engine.active)
+        at_once = await door.http.post("/admin/drain", json={})
+        refused = await door.house.http.post(CHAT, json=body())
+        readiness = await door.http.get("/admin/readiness")
+        in_the_end = await door.http.post("/admin/drain", json={"wait_s": 60})
+        done = await answer
+        again = await door.http.post("/admin/undrain", json={})
+        taken = await door.house.http.post(CHAT, json=body(max_tokens=1))
+
+    assert at_once.json() == {"taking": False, "left": 1}
+    assert (refused.status_code, readiness.status_code) == (503, 503)
+    assert refused.headers["retry-after"] == "1"
+    assert in_the_end.json() == {"taking": False, "left": 0}
+    assert again.json() == {"taking": True, "left": 0}
+    assert (done.status_code, taken.status_code) == (200, 200)
+
+
+async def test_the_log_s_level_is_another_one_for_a_while() -> None:
+    clock = FakeClock()
+    root = logging.getLogger()
+    before = root.level
+    try:
+        gateway = Gateway(clock=clock, call_later=lambda s, call: clock.call_at(clock.monotonic() + s, call))  # type: ignore[arg-type,return-value]
+        await gateway.start()
+        control = Control(gateway, table())
+        await control.set_log_level("debug", 30)
+        during, until = root.level, control.log_level.until
+        clock.advance(29)
+        still = root.level
+        clock.advance(2)
+        after = root.level, control.log_level.until
+        await gateway.stop()
+    finally:
+        root.setLevel(before)
+
+    assert (during, still) == (logging.DEBUG, logging.DEBUG)
+    assert until == pytest.approx(clock.time() - 1, abs=1.5)
+    assert after == (logging.INFO, None)
+
+
+async def test_models_policies_settings_and_the_log_s_level_are_shown_to_who_may_see_them() -> None:
+    async with opened(auth=KEYS) as door:
+        await door.house.http.post(
+            CHAT, json=body(max_tokens=1), headers={"authorization": "Bearer user-key-0123456789"}
+        )
+        paths = ("/admin/models", "/admin/policies", "/admin/config", "/admin/log-level")
+        admin = {"authorization": "Bearer admin-key-0123456789"}
+        shown: dict[str, Any] = {path: (await door.http.get(path, headers=admin)).json() for path in paths}
+        refused = [
+            (await door.http.get(path, headers={"authorization": "Bearer user-key-0123456789"})).status_code
+            for path in paths
+        ]
+
+    assert refused == [403] * len(paths)
+    (model,) = shown["/admin/models"]["models"]
+    assert (model["name"], model["ready"], model["door"]) == ("sim", 1, "ids")
+    assert shown["/admin/policies"]["policies"] == [
+        {"model": "sim", "role": "regular", "policy": "round_robin", "ready": 1}
+    ]
+    assert shown["/admin/log-level"]["level"] == "info"
+    keys = next(row for row in shown["/admin/config"]["settings"] if row["path"] == "auth.keys")
+    assert keys["value"] == "***"
+    assert "admin-key" not in str(shown)
