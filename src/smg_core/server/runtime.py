@@ -101,13 +101,7 @@ class Runtime:
         self.observer = observer or SilentObserver()
         self.models: dict[str, ServedModel] = {}
         limits = self.config.limits
-        self.registry = Registry(
-            board,
-            settings=self.config.workers,
-            retry_after=limits.retry_after_s,
-            breaker=self.config.breaker,
-            draw=self.rng.random,
-        )
+        self.registry = _registry(self.config, board, self.rng)
         self.admission = Admission(
             limits.concurrent_requests,
             limits.pending_body_bytes,
@@ -116,7 +110,6 @@ class Runtime:
             retries=self.config.routing,
         )
         self.started = False
-        self._leads = board is None or board.process[0] == 0
         self._id_header = self.config.observability.request_id_header.lower()
         self._id_characters = self.config.observability.request_id_characters
         self.hosted = hosted_kinds(self.config.mcp)
@@ -224,17 +217,13 @@ class Runtime:
         running = hosted_tools(self.config.mcp, self.history, self.clock, self._media_of)
         tools = await self._stack.enter_async_context(running)
         self.driver = self.performers.driver({**self._further, **tools})
-        self.roster = self._roster()
-        self._stack.push_async_callback(self.roster.close)
-        named = specs_of(self.config.workers)
-        for spec in await self._first_workers(self._stack, scratch):
-            self.roster.added(spec, first_source(spec, named, self._in_file))
-        self.roster.listen()
+        await self._begin_roster(scratch)
         for beside in self._beside.values():
             self._run(beside)
 
-    def _roster(self) -> Roster:
-        return Roster(
+    async def _begin_roster(self, scratch: Path) -> None:
+        """Add the workers to begin with, and from now on make the changes that processes tell each other of."""
+        self.roster = Roster(
             registry=self.registry,
             monitor=self.monitor,
             onboarding=self.onboarding,
@@ -244,9 +233,14 @@ class Runtime:
             clock=self.clock,
             call_later=self.call_later,
             drain_s=lambda: self.config.workers.drain_s,
-            leads=self._leads,
+            leads=self.registry.process[0] == 0,
             channel=self.channel,
         )
+        self._stack.push_async_callback(self.roster.close)
+        named = specs_of(self.config.workers)
+        for spec in await self._first_workers(self._stack, scratch):
+            self.roster.added(spec, first_source(spec, named, self._in_file))
+        self.roster.listen()
 
     def _move_all(self, worker: Worker) -> None:
         """Have the calls of a worker go on with others, if there are any."""
@@ -441,6 +435,16 @@ class Runtime:
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def _registry(config: Config, board: Board | None, rng: random.Random) -> Registry:
+    return Registry(
+        board,
+        settings=config.workers,
+        retry_after=config.limits.retry_after_s,
+        breaker=config.breaker,
+        draw=rng.random,
+    )
 
 
 def _spec(worker: str | WorkerSpec) -> WorkerSpec:
