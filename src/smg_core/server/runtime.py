@@ -233,7 +233,7 @@ class Runtime:
             clock=self.clock,
             call_later=self.call_later,
             drain_s=lambda: self.config.workers.drain_s,
-            leads=self.registry.process[0] == 0,
+            leads=self.registry.process == 0,
             channel=self.channel,
         )
         self._stack.push_async_callback(self.roster.close)
