@@ -21,7 +21,7 @@ from smg_core.workers.registry import Registry
 from smg_core.workers.roster_entry import RosterEntry, read_entry, written_entry
 from smg_core.workers.worker import Worker, WorkerSpec, needs_new_client
 
-__all__ = ["FILE", "PROGRAM", "SETTINGS", "Reconciled", "Roster", "first_source"]
+__all__ = ["FILE", "PROGRAM", "SETTINGS", "Monitor", "Reconciled", "Registry", "Roster", "first_source"]
 
 log = logging.getLogger("smg.workers")
 

@@ -26,9 +26,7 @@ from smg_core.server.loading import ModelLoader, ServedModel
 from smg_core.server.onboarding import Onboarding, executor_of, loading_place
 from smg_core.server.policies import Decisions, ModelChoice, Policy, RequestEnded, makes_other_policies, policies_of
 from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, listening, specs_of, workers_in
-from smg_core.server.roster import PROGRAM, Roster, first_source
-from smg_core.workers.monitor import Monitor
-from smg_core.workers.registry import Registry
+from smg_core.server.roster import PROGRAM, Monitor, Registry, Roster, first_source
 
 __all__ = ["Beside", "Runtime", "RuntimeArguments"]
 

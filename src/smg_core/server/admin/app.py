@@ -9,15 +9,12 @@ it has ended. Above: server.admin.running. Below: the routes.
 
 from smg_core.request import Caller
 from smg_core.server.admin.auditing import AdminAudit
-from smg_core.server.admin.control import control_routes
+from smg_core.server.admin.control import Control, control_routes
 from smg_core.server.admin.health import health_routes
 from smg_core.server.admin.keys import key_routes
-from smg_core.server.admin.models import model_routes
 from smg_core.server.admin.roster import roster_routes
-from smg_core.server.admin.workers import worker_routes
 from smg_core.server.app import App
 from smg_core.server.browsers import LOOPBACK, Hosts
-from smg_core.server.control import Control
 from smg_core.server.describing import describing_routes
 from smg_core.server.endpoint import Endpoint, RouteTable
 from smg_core.server.exchange import Exchange
@@ -42,9 +39,7 @@ def admin_table(
     routes: list[Route[Endpoint]] = [
         *health_routes(gateway, processes),
         *key_routes(gateway),
-        *worker_routes(gateway),
         *roster_routes(gateway),
-        *model_routes(gateway),
         *control_routes(gateway, control or Control(gateway, processes)),
     ]
     if meter is not None and gateway.config.metrics.admin:

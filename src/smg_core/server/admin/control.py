@@ -30,6 +30,7 @@ from smg_core.server.admin.control_descriptions import (
     SettingRow,
     UndrainBody,
 )
+from smg_core.server.admin.models import model_routes
 from smg_core.server.control import Control
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange
@@ -38,7 +39,7 @@ from smg_core.server.routes import Route
 from smg_core.server.runtime import Runtime
 from smg_core.settings import Value
 
-__all__ = ["control_routes"]
+__all__ = ["Control", "control_routes"]
 
 B = TypeVar("B", bound=msgspec.Struct)
 
@@ -47,9 +48,10 @@ LOOKS_S = 0.2
 
 
 def control_routes(gateway: Runtime, control: Control) -> tuple[Route[Endpoint], ...]:
-    """The routes, over `control`, which is `gateway`'s."""
+    """The routes, over `control`, which is `gateway`'s; those of its models among them."""
     routes = _Control(gateway, control)
     return (
+        *model_routes(gateway),
         Route("GET", "/admin/config", Endpoint(routes.config, "admin.config", about=CONFIG)),
         Route("POST", "/admin/reload", Endpoint(routes.reload, "admin.config", reads_json=True, about=RELOAD)),
         Route("POST", "/admin/drain", Endpoint(routes.drain, "admin.drain", reads_json=True, about=DRAIN)),

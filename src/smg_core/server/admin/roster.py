@@ -29,6 +29,7 @@ from smg_core.server.admin.roster_descriptions import (
     WorkerRow,
     WorkerRows,
 )
+from smg_core.server.admin.workers import worker_routes
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange
 from smg_core.server.roster import Roster
@@ -46,9 +47,10 @@ _KEY = "authorization"
 
 
 def roster_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
-    """The routes, over the workers of `gateway`."""
+    """The routes, over the workers of `gateway`; those that ask engines among them."""
     routes, one = _Workers(gateway), "/admin/workers/{name}"
     return (
+        *worker_routes(gateway),
         Route("GET", "/admin/workers", Endpoint(routes.listed, NEEDED, about=SHOW_WORKERS)),
         Route("POST", "/admin/workers", Endpoint(routes.add, NEEDED, reads_json=True, about=ADD_WORKER)),
         Route("GET", one, Endpoint(routes.one, NEEDED, about=SHOW_WORKER)),
