@@ -26,7 +26,7 @@ from smg_core.server.metrics.serving import metrics_app
 from smg_core.server.processes import ProcessTable, SharedNumbers
 from smg_core.server.second_listener import served_beside
 
-__all__ = ["ProcessReports", "SharedNumbers", "shared_numbers"]
+__all__ = ["ConfigSource", "ProcessReports", "SharedNumbers", "shared_numbers"]
 
 
 def shared_numbers(config: Config, processes: int, array: Callable[[str, int], Any]) -> SharedNumbers:
