@@ -11,7 +11,6 @@ from smg_core.request import Caller
 from smg_core.server.admin.auditing import AdminAudit
 from smg_core.server.admin.control import Control, control_routes
 from smg_core.server.admin.health import health_routes
-from smg_core.server.admin.keys import key_routes
 from smg_core.server.admin.roster import roster_routes
 from smg_core.server.app import App
 from smg_core.server.browsers import LOOPBACK, Hosts
@@ -38,7 +37,6 @@ def admin_table(
     config = gateway.config.admin
     routes: list[Route[Endpoint]] = [
         *health_routes(gateway, processes),
-        *key_routes(gateway),
         *roster_routes(gateway),
         *control_routes(gateway, control or Control(gateway, processes)),
     ]
