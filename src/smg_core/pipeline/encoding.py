@@ -11,7 +11,7 @@ from smg_core.clock import Clock
 from smg_core.engines.base import Encoded, EncodeEngine
 from smg_core.errors import EngineStalled, EngineTimeout, InternalError, SmgError
 from smg_core.pipeline.steps import Chosen
-from smg_core.workers.worker import Place
+from smg_core.workers.worker import WorkerPlace
 
 __all__ = ["Encoding"]
 
@@ -37,7 +37,7 @@ class Encoding:
         self._clock = clock
         self._failed: Chosen | None = None
         self._left = 0
-        self._running: dict[asyncio.Task[None], tuple[Chosen, float, Place]] = {}
+        self._running: dict[asyncio.Task[None], tuple[Chosen, float, WorkerPlace]] = {}
 
     @property
     def to_blame(self) -> Chosen:
@@ -49,7 +49,7 @@ class Encoding:
         for each in items:
             chosen = self._encoders[each.item % len(self._encoders)]
             task = asyncio.ensure_future(_encode(chosen, f"{request_id}-media-{each.item}", media, each, timeout))
-            self._running[task] = chosen, self._clock.monotonic(), Place(chosen.worker)
+            self._running[task] = chosen, self._clock.monotonic(), WorkerPlace(chosen.worker)
             task.add_done_callback(self._ended)
 
     def cancel(self) -> None:

@@ -32,7 +32,7 @@ from smg_core.pipeline.encoding import Encoding
 from smg_core.pipeline.legs import Leg, Legs
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Stream
-from smg_core.workers.worker import Place, PrefillLoad, Worker
+from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
 
 __all__ = ["Pairing", "Pairs", "lora_at"]
 
@@ -212,7 +212,7 @@ class _Pair:
         self._timer: Handle | None = None
         self._reading_since: float | None = None  # while the prefill engine works
         self._waiting: PrefillLoad | None = None
-        self._place: Place | None = None
+        self._place: WorkerPlace | None = None
 
     def close(self) -> None:
         self._owner.rooms.difference_update(self._rooms)
@@ -236,7 +236,7 @@ class _Pair:
         if owner.adapter:
             asked = replace(asked, lora=lora_at(chosen, owner.adapter))
         request = prefill_request(asked, self._plan, chosen.rank, self._media, self._encoded)
-        self._place = Place(chosen.worker)
+        self._place = WorkerPlace(chosen.worker)
         self._waiting = PrefillLoad(chosen.worker, chosen.reads)
         self._reading_since = owner.clock.monotonic()
         try:

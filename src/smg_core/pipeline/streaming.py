@@ -20,7 +20,7 @@ from smg_core.pipeline.pairing import Pairs
 from smg_core.pipeline.patience import Watch
 from smg_core.pipeline.steps import Stream
 from smg_core.pipeline.turn import Turn
-from smg_core.workers.worker import Place, PrefillLoad, Worker
+from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
 
 __all__ = ["OnOutcome", "Streaming"]
 
@@ -58,7 +58,7 @@ class Streaming:
             call.pairing = self._pairs.of(step, step.prefill, run, self._tell)
         worker, attempt = step.chosen.worker, call.attempt
         run.answer.begin(attempt)
-        place = Place(worker)
+        place = WorkerPlace(worker)
         waiting = PrefillLoad(worker, step.chosen.reads)
         call.on_output = waiting.over
         waits_for = [worker.name] if step.prefill is None else [worker.name, step.prefill.worker.name]

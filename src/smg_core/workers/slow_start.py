@@ -14,14 +14,14 @@ from smg_core.workers.settings import WorkersConfig
 __all__ = ["SlowStart", "share"]
 
 
-class Named(Protocol):
+class _Named(Protocol):
     """A worker, as far as its slow start knows it."""
 
     @property
     def name(self) -> str: ...
 
 
-W = TypeVar("W", bound=Named)
+W = TypeVar("W", bound=_Named)
 
 
 def share(seconds: float, settings: WorkersConfig) -> float:

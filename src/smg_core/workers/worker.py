@@ -23,11 +23,11 @@ __all__ = [
     "Board",
     "ClientCalls",
     "LocalBoard",
-    "Place",
     "PrefillLoad",
     "Signal",
     "State",
     "Worker",
+    "WorkerPlace",
     "WorkerRole",
     "WorkerSpec",
     "needs_new_client",
@@ -162,7 +162,7 @@ class ClientCalls:
             done()
 
 
-class Place:
+class WorkerPlace:
     """The place of one call at its worker, from when it is made until `leave` is called."""
 
     __slots__ = ("_calls", "_worker")

@@ -15,7 +15,7 @@ from smg_core.testing import FakeClock, MemoryObserver
 from smg_core.workers.monitor import Monitor
 from smg_core.workers.registry import Registry
 from smg_core.workers.settings import WorkersConfig
-from smg_core.workers.worker import Place, Worker, WorkerSpec
+from smg_core.workers.worker import Worker, WorkerPlace, WorkerSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -482,10 +482,10 @@ async def test_an_old_client_is_closed_when_its_last_call_has_ended() -> None:
     async with site() as here:
         worker = here.add()
         await here.passes(0)
-        first, place = here.peer, Place(worker)
+        first, place = here.peer, WorkerPlace(worker)
         here.monitor.renew(worker)
         await here.passes(1)
-        second = Place(worker)
+        second = WorkerPlace(worker)
         closed_during = first.closed
         place.leave()
         await here.passes(0)
