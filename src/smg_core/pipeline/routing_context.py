@@ -5,7 +5,7 @@ never sent anywhere; media stand in it as a hash of where they come from, or of 
 records, routing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 
 from smg_core.pipeline.prompted import Prompted
@@ -23,8 +23,15 @@ _SAMPLES = 16
 _SAMPLE = 256
 
 
-def routing_context(prompted: Prompted, role: WorkerRole, now: float, prefix_tokens: int) -> RoutingContext:
-    """What the policy of `role` is told at the time `now`, in monotonic seconds; of a text, about `prefix_tokens` tokens."""
+def routing_context(
+    prompted: Prompted,
+    role: WorkerRole,
+    now: float,
+    prefix_tokens: int,
+    hand_over: Mapping[str, float] | None = None,
+) -> RoutingContext:
+    """What the policy of `role` is told at the time `now`, in monotonic seconds; of a text, about `prefix_tokens` tokens.
+    `hand_over`: what handing the cache over costs (`RoutingContext.hand_over`)."""
     request = prompted.request
     return RoutingContext(
         request_id=request.id,
@@ -40,6 +47,7 @@ def routing_context(prompted: Prompted, role: WorkerRole, now: float, prefix_tok
         now=now,
         engine_salt=_engine_salt(prompted),
         media=() if prompted.media is None else prompted.media.starts,
+        hand_over=hand_over or {},
     )
 
 

@@ -139,16 +139,36 @@ class Selecting:
         except SmgError:
             self._refuse_for_now(prompted, role)
             raise
-        return self._pick(step, role, trace, candidates, reads=partner is None)
+        costs = self._hand_over(step, role, candidates, partner)
+        return self._pick(step, role, trace, candidates, reads=partner is None, costs=costs)
+
+    def _hand_over(
+        self, step: Select, role: WorkerRole, candidates: tuple[Worker, ...], partner: Worker | None
+    ) -> Mapping[str, float]:
+        """What handing the cache over costs each candidate that shares a host with no worker at the other end."""
+        cost = self._disaggregation.transfer_cost * len(step.prompted.ids)
+        if not cost or (role != "prefill" and partner is None):
+            return {}
+        model, exclude = step.prompted.request.model, step.exclude
+        ends = self._registry.candidates(model, exclude, "decode") if partner is None else (partner,)
+        return hand_over_costs(candidates, ends, cost)
 
     def _pick(
-        self, step: Select, role: WorkerRole, trace: Trace, candidates: tuple[Worker, ...], *, reads: bool = False
+        self,
+        step: Select,
+        role: WorkerRole,
+        trace: Trace,
+        candidates: tuple[Worker, ...],
+        *,
+        reads: bool = False,
+        costs: Mapping[str, float] | None = None,
     ) -> Chosen:
-        """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache."""
+        """The candidate that the policy of the model and role chooses. `reads`: it is to compute the prompt's KV cache; `costs`:
+        of handing it over."""
         prompted, request = step.prompted, step.prompted.request
         now = self._clock.monotonic()
         candidates = self._registry.admitted(candidates, now)
-        context = routing_context(prompted, role, now, self._prefix_tokens)
+        context = routing_context(prompted, role, now, self._prefix_tokens, costs)
         served = prompted.model.primary or request.model
         policy = self._policies.of(served, role)
         seen = tuple([each.record for each in candidates])
@@ -196,6 +216,12 @@ def _picked(candidates: Sequence[Worker], seen: Sequence[Candidate], pick: objec
         "The gateway failed to choose a worker.",
         detail=f"the policy {policy!r} answered {pick!r}, which is no Pick of one of the candidates",
     )
+
+
+def hand_over_costs(candidates: Sequence[Worker], ends: Sequence[Worker], cost: float) -> Mapping[str, float]:
+    """`cost` by the name of each candidate that is on the host of none of `ends`."""
+    hosts = {each.host for each in ends}
+    return {each.name: cost for each in candidates if each.host not in hosts}
 
 
 def understand_each_other(prefill: Worker, decode: Worker) -> bool:

@@ -115,6 +115,13 @@ class DisaggregationConfig:
         at_least=0.05,
         at_most=3600,
     )
+    transfer_cost: float = option(
+        0.0,
+        "What it costs to hand the cache of a prompt's token to an engine on another host, as a share of reading the token; both "
+        "engines are chosen with it in mind.",
+        at_least=0,
+        at_most=100,
+    )
     transfer_s: float = option(
         30.0,
         "Seconds from the end of the prefill to the first token, in which the cache goes from one engine to the other; then "

@@ -36,6 +36,7 @@ __all__ = [
 
 _CHARACTERS = 4
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_NO_COSTS: Mapping[str, float] = MappingProxyType({})
 
 
 class UnknownPolicy(LookupError):
@@ -114,7 +115,9 @@ class RoutingContext(Struct, frozen=True):
     that should go to one worker; prompts with different `cache_salt` or `lora` share no cache. `text` is the prompt where no
     engine of the model takes ids, `role` what the worker is to compute, `now` the time in monotonic seconds. As engines see the
     prompt, which matters to what they tell of their caches: `engine_salt` is the salt that those get which take one, and `media`
-    says at which token each medium begins, with its hash as hex."""
+    says at which token each medium begins, with its hash as hex. `hand_over` is what it costs to hand the prompt's cache over, in
+    prompt tokens, by the names of candidates: to one that is to decode from the prefill worker that was chosen, from one that is
+    to prefill to the nearest decode worker; others cost nothing."""
 
     request_id: str
     model: str
@@ -129,6 +132,7 @@ class RoutingContext(Struct, frozen=True):
     now: float = 0.0
     engine_salt: str | None = None
     media: Sequence[tuple[int, str]] = ()
+    hand_over: Mapping[str, float] = _NO_COSTS
 
     @property
     def tokens(self) -> int:

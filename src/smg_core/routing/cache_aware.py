@@ -67,6 +67,8 @@ class CacheAware(Observing):
         """The score of each place: tokens of the prompt to read, without what was gained (none where only answers are written),
         and where its worker stands."""
         stands = self._standing.of(candidates, context.now)
+        if costs := context.hand_over:
+            stands = [stand + costs.get(each.name, 0.0) for each, stand in zip(candidates, stands, strict=True)]
         if context.role == "decode":
             return [stand for each, stand in zip(candidates, stands, strict=True) for _ in range(each.rank_count)]
         tokens, weight = context.tokens, self._standing.read_weight

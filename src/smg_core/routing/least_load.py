@@ -25,7 +25,7 @@ class LeastLoad(Observing):
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._work.note(context)
         of = self._work.of
-        scores = [of(each) / each.weight for each in candidates]
+        scores = [of(each) / each.weight + context.hand_over.get(each.name, 0.0) for each in candidates]
         chosen = self._turns.choose([each.name for each in candidates], scores)
         return Pick(candidates[chosen], why="least work", scores=scores)
 

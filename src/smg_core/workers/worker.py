@@ -7,6 +7,7 @@ the pipeline. Above: registry, monitor, pipeline. Below: engines.base.
 
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -231,6 +232,7 @@ class Worker:
     pending: str = ""
     client_calls: ClientCalls = attrs.field(factory=ClientCalls)
     _name: str = attrs.field(init=False)
+    _host: tuple[WorkerSpec, str] | None = attrs.field(default=None, init=False)
     _record: CandidateRecord | None = attrs.field(default=None, init=False)
     _record_of: tuple[Loads | None, EngineFacts] = attrs.field(default=(None, _UNKNOWN), init=False)
 
@@ -254,6 +256,13 @@ class Worker:
     @property
     def name(self) -> str:
         return self._name
+
+    @property
+    def host(self) -> str:
+        """Where its engine runs, by its address; looked for anew when its spec has changed."""
+        if self._host is None or self._host[0] is not self.spec:
+            self._host = self.spec, self.spec.bootstrap_host or urlsplit(self.spec.url).hostname or "localhost"
+        return self._host[1]
 
     @property
     def serves(self) -> tuple[str, ...]:

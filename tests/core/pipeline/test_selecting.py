@@ -14,6 +14,7 @@ from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.selecting import Selecting
 from smg_core.pipeline.served import ServedModel
+from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Select
 from smg_core.pipeline.trace import Trace
 from smg_core.request import Caller, Sampling
@@ -51,6 +52,7 @@ class Office:
     models: dict[str, ServedModel] = attrs.field(factory=dict)
     made: list[Watching] = attrs.field(factory=list)
     observer: MemoryObserver = attrs.field(factory=MemoryObserver)
+    disaggregation: DisaggregationConfig = attrs.field(factory=DisaggregationConfig)
     policies: Policies = attrs.field(init=False)
     selecting: Selecting = attrs.field(init=False)
 
@@ -61,11 +63,15 @@ class Office:
 
         self.policies = Policies(make)
         self.selecting = Selecting(
-            registry=self.registry, models=self.models, policies=self.policies, clock=FakeClock(now=7.0)
+            registry=self.registry,
+            models=self.models,
+            policies=self.policies,
+            clock=FakeClock(now=7.0),
+            disaggregation=self.disaggregation,
         )
 
-    def add(self, name: str, facts: EngineFacts = ABLE, role: WorkerRole = "regular") -> Worker:
-        worker = self.registry.add(WorkerSpec(f"grpc://{name}", name=name, role=role))
+    def add(self, name: str, facts: EngineFacts = ABLE, role: WorkerRole = "regular", host: str = "") -> Worker:
+        worker = self.registry.add(WorkerSpec(f"grpc://{host or name}", name=name, role=role))
         worker.facts = facts
         self.registry.serve(worker, ("m",))
         self.registry.signal(worker, "joined")
@@ -169,6 +175,35 @@ def test_each_role_has_its_own_worker_and_its_own_policy() -> None:
     assert len(office.made) == 2
     with pytest.raises(NoWorker):
         office.choose(roles=("regular",), exclude=frozenset({"regular"}))
+
+
+def pairs(cost: float) -> tuple[Office, list[str]]:
+    """Two hosts: one has workers of both kinds, the other one of each that has no fellow on its host."""
+    office = Office(disaggregation=DisaggregationConfig(transfer_cost=cost))
+    for name, role, host in (("p1", "prefill", "one"), ("p2", "prefill", "two"), ("d1", "decode", "one")):
+        office.add(name, role=role, host=host)  # type: ignore[arg-type]
+    office.add("d3", role="decode", host="three")
+    placement = office.choose(roles=("prefill", "decode"))
+    return office, [each.worker.name for each in placement.chosen]
+
+
+def test_policies_are_told_what_handing_the_cache_over_costs_from_and_to_each_worker() -> None:
+    office, chosen = pairs(0.5)
+    prefill, decode = (policy.contexts[0] for policy in office.made)
+
+    assert chosen == ["p2", "d3"]
+    assert prefill.hand_over == {"p2": prefill.tokens / 2}
+    assert decode.hand_over == {"d1": decode.tokens / 2, "d3": decode.tokens / 2}
+
+
+def test_handing_over_costs_nothing_where_nothing_was_said_and_for_whole_turns() -> None:
+    office, _ = pairs(0.0)
+    assert [dict(policy.contexts[0].hand_over) for policy in office.made] == [{}, {}]
+
+    whole = Office(disaggregation=DisaggregationConfig(transfer_cost=1.0))
+    whole.add("a")
+    whole.choose()
+    assert dict(whole.made[0].contexts[0].hand_over) == {}
 
 
 def test_a_policy_is_shown_the_prompt_and_what_keeps_it_apart() -> None:

@@ -142,3 +142,15 @@ def test_a_policy_does_not_change_what_it_is_shown(name: str) -> None:
         policy(name).pick(workers, asking([at]))
 
     assert workers == shown
+
+
+@pytest.mark.parametrize("name", ["cache_aware", "least_load"])
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_a_worker_that_the_cache_must_be_carried_far_to_or_from_is_taken_where_it_has_that_much_less_to_do(
+    name: str, role: str
+) -> None:
+    def chosen(waiting: int) -> str:
+        workers = [Seen("near", prefill_tokens=waiting), Seen("far")]
+        return policy(name).pick(workers, asking(role=role, hand_over={"far": 1000.0})).worker.name
+
+    assert (chosen(0), chosen(500), chosen(2000)) == ("near", "near", "far")
