@@ -37,6 +37,7 @@ LEVELS: dict[str, int] = {
         (
             "admin_client",
             "audit_command",
+            "top",
             "cli",
             "fleet_command",
             "simulator_commands",
@@ -62,6 +63,8 @@ NEIGHBOURS: frozenset[tuple[str, str]] = frozenset(
         ("__main__", "cli"),
         ("cli", "admin_client"),
         ("cli", "audit_command"),
+        ("cli", "top"),
+        ("top", "admin_client"),
         ("cli", "simulator_commands"),
         ("simulator_commands", "fleet_command"),
         ("cli", "demo"),
@@ -228,7 +231,8 @@ EDGES: dict[str, frozenset[str]] = {
     "cli": frozenset({"__main__"}),
     "fleet_command": frozenset(),
     "simulator_commands": frozenset({"cli"}),
-    "admin_client": frozenset({"cli"}),
+    "admin_client": frozenset({"cli", "top.command"}),
+    "top.command": frozenset({"cli"}),
     "audit_command": frozenset({"cli"}),
     "demo": frozenset({"cli"}),
     "__main__": frozenset(),
@@ -540,6 +544,7 @@ def hidden_imports(house: House) -> list[str]:
         "__main__",
         "smg_core",
         "pytest_plugin",
+        "top",
     }  # may be slow to load, so they load what a command needs
     return [
         f"{module.name}:{each.line} imports {target.name} inside a function"

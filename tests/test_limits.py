@@ -309,6 +309,8 @@ CONSTANTS: dict[str, str] = {
     ),
     "server.proxies.forwarded.ELEMENT": COST,
     "admin_client.HTTP_ERRORS": FORMAT,
+    "top.command.LONGEST_INTERVAL": ASKED,
+    "top.command.WIDTH": SHOWN,
     "server.admin.descriptions._CENTURY": "longer than any overlap, so that a number that is none is refused",
     "server.admin.health.SILENT_MS": "how old a word of a process is before it is called silent; nothing is refused for it",
     "server.app.SHOWN": SHOWN,

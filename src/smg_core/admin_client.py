@@ -6,9 +6,10 @@ is never a flag, since everybody on a machine can read those: it comes from SMG_
 """
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
     import httpx
 
 __all__ = [
+    "AdminDoor",
+    "DoorRefused",
+    "door_flags",
     "drain_flags",
     "health_flags",
     "keys_flags",
     "log_level_flags",
     "models_flags",
+    "opened_door",
     "reload_flags",
     "settings_flags",
     "undrain_flags",
@@ -265,12 +270,17 @@ def _common(
     judge: Callable[["httpx.Response"], int] | None = None,
 ) -> None:
     """The flags that every command has; `request` makes what it asks for, `judge` the exit status of a good answer (None: 0)."""
+    door_flags(parser)
+    parser.set_defaults(run=lambda args: _ask(args, request(args), judge))
+
+
+def door_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags that say where the door is and who asks."""
     text = "where the admin door is, http(s)://HOST:PORT or unix:PATH (default: SMG_ADMIN)"
     parser.add_argument("--admin", default=os.environ.get("SMG_ADMIN"), metavar="URL", help=text)
     parser.add_argument("--key-file", metavar="FILE", help="file with the API key of an admin (default: SMG_ADMIN_KEY)")
     parser.add_argument("--tls-ca", metavar="FILE", help="certificates (PEM) that the door is checked against")
     parser.add_argument("--timeout", type=float, default=30, help="seconds that it may take (default: %(default)s)")
-    parser.set_defaults(run=lambda args: _ask(args, request(args), judge))
 
 
 def _path(args: argparse.Namespace) -> str:
@@ -300,8 +310,36 @@ def _list(args: argparse.Namespace) -> Request:
     )
 
 
-def _ask(args: argparse.Namespace, request: Request, judge: Callable[["httpx.Response"], int] | None) -> int:
-    """Make the request and print the answer; the exit status."""
+class DoorRefused(Exception):
+    """The door cannot be asked, or refuses: why, for a person. `status` is that of its answer, 0 without one."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class AdminDoor:
+    """An admin door that `client` asks; `place` is where it is, as the operator wrote it."""
+
+    def __init__(self, client: "httpx.Client", place: str) -> None:
+        self._client, self._place = client, place
+
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> "httpx.Response":
+        """The answer to a request. Raises DoorRefused."""
+        import httpx
+
+        try:
+            answer = self._client.request(method, path, json=body)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            raise DoorRefused(f"the admin door at {self._place} cannot be asked: {error}") from None
+        if answer.status_code >= HTTP_ERRORS:
+            raise DoorRefused(f"{answer.status_code}: {_message(answer)}", answer.status_code)
+        return answer
+
+
+@contextlib.contextmanager
+def opened_door(args: argparse.Namespace) -> Iterator[AdminDoor]:
+    """A context with the door that the flags name. Raises ConfigError, and DoorRefused for what cannot be one."""
     import ssl
 
     import httpx
@@ -309,17 +347,24 @@ def _ask(args: argparse.Namespace, request: Request, judge: Callable[["httpx.Res
     if not args.admin:
         raise ConfigError("where is the admin door? Give --admin URL or SMG_ADMIN")
     unix = args.admin.removeprefix("unix:") if args.admin.startswith("unix:") else None
-    headers, (method, path, body) = _credential(args.key_file), request
+    headers, base = _credential(args.key_file), HERE if unix else args.admin.rstrip("/")
     try:
         verify = ssl.create_default_context(cafile=args.tls_ca)
         transport = httpx.HTTPTransport(uds=unix, verify=verify)
-        with httpx.Client(transport=transport, timeout=args.timeout, headers=headers) as client:
-            answer = client.request(method, (HERE if unix else args.admin.rstrip("/")) + path, json=body)
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        print(f"smg-gateway: the admin door at {args.admin} cannot be asked: {error}", file=sys.stderr)
-        return 1
-    if answer.status_code >= HTTP_ERRORS:
-        print(f"smg-gateway: {answer.status_code}: {_message(answer)}", file=sys.stderr)
+        client = httpx.Client(transport=transport, timeout=args.timeout, headers=headers, base_url=base)
+    except (httpx.InvalidURL, OSError) as error:
+        raise DoorRefused(f"the admin door at {args.admin} cannot be asked: {error}") from None
+    with client:
+        yield AdminDoor(client, args.admin)
+
+
+def _ask(args: argparse.Namespace, request: Request, judge: Callable[["httpx.Response"], int] | None) -> int:
+    """Make the request and print the answer; the exit status."""
+    try:
+        with opened_door(args) as door:
+            answer = door.ask(*request)
+    except DoorRefused as error:
+        print(f"smg-gateway: {error}", file=sys.stderr)
         return 1
     print(answer.text)
     return judge(answer) if judge is not None else 0

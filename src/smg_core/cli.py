@@ -26,7 +26,7 @@ __all__ = ["main"]
 
 WRONG_USAGE = 2
 AUDIT_USAGE = "smg-gateway audit [--config FILE] [settings as below]"
-PACKAGE_EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server"}
+PACKAGE_EXTRAS = {"uvicorn": "server", "httptools": "server", "grpc": "server", "rich": "top"}
 """Packages that are not installed by default, with the extra of the distribution that installs each."""
 FILES = (
     "sealing.keys_file",
@@ -227,7 +227,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         title="commands",
         required=True,
         metavar="serve | simulate | simulate-fleet | faults | demo | config | setup | conform | mcp | audit | audit-log | "
-        "health | keys | workers | models | settings | reload | drain | undrain | log-level",
+        "health | keys | workers | models | settings | reload | drain | undrain | log-level | top",
     )
     usage = "smg-gateway serve --worker URL [--worker URL ...] [--config FILE] [settings as below]"
     _serve_flags(commands.add_parser("serve", help="run a gateway", usage=usage, allow_abbrev=False))
@@ -315,6 +315,7 @@ def _audit_log_flags(parser: argparse.ArgumentParser) -> None:
 def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
     """The commands that ask the admin door."""
     from smg_core import admin_client as client
+    from smg_core.top.command import top_flags
 
     for name, flags, text in (
         ("health", client.health_flags, "print how a gateway and its processes are"),
@@ -326,6 +327,7 @@ def _admin_commands(commands: "argparse._SubParsersAction[_Parser]") -> None:
         ("drain", client.drain_flags, "have a gateway take no new requests"),
         ("undrain", client.undrain_flags, "have it take requests again"),
         ("log-level", client.log_level_flags, "print or change the level of a gateway's log"),
+        ("top", top_flags, "show what a gateway does, as it does it"),
     ):
         flags(commands.add_parser(name, help=text, allow_abbrev=False))
 

@@ -75,11 +75,6 @@ def _local_time(second: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
 
 
-def is_logged() -> bool:
-    """Whether lines of the access log are wanted at the level that `configure` was told."""
-    return log.isEnabledFor(logging.INFO)
-
-
 class AccessLog:
     """Logs one line for every HTTP request, whatever its route and however it ended.
 
@@ -99,7 +94,7 @@ class AccessLog:
         self._report = writer.write if writer is not None else None
 
     def report(self, moment: Moment) -> None:
-        if type(moment) is not ExchangeEnded:
+        if type(moment) is not ExchangeEnded or not log.isEnabledFor(logging.INFO):
             return
         fields = access_fields(moment)
         if self._report is not None:

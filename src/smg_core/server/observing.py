@@ -13,7 +13,7 @@ from smg_core.clock import SystemClock
 from smg_core.config import Config
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.observability.line_writer import LineWriter
-from smg_core.observability.logs import AccessLog, is_logged
+from smg_core.observability.logs import AccessLog
 from smg_core.server.admin.running import administered
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.control import Control
@@ -58,7 +58,7 @@ class ProcessReports:
     def _access_log(self) -> Observer:
         """The access log, where it is wanted, with a thread that writes its lines to standard error."""
         told = self._config.observability
-        if not self._config.server.access_log or not is_logged():
+        if not self._config.server.access_log:
             return SilentObserver()
         if self._writer is None:
             self._writer = LineWriter(sys.stderr.fileno(), told.access_flush_s, told.access_bytes)

@@ -1,0 +1,70 @@
+"""`smg-gateway top` over the admin door of a gateway in a process of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.gateway.conftest import CHAT, body
+from tests.gateway.test_serve import QUICK, Served, serving
+
+from smg_core.cli import main
+
+pytestmark = pytest.mark.anyio
+
+ADMIN, USER = "admin-key-0123456789", "user-key-0123456789"
+KEYS = {"SMG_AUTH_KEYS": f"{ADMIN} tenant=ops role=admin, {USER} tenant=acme"}
+
+
+@asynccontextmanager
+async def with_door(*arguments: str) -> AsyncIterator[tuple[Served, str]]:
+    """A gateway with an admin door, and where that is."""
+    async with serving(QUICK, "--admin-port", "0", *arguments, env=KEYS) as served:
+        yield served, next(line for line in served.log if "admin door is at" in line).split(" at ")[1].rstrip(",")
+
+
+async def top(*arguments: str) -> int:
+    return await asyncio.to_thread(main, ["top", "--once", "--interval", "0.3", *arguments])
+
+
+async def test_one_frame_has_the_models_and_workers_and_a_stranger_gets_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with with_door("--metrics-admin") as (served, door):
+        for _ in range(3):
+            answer = await served.http.post(CHAT, json=body(), headers={"authorization": f"Bearer {USER}"})
+            assert answer.status_code == 200
+        monkeypatch.setenv("SMG_ADMIN_KEY", ADMIN)
+        status = await top("--admin", door)
+        frame = capsys.readouterr().out
+        monkeypatch.setenv("SMG_ADMIN_KEY", USER)
+        refused = await top("--admin", door)
+        told = capsys.readouterr().err
+
+    assert status == 0
+    for word in ("smg-gateway", "MODEL", "sim", "TTFT P95", "WORKER", "ready", "IN FLIGHT", "grpc://127.0.0.1:"):
+        assert word in frame
+    assert "\x1b" not in frame
+    assert refused == 1
+    assert told.startswith("smg-gateway: 403: ")
+
+
+async def test_what_is_missing_is_said_in_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SMG_ADMIN", raising=False)
+    monkeypatch.setenv("SMG_ADMIN_KEY", ADMIN)
+    async with with_door() as (_, door):
+        without = await top("--admin", door)
+    async with with_door("--metrics-admin", "--metrics-names", "smg") as (_, door):
+        others = await top("--admin", door)
+    gone = await top("--admin", door)
+    nowhere = [await top(), await top("--admin", door, "--rows", "0"), await top("--admin", door, "--interval", "-1")]
+
+    told = capsys.readouterr().err.splitlines()
+    assert (without, others, gone, nowhere) == (1, 1, 1, [2, 2, 2])
+    assert "start the gateway with --metrics-admin" in told[0]
+    assert "metrics.names" in told[1]
+    assert "cannot be asked" in told[2]
+    assert "where is the admin door?" in told[3]
+    assert len(told) == 6
