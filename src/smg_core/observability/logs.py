@@ -17,7 +17,7 @@ from smg_core.hooks import ExchangeEnded, Moment
 from smg_core.observability.access_lines import JsonLines, TextLines, access_fields, fields_in_words, plain, time_stamp
 from smg_core.observability.line_writer import LineWriter
 
-__all__ = ["AccessLog", "configure", "is_logged", "set_level"]
+__all__ = ["AccessLog", "configure", "set_level"]
 
 log = logging.getLogger("smg.access")
 
