@@ -141,6 +141,8 @@ def pool_table(found: Sequence[dict[str, Any]]) -> list[str]:
     for row in found:
         by_load.setdefault((row["scale"], row["rate"]), {})[row["prefill"]] = Figures(**row["ours"])
     for (scale, rate), runs in by_load.items():
+        if len(runs) < len(SPLITS):
+            continue  # not all have been run yet
         best = max(runs.values(), key=lambda each: (round(each.goodput, 3), -each.first_mean))
         cells = [_pool_cell(runs[prefill], bold=runs[prefill] is best) for prefill in SPLITS]
         lines.append(f"| {1200 * scale:.0f} | {rate / scale * ENGINES:.0f} | {' | '.join(cells)} |")
@@ -173,13 +175,15 @@ A replay of {requests:,} requests took {cpu_s:.0f} s of CPU time: chat, 8 engine
 GOALS = """
 ## Goals
 
-Behind each figure is its goal; a figure that misses it is bold. The worst seed counts.
+Behind each figure is its goal; a figure that misses it is bold. The worst seed counts. The whole grid has {cells}
+cells with five seeds each; those in the table have been run so far.
 """
 POOLS = """
 ## Prefill and decode pools
 
-Fleets of {engines} engines; nothing is shared. In each field seconds to the first token (mean, p99), for the whole (p99),
-and the share of requests with a first token within 1 s and then a token every 50 ms, of which the best is bold.
+Fleets of {engines} engines; nothing is shared, and answers have a fifth of a prompt's length. In each field seconds to
+the first token (mean, p99), for the whole (p99), and the share of requests with a first token within 1 s and then a token every
+50 ms, of which the best is bold.
 """
 
 
@@ -188,7 +192,13 @@ def report() -> str:
     today = datetime.now(UTC).date()
     parts = [INTRODUCTION.format(date=today, python=platform.python_version(), machine=platform.machine())]
     parts += [MILLION.format(**row) for row in rows("million")]
-    parts += [GOALS, *cell_table(rows("cell")), POOLS.format(engines=ENGINES), *pool_table(rows("pools")), ""]
+    parts += [
+        GOALS.format(cells=len(cells())),
+        *cell_table(rows("cell")),
+        POOLS.format(engines=ENGINES),
+        *pool_table(rows("pools")),
+        "",
+    ]
     return "\n".join(parts)
 
 

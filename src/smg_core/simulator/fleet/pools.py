@@ -11,7 +11,8 @@ from smg_core.simulator.fleet.engine import EngineSpeed
 __all__ = ["EVENTS", "FleetSettings", "Outage"]
 
 EVENTS = ("on_time", "late", "lost", "none")
-"""How the engines' KV events reach the gateways: at once, after `events_late_s`, some never, or not at all."""
+"""How the engines' KV events reach the gateways: at once, after `events_late_s`, some only when the next one shows
+the gap, or not at all."""
 
 
 @attrs.frozen

@@ -73,12 +73,13 @@ class _Call:
 
 
 class _Replica:
-    """One gateway: its choosers, and the engines that it knows to be dead."""
+    """One gateway: its choosers, the engines that it knows to be dead, and the KV events that were lost on the way."""
 
     def __init__(self, decode: Chooser, prefill: Chooser | None, settings: FleetSettings) -> None:
         self.choosers = [decode] if prefill is None else [decode, prefill]
         self._settings = settings
         self._avoided: set[int] = set()
+        self.missed: dict[int, list[BlockChange]] = {}  # by engine: fetched when the next event shows the gap
         self.ready: list[list[int]] = []
         self._sort()
 
@@ -86,6 +87,7 @@ class _Replica:
         """The engine was found dead."""
         if engine not in self._avoided:
             self._avoided.add(engine)
+            self.missed.pop(engine, None)
             self._sort()
             for chooser in self.choosers:
                 chooser.left(engine)
@@ -300,12 +302,12 @@ class _Run:
             return
         changes, cache.changes = cache.changes, []
         for replica in self._replicas:
-            if settings.events == "lost" and self._rng.random() < settings.events_lost:
-                continue
             if settings.events == "late":
                 self._plan(self._now + settings.events_late_s, self._on_events, (replica, engine, changes))
+            elif settings.events == "lost" and self._rng.random() < settings.events_lost:
+                replica.missed.setdefault(engine, []).extend(changes)
             else:
-                self._on_events((replica, engine, changes))
+                self._on_events((replica, engine, [*replica.missed.pop(engine, ()), *changes]))
 
     def _on_events(self, message: tuple[_Replica, int, list[BlockChange]]) -> None:
         replica, engine, changes = message

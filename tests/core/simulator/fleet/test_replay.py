@@ -160,8 +160,25 @@ def test_kv_events_come_as_the_settings_say(events: str) -> None:
     replay(given, wanted, lambda engines, _: PolicyChooser(engines, next(waiting)))
 
     counts = [len(each.order) for each in told]
-    least, most = {"on_time": (60, 60), "late": (0, 0), "lost": (15, 45), "none": (0, 0)}[events]
+    least, most = {"on_time": (60, 60), "late": (0, 0), "lost": (40, 60), "none": (0, 0)}[events]
     assert all(least <= count <= most for count in counts), counts
+
+
+def test_kv_events_that_were_lost_come_in_order_with_the_next_that_is_not() -> None:
+    """`Recording` checks that no event names a block before the one that it follows."""
+    told: list[Recording] = []
+
+    def chooser(engines: Sequence[FleetEngine], _: random.Random) -> PolicyChooser:
+        told.append(Recording())
+        return PolicyChooser(engines, told[-1])
+
+    given = generated("chat", Load(requests=300, rate=20.0))
+    for events in ("on_time", "lost"):
+        replay(given, FleetSettings(engines=2, events=events, events_lost=0.5), chooser)
+
+    whole, gapped = told
+    missing = {engine: whole.blocks[engine] - gapped.blocks[engine] for engine in whole.blocks}
+    assert all(len(missing[engine]) < len(whole.blocks[engine]) / 20 for engine in missing)
 
 
 # ----------------------------------------------------------------------------------------------------------- laws
