@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import attrs
@@ -106,10 +106,13 @@ async def running(engine: RealEngine) -> AsyncIterator[Running]:
     """Start the engine with `Gateway.launch`, and a second gateway before it. Raises WorkerGone when it does not come up."""
     async with launching(engine) as launched:
         (worker,) = launched.registry
-        async with Gateway([WorkerSpec(worker.spec.url)], config=config_of("grpcio")) as other:
-            await asyncio.wait_for(other.ready(None), COMES_UP_S)
-            found = Running(engine, {"h2": launched, "grpcio": other}, launched)
+        other = Gateway([WorkerSpec(worker.spec.url)], config=config_of("grpcio"))
+        async with AsyncExitStack() as stack:
             try:
-                yield found
-            finally:
-                await found.stop()
+                await stack.enter_async_context(other)
+            except TimeoutError as error:
+                error.add_note(f"The engine wrote:\n{launched.last_words}")
+                raise
+            found = Running(engine, {"h2": launched, "grpcio": other}, launched)
+            stack.push_async_callback(found.stop)
+            yield found
