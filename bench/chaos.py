@@ -1,0 +1,256 @@
+"""What becomes of streams while engines, and the network to them, fail in every way; writes the table of docs/reliability.md.
+
+    python bench/chaos.py [--requests 36] [--tokens 120] [--rate 40] [--only NAME] [--write]
+
+Three processes of the embedded engine, whose next token is a function of all tokens before it, each behind a proxy on the
+loopback (`chaos_proxy`); the gateway's process before them, which finds them in a watched file of workers; and a client of
+/generate, which tells token ids. When every stream has begun, something is done to one engine, or to all, one after the
+other. A stream is right if its ids are exactly those that one engine alone gives and it has exactly one end. The longest
+pause is between two events of one stream, from which the usual time between two tokens is not taken off.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import attrs
+import httpx
+from chaos_proxy import ChaosProxy, Mode
+from killed import LENGTH, Stream, ask, expected
+
+PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
+BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
+ENGINES = 3
+HEALTH_S, PROBE_S, FIRST_S, TOKEN_S = 0.5, 0.5, 3.0, 2.0
+
+
+@attrs.define
+class Fleet:
+    """The running engines, their proxies, and the gateway's URL."""
+
+    folder: str
+    rate: float
+    proxies: list[ChaosProxy]
+    engines: list["asyncio.subprocess.Process"] = attrs.field(factory=list)
+    http: httpx.AsyncClient = attrs.field(factory=httpx.AsyncClient)
+
+    async def engine(self, number: int) -> "asyncio.subprocess.Process":
+        """A new process for the engine of this number, once it listens."""
+        path = Path(self.folder, f"{number}.sock")
+        path.unlink(missing_ok=True)
+        flags = ["--listen", f"unix://{path}", "--chained", str(LENGTH), "--decode-rate", str(self.rate)]
+        process = await started("simulate", *flags)
+        while not path.exists():
+            await asyncio.sleep(0.02)
+        return process
+
+    def name(self, *numbers: int) -> None:
+        """Write the file of workers, with these."""
+        fresh = Path(self.folder, "workers.new")
+        entries = [{"url": self.proxies[number].url, "name": f"engine-{number}"} for number in numbers]
+        fresh.write_text(json.dumps(entries))
+        fresh.rename(Path(self.folder, "workers.json"))
+
+    async def kill(self, number: int) -> None:
+        self.engines[number].kill()
+        await self.engines[number].wait()
+
+
+async def started(*command: str, log: int = subprocess.DEVNULL) -> "asyncio.subprocess.Process":
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SMG_")}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "smg_core", *command), env=environment, stdout=subprocess.DEVNULL, stderr=log
+    )
+
+
+@asynccontextmanager
+async def fleet(rate: float) -> AsyncIterator[Fleet]:
+    """Engines and the gateway before them, ready."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with AsyncExitStack() as stack:
+            proxies = [ChaosProxy(f"{folder}/{number}.sock", random.Random(number)) for number in range(ENGINES)]
+            for proxy in proxies:
+                await stack.enter_async_context(proxy)
+            running = Fleet(folder, rate, proxies)
+            for number in range(ENGINES):
+                running.engines.append(await running.engine(number))
+            stack.push_async_callback(_end, running)
+            running.name(*range(ENGINES))
+            gateway = await started("serve", *_flags(folder), log=subprocess.PIPE)
+            stack.push_async_callback(_stop, gateway)
+            url = await _url(gateway)
+            reading = asyncio.create_task(_drain(gateway))
+            stack.callback(reading.cancel)
+            limits = httpx.Limits(max_connections=None)
+            running.http = await stack.enter_async_context(
+                httpx.AsyncClient(base_url=url, timeout=120, trust_env=False, limits=limits)
+            )
+            yield running
+
+
+def _flags(folder: str) -> list[str]:
+    settings = {
+        "port": 0,
+        "workers-file": f"{folder}/workers.json",
+        "workers-dialect": "vllm",
+        "workers-health-interval-s": HEALTH_S,
+        "workers-probe-timeout-s": PROBE_S,
+        "timeouts-first-token-s": FIRST_S,
+        "timeouts-token-s": TOKEN_S,
+        "discovery-file-interval-s": 0.1,
+        "discovery-look-s": 0.1,
+        "wait-for-workers": 60,
+    }
+    return [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+
+
+async def _url(gateway: "asyncio.subprocess.Process") -> str:
+    assert gateway.stderr is not None
+    while line := (await gateway.stderr.readline()).decode():
+        if "listening on" in line:
+            return line.split("listening on ")[1].split()[0]
+    raise RuntimeError("the gateway did not come up")
+
+
+async def _drain(gateway: "asyncio.subprocess.Process") -> None:
+    while gateway.stderr is not None and await gateway.stderr.readline():
+        pass
+
+
+async def _end(running: Fleet) -> None:
+    for process in running.engines:
+        await _stop(process)
+
+
+async def _stop(process: "asyncio.subprocess.Process") -> None:
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
+
+
+# -------------------------------------------------------------------------------------------------------------- what is done
+
+
+async def killed(running: Fleet) -> None:
+    await running.kill(0)
+
+
+async def frozen(running: Fleet) -> None:
+    running.engines[0].send_signal(signal.SIGSTOP)
+    await asyncio.sleep(TOKEN_S + 2.0)
+    running.engines[0].send_signal(signal.SIGCONT)
+
+
+async def rolling(running: Fleet) -> None:
+    for number in range(ENGINES):
+        await running.kill(number)
+        running.engines[number] = await running.engine(number)
+        await asyncio.sleep(2.0)  # within 3 s one that comes back is in use
+
+
+async def flapping(running: Fleet) -> None:
+    for turn in range(8):
+        running.name(*(number for number in range(ENGINES) if number != turn % ENGINES))
+        await asyncio.sleep(0.4)
+    running.name(*range(ENGINES))
+
+
+def network(mode: Mode, seconds: float = 2.5) -> Callable[[Fleet], Awaitable[None]]:
+    async def worsen(running: Fleet) -> None:
+        running.proxies[0].set(mode)
+        await asyncio.sleep(seconds)
+        running.proxies[0].set("pass")
+
+    return worsen
+
+
+SCENARIOS: dict[str, tuple[str, Callable[[Fleet], Awaitable[None]], float]] = {
+    "kill": ("1 of 3 engines is killed (SIGKILL)", killed, 1.0),
+    "freeze": ("1 of 3 engines is stopped (SIGSTOP), and goes on later", frozen, TOKEN_S + 1.0),
+    "cut": ("the connections to 1 of 3 engines are cut, none are taken for 2.5 s", network("cut"), 1.0),
+    "stop": ("nothing passes to or from 1 of 3 engines for 2.5 s", network("stop"), TOKEN_S + 1.0),
+    "delay": ("bytes to and from 1 of 3 engines are 0.2 s late for 2.5 s", network("delay"), TOKEN_S + 1.0),
+    "drip": ("the bytes of 1 of 3 engines come in pieces of 16 for 2.5 s", network("drip"), 1.0),
+    "corrupt": ("the bytes of 1 of 3 engines are replaced by others for 2.5 s", network("corrupt"), 1.0),
+    "rolling": ("all 3 engines are killed and started again, one after the other", rolling, 1.0),
+    "flapping": ("the file of workers names other 2 of 3 engines every 0.4 s, 8 times", flapping, 1.0),
+}
+"""By name: what is done, in words and in deed, and the longest pause in seconds that is stated for it."""
+
+
+@attrs.frozen
+class Outcome:
+    """What came of one scenario."""
+
+    what: str
+    right: int
+    streams: int
+    errors: tuple[str, ...]
+    pause: float
+    stated: float
+
+    @property
+    def holds(self) -> bool:
+        return self.right == self.streams
+
+    @property
+    def row(self) -> str:
+        return f"| {self.what} | {self.right} of {self.streams} | {self.pause:.1f} s | {self.stated:.1f} s |"
+
+
+async def played(name: str, requests: int, tokens: int, rate: float) -> Outcome:
+    """One scenario."""
+    what, deed, stated = SCENARIOS[name]
+    async with fleet(rate) as running:
+        streams = [Stream([100 + number, 7, 11, 13]) for number in range(requests)]
+        tasks = [asyncio.create_task(ask(running.http, stream, tokens)) for stream in streams]
+        while not all(stream.events > 1 for stream in streams):
+            await asyncio.sleep(0.01)
+            if any(task.done() for task in tasks):
+                break
+        await deed(running)
+        await asyncio.gather(*tasks, return_exceptions=True)
+    right = sum(stream.ids == expected(stream.prompt, tokens) and not stream.error for stream in streams)
+    errors = tuple(sorted({stream.error for stream in streams if stream.error}))
+    return Outcome(what, right, requests, errors, max(stream.pause for stream in streams), stated)
+
+
+def written(outcomes: list[Outcome]) -> None:
+    """Put the table into the page."""
+    head = "| what happens | right | longest pause | stated |\n|---|---|---|---|"
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    table = "\n".join([head, *(outcome.row for outcome in outcomes)])
+    PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--requests", type=int, default=36)
+    parser.add_argument("--tokens", type=int, default=120)
+    parser.add_argument("--rate", type=float, default=40.0, help="tokens a second of one stream")
+    parser.add_argument("--only", choices=[*SCENARIOS], action="append")
+    parser.add_argument("--write", action="store_true", help="write the table of docs/reliability.md")
+    flags = parser.parse_args()
+    outcomes = []
+    for name in flags.only or SCENARIOS:
+        began = time.perf_counter()
+        outcomes.append(asyncio.run(played(name, flags.requests, flags.tokens, flags.rate)))
+        print(outcomes[-1].row, f"{time.perf_counter() - began:.0f} s", *outcomes[-1].errors, flush=True)
+    if flags.write:
+        written(outcomes)
+    sys.exit(not all(outcome.holds for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    main()
