@@ -11,8 +11,8 @@ from typing import Literal, get_args
 __all__ = ["MODES", "ChaosProxy", "Mode"]
 
 Mode = Literal["pass", "delay", "stop", "cut", "drip", "corrupt"]
-"""Pass bytes on; pass them on late; keep connections open and pass nothing on; close all and take no more; pass the engine's bytes
-on in small pieces; replace the engine's bytes by others."""
+"""Pass bytes on; pass them on late; keep connections open and pass nothing on; close all and take no more; pass the engine's
+bytes on in small pieces; replace the engine's bytes by others."""
 MODES: tuple[Mode, ...] = get_args(Mode)
 CHUNK = 65536
 LATE_S = 0.2
