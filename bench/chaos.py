@@ -226,11 +226,14 @@ async def played(name: str, requests: int, tokens: int, rate: float) -> Outcome:
 
 
 def written(outcomes: list[Outcome]) -> None:
-    """Put the table into the page."""
+    """Put the rows into the page's table; rows of scenarios that were not played stay."""
     head = "| what happens | right | longest pause | stated |\n|---|---|---|---|"
     before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    table = "\n".join([head, *(outcome.row for outcome in outcomes)])
+    old, _, after = rest.partition(END)
+    rows = {line.split(" | ")[0]: line for line in old.splitlines() if line.startswith("| ")}
+    rows |= {outcome.row.split(" | ")[0]: outcome.row for outcome in outcomes}
+    known = [f"| {what}" for what, _, _ in SCENARIOS.values()]
+    table = "\n".join([head, *(rows[what] for what in known if what in rows)])
     PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
 
 

@@ -16,6 +16,7 @@ from smg_core.discovery.reconcile import Add, Change, Drain, Leaving, Remove, Re
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.discovery.standing import SourceStanding
 from smg_core.discovery.waiting import pauses
+from smg_core.errors import SmgError
 from smg_core.hooks import Observer, SourceAnswered, SourceChanged, SourceSampled
 
 __all__ = ["Discovery"]
@@ -173,7 +174,7 @@ class Discovery:
         name = change.spec.label if isinstance(change, Add | Update) else change.name
         try:
             await self._ask(change, standing.name)
-        except (ValueError, LookupError) as error:
+        except (ValueError, LookupError, SmgError) as error:
             if refused.get(name) != str(error):
                 refused[name] = str(error)
                 log.warning("%s: worker %s: %s: %s", standing.name, name, WORDS[type(change)], error)

@@ -21,18 +21,18 @@ from smg_core.discovery.waiting import pauses
 from smg_core.engines.target import Tls
 from smg_core.server.reaching import worker_file
 from smg_core.server.runtime import Runtime
-from smg_core.workers.worker import Worker, WorkerSpec
+from smg_core.workers.worker import WorkerSpec
 
 __all__ = ["Discovering", "discovery_of"]
 
 
 class Discovering(Discovery):
-    """The discovery of one gateway."""
+    """The discovery of one gateway. Of several processes the first asks the sources; what it changes reaches all."""
 
     def __init__(self, gateway: Runtime) -> None:
         config = gateway.config
         super().__init__(
-            (*_sources(config, gateway.call_later), *(_pods(gateway) if config.discovery.kubernetes else ())),
+            tuple(_all_sources(gateway)) if gateway.registry.process == 0 else (),
             _Roster(gateway),
             gateway.observer,
             config.discovery,
@@ -44,6 +44,12 @@ class Discovering(Discovery):
 def discovery_of(gateway: Runtime) -> Discovering:
     """The discovery of a gateway, which runs while that is started."""
     return gateway.beside(Discovering, lambda: Discovering(gateway))
+
+
+def _all_sources(gateway: Runtime) -> Iterator[WorkerSource]:
+    yield from _sources(gateway.config, gateway.call_later)
+    if gateway.config.discovery.kubernetes:
+        yield from _pods(gateway)
 
 
 def _sources(config: Config, call_later: CallLater) -> Iterator[WorkerSource]:
@@ -110,23 +116,16 @@ class _Roster:
         return 0 if worker is None else worker.in_flight
 
     async def add(self, spec: WorkerSpec, source: str) -> None:
-        self._gateway.add_worker(spec, source=source)
+        await self._gateway.roster.add(spec, source)
 
     async def update(self, spec: WorkerSpec) -> None:
-        worker = self._worker(spec.label)
-        self._gateway.roster.respec(worker, spec)
+        await self._gateway.roster.change(spec.label, spec)
 
     async def drain(self, name: str) -> None:
-        self._gateway.drain_worker(name)
+        await self._gateway.roster.drain(name)
 
     async def resume(self, name: str) -> None:
-        self._gateway.roster.resume(self._worker(name))
+        await self._gateway.roster.undrain(name)
 
     async def remove(self, name: str) -> None:
-        await self._gateway.remove_worker(name)
-
-    def _worker(self, name: str) -> Worker:
-        worker = self._gateway.registry.get(name)
-        if worker is None:
-            raise LookupError(f"there is no worker {name!r}")
-        return worker
+        await self._gateway.roster.remove(name)
