@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 
 from smg_core import Config, Gateway
+from smg_core.config import WorkersConfig
 from smg_core.engines.base import EngineFacts
 from smg_core.routing import policy
 from smg_core.routing.base import RoutingContext
@@ -70,14 +71,16 @@ def choice_ms(workers: int, name: str) -> float:
     return cpu_ms(choose)
 
 
-async def watch_share(workers: int, seconds: float) -> float:
-    """The share of a core that watching so many idle workers takes."""
+async def watch_share(workers: int, seconds: float, loads_interval_s: float) -> float:
+    """The share of a core that watching so many idle workers takes: health checks, and loads asked at an interval."""
     command = [sys.executable, "-m", "smg_core.simulator", "--port", "0"]
     engine = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert engine.stdout is not None
-        target = engine.stdout.readline().split()[-1]
-        async with Gateway(config=Config()) as gateway:
+        target = engine.stdout.readline().split()[1]
+        gateway = Gateway(config=Config(workers=WorkersConfig(loads_interval_s=loads_interval_s)))
+        await gateway.start()
+        try:
             for number in range(workers):
                 gateway.add_worker(WorkerSpec(target, f"w{number}", dialect="vllm"))
             while sum(each.state == "ready" for each in gateway.registry) < workers:
@@ -85,6 +88,8 @@ async def watch_share(workers: int, seconds: float) -> float:
             began, cpu = time.monotonic(), time.process_time()
             await asyncio.sleep(seconds)
             return (time.process_time() - cpu) / (time.monotonic() - began)
+        finally:
+            await gateway.stop()
     finally:
         engine.terminate()
         engine.wait()
@@ -100,7 +105,9 @@ def main() -> None:
     for name in ("round_robin", "least_requests", "least_load", "cache_aware"):
         print(f"| a choice by {name}, ms | {choice_ms(1, name):.4f} | {choice_ms(args.workers, name):.4f} |")
     if args.watch:
-        print(f"| watching them, share of a core | | {asyncio.run(watch_share(args.workers, args.watch)):.2%} |")
+        for what, interval in (("health checks alone", 3600.0), ("health checks, and loads once a second", 1.0)):
+            shares = [asyncio.run(watch_share(many, args.watch, interval)) for many in (1, args.workers)]
+            print(f"| {what}, share of a core | {shares[0]:.2%} | {shares[1]:.2%} |")
 
 
 if __name__ == "__main__":
