@@ -159,6 +159,7 @@ async def fail(house: House, sinks: Sinks) -> None:
     await ask(house.http, sinks, "POST", "/v1/files", data=form, files={"file": ("a", FILE.encode(), "text/plain")})
 
 
+@pytest.mark.timeout(600)  # some hundred requests, and a debug log
 @pytest.mark.usefixtures("logging_as_before")
 @pytest.mark.parametrize("form", ["text", "json"])
 async def test_no_secret_is_in_anything_that_the_gateway_writes(
