@@ -53,7 +53,12 @@ class RealEngine:
         return {**os.environ, **self.environment_of_process()}
 
 
-MLX = RealEngine("mlx", "MLX", ("mlx", "mlx-lm", "smg-grpc-servicer", "smg-grpc-proto", "grpcio"))
+MLX = RealEngine(
+    "mlx",
+    "MLX",
+    ("mlx", "mlx-lm", "smg-grpc-servicer", "smg-grpc-proto", "grpcio"),
+    about="A seed is taken and repeats no answer: the servicer gives it to another thread than the one that samples.",
+)
 
 VLLM = RealEngine(
     "vllm",
