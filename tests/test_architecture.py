@@ -193,6 +193,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.observing": frozenset(),
     "server.second_listener": frozenset(),
     "server.news": frozenset(),
+    "server.notifying": frozenset(),
     "server.interactions": frozenset(),
     "server.interactions_memory": frozenset(),
     "server.keeping": frozenset(),

@@ -351,6 +351,7 @@ CONSTANTS: dict[str, str] = {
     "server.channel.member.READ_BYTES": PACE,
     "server.channel.relaying.READ_BYTES": PACE,
     "server.supervisor.CANNOT_START": TOLD,
+    "server.supervisor.LONGEST_WAIT": PACE,
     "server.http_server.SWEEP_TICKS": PACE,
     "server.http_server.TICK_SECONDS": PACE,
     "server.memory.TRIM_S": PACE,

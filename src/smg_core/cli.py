@@ -74,6 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     source = _source(args)
+    config = _to_serve(args)
+    from smg_core.server.serve import serve
+
+    return serve(config, source, lambda: _to_serve(args))
+
+
+def _to_serve(args: argparse.Namespace) -> Config:
+    """The settings to serve by. Raises ConfigError where they could not work."""
     config = _resolve(args).config
     workers = config.workers
     if not (workers.urls or workers.file or (workers.prefill_urls and workers.decode_urls)):
@@ -82,9 +90,7 @@ def _serve(args: argparse.Namespace) -> int:
             "`smg-gateway simulate`"
         )
     _check_paths(config)
-    from smg_core.server.serve import serve
-
-    return serve(config, source)
+    return config
 
 
 def _config(args: argparse.Namespace) -> int:

@@ -72,7 +72,7 @@ class Background:
             while True:
                 self._wanted.clear()
                 try:
-                    if self._gateway.ready_now and not self._gateway.draining:
+                    if self._gateway.ready_now and not (self._gateway.draining or self._gateway.retiring):
                         await self._take()
                 except StoreFailed as error:
                     log.warning("answers in the background wait: %s", error.detail)

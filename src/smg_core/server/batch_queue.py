@@ -52,7 +52,8 @@ class BatchQueue:
     def _live(self, own: int) -> int | None:
         """How many requests of clients are under way beside `own` of batches; None where nothing may begin."""
         gateway = self._gateway
-        return None if gateway.draining or gateway.admission.held else max(0, gateway.in_flight - own)
+        idle = gateway.draining or gateway.retiring or gateway.admission.held
+        return None if idle else max(0, gateway.in_flight - own)
 
     # ------------------------------------------------------------------------------------------------------------ running
 
@@ -64,7 +65,7 @@ class BatchQueue:
                 try:
                     if self._gateway.draining or self._gateway.admission.held:
                         self._pause()
-                    elif self._gateway.ready_now:
+                    elif self._gateway.ready_now and not self._gateway.retiring:
                         await self._take()
                 except StoreFailed as error:
                     log.warning("batches wait: %s", error.detail)

@@ -79,6 +79,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     socket_paths: frozenset[str] = frozenset()  # where WebSockets are taken
     proxied: ProxiedClient | None = None  # the client of the connection, if a trusted proxy has named it
     certificate: Certificate | None = None  # that the client has shown
+    retiring = False  # whether each connection is to be closed after its next answer
     pipelined = 8  # requests that may wait behind the one under way while the socket is still read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -271,6 +272,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
+        if self.retiring:
+            cycle.keep_alive = False  # which the answer's head then says
         plain = cycle.scope["http_version"] == "1.0"
         wrapped: Any = _unsized(cycle, app) if plain else _direct(self._writer(cycle), app)
         super()._start_asgi_task(cycle, wrapped)

@@ -108,6 +108,7 @@ class HttpServer(uvicorn.Server):
         self._gateway = gateway
         self._drain_seconds = settings.drain_s
         self._deadline: float | None = None
+        self._retired_until: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's; a listener that speaks TLS, or that proxies pass connections to, is not left to the event loop."""
@@ -167,13 +168,20 @@ class HttpServer(uvicorn.Server):
         if supervisor is not None:
             # Readable once it is gone, however it went: nobody would pass the word to leave on, or give up the port.
             loop.add_reader(supervisor.sentinel, self._orphaned, supervisor.sentinel)
+        else:
+            loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         try:
             yield
         finally:
             if supervisor is not None:
                 loop.remove_reader(supervisor.sentinel)
+            else:
+                loop.remove_signal_handler(signal.SIGHUP)
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
+
+    def _hung_up(self) -> None:
+        log.warning("SIGHUP changes nothing in a process without a supervisor (--server-supervised)")
 
     def _orphaned(self, sentinel: int) -> None:
         asyncio.get_running_loop().remove_reader(sentinel)
@@ -210,12 +218,31 @@ class HttpServer(uvicorn.Server):
             if self._alone:
                 self._settle_models()
                 self._return_memory()
+            if self._gateway.retiring:
+                self._retire()
         if self._deadline is not None and not self.should_exit:
             in_flight = self._gateway.in_flight
             self.should_exit = not in_flight or time.monotonic() > self._deadline
             if self.should_exit and in_flight:
                 log.warning("%d request(s) have not finished in %g s and are ended", in_flight, self._drain_seconds)
         return await super().on_tick(counter)
+
+    def _retire(self) -> None:
+        """Take no more connections, since another process does, and leave once the last one is closed: each when its next answer
+        is out, or when it has been idle for as long as any may be. WebSockets on which nothing is answered keep nobody."""
+        if self._retired_until is None:
+            self._retired_until = time.monotonic() + self._settings.server.retire_s
+            log.info("another process takes over: %d request(s) in flight", self._gateway.in_flight)
+            for server in self.servers:
+                server.close()
+            cast("Any", self.config.http_protocol_class).retiring = True
+        if not self._alone or self._deadline is not None:
+            return
+        left = list(self.server_state.connections)
+        if not self._gateway.in_flight and all(isinstance(each, BoundedWebSocketProtocol) for each in left):
+            self.should_exit = True
+        elif time.monotonic() > self._retired_until:
+            self._asked_to_leave()
 
     def _settle_models(self) -> None:
         """Exclude loaded models from garbage collection, since they stay."""
@@ -240,7 +267,7 @@ class HttpServer(uvicorn.Server):
             started_at=int(self._began * 1000),
             seen_at=int(gateway.clock.time() * 1000),
             ready=int(gateway.ready_now),
-            draining=int(gateway.draining),
+            draining=int(gateway.draining or gateway.retiring),
             in_flight=gateway.in_flight,
             connections=len(self.server_state.connections),
         )

@@ -20,18 +20,25 @@ from smg_core.server.control import Control
 from smg_core.server.gateway import Gateway
 from smg_core.server.listeners import Listeners
 from smg_core.server.loop_watch import LoopWatch
-from smg_core.server.metrics.meter import Meter, metrics_bytes
+from smg_core.server.metrics.meter import Meter, forget_gauges, metrics_bytes
 from smg_core.server.metrics.sampling import sampled_beside
 from smg_core.server.metrics.serving import metrics_app
 from smg_core.server.processes import ProcessTable, SharedNumbers
 from smg_core.server.second_listener import served_beside
 
-__all__ = ["ConfigSource", "ProcessReports", "SharedNumbers", "shared_numbers"]
+__all__ = ["ConfigSource", "ProcessReports", "SharedNumbers", "end_column", "shared_numbers"]
 
 
 def shared_numbers(config: Config, processes: int, array: Callable[[str, int], Any]) -> SharedNumbers:
     """The numbers that so many processes share; `array` makes an array of a type and length, all zero."""
     return SharedNumbers.made(processes, config.workers.most, metrics_bytes(config.metrics, processes), array)
+
+
+def end_column(config: Config, shared: SharedNumbers, column: int) -> None:
+    """Forget how the process of a column was that has ended; its counts stay."""
+    shared.clear(column)
+    if config.metrics.on:
+        forget_gauges(config.metrics, shared.metrics_memory(), shared.processes, column)
 
 
 class ProcessReports:

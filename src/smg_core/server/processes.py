@@ -60,6 +60,11 @@ class ProcessTable:
             self._cells[at] = getattr(state, name)
 
     @property
+    def serving(self) -> int:
+        """How many processes serve at once; where there are several columns, each has a further one for who succeeds it."""
+        return max(1, self._count // 2)
+
+    @property
     def mine(self) -> ProcessState:
         """The state of this process."""
         return self.read()[self._own]

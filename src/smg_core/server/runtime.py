@@ -108,6 +108,7 @@ class Runtime:
             retries=self.config.routing,
         )
         self.started = False
+        self.retiring = False
         self._id_header = self.config.observability.request_id_header.lower()
         self._id_characters = self.config.observability.request_id_characters
         self.hosted = hosted_kinds(self.config.mcp)
@@ -389,6 +390,11 @@ class Runtime:
     def drain(self) -> None:
         """Take no new requests: from now on each gets 503 with Retry-After. Those in flight finish."""
         self.admission.draining = True
+
+    def retire(self) -> None:
+        """Leave new connections to the process that succeeds this one. Requests on those that are open are answered; work of
+        which another process can take care is not begun."""
+        self.retiring = True
 
     @property
     def draining(self) -> bool:

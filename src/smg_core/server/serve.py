@@ -4,7 +4,8 @@ Decides how a gateway leaves: on SIGTERM it takes nothing new (503 with Retry-Af
 flight finish for at most `drain_s` seconds, and goes; a second signal ends it at once. With several processes a supervisor
 holds the listening socket, so a process that dies loses no connection that waits to be accepted, and starts another in its
 place; when the supervisor dies, the processes exit once their streams have finished. Requests in flight are counted in shared
-memory, a column a process, so every process routes by the requests of all.
+memory, a column a process, so every process routes by the requests of all. On SIGHUP the supervisor replaces the processes one by
+one, by the settings as they are then; a process without a supervisor goes on as it is.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import signal
 import socket
 import sys
 from array import array
@@ -40,9 +42,9 @@ __all__ = ["serve"]
 log = logging.getLogger("smg.server")
 
 
-def serve(config: Config, source: ConfigSource | None = None) -> int:
-    """Serve until told to stop; the exit status. `source` says where the settings can be read again. Raises ConfigError for
-    settings that could never work."""
+def serve(config: Config, source: ConfigSource | None = None, reread: Callable[[], Config] | None = None) -> int:
+    """Serve until told to stop; the exit status. `source` says where the settings can be read again; `reread` reads them, which a
+    supervisor does on SIGHUP. Raises ConfigError for settings that could never work."""
     check(config)
     configure(config.observability.log_level, config.observability.log_format)
     try:
@@ -62,13 +64,18 @@ def serve(config: Config, source: ConfigSource | None = None) -> int:
         return 1
     tell_listeners(config, listeners, processes)
     try:
-        if processes == 1:
+        if processes == 1 and not config.server.supervised:
             shared_alone, alone = shared_numbers(config, 1, _local_array), LocalChannel(config.channel)
             return 1 if _run(config, listeners, shared_alone, 0, alone, source, patience=0.0) else 0
-        shared = partial(shared_numbers, config, processes)
-        return Supervisor(config, listeners, shared, partial(_child, source)).run()
+        again, entry = partial(_reread, reread or (lambda: config)), partial(_child, source)
+        return Supervisor(config, listeners, processes, partial(shared_numbers, config), entry, again).run()
     finally:
         listeners.close(config)
+
+
+def _reread(read: Callable[[], Config]) -> Config:
+    """The settings as they are now. Raises ConfigError and OSError."""
+    return with_state_file(read(), os.environ)
 
 
 def _local_array(kind: str, length: int) -> "array[int]":
@@ -92,6 +99,8 @@ def _run(
     _raise_file_limit(config.server.connections, config.server.spare_files)
     observing = ProcessReports(config, shared, column, source)
     gateway = Gateway(config=config, board=shared.counts(column), observer=observing.observer, channel=channel)
+    if isinstance(channel, MemberChannel):
+        channel.on_word = lambda word: gateway.retire() if word == "retire" else None
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_member(channel, _live(gateway, config, listeners, observing, patience)))
@@ -130,7 +139,8 @@ async def _live(
             if not await _waited(gateway, config.server.wait_for_workers_s, patience):
                 return CANNOT_START
             server = HttpServer(gateway, config, alone=True, processes=observing.processes)
-            await server.serve(sockets=[listeners.public])
+            async with _told_to_manager(gateway):
+                await server.serve(sockets=[listeners.public])
     finally:
         await gateway.stop()
     return 0
@@ -147,6 +157,25 @@ async def _announced(gateway: Gateway, config: Config, listeners: Listeners) -> 
     try:
         yield
     finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def _told_to_manager(gateway: Gateway) -> AsyncIterator[None]:
+    """A context in which the process takes requests: one of several says so to the supervisor, a single one to the manager of
+    services."""
+    if isinstance(gateway.channel, MemberChannel):
+        gateway.channel.say("ready")
+        yield
+        return
+    manager = ManagerNotices()
+    manager.ready()
+    telling = asyncio.create_task(manager.keep_telling(), name="manager of services")
+    try:
+        yield
+    finally:
+        manager.stopping()
         telling.cancel()
         await asyncio.gather(telling, return_exceptions=True)
 
@@ -189,5 +218,7 @@ def _child(
 ) -> None:
     """Entry of a spawned process."""
     configure(config.observability.log_level, config.observability.log_format)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is the supervisor's, also where all processes get it
     member = MemberChannel(channel, config.channel)
     raise SystemExit(_run(config, listeners, shared, column, member, source, patience=config.server.first_wait_s))

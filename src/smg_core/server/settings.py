@@ -30,6 +30,10 @@ class ServerConfig:
     processes: int = option(
         1, "Processes that share the port; 0 takes one a core.", at_least=0, at_most=1024, flag="--processes"
     )
+    supervised: bool = option(
+        False,
+        "Let a supervisor start a single process too, as it does several, so that SIGHUP replaces it by one with new settings.",
+    )
     backlog: int = option(2048, "Connections the kernel may hold before they are accepted.", at_least=1, at_most=65535)
     header_timeout_s: float = option(
         10.0, "Seconds a client may take to send a request's head.", at_least=0.1, at_most=3600
@@ -103,6 +107,18 @@ class ServerConfig:
     )
     drain_s: float = option(
         30.0, "Seconds that streams in flight may take to finish after SIGTERM.", at_least=0, at_most=86400
+    )
+    retire_s: float = option(
+        3600.0,
+        "Seconds that a process that another has taken over from may go on with its streams; then it has drain_s.",
+        at_least=0,
+        at_most=604800,
+    )
+    replace_s: float = option(
+        120.0,
+        "Seconds that a process that is to take over from another may take to come up; then the other stays.",
+        at_least=1,
+        at_most=86400,
     )
     parse_routes: bool = option(
         False, "Answer /parse/function_call and /parse/reasoning, which read a text as a model's output."

@@ -1,7 +1,9 @@
 """The supervisor of several processes: holds the listeners, starts the processes, replaces those that die (edge).
 
-What the processes tell each other passes through it (`channel`). When it dies, the processes exit once their streams have
-finished. Above: server.serve. Below: the listeners, the numbers and the channel that the processes share.
+On SIGHUP it reads the settings anew and replaces the processes one by one, as `server.succession` says: a new one takes requests
+before the old one leaves the listener. What the processes tell each other passes through it (`channel`). When it dies, the
+processes exit once their streams have finished. Above: server.serve. Below: the listeners, the numbers and the channel that the
+processes share.
 """
 
 import contextlib
@@ -17,11 +19,15 @@ from typing import Any
 
 import attrs
 
-from smg_core.config import Config
+from smg_core.config import Config, ConfigError
 from smg_core.server.channel.relaying import Relaying
+from smg_core.server.config_check import check
 from smg_core.server.listeners import Listeners
-from smg_core.server.processes import SharedNumbers
+from smg_core.server.notifying import ManagerNotices
+from smg_core.server.observing import SharedNumbers, end_column
+from smg_core.server.rereading import with_fixed
 from smg_core.server.sealing_keys import with_cache_secret
+from smg_core.server.succession import Succession
 
 __all__ = ["CANNOT_START", "SPEAKER", "Supervisor"]
 
@@ -29,28 +35,47 @@ log = logging.getLogger("smg.server")
 
 SPEAKER = "smg-serve-0"  # name of the process that tells the operator for all
 CANNOT_START = 3  # exit status of a process that would only fail again
+LONGEST_WAIT = 1.0  # seconds
+
+
+@attrs.define(eq=False)
+class _Child:
+    """A process: `number` counts all that were started, `slot` is its place among those that serve, `column` its place in the
+    numbers that they share. `config` are the settings it runs by, `began` when it was started (monotonic seconds)."""
+
+    process: BaseProcess
+    number: int
+    slot: int
+    column: int
+    config: Config
+    began: float
 
 
 class Supervisor:
-    """Starts the processes, replaces those that die, and passes on the signal to leave. `shared` makes the numbers that they
-    share, with arrays in memory that they share; `entry` is what a process runs."""
+    """Starts the processes, replaces them, and passes on the signal to leave. `shared` makes the numbers that so many processes
+    share, with arrays in memory that they share; `entry` is what a process runs; `reread` reads the settings anew. There is a
+    column for each process and for one that is to succeed it."""
 
     def __init__(
         self,
         config: Config,
         listeners: Listeners,
-        shared: Callable[[Callable[[str, int], Any]], SharedNumbers],
+        processes: int,
+        shared: Callable[[int, Callable[[str, int], Any]], SharedNumbers],
         entry: Callable[..., None],
+        reread: Callable[[], Config],
     ) -> None:
         self._config = attrs.evolve(config, sealing=with_cache_secret(config.sealing))
         self._listeners = listeners
         self._context = multiprocessing.get_context("spawn")
-        self._shared = shared(self._context.RawArray)
-        self._entry = entry
+        self._shared = shared(2 * processes, self._context.RawArray)
+        self._entry, self._reread = entry, reread
         self._relaying = Relaying(config.channel)
-        self._started = 0
-        self._children: list[BaseProcess] = []
+        self._manager = ManagerNotices()
+        self._succession = Succession(processes)
+        self._children: dict[int, _Child] = {}
         self._leaving = False
+        self._hangup = False
         self._told: set[int] = set()
         self._status = 0
 
@@ -58,51 +83,140 @@ class Supervisor:
         """Supervise until told to leave; the exit status."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave)
-        self._children = [self._start(column) for column in range(self._shared.processes)]
+        if hasattr(signal, "SIGHUP"):
+            signal.signal(signal.SIGHUP, self._hung_up)
+        for slot in range(self._succession.slots):
+            self._start(slot, self._config)
         while not self._leaving:
-            gone = wait([child.sentinel for child in self._children], timeout=1.0)
-            for column, child in enumerate(self._children):
-                if child.sentinel in gone:
-                    self._replace(column, child)
-        for child in self._children:
+            self._round()
+        self._manager.stopping()
+        for child in list(self._children.values()):
             # One that was being started when the signal came has not heard of it.
-            self._tell(child)
-            child.join(self._config.server.drain_s + 5.0)
-            if child.is_alive():
-                child.kill()
+            self._tell(child.process)
+            child.process.join(self._config.server.drain_s + 5.0)
+            if child.process.is_alive():
+                child.process.kill()
         self._relaying.close()
         return self._status
 
-    def _replace(self, column: int, child: BaseProcess) -> None:
-        child.join()
-        if child.exitcode == CANNOT_START:
+    def _round(self) -> None:
+        """Wait until something happens to a process, for a moment at most, and act on it."""
+        seconds = min(LONGEST_WAIT, self._manager.pause or LONGEST_WAIT)
+        sentinels = {child.process.sentinel: child for child in self._children.values()}
+        gone = wait([*sentinels, self._relaying.heard], timeout=seconds)
+        for number, word in self._relaying.words():
+            if word == "ready":
+                self._ready(number)
+        for sentinel in gone:
+            if isinstance(sentinel, int) and (child := sentinels.get(sentinel)) is not None:
+                self._ended(child)
+        if self._hangup:
+            self._hangup = False
+            self._read_anew()
+        self._succeed()
+        self._manager.alive()
+
+    # ----------------------------------------------------------------------------------------------------- one by one
+
+    def _hung_up(self, number: int, frame: object) -> None:
+        self._hangup = True
+
+    def _read_anew(self) -> None:
+        """Begin to replace all processes, by the settings as they are now; settings with a mistake change nothing."""
+        self._manager.reloading()
+        try:
+            config = self._reread()
+            config, fixed = with_fixed(config, self._config)
+            check(config)
+        except (ConfigError, OSError, ValueError) as error:
+            log.critical("the settings stay as they were: %s", error)
+            self._manager.ready()
+            return
+        if fixed:
+            log.warning("these settings stay as they are until the gateway is started anew: %s", ", ".join(fixed))
+        log.info("replacing the processes one by one")
+        self._config = config
+        self._succession.begin()
+
+    def _succeed(self) -> None:
+        """Start the next process that is to succeed another, if it is time and there is a column for it."""
+        late = self._succession.starting
+        if late is not None:
+            child = self._children[late]
+            if time.monotonic() - child.began > child.config.server.replace_s:
+                log.error("process %s has not come up in server.replace_s and is ended", child.process.pid)
+                child.process.kill()
+            return
+        if self._leaving or self._free_column() is None:
+            return
+        slot = self._succession.next_slot()
+        if slot is not None:
+            self._succession.started(self._start(slot, self._config).number)
+
+    def _ready(self, number: int) -> None:
+        """A process takes requests now: the one that it succeeds leaves."""
+        child = self._children.get(number)
+        if child is None:
+            return
+        leaving = self._succession.ready(number, child.slot)
+        if leaving is not None:
+            self._relaying.tell(leaving, "retire")
+        if self._succession.settled:
+            self._manager.ready()
+
+    def _ended(self, child: _Child) -> None:
+        child.process.join()
+        del self._children[child.number]
+        end_column(child.config, self._shared, child.column)
+        role = self._succession.ended(child.number, child.slot)
+        if role == "retired" or self._leaving:
+            return
+        if role == "successor":
+            log.error("the new process %s ended with %s; the others stay", child.process.pid, child.process.exitcode)
+            self._keep_settings(child)
+        elif child.process.exitcode == CANNOT_START:
             self._status = 1
             self._leave()
-        elif not self._leaving:
-            log.error("process %s ended with %s; starting another", child.pid, child.exitcode)
-            time.sleep(self._config.server.restart_s)
-        if not self._leaving:
-            self._children[column] = self._start(column)
+        else:
+            log.error("process %s ended with %s; starting another", child.process.pid, child.process.exitcode)
+            time.sleep(child.config.server.restart_s)
+            if not self._leaving:
+                self._start(child.slot, child.config)
 
-    def _start(self, column: int) -> BaseProcess:
-        self._shared.clear(column)
-        self._started += 1
-        channel = self._relaying.add(self._started)
-        child = self._context.Process(
+    def _keep_settings(self, failed: _Child) -> None:
+        """A successor could not start: go on with the settings of the processes that serve."""
+        serving = self._succession.serving(failed.slot)
+        if failed.config is self._config and serving is not None:
+            self._config = self._children[serving].config
+        self._manager.ready()
+
+    # ------------------------------------------------------------------------------------------------------ processes
+
+    def _free_column(self) -> int | None:
+        used = {child.column for child in self._children.values()}
+        return next((column for column in range(self._shared.processes) if column not in used), None)
+
+    def _start(self, slot: int, config: Config) -> _Child:
+        column = self._free_column()
+        assert column is not None  # noqa: S101  (each slot has two)
+        number = self._succession.number()
+        channel = self._relaying.add(number)
+        process = self._context.Process(
             target=self._entry,
-            args=(self._config, self._listeners.for_process(column), self._shared, column, channel),
+            args=(config, self._listeners.for_process(slot), self._shared, column, channel),
             daemon=False,
-            name=SPEAKER if column == 0 else None,
+            name=SPEAKER if slot == 0 else None,
         )
-        child.start()
+        process.start()
         channel.close()
+        child = self._children[number] = _Child(process, number, slot, column, config, time.monotonic())
         return child
 
     def _leave(self, number: int = 0, frame: object = None) -> None:
         """Pass a signal to leave on to the processes. A second signal ends them at once."""
         again, self._leaving = self._leaving, True
-        for child in self._children:
-            self._tell(child, again=again)
+        for child in list(self._children.values()):
+            self._tell(child.process, again=again)
 
     def _tell(self, child: BaseProcess, *, again: bool = False) -> None:
         if child.pid is not None and child.is_alive() and (again or child.pid not in self._told):

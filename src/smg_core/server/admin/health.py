@@ -46,7 +46,9 @@ class _Health:
 
     async def answer(self, exchange: Exchange) -> None:
         gateway, now = self._gateway, int(self._gateway.clock.time() * 1000)
-        processes = [_shown(each, now) for each in self._processes.read()]
+        known = [each for each in self._processes.read() if each.pid]
+        coming = self._processes.serving - sum(not each.draining for each in known)
+        processes = [_shown(each, now) for each in known] + [_STARTING] * max(0, coming)
         ready = any(each.status == "ready" for each in processes)
         health = GatewayHealth(
             "draining" if gateway.draining or gateway.admission.held else "ok" if ready else "waiting",
@@ -60,10 +62,11 @@ class _Health:
         await exchange.respond(200, msgspec.json.encode(health), headers)
 
 
+_STARTING = ProcessHealth(0, "starting", 0.0, 0.0, 0, 0)
+
+
 def _shown(state: ProcessState, now: int) -> ProcessHealth:
     """A process as it is told, at the time `now` in milliseconds."""
-    if not state.pid:
-        return ProcessHealth(0, "starting", 0.0, 0.0, 0, 0)
     said = max(0, now - state.seen_at)
     up = max(0, now - state.started_at) / 1000
     if said > SILENT_MS:

@@ -33,15 +33,15 @@ READ_BYTES = 65536
 
 
 class MemberChannel:
-    """The channel of one of several processes, over `sock` to the supervisor; `on_word` is called with each word that the
-    supervisor says. To be entered in the event loop: it returns once all that was kept is known here."""
+    """The channel of one of several processes, over `sock` to the supervisor; `on_word`, which may be set, is called with
+    each word that the supervisor says. To be entered in the event loop: it returns once all that was kept is known here."""
 
     def __init__(
         self, sock: socket.socket, settings: ChannelConfig, on_word: Callable[[str], None] = lambda word: None
     ) -> None:
         self._sock = sock
         self._settings = settings
-        self._on_word = on_word
+        self.on_word = on_word
         self._subscriptions = Subscriptions(settings)
         self._splitter = Splitter(settings.message_bytes)
         self._told: set[tuple[str, str]] | None = None  # while all that is kept is told: the keys
@@ -157,7 +157,7 @@ class MemberChannel:
         elif isinstance(frame, Declined):
             self._answer(frame.token, None)
         elif isinstance(frame, Word):
-            self._on_word(frame.word)
+            self.on_word(frame.word)
 
     def _delivered(self, frame: Delivered) -> None:
         if self._told is not None:

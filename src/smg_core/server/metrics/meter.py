@@ -16,7 +16,7 @@ from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
 from smg_core.observability.settings import MetricsConfig
 
-__all__ = ["Meter", "metrics_bytes", "metrics_of"]
+__all__ = ["Meter", "forget_gauges", "metrics_bytes", "metrics_of"]
 
 
 def metrics_of(settings: MetricsConfig) -> tuple[Metric, ...]:
@@ -28,6 +28,11 @@ def metrics_of(settings: MetricsConfig) -> tuple[Metric, ...]:
 def metrics_bytes(settings: MetricsConfig, processes: int) -> int:
     """The memory that the metrics of so many processes need, in bytes; 0 where none are recorded."""
     return SeriesTable.size(settings.series, processes) if settings.on else 0
+
+
+def forget_gauges(settings: MetricsConfig, memory: memoryview, processes: int, column: int) -> None:
+    """Forget the gauges of a process that has ended, in the memory of all; its counts stay."""
+    SeriesTable(metrics_of(settings), memory, series=settings.series, columns=processes, own=column)
 
 
 class Meter:

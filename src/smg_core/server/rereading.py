@@ -1,0 +1,40 @@
+"""Which settings hold for as long as a gateway runs, also where its processes are replaced by others with new settings.
+
+The supervisor has opened the listeners and made the memory that the processes share, so what these were made by stays. Pure.
+Above: server.supervisor. Below: the settings.
+"""
+
+import attrs
+
+from smg_core.config import Config
+
+__all__ = ["with_fixed"]
+
+FIXED_SECTIONS = ("admin", "channel", "metrics")
+"""Sections of which nothing changes: the admin door's listener, the channel, the layout of the metrics."""
+
+FIXED = {
+    "server": ("host", "port", "backlog", "processes", "supervised"),
+    "workers": ("most",),
+}
+"""Settings of the other sections that do not change."""
+
+
+def with_fixed(config: Config, before: Config) -> tuple[Config, tuple[str, ...]]:
+    """The settings that new processes run by: those of `config`, where they may change, else those of `before`; and the paths of
+    those that were to change and cannot."""
+    fixed = {
+        **{
+            section: tuple(field.name for field in attrs.fields(type(getattr(config, section))))
+            for section in FIXED_SECTIONS
+        },
+        **FIXED,
+    }
+    told: list[str] = []
+    sections = {}
+    for section, names in fixed.items():
+        old, new = getattr(before, section), getattr(config, section)
+        told += [f"{section}.{name}" for name in names if getattr(old, name) != getattr(new, name)]
+        sections[section] = attrs.evolve(new, **{name: getattr(old, name) for name in names})
+    secret = config.sealing.cache_secret or before.sealing.cache_secret  # that of chance stays
+    return attrs.evolve(config, **sections, sealing=attrs.evolve(config.sealing, cache_secret=secret)), tuple(told)
