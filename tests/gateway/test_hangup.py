@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from smg_core.simulator.clockwork import Timing
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.timeout(600),  # each process that is started loads the whole gateway
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and signals that other systems lack"),
 ]
 
@@ -49,9 +51,9 @@ async def answered(client: httpx.AsyncClient, number: int) -> int:
     return (await client.post(CHAT, json=body(f"{number}", max_tokens=2))).status_code
 
 
-@pytest.mark.parametrize(("processes", "arguments"), [(2, ()), (1, ("--server-supervised",))])
+@pytest.mark.parametrize(("processes", "hangups", "arguments"), [(2, 2, ()), (1, 3, ("--server-supervised",))])
 async def test_under_load_no_connection_is_refused_and_no_stream_is_cut(
-    processes: int, arguments: tuple[str, ...]
+    processes: int, hangups: int, arguments: tuple[str, ...]
 ) -> None:
     ended = asyncio.Event()
     statuses: list[int] = []
@@ -78,9 +80,9 @@ async def test_under_load_no_connection_is_refused_and_no_stream_is_cut(
 
     async with serving(SLOW, "--processes", f"{processes}", *arguments) as served:
         asking = [asyncio.create_task(ask(served, fresh=bool(at % 2))) for at in range(2)]
-        asking += [asyncio.create_task(stream(served)) for _ in range(6)]
-        await eventually(lambda: served.engine.active >= 6)
-        for _ in range(2):
+        asking += [asyncio.create_task(stream(served)) for _ in range(3)]
+        await eventually(lambda: served.engine.active >= 3)
+        for _ in range(hangups):
             before = await hang_up(served)
         ended.set()
         await asyncio.gather(*asking)
@@ -89,8 +91,7 @@ async def test_under_load_no_connection_is_refused_and_no_stream_is_cut(
         served.process.send_signal(signal.SIGTERM)
         status = await served.ended()
 
-    left = [int(line.split("takes over: ")[1].split()[0]) for line in served.told("takes over: ")]
-    assert max(left) > 0
+    assert len(served.told("takes over: ")) == processes * hangups
     assert set(map(str, texts)) == {str((LONG, []))}
     assert set(statuses) == {200}
     assert len(now) == processes
@@ -138,8 +139,6 @@ async def test_settings_with_which_no_process_can_start_leave_the_processes_as_t
 
 
 async def test_the_service_manager_is_told_when_processes_were_replaced(tmp_path: Path) -> None:
-    import socket
-
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.setblocking(False)
