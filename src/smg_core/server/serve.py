@@ -35,7 +35,7 @@ from smg_core.server.keeping import with_state_file
 from smg_core.server.listeners import Listeners, open_listeners, tell_listeners
 from smg_core.server.memory import use_one_arena
 from smg_core.server.observing import ConfigSource, ProcessReports, SharedNumbers, shared_numbers
-from smg_core.server.supervisor import CANNOT_START, SPEAKER, Supervisor
+from smg_core.server.supervisor import CANNOT_START, SPEAKER, ManagerNotices, Supervisor
 
 __all__ = ["serve"]
 

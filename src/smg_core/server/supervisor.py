@@ -29,7 +29,7 @@ from smg_core.server.rereading import with_fixed
 from smg_core.server.sealing_keys import with_cache_secret
 from smg_core.server.succession import Succession
 
-__all__ = ["CANNOT_START", "SPEAKER", "Supervisor"]
+__all__ = ["CANNOT_START", "SPEAKER", "ManagerNotices", "Supervisor"]
 
 log = logging.getLogger("smg.server")
 
