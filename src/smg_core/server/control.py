@@ -29,7 +29,7 @@ from smg_core.server.roster import FILE, SETTINGS, Reconciled
 from smg_core.server.runtime import Runtime
 from smg_core.settings import ConfigError
 
-__all__ = ["Control", "Reloaded"]
+__all__ = ["LIVE_VALUES", "Control", "Reloaded"]
 
 log = logging.getLogger("smg.server")
 

@@ -22,6 +22,7 @@ import attrs
 from smg_core.config import Config, ConfigError
 from smg_core.server.channel.relaying import Relaying
 from smg_core.server.config_check import check
+from smg_core.server.control import LIVE_VALUES
 from smg_core.server.listeners import Listeners
 from smg_core.server.notifying import ManagerNotices
 from smg_core.server.observing import SharedNumbers, end_column
@@ -136,6 +137,9 @@ class Supervisor:
             log.warning("these settings stay as they are until the gateway is started anew: %s", ", ".join(fixed))
         log.info("replacing the processes one by one")
         self._config = config
+        self._relaying.forget(
+            LIVE_VALUES
+        )  # those that were changed since the start are in the file, or are not wanted any more
         self._succession.begin()
 
     def _succeed(self) -> None:

@@ -216,6 +216,20 @@ def test_a_message_is_settled_once_every_process_that_reads_has_taken_it_or_is_g
     assert second.frames == third.frames == []
 
 
+def test_a_kind_is_forgotten_by_all_and_the_others_are_kept() -> None:
+    relay = Relay(SETTINGS)
+    (reader,) = joined(relay, 1)
+    for token, (kind, key) in enumerate((("values", "a"), ("workers", "b"), ("values", "c")), 1):
+        relay.received(1, Publish(kind, key, b"1", token))
+    relay.forget("values")
+    (late,) = joined(relay, 2)
+    for each in (reader, late):
+        each.read()
+
+    assert reader.state == late.state == {("workers", "b"): b"1"}
+    assert reader.numbers == [1, 2, 3, 4, 5]
+
+
 def test_more_keys_or_bytes_than_are_kept_are_refused_and_what_is_kept_stays() -> None:
     relay = Relay(SMALL)
     (reader,) = joined(relay, 1)

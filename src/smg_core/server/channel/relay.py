@@ -74,6 +74,16 @@ class Relay:
             return frame.word
         return None
 
+    def forget(self, kind: str) -> None:
+        """Forget all that is kept of a kind."""
+        for each in self._kept:
+            if each.kind == kind:
+                self._number += 1
+                self._kept.note(Notice(kind, each.key, b"", self._number))
+                told = encoded(Delivered(kind, each.key, b"", self._number))
+                for member in self._members.values():
+                    self._put(member, told)
+
     def tell(self, name: int, word: str) -> None:
         """Say a word to a member, if it is there."""
         if (member := self._members.get(name)) is not None:

@@ -49,6 +49,10 @@ class Relaying:
         """Say a word to a process."""
         self._note("tell", name, word)
 
+    def forget(self, kind: str) -> None:
+        """Forget all that is kept of a kind."""
+        self._note("forget", 0, kind)
+
     def words(self) -> list[tuple[int, str]]:
         """What processes have said since the last call: each with its number."""
         with contextlib.suppress(BlockingIOError):
@@ -97,6 +101,8 @@ class Relaying:
                 self._splitters[name] = Splitter(self._settings.message_bytes)
                 self._selector.register(value, selectors.EVENT_READ, name)
                 self._relay.joined(name)
+            elif what == "forget" and value is not None:
+                self._relay.forget(value)
             elif value is not None:
                 self._relay.tell(name, value)
         self._watch()
