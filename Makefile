@@ -16,6 +16,7 @@
 #   make docs          write the generated pages, run the snippets, follow the links; docs/matrix.md is of the last make test
 #   make matrix-check  fail where docs/matrix.md is not what the last make test gave
 #   make security      play the attacks of docs/security.md against real processes, hold their bounds, write the page anew
+#   make chaos         engines and the network to them fail in every way under streams; writes the table of docs/reliability.md
 #   make bench         the gateway's cost per request; PEER='name=command', PEER_SMG=path or PEER_LITELLM=path adds others
 #                      (BENCH='--rounds 3 --scenario paced' passes further options)
 #   PYTHON=python3.13 chooses the interpreter that .venv is made with; JOBS=4 the number of test processes
@@ -29,7 +30,7 @@ ENVIRONMENT = PYTHON='$(PYTHON)' VENV='$(VENV)' sh tools/environment.sh
 BIN = $(VENV)/bin
 GENERATED = $(BIN)/python tools/config_docs.py
 
-.PHONY: help demo security test test-slow test-services test-interop test-clients test-real check lint types architecture format bench proto proto-check docs docs-check matrix-check clean server-env dev-env engines-env test-engines demo-real clients-env
+.PHONY: help demo security test test-slow test-services test-interop test-clients test-real check lint types architecture format bench chaos proto proto-check docs docs-check matrix-check clean server-env dev-env engines-env test-engines demo-real clients-env
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -94,6 +95,9 @@ format: dev-env
 
 security: server-env
 	@$(BIN)/python bench/security.py
+
+chaos: server-env
+	@$(BIN)/python bench/chaos.py --write
 
 bench: server-env
 	@$(BIN)/python bench/compare.py $(if $(PEER_SMG),--smg '$(PEER_SMG)') $(if $(PEER_LITELLM),--litellm '$(PEER_LITELLM)') \
