@@ -5,6 +5,7 @@
     python bench/instructions.py --scenario paced --api chat --api responses --api stored      one API beside another
     python bench/instructions.py --scenario paced --identity            without and with an API key
     python bench/instructions.py --scenario paced --observed            without and with metrics and the access log
+    python bench/instructions.py --scenario paced --traced              without traces, with 1 % and with all of them
 
 Each gateway runs under `valgrind --tool=callgrind` before the mock engine; one client sends one request at a time, so that every
 token is a read, a decoding and a write of its own; with `--at-once 16` as many come together, and so do their writes to the
@@ -24,6 +25,7 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc
 import stand
 
 SCENARIOS = {
@@ -32,6 +34,9 @@ SCENARIOS = {
     "flood": {"tokens": 100, "stream": True, "pause_us": 0},
     "whole": {"tokens": 100, "stream": False, "pause_us": 0},
 }
+TRACED = {"traced-1%": "0.01", "traced": "1"}
+"""Gateways with traces, and the share that each records."""
+KEPT: list[grpc.Server] = []
 STARTED_IN = 1200.0
 """Seconds until a gateway under valgrind answers: some minutes where the machine is busy with other work."""
 APIS = ("chat", "generate_content", "interactions", "messages", "responses", "stored")
@@ -43,6 +48,20 @@ COMMAND = (
     "{python} -m smg_core serve --host 127.0.0.1 --port {{port}} --worker grpc://{{engine}} --tokenizer {{model}} "
     "--policy round_robin --log-level {level}"
 )
+
+
+def collecting() -> str:
+    """The URL of a collector that takes every span and keeps none."""
+
+    class Taking(grpc.GenericRpcHandler):
+        def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+            return grpc.unary_unary_rpc_method_handler(lambda sent, context: b"")
+
+    server = grpc.server(ThreadPoolExecutor(2), handlers=[Taking()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    KEPT.append(server)
+    return f"http://127.0.0.1:{port}"
 
 
 def request_of(api: str, scenario: str) -> tuple[str, bytes]:
@@ -113,6 +132,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=SRC", help="another checkout's src folder")
     parser.add_argument("--identity", action="store_true", help="this checkout a second time, which asks for a key")
     parser.add_argument("--observed", action="store_true", help="this checkout again, with metrics and the access log")
+    parser.add_argument(
+        "--traced", action="store_true", help="this checkout again, with 1 %% and with all traces recorded"
+    )
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="may be repeated; default all")
     parser.add_argument(
         "--api", action="append", choices=APIS, help="may be repeated; ratios are to the first; default chat"
@@ -133,16 +155,20 @@ def main() -> int:
         sources["identity"] = own
     if args.observed:
         sources["observed"] = own
+    if args.traced:
+        sources |= dict.fromkeys(TRACED, own)
     folder = stand.HERE / "results"
     folder.mkdir(exist_ok=True)
     python = shlex.quote(sys.executable)
     outs = {name: folder / f"callgrind.{os.getpid()}.{name}" for name in sources}
+    collector = collecting() if args.traced else ""
     states = {name: folder / f"state.{os.getpid()}.{name}" for name in sources}
     commands = {
         name: COMMAND.format(
             settings={
                 "identity": f"SMG_AUTH_KEYS={stand.KEY}",
                 "observed": "SMG_METRICS_PORT=0 SMG_SERVER_ACCESS_LOG=true",
+                **{each: f"SMG_TRACES_ENDPOINT={collector} SMG_TRACES_RATIO={ratio}" for each, ratio in TRACED.items()},
             }.get(name, ""),
             level="info" if name == "observed" else "warning",
             source=Path(source).resolve(),

@@ -101,6 +101,7 @@ EDGES: dict[str, frozenset[str]] = {
     "observability.audit_file": frozenset({"server.admin.auditing"}),
     "observability.line_writer": frozenset({"server.observing"}),
     "observability.logs": frozenset({"server.log_level", "server.observing", "server.serve"}),
+    "observability.tracing.exporting": frozenset({"server.tracing"}),
     "pipeline.answer": frozenset({"server.answering", "server.background_run", "server.inference"}),
     "pipeline.driver": frozenset({"server.background_run", "server.inference"}),
     "pipeline.encoding": frozenset(),
@@ -210,9 +211,11 @@ EDGES: dict[str, frozenset[str]] = {
     "server.remembering": frozenset(),
     "server.remembering_routes": frozenset(),
     "server.response_tokens": frozenset(),
+    "server.request_traces": frozenset(),
     "server.responses_socket": frozenset(),
     "server.socket_memory": frozenset(),
     "server.socket_protocol": frozenset(),
+    "server.tracing": frozenset(),
     "server.virtual_keys": frozenset(),
     "server.websocket": frozenset(),
     "server.stored": frozenset(),
@@ -268,7 +271,7 @@ WIRING |= {"cli", "demo", "simulator_commands", "testing"}
 
 # Tables whose rows load what they name when it is first asked for, and what loads a large library only where it is needed.
 LAZY_TABLES = frozenset({"engines.dialects", "history.opening", "history.sql_version"})
-LAZY_TABLES |= {"routing.named", "server.document_reading", "server.identity"}
+LAZY_TABLES |= {"routing.named", "server.document_reading", "server.identity", "server.tracing"}
 
 # Where everything is caught because nothing is above: module to how often. Elsewhere a broad `except` must raise again,
 # as itself (to clean up) or as one of our errors (where a foreign library raises plain Exception).

@@ -22,7 +22,7 @@ from smg_core.auth.settings import AuthConfig, OidcConfig
 from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.engines.settings import EnginesConfig
 from smg_core.history.settings import HistoryConfig
-from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig
+from smg_core.observability.settings import AuditConfig, MetricsConfig, ObservabilityConfig, TracesConfig
 from smg_core.pipeline.settings import DisaggregationConfig, McpConfig, StructuredConfig, TimeoutsConfig
 from smg_core.protocols.settings import LimitsConfig, MessagesConfig
 from smg_core.routing.settings import RoutingConfig
@@ -87,6 +87,7 @@ __all__ = [
     "TimeoutsConfig",
     "TlsConfig",
     "TokenizerConfig",
+    "TracesConfig",
     "Value",
     "WorkersConfig",
     "describe",
@@ -136,6 +137,7 @@ class Config:
     observability: ObservabilityConfig = attrs.field(factory=ObservabilityConfig)
     metrics: MetricsConfig = attrs.field(factory=MetricsConfig)
     audit: AuditConfig = attrs.field(factory=AuditConfig)
+    traces: TracesConfig = attrs.field(factory=TracesConfig)
 
     def __attrs_post_init__(self) -> None:
         problems = tuple(_inconsistencies(self))

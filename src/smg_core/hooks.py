@@ -1,6 +1,6 @@
 """The moments that a gateway reports, as frozen records, and the role of an observer that receives them.
 
-Logs and metrics are observers: `server.inference` adds `FailureLog` to the one that the gateway was made with
+Logs and metrics are observers: `server.request_traces` adds `FailureLog` to the one that the gateway was made with
 (`server.serve`: `AccessLog`). No room imports a metrics library. A record is made per request or per turn, never per token.
 Observers must not raise and must not wait; one with slow work needs a queue of its own.
 """
@@ -34,6 +34,7 @@ __all__ = [
     "SourceSampled",
     "StoreCalled",
     "ToolCalled",
+    "TracesDropped",
     "WorkerPicked",
     "WorkerSampled",
     "WorkerStateChanged",
@@ -42,13 +43,15 @@ __all__ = [
 
 
 class RequestStarted(Struct, frozen=True):
-    """A request was decoded and admitted. `api` is "chat", "responses", ...; `at` is monotonic seconds."""
+    """A request was decoded and admitted, at `admitted`. `api` is "chat", "responses", ...; `at` is when its work began; both are
+    monotonic seconds."""
 
     request_id: str
     api: str
     model: str
     stream: bool
     at: float
+    admitted: float = 0.0
 
 
 class ReasoningLeftOut(Struct, frozen=True):
@@ -152,7 +155,7 @@ class AttemptEnded(Struct, frozen=True):
     reason of each choice, in the order in which they ended; `first_seconds` is the time from the call's start to its first
     output, None without output. `client_id` is the client's own name for the request, "" when it gave none.
     `role` and `model` as in WorkerPicked: a turn of two workers has two such moments. `transport` is how the engine was called,
-    "grpc" or "http"."""
+    "grpc" or "http", `dialect` the engine's. `span_id` is that of the call in a trace that is recorded, "" without one."""
 
     request_id: str
     worker: str
@@ -168,6 +171,8 @@ class AttemptEnded(Struct, frozen=True):
     role: str = "regular"
     model: str = ""
     transport: str = ""
+    dialect: str = ""
+    span_id: str = ""
 
 
 class FormatViolation(Struct, frozen=True):
@@ -226,13 +231,14 @@ class RequestFinished(Struct, frozen=True):
     reasoning_tokens: int = 0
     tenant: str = ""
     trace_id: str = ""
+    sampled: bool = True
 
 
 class ExchangeEnded(Struct, frozen=True):
     """An HTTP request on any route, known or not, was answered or given up. `peer` is the client's address, `sent` the bytes of
     the answer's body, `outcome` as in RequestFinished, `finished` that moment when the request was one to a model. `tenant`
     and `principal` are those of its caller, "" where none was found. `route` is the pattern of the route, "" where there is none.
-    `trace_id` is that of the trace it belongs to, "" without one. `method`, `path` and `client_id` are text from the client:
+    `trace_id` and `sampled` as in RequestFinished. `method`, `path` and `client_id` are text from the client:
     an observer that writes them must escape them."""
 
     peer: str
@@ -249,6 +255,7 @@ class ExchangeEnded(Struct, frozen=True):
     principal: str = ""
     route: str = ""
     trace_id: str = ""
+    sampled: bool = True
 
 
 class WorkerStateChanged(Struct, frozen=True):
@@ -301,6 +308,13 @@ class ProcessSampled(Struct, frozen=True):
     blocked: int = 0
     collections: tuple[int, ...] = ()
     collecting_s: float = 0.0
+
+
+class TracesDropped(Struct, frozen=True):
+    """The spans of so many `requests` were not sent to the collector. `why` is "queue_full" or "export_failed"."""
+
+    requests: int
+    why: str
 
 
 class BreakerChanged(Struct, frozen=True):
@@ -357,6 +371,7 @@ Moment = (
     | SourceAnswered
     | SourceChanged
     | SourceSampled
+    | TracesDropped
 )
 
 

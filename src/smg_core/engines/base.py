@@ -346,9 +346,17 @@ class IdsEngine(Engine, Protocol):
 class EncodeEngine(Engine, Protocol):
     """An engine that makes embeddings of media for another engine, and no text."""
 
-    async def encode(self, request_id: str, media: object, item: Encoded, *, timeout: float) -> None:
+    async def encode(
+        self,
+        request_id: str,
+        media: object,
+        item: Encoded,
+        *,
+        timeout: float,
+        metadata: Sequence[tuple[str, str]] = (),
+    ) -> None:
         """Have it make the embeddings of one item of `media` (`EngineRequest.multimodal`) and keep them in the item's room.
-        Returns when it has accepted that. Raises what kept it from doing so; `timeout` in seconds."""
+        Returns when it has accepted that. Raises what kept it from doing so; `timeout` in seconds. `metadata` is sent with it."""
         ...
 
 

@@ -186,10 +186,18 @@ class EngineClient:
         reader.attach(await self.transport.start(asked.path, asked.message, reader, connect_timeout=connect_timeout))
         return reader
 
-    async def encode(self, request_id: str, media: object, item: Encoded, *, timeout: float) -> None:
+    async def encode(
+        self,
+        request_id: str,
+        media: object,
+        item: Encoded,
+        *,
+        timeout: float,
+        metadata: Sequence[tuple[str, str]] = (),
+    ) -> None:
         """Have an encode worker make the embeddings of one item of `media`. Returns when it has accepted that."""
         codec: EncodeCodec = self.codec  # type: ignore[assignment]  # no worker of another dialect has this role
-        await self._ask(codec.encode(request_id, media, item), timeout)
+        await self._ask(codec.encode(request_id, media, item), timeout, metadata)
 
     async def tokenizer(self) -> tuple[bytes, str] | None:
         """The tokenizer's files as a zip archive of at most `limits.tokenizer_bytes`, and its sha256 as hex, which was
@@ -235,8 +243,9 @@ class EngineClient:
         """Close the transport."""
         await self.transport.close()
 
-    async def _ask(self, call: Unary[T], timeout: float | None = None) -> T:
-        answer = await self.transport.unary(call.path, call.message, timeout=timeout or self._limits.question_timeout_s)
+    async def _ask(self, call: Unary[T], timeout: float | None = None, metadata: Sequence[tuple[str, str]] = ()) -> T:
+        limit = timeout or self._limits.question_timeout_s
+        answer = await self.transport.unary(call.path, call.message, metadata=metadata, timeout=limit)
         return call.parse(answer)
 
 

@@ -1,7 +1,8 @@
 """The log of engine failures: an observer that every gateway has.
 
 An engine's own error text is for the operator: it is written here and sent to nobody. The same failure of the same worker is
-logged once a minute, with the number of repetitions; the access log has every request. Above: server.inference. Below: hooks.
+logged once a minute, with the number of repetitions; the access log has every request. Above:
+server.request_traces. Below: hooks.
 """
 
 import logging

@@ -9,7 +9,7 @@ import attrs
 
 from smg_core.settings import option
 
-__all__ = ["AuditConfig", "MetricsConfig", "ObservabilityConfig"]
+__all__ = ["AuditConfig", "MetricsConfig", "ObservabilityConfig", "TracesConfig"]
 
 
 @attrs.frozen
@@ -125,3 +125,69 @@ class MetricsConfig:
     def on(self) -> bool:
         """Whether metrics are recorded."""
         return self.port is not None or self.admin
+
+
+@attrs.frozen
+class TracesConfig:
+    """Traces for OpenTelemetry, sent by OTLP over gRPC; off unless switched on (docs/observability.md)."""
+
+    enabled: bool = option(
+        False,
+        "Make spans and send them to a collector, by default that of the OTEL_EXPORTER_OTLP_* variables; needs the extra traces.",
+        flag="--traces",
+    )
+    endpoint: str | None = option(
+        None,
+        "URL of the collector, http://host:4317 or https://host:4317; switches traces on. Without it, the variables say.",
+    )
+    headers: tuple[str, ...] = option(
+        (), "Headers that the collector is sent, NAME=VALUE; without any, those of the variables.", secret=True
+    )
+    ca: str | None = option(None, "PEM file of the authorities that a collector's certificate may be of (https).")
+    cert: str | None = option(None, "PEM file of the certificate that the collector is shown.")
+    key: str | None = option(None, "PEM file of that certificate's key.")
+    compression: Literal["none", "gzip"] = option(
+        "none", "Compression of what is sent; with none, OTEL_EXPORTER_OTLP_COMPRESSION may say another."
+    )
+    timeout_s: float | None = option(
+        None,
+        "Seconds for one sending, tries included; without it, the variables say, else 10.",
+        at_least=0.1,
+        at_most=300,
+    )
+    ratio: float | None = option(
+        None,
+        "Share of the traces begun here that is recorded, 0 to 1; without it, OTEL_TRACES_SAMPLER says, else all.",
+        at_least=0,
+        at_most=1,
+    )
+    trust_clients: bool = option(
+        True,
+        "A client's traceparent says which trace its request belongs to, and whether that is recorded. False: only a link.",
+    )
+    service_name: str | None = option(
+        None, "Name of the service in the traces; without it, OTEL_SERVICE_NAME, else smg-gateway."
+    )
+    content: bool = option(
+        False, "Prompts and answers in the spans. They leave the gateway in plain text: mind who reads the traces."
+    )
+    content_characters: int = option(
+        4096, "Most characters of a prompt, and of an answer, in a span.", at_least=1, at_most=65536
+    )
+    spans: int = option(256, "Most spans of one request.", at_least=8, at_most=65536)
+    queue: int = option(
+        2048,
+        "Requests whose spans wait to be sent; more are dropped, and counted.",
+        at_least=1,
+        at_most=1 << 20,
+    )
+    batch: int = option(512, "Spans that are sent together, when so many wait.", at_least=1, at_most=65536)
+    delay_s: float = option(2.0, "Seconds after which fewer are sent.", at_least=0.01, at_most=300)
+    stop_s: float = option(
+        5.0, "Seconds that the end of the gateway may wait for what is not sent.", at_least=0, at_most=300
+    )
+
+    @property
+    def on(self) -> bool:
+        """Whether spans are made."""
+        return self.enabled or self.endpoint is not None

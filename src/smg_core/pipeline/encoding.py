@@ -10,15 +10,20 @@ from collections.abc import Callable, Sequence
 from smg_core.clock import Clock
 from smg_core.engines.base import Encoded, EncodeEngine
 from smg_core.errors import EngineStalled, EngineTimeout, InternalError, SmgError
+from smg_core.observability.trace_context import Outgoing
 from smg_core.pipeline.steps import Chosen
 from smg_core.workers.worker import WorkerPlace
 
-__all__ = ["Encoding"]
+__all__ = ["Encoding", "OnPart"]
+
+OnPart = Callable[[Chosen, SmgError | None, float, bool, str], None]
+"""Called when a call of a worker that does its part for another one is over, with its error, its seconds, whether it was given
+up, and the id of its span ("" without one)."""
 
 
 class Encoding:
     """The calls of one request's encode workers, which take its media in turn. `on_done` is called when all are accepted,
-    `on_failed` with the first error, `on_part` when a call is over, with its error, its seconds, and whether it was given up.
+    `on_failed` with the first error, `on_part` when a call is over; `outgoing` says what each is sent of the request's trace.
     `to_blame` is the worker whose call failed first; while none has, the one that has had its call for the longest time."""
 
     def __init__(
@@ -27,29 +32,33 @@ class Encoding:
         *,
         on_done: Callable[[], None],
         on_failed: Callable[[SmgError], None],
-        on_part: Callable[[Chosen, SmgError | None, float, bool], None],
+        on_part: OnPart,
+        outgoing: Callable[[], Outgoing],
         clock: Clock,
     ) -> None:
         self._encoders = encoders
         self._on_done = on_done
         self._on_failed = on_failed
         self._on_part = on_part
+        self._outgoing = outgoing
         self._clock = clock
         self._failed: Chosen | None = None
         self._left = 0
-        self._running: dict[asyncio.Task[None], tuple[Chosen, float, WorkerPlace]] = {}
+        self._running: dict[asyncio.Task[None], tuple[Chosen, float, WorkerPlace, str]] = {}
 
     @property
     def to_blame(self) -> Chosen:
-        return self._failed or next((chosen for chosen, _, _ in self._running.values()), self._encoders[0])
+        return self._failed or next((chosen for chosen, _, _, _ in self._running.values()), self._encoders[0])
 
     def start(self, request_id: str, media: object, items: Sequence[Encoded], timeout: float) -> None:
         """Ask for each of `items` of `media`; `timeout` in seconds bounds each call. None of them has begun when this returns."""
         self._left = len(items)
         for each in items:
             chosen = self._encoders[each.item % len(self._encoders)]
-            task = asyncio.ensure_future(_encode(chosen, f"{request_id}-media-{each.item}", media, each, timeout))
-            self._running[task] = chosen, self._clock.monotonic(), WorkerPlace(chosen.worker)
+            sent = self._outgoing()
+            asked = _encode(chosen, f"{request_id}-media-{each.item}", media, each, timeout, sent)
+            task = asyncio.ensure_future(asked)
+            self._running[task] = chosen, self._clock.monotonic(), WorkerPlace(chosen.worker), sent.span_id
             task.add_done_callback(self._ended)
 
     def cancel(self) -> None:
@@ -60,9 +69,9 @@ class Encoding:
 
     def _give_back(self, task: "asyncio.Task[None]", error: SmgError | None, *, given_up: bool) -> Chosen:
         """Give back the place of a call that is over, and report it."""
-        chosen, began, place = self._running.pop(task)
+        chosen, began, place, span_id = self._running.pop(task)
         place.leave()
-        self._on_part(chosen, error, self._clock.monotonic() - began, given_up)
+        self._on_part(chosen, error, self._clock.monotonic() - began, given_up, span_id)
         return chosen
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
@@ -85,9 +94,11 @@ class Encoding:
             self._on_done()
 
 
-async def _encode(chosen: Chosen, request_id: str, media: object, item: Encoded, timeout: float) -> None:
+async def _encode(
+    chosen: Chosen, request_id: str, media: object, item: Encoded, timeout: float, sent: Outgoing
+) -> None:
     engine: EncodeEngine = chosen.worker.engine  # type: ignore[assignment]  # the engines of workers in this role can
-    await engine.encode(request_id, media, item, timeout=timeout)
+    await engine.encode(request_id, media, item, timeout=timeout, metadata=sent.metadata)
 
 
 def _as_ours(failure: BaseException) -> SmgError:

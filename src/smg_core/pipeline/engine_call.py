@@ -23,7 +23,7 @@ from smg_core.pipeline.fit import FitForChat, FitForIds, fitted, reader_for
 from smg_core.pipeline.media import SharedInputs
 from smg_core.pipeline.output import OutputProcessor
 from smg_core.pipeline.pairing import Pairing, lora_at
-from smg_core.pipeline.receivers import Recording, Unseen, WithoutCalls, without_finishes
+from smg_core.pipeline.receivers import Noting, Recording, Unseen, WithoutCalls, without_finishes
 from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.pipeline.turn import Transcript, Turn
 
@@ -32,9 +32,9 @@ __all__ = ["EngineCall"]
 
 class EngineCall:
     """One engine call, from the step to the engine's requests and to the turn. `engine` is the client of its engine; `ids` are
-    those of its requests there; `pairing` has the engines where several share the call. `on_output` is called at the first
-    output, `first_seconds` is how long that took; `tokens_before` and `finishes_before` count what the turn had before this
-    call."""
+    those of its requests there; `outgoing` is what it is sent of the request's trace; `pairing` has the engines where several
+    share the call. `on_output` is called at the first output, `first_seconds` is how long that took; `tokens_before` and
+    `finishes_before` count what the turn had before this call."""
 
     def __init__(self, step: Stream, run: Run, clock: Clock) -> None:
         self.step = step
@@ -50,6 +50,7 @@ class EngineCall:
         self._answer = run.answer
         reader = self._reader()
         run.calls += 1
+        self.outgoing = run.trace.outgoing()
         request_id = step.prompted.request.id
         # engines refuse an id that they have seen
         self.id = request_id if run.calls == 1 else f"{request_id}-{run.calls}"
@@ -66,6 +67,7 @@ class EngineCall:
         elif step.hosted:
             receiver = WithoutCalls(step.hosted, run.answer, receiver)
         receiver = Recording(self.transcript, receiver) if self.transcript is not None else receiver
+        receiver = Noting(run.trace.content, receiver) if run.trace.content is not None else receiver
 
         def on_first() -> None:
             now = clock.monotonic()
@@ -130,7 +132,9 @@ class EngineCall:
         if isinstance(fit, FitForChat):
             chat: ChatEngine = self.engine  # type: ignore[assignment]  # facts.door says which of the two it is
             asked, lora = replace(fit.request, id=self.id), lora_at(self.step.chosen, self.step.prompted.model.adapter)
-            return await chat.chat(asked, self.attempt, connect_timeout=connect_timeout, lora=lora)
+            return await chat.chat(
+                asked, self.attempt, metadata=self.outgoing.metadata, connect_timeout=connect_timeout, lora=lora
+            )
         request, prompted = self._request(fit), self.step.prompted
         if prompted.media is not None:
             request = replace(request, multimodal=await self._media(self.step.chosen))
@@ -140,11 +144,17 @@ class EngineCall:
         if self.pairing is not None and self.step.prefill is not None:
             media = None if prompted.media is None else await self._media(self.step.prefill)
             return await self.pairing.generate(
-                requests, self.attempt, prefill_media=media, connect_timeout=connect_timeout
+                requests,
+                self.attempt,
+                prefill_media=media,
+                connect_timeout=connect_timeout,
+                metadata=self.outgoing.metadata,
             )
         engine: IdsEngine = self.engine  # type: ignore[assignment]
         if [*requests] == [0]:
-            return await engine.generate(requests[0], self.attempt, connect_timeout=connect_timeout)
+            return await engine.generate(
+                requests[0], self.attempt, metadata=self.outgoing.metadata, connect_timeout=connect_timeout
+            )
         return await self._start_each(engine, requests, connect_timeout)
 
     def _rest(self, request: EngineRequest) -> Mapping[int, EngineRequest]:
@@ -168,7 +178,11 @@ class EngineCall:
         fan, first = FanOut(requests, self.attempt, lambda: None), next(iter(requests))
         for index, each in requests.items():
             try:
-                fan.attach(await engine.generate(each, fan.branch(index), connect_timeout=connect_timeout))
+                fan.attach(
+                    await engine.generate(
+                        each, fan.branch(index), metadata=self.outgoing.metadata, connect_timeout=connect_timeout
+                    )
+                )
             except SmgError as error:
                 if index == first:
                     raise

@@ -6,7 +6,7 @@ embedding. Above: streaming, for which all legs are one call. Below: `encoding`,
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -27,8 +27,9 @@ from smg_core.engines.fan_out import FanOut
 from smg_core.engines.handover import KvEnd, decode_request, encoded_items, hand_over_of, prefill_request
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.hooks import AttemptEnded
+from smg_core.observability.trace_context import Outgoing
 from smg_core.pipeline.driver import Run
-from smg_core.pipeline.encoding import Encoding
+from smg_core.pipeline.encoding import Encoding, OnPart
 from smg_core.pipeline.legs import Leg, Legs
 from smg_core.pipeline.settings import DisaggregationConfig
 from smg_core.pipeline.steps import Chosen, Stream
@@ -40,10 +41,6 @@ _DEFAULTS = DisaggregationConfig()
 
 _BOOTSTRAP_PORT = 8998
 """Where engines that have not said otherwise tell of their cache."""
-
-OnPart = Callable[[Chosen, SmgError | None, float, bool], None]
-"""Called when a call of a worker that does its part for another one is over, with its error, its seconds, and whether it was
-given up."""
 
 
 class Pairs:
@@ -67,7 +64,7 @@ class Pairs:
     def of(self, step: Stream, prefill: Chosen, run: Run, tell: Callable[[Engine, str], None]) -> "Pairing":
         """The engines of `step`. `tell` sends an engine an Abort."""
 
-        def ended(part: Chosen, error: SmgError | None, seconds: float, given_up: bool) -> None:
+        def ended(part: Chosen, error: SmgError | None, seconds: float, given_up: bool, span_id: str) -> None:
             self._on_outcome(part.worker, error, seconds)
             outcome = "ok" if error is None else type(error).__name__
             run.trace.report(
@@ -86,6 +83,8 @@ class Pairs:
                     role=part.role,
                     model=step.prompted.model.primary or step.prompted.request.model,
                     transport=part.worker.facts.transport,
+                    dialect=part.worker.facts.dialect,
+                    span_id=span_id,
                 )
             )
 
@@ -98,6 +97,7 @@ class Pairs:
             call_later=self._call_later,
             tell=tell,
             on_part=ended,
+            outgoing=run.trace.outgoing,
             rooms=self._rooms,
             adapter=step.prompted.model.adapter,
         )
@@ -105,7 +105,8 @@ class Pairs:
 
 class Pairing:
     """The engines of one call of `streaming`, to be closed. `encoders` are those of the request's media, in order; `tell` sends
-    an engine an Abort, `rooms` are those taken, `adapter` is the LoRA adapter that is asked for ("": none)."""
+    an engine an Abort, `outgoing` says what each call is sent of the request's trace, `rooms` are those taken, `adapter` is the
+    LoRA adapter that is asked for ("": none)."""
 
     def __init__(
         self,
@@ -118,6 +119,7 @@ class Pairing:
         call_later: CallLater,
         tell: Callable[[Engine, str], None],
         on_part: OnPart,
+        outgoing: Callable[[], Outgoing],
         rooms: set[int],
         adapter: str,
     ) -> None:
@@ -132,6 +134,8 @@ class Pairing:
         self.call_later = call_later
         self.tell = tell
         self.on_part = on_part
+        self.outgoing = outgoing
+        self.metadata: Sequence[tuple[str, str]] = ()
         self._pairs: list[_Pair] = []
 
     @property
@@ -159,9 +163,12 @@ class Pairing:
         *,
         prefill_media: object,
         connect_timeout: float | None,
+        metadata: Sequence[tuple[str, str]] = (),
     ) -> Call:
         """Start the legs of every choice, for which `requests` has one each by its index; what the decode engines say is pushed
-        into `sink`. `prefill_media` are the request's media as the prefill engine takes them."""
+        into `sink`. `prefill_media` are the request's media as the prefill engine takes them, `metadata` is sent to
+        the decode engines."""
+        self.metadata = metadata
         fan = FanOut(requests, sink, lambda: None) if [*requests] != [0] else None
         self._pairs = [
             _Pair(self, each, sink if fan is None else fan.branch(at), prefill_media, connect_timeout)
@@ -206,8 +213,10 @@ class _Pair:
             on_done=self.legs.encoded,
             on_failed=self.legs.encode_failed,
             on_part=owner.on_part,
+            outgoing=owner.outgoing,
             clock=owner.clock,
         )
+        self._prefilling = Outgoing()
         self._asking: asyncio.Task[None] | None = None
         self._timer: Handle | None = None
         self._reading_since: float | None = None  # while the prefill engine works
@@ -239,9 +248,13 @@ class _Pair:
         self._place = WorkerPlace(chosen.worker)
         self._waiting = PrefillLoad(chosen.worker, chosen.reads)
         self._reading_since = owner.clock.monotonic()
+        self._prefilling = owner.outgoing()
         try:
             call = await owner.engine("prefill").generate(
-                request, self.legs.prefill, connect_timeout=self._connect_timeout
+                request,
+                self.legs.prefill,
+                metadata=self._prefilling.metadata,
+                connect_timeout=self._connect_timeout,
             )
         except SmgError as error:
             self.legs.prefill_closed(error)
@@ -253,7 +266,7 @@ class _Pair:
     async def _ask_decode(self, request: EngineRequest) -> None:
         try:
             call = await self._owner.engine("decode").generate(
-                request, self.legs.decode, connect_timeout=self._connect_timeout
+                request, self.legs.decode, metadata=self._owner.metadata, connect_timeout=self._connect_timeout
             )
         except SmgError as error:
             self.legs.decode_closed(error)
@@ -313,7 +326,8 @@ class _Pair:
             if self._waiting is not None:
                 self._waiting.over()
             part = self._owner.chosen["prefill"]
-            self._owner.on_part(part, error, self._owner.clock.monotonic() - since, given_up)
+            seconds = self._owner.clock.monotonic() - since
+            self._owner.on_part(part, error, seconds, given_up, self._prefilling.span_id)
 
 
 def lora_at(chosen: Chosen, adapter: str) -> str | None:

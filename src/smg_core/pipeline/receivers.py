@@ -9,10 +9,11 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from smg_core.events import Event, Finished, ToolCallDelta, ToolCallEnd, ToolCallStart
+from smg_core.observability.tracing.content import Content
 from smg_core.pipeline.attempt import EventReceiver
 from smg_core.pipeline.turn import Transcript
 
-__all__ = ["Recording", "Unseen", "WithoutCalls", "without_finishes"]
+__all__ = ["Noting", "Recording", "Unseen", "WithoutCalls", "without_finishes"]
 
 
 class HidesCalls(Protocol):
@@ -78,4 +79,16 @@ class Recording:
 
     def take(self, events: Sequence[Event], over: bool) -> None:
         self._transcript.add(events)
+        self._receiver.take(events, over)
+
+
+class Noting:
+    """Passes a turn's events on, and notes their texts for the request's trace."""
+
+    def __init__(self, content: Content, receiver: EventReceiver) -> None:
+        self._content = content
+        self._receiver = receiver
+
+    def take(self, events: Sequence[Event], over: bool) -> None:
+        self._content.take(events)
         self._receiver.take(events, over)

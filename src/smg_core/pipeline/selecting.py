@@ -180,7 +180,17 @@ class Selecting:
         how, cached = worker.facts.transport, (pick.cached, pick.basis) if pick.basis != "none" else None
         trace.report(
             WorkerPicked(
-                request.id, worker.name, policy.name, step.attempt, now, role, rank, served, how, pick.why, cached
+                request.id,
+                worker.name,
+                policy.name,
+                step.attempt,
+                self._clock.monotonic(),
+                role,
+                rank,
+                served,
+                how,
+                pick.why,
+                cached,
             )
         )
         return Chosen(worker, role, rank, max(0, context.tokens - pick.cached) if reads else 0)

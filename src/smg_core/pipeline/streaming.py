@@ -152,6 +152,8 @@ class Streaming:
                 role=step.chosen.role,
                 model=step.prompted.model.primary or step.prompted.request.model,
                 transport=worker.facts.transport,
+                dialect=worker.facts.dialect,
+                span_id=call.outgoing.span_id,
             )
         )
 

@@ -5,7 +5,7 @@ kept as they were reported; a question about them is answered by searching the l
 Above: the driver's performers report to it; the server reads it. Below: hooks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from smg_core.hooks import (
@@ -22,6 +22,8 @@ from smg_core.hooks import (
     SilentObserver,
     WorkerPicked,
 )
+from smg_core.observability.trace_context import Outgoing, Propagation
+from smg_core.observability.tracing.content import Content
 from smg_core.pipeline.documents import DocumentTexts
 from smg_core.pipeline.prompted import Prompted
 
@@ -46,28 +48,48 @@ _NOTED = frozenset({RequestStarted, FirstToken, AttemptEnded, FormatViolation})
 """The moments that are needed for every request, and are noted when they are reported."""
 
 
+_NOTHING = Outgoing()
+
+
+def _nothing() -> Outgoing:
+    return _NOTHING
+
+
 class Trace:
     """The moments of a request that began at `started` (monotonic seconds), each passed on to `observer` at once. `first` is the
     first output and `ended` the engine call that ended last, None while there is none; `attempts` counts the calls that ended,
     `violations` the choices that violated their format; `stream` says whether the answer is streamed. `client_id` is the
-    client's own id for the request. `documents` are the texts of its documents that were read, None where it has none."""
+    client's own id for the request. `documents` are the texts of its documents that were read, None where it has none.
+    `outgoing` says what the next call of an engine is sent of the trace that the request belongs to (`propagation`); `content`
+    takes the answer's texts where they are recorded there."""
 
     __slots__ = (
         "_tell",
         "attempts",
         "client_id",
+        "content",
         "documents",
         "ended",
         "first",
         "moments",
+        "outgoing",
         "prompted",
         "started",
         "stream",
         "violations",
     )
 
-    def __init__(self, started: float, observer: Observer, client_id: str = "") -> None:
+    def __init__(
+        self,
+        started: float,
+        observer: Observer,
+        client_id: str = "",
+        propagation: Propagation | None = None,
+        content: Content | None = None,
+    ) -> None:
         self.started = started
+        self.outgoing: Callable[[], Outgoing] = _nothing if propagation is None else propagation.outgoing
+        self.content = content
         self.client_id = client_id
         self.documents: DocumentTexts | None = None
         self.moments: list[Moment] = []

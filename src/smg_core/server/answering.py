@@ -14,6 +14,7 @@ from smg_core.pipeline.parted import StreamedParts, WholeParts
 from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded
 from smg_core.protocols.explain import explanation_header
+from smg_core.request import GenerationRequest
 from smg_core.server.apis import Api
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.explain import explanation
@@ -38,7 +39,7 @@ def answer_to(
     request = decoded.generation
     parts = api.parts if api.parts is not None and api.parts.count(decoded) > 1 else None
     created = int(gateway.clock.time())
-    trace.report(RequestStarted(request.id, api.name, request.model, request.stream, trace.started))
+    trace.report(_started(request, api.name, trace, gateway))
     head = names_of(exchange, gateway, api)
     explained = gateway.explains and exchange.headers.get(EXPLAIN, "0") not in ("0", "false", "")
 
@@ -92,6 +93,12 @@ def answer_to(
 
     whole = _whole(decoded, created, api, write_whole)
     return whole
+
+
+def _started(request: GenerationRequest, api: str, trace: Trace, gateway: Runtime) -> RequestStarted:
+    """The moment of a request that is admitted now."""
+    admitted = gateway.clock.monotonic()
+    return RequestStarted(request.id, api, request.model, request.stream, trace.started, admitted)
 
 
 def names_of(exchange: Exchange, gateway: Runtime, api: Api[D]) -> list[Header]:

@@ -53,7 +53,8 @@ class App:
     def __init__(self, gateway: Runtime, identify: Identify | None = None, *, table: RouteTable | None = None) -> None:
         self._gateway = gateway
         self._identify = identify
-        self._watched = not isinstance(gateway.observer, SilentObserver)
+        self._tracer = gateway.tracing.tracer if gateway.tracing is not None else None
+        self._watched = self._tracer is not None or not isinstance(gateway.observer, SilentObserver)
         self._faults = Repeats(gateway.config.observability.repeat_s, gateway.config.observability.repeats)
         self._beginning: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -99,31 +100,40 @@ class App:
         if not self._watched:
             await self._answered(exchange)
             return
-        started = gateway.clock.monotonic()
+        started, tracer = gateway.clock.monotonic(), self._tracer
+        if tracer is not None:
+            exchange.traced = tracer.begin(exchange.headers, started)
         exchange.count_direct()
         outcome = "error"
         try:
             outcome = await self._answered(exchange)
         finally:
-            finished = exchange.finished
-            gateway.observer.report(
-                ExchangeEnded(
-                    peer=exchange.peer,
-                    method=exchange.method,
-                    path=exchange.path,
-                    status=exchange.status or (finished.status if finished is not None else InternalError.status),
-                    sent=exchange.sent,
-                    seconds=gateway.clock.monotonic() - started,
-                    outcome=finished.outcome if finished is not None else outcome,
-                    request_id=exchange.request_id,
-                    client_id=exchange.client_id,
-                    finished=finished,
-                    tenant=exchange.caller.tenant,
-                    principal=exchange.caller.principal,
-                    route=exchange.route,
-                    trace_id=exchange.trace_id,
-                )
-            )
+            ended = self._ended(exchange, outcome, gateway.clock.monotonic() - started)
+            gateway.observer.report(ended)
+            if tracer is not None and exchange.traced is not None:
+                tracer.end(exchange.traced, ended)
+
+    @staticmethod
+    def _ended(exchange: Exchange, outcome: str, seconds: float) -> ExchangeEnded:
+        """The moment of an exchange that has ended after so many seconds."""
+        finished = exchange.finished
+        return ExchangeEnded(
+            peer=exchange.peer,
+            method=exchange.method,
+            path=exchange.path,
+            status=exchange.status or (finished.status if finished is not None else InternalError.status),
+            sent=exchange.sent,
+            seconds=seconds,
+            outcome=finished.outcome if finished is not None else outcome,
+            request_id=exchange.request_id,
+            client_id=exchange.client_id,
+            finished=finished,
+            tenant=exchange.caller.tenant,
+            principal=exchange.caller.principal,
+            route=exchange.route,
+            trace_id=exchange.trace_id,
+            sampled=exchange.sampled,
+        )
 
     async def _answered(self, exchange: Exchange) -> str:
         """Answer one request; returns the outcome. Errors after the answer has begun are raised."""
@@ -216,6 +226,8 @@ class App:
         match = self._routes.find(method, path, raw_path)
         if match is not None:
             exchange.path_values, exchange.route = match.values, match.pattern
+            if match.target.public and exchange.traced is not None:
+                exchange.traced.sampled = False  # probes, and pages for people
             return match.target
         unknown = unknown_google_method(method, path)
         if unknown:

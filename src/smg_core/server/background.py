@@ -25,8 +25,6 @@ from smg_core.history.base import (
     StoredResponse,
     StoreOperation,
 )
-from smg_core.hooks import fan_out
-from smg_core.observability.failures import FailureLog
 from smg_core.protocols.base import Decoded
 from smg_core.server.background_api import AnyBackgroundApi, BackgroundApi
 from smg_core.server.background_create import keep_request
@@ -37,6 +35,7 @@ from smg_core.server.exchange import Exchange
 from smg_core.server.following import follow
 from smg_core.server.long_work import worked
 from smg_core.server.news import Key, News, rung
+from smg_core.server.request_traces import observer_of
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import CurrentTimeouts
 
@@ -57,7 +56,7 @@ class Background:
         self._gateway, self._apis = gateway, tuple(apis)
         self._settings = gateway.config.responses
         self._timeouts = CurrentTimeouts(gateway)
-        self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
+        self._observer = observer_of(gateway)
         self._owner = gateway.ids("run_")
         self._runs: dict[Key, asyncio.Task[bool]] = {}
         self._later: dict[Key, float] = {}  # when what could not be run is looked at again

@@ -45,6 +45,8 @@ async def keep_request(gateway: Runtime, api: BackgroundApi[D], exchange: Exchan
     kept = api.stored(decoded, response, True)
     kept = attrs.evolve(kept, expires_at=kept_until(gateway, settings.pending_s))
     headers = {**_kept_headers(exchange), **api.headers(decoded)}
+    if exchange.traced is not None:  # what is done later belongs to the same trace
+        headers |= exchange.traced.naming(exchange.traced.span_id)
     request = KeptRequest(api.body(decoded).decode(), headers, exchange.caller.principal, exchange.caller.grants)
     operations: list[StoreOperation] = [PutResponse(kept, if_version=0)]
     operations += marks(id, request, now, settings.pending_s * 2)

@@ -16,11 +16,11 @@ from smg_core.pipeline.answer import Answer, StreamedAnswer, WholeAnswer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
 from smg_core.pipeline.keep_alive import StreamKeepAlive
-from smg_core.pipeline.trace import Trace
 from smg_core.protocols.base import Decoded
 from smg_core.server.background_api import BackgroundApi, StoredStream, StoredWhole
 from smg_core.server.background_store import PendingResponse
 from smg_core.server.outcomes import how_it_ended
+from smg_core.server.request_traces import account_of_run
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import CurrentTimeouts
 
@@ -99,8 +99,10 @@ class BackgroundRun(Generic[D]):
 
     async def _run(self, decoded: D) -> bool:
         gateway, generation, name = self._gateway, decoded.generation, self._api.api.name
-        trace = Trace(gateway.clock.monotonic(), self._observer)
-        trace.report(RequestStarted(generation.id, name, generation.model, generation.stream, trace.started))
+        trace, traced = account_of_run(generation, name, self._pending.found.created_at, gateway, self._observer)
+        trace.report(
+            RequestStarted(generation.id, name, generation.model, generation.stream, trace.started, trace.started)
+        )
         answer = self._answer(decoded)
         run = Run(answer, trace, self._timeouts.of(generation, generation.headers))
         failure: SmgError | None = None
@@ -136,9 +138,13 @@ class BackgroundRun(Generic[D]):
                     failure=failure or answer.failure,
                     served=gateway.served_name(generation.model, generation.caller),
                     tenant=generation.caller.tenant,
+                    trace_id="" if traced is None else traced.trace_id,
+                    sampled=traced is None or traced.sampled,
                 )
             )
             answer.release()
+            if gateway.tracing is not None and traced is not None:
+                gateway.tracing.tracer.end(traced)
         return True
 
     async def _fail(self, decoded: D, answer: Answer, error: SmgError) -> None:

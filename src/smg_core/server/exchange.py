@@ -18,6 +18,7 @@ from smg_core.auth.credentials import Credential, presented
 from smg_core.errors import ClientGone, HeadersTooLarge, InvalidRequest, PayloadTooLarge, UnsupportedMedia
 from smg_core.hooks import RequestFinished
 from smg_core.observability.trace_context import trace_id_of
+from smg_core.observability.tracing.requests import TracedRequest
 from smg_core.request import Caller
 from smg_core.server.bodies import Held
 from smg_core.server.envelopes import takes_key_in_query
@@ -183,7 +184,8 @@ class Exchange:
     `route` (the pattern of the route that it found), `path_values` (from that pattern) and `caller` (who sent the request)
     before it calls the handler. `request_id` is the gateway's and `client_id` the client's id of the request. `status` and
     `sent` (bytes of the body) are those of the answer so far; `finished` is set by the handler of a request to a model, and
-    `subject` (what is changed) and `audited` (that its audit log knows of the request) at the admin door.
+    `subject` (what is changed) and `audited` (that its audit log knows of the request) at the admin door. `traced` is its trace,
+    where the gateway makes spans.
     """
 
     __slots__ = (
@@ -212,6 +214,7 @@ class Exchange:
         "started",
         "status",
         "subject",
+        "traced",
         "write_now",
     )
 
@@ -234,6 +237,7 @@ class Exchange:
         self.request_id = self.client_id = self.route = self.subject = ""
         self.status = self.sent = 0
         self.finished: RequestFinished | None = None
+        self.traced: TracedRequest | None = None
         self.started = self.audited = False
         self.gone = False
         self._asked = False
@@ -249,8 +253,13 @@ class Exchange:
 
     @property
     def trace_id(self) -> str:
-        """The id of the trace that the client says this request belongs to, "" without one."""
-        return trace_id_of(self.headers.get("traceparent", ""))
+        """The id of the trace that this request belongs to; without traces, that of the client, "" without one."""
+        return trace_id_of(self.headers.get("traceparent", "")) if self.traced is None else self.traced.trace_id
+
+    @property
+    def sampled(self) -> bool:
+        """False where it is known that no spans of the request are kept."""
+        return self.traced is None or self.traced.sampled
 
     @property
     def credential(self) -> Credential | None:

@@ -12,8 +12,6 @@ from typing import Generic, Self, TypeVar
 import attrs
 
 from smg_core.errors import ClientGone, Draining, InternalError, SmgError
-from smg_core.hooks import fan_out
-from smg_core.observability.failures import FailureLog
 from smg_core.pipeline.answer import Answer
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.flow import Terms
@@ -25,6 +23,7 @@ from smg_core.server.answering import answer_to, names_of
 from smg_core.server.apis import Api, Memory
 from smg_core.server.exchange import Exchange, Header
 from smg_core.server.outcomes import how_it_ended
+from smg_core.server.request_traces import account_of, observer_of, traced
 from smg_core.server.runtime import Runtime
 from smg_core.server.timeouts import CurrentTimeouts, Timeouts
 
@@ -50,7 +49,7 @@ class Inference(Generic[D]):
         timeouts = gateway.config.timeouts
         self._rules = CurrentTimeouts(gateway)
         self._keep_alive = StreamKeepAlive(gateway.call_later, timeouts.silence_s, timeouts.commit_s)
-        self._observer = fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
+        self._observer = observer_of(gateway)
 
     def with_memory(self, memory: Memory[D]) -> Self:
         """The same handler with another memory: a connection's own."""
@@ -59,9 +58,16 @@ class Inference(Generic[D]):
         return other
 
     async def __call__(self, exchange: Exchange) -> None:
+        if self._gateway.tracing is None or exchange.traced is not None:
+            await self._handle(exchange)
+            return
+        async with traced(exchange, self._gateway):
+            await self._handle(exchange)
+
+    async def _handle(self, exchange: Exchange) -> None:
         gateway = self._gateway
         request_id = exchange.request_id = gateway.ids(self._api.id_prefix)
-        trace = Trace(gateway.clock.monotonic(), self._observer, exchange.client_id)
+        trace = account_of(exchange, gateway, self._observer)
         try:
             decoded = await self._admit(exchange)
             timeouts = self._rules.of(decoded.generation, exchange.headers)
@@ -104,6 +110,8 @@ class Inference(Generic[D]):
         ended: Answer | None = None  # stays so where something unforeseen is raised
         failure: SmgError | None = None
         exchange.watch(timeouts.write)
+        if exchange.traced is not None:
+            exchange.traced.asks(decoded.generation)
         try:
             answer = answer_to(exchange, decoded, trace, self._gateway, self._api, self._keep_alive)
             run = Run(answer, trace, timeouts, lambda: self._why_cancelled(exchange))
@@ -232,6 +240,7 @@ class Inference(Generic[D]):
             served=self._gateway.served_name(model, exchange.caller),
             tenant=exchange.caller.tenant,
             trace_id=exchange.trace_id,
+            sampled=exchange.sampled,
         )
         trace.report(exchange.finished)
 

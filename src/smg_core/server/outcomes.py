@@ -25,6 +25,7 @@ def how_it_ended(
     served: str = "",
     tenant: str = "",
     trace_id: str = "",
+    sampled: bool = True,
 ) -> RequestFinished:
     """The moment. `over`: its answer is complete; without that and without a `failure` it ended in a way that nobody had
     foreseen. `model` is "" for one that was not admitted; `served` is what the gateway serves by that name; where an engine was
@@ -58,4 +59,5 @@ def how_it_ended(
         reasoning_tokens=usage.reasoning_tokens if usage else 0,
         tenant=tenant,
         trace_id=trace_id,
+        sampled=sampled,
     )

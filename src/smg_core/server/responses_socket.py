@@ -163,6 +163,7 @@ class _Connection:
                 principal=exchange.caller.principal,
                 route=exchange.path,
                 trace_id=exchange.trace_id,
+                sampled=exchange.sampled,
             )
         )
 

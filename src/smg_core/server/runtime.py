@@ -15,18 +15,18 @@ from typing import Protocol, Self, TypedDict, TypeVar
 from smg_core.clock import CallLater, Clock, IdSource, SystemClock, random_ids
 from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
-from smg_core.hooks import Observer, SilentObserver
+from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.pipeline.performers import Rows, loop_call_later, performers
 from smg_core.server.admission import Admission, compat_of
 from smg_core.server.channel.local import Channel, LocalChannel
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
 from smg_core.server.identity import Authenticator, Caller, Identify, VirtualKeys, anonymous, open_identity
 from smg_core.server.keeping import Backend, GuardedStore, Hook, keeping, keeping_sent
-from smg_core.server.loading import ModelLoader, ServedModel
-from smg_core.server.onboarding import Onboarding, executor_of, loading_place
+from smg_core.server.onboarding import ModelLoader, Onboarding, ServedModel, executor_of, loading_place
 from smg_core.server.policies import Decisions, ModelChoice, Policy, RequestEnded, makes_other_policies, policies_of
 from smg_core.server.reaching import Board, Reaching, Worker, WorkerSpec, listening, specs_of, workers_in
 from smg_core.server.roster import PROGRAM, Monitor, Registry, Roster, first_source
+from smg_core.server.tracing import tracing_of
 
 __all__ = ["Beside", "Runtime", "RuntimeArguments"]
 
@@ -97,6 +97,7 @@ class Runtime:
         self.ids = ids or random_ids()
         self.rng = rng or random.Random()
         self.observer = observer or SilentObserver()
+        self.tracing = tracing_of(self.config, self.clock, self.observer)
         self.models: dict[str, ServedModel] = {}
         limits = self.config.limits
         self.registry = _registry(self.config, board, self.rng)
@@ -167,7 +168,11 @@ class Runtime:
         self._stack = AsyncExitStack()
         self.executor = executor_of(self.config)
         self._stack.callback(self.executor.close)
-        opened = keeping(self.config.history, self.clock, self._history, self._history_hooks, self.observer)
+        watching = self.observer
+        if self.tracing is not None:
+            await self._stack.enter_async_context(self.tracing.sending())
+            watching = fan_out(watching, self.tracing.tracer)
+        opened = keeping(self.config.history, self.clock, self._history, self._history_hooks, watching)
         self.history: GuardedStore = await self._stack.enter_async_context(opened)
         self.identify, self.virtual_keys = await open_identity(
             self.config, self.clock, self._stack, self.history, self._identity

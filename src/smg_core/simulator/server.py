@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import attrs
@@ -74,10 +73,9 @@ class SimulatedEngine:
     """An engine without a model. `listen` is "host:port" (port 0: any that is free) or "unix:///path".
 
     For tests: `requests` (received ones, newest last), `aborted` (ids of requests that were aborted, or whose client went
-    away), `active` (in flight), `healthy` (the answer to health checks; may be set), `profiling`, and `counters`: "requests",
-    "refused",
-    "finished", "tokens", "faults", "aborts", "cancelled", "restarts", "subscribers" (to KV events), and "stalled" (in a stall
-    just now).
+    away), `traces` (paths and headers of calls that name a trace), `active` (in flight), `healthy` (the answer to health checks;
+    may be set), `profiling`, and `counters`: "requests", "refused", "finished", "tokens", "faults", "aborts", "cancelled",
+    "restarts", "subscribers" (to KV events), and "stalled" (in a stall just now).
     """
 
     def __init__(
@@ -90,6 +88,7 @@ class SimulatedEngine:
         self.clockwork = Clockwork(self.config.timing, self.timer)
         self.faults = Faults(self.config.faults, dict(self.config.fault_rates), self.config.seed)
         self.requests: deque[EngineRequest] = deque(maxlen=self.config.keep_requests)
+        self.traces: deque[tuple[str, dict[str, str]]] = deque(maxlen=self.config.keep_requests)
         self.aborted: deque[str] = deque(maxlen=self.config.keep_requests)
         self.counters: Counter[str] = Counter()
         self.healthy = True
@@ -113,9 +112,7 @@ class SimulatedEngine:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.stop()
 
     async def start(self) -> None:
@@ -541,6 +538,7 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships n
 
     def __init__(self, engine: SimulatedEngine) -> None:
         self._handlers: dict[str, grpc.RpcMethodHandler] = {}
+        self._engine = engine
         self._bearer = f"Bearer {engine.config.api_key}" if engine.config.api_key else ""
         for codec in engine.codecs:
             for operation, name in codec.methods.items():
@@ -557,6 +555,9 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships n
         async def answer(message: bytes, context: grpc.aio.ServicerContext) -> bytes | None:
             if self._bearer:
                 await self._check_bearer(context)
+            sent = context.invocation_metadata() or ()
+            if brought := {str(name): str(value) for name, value in sent if name in ("traceparent", "tracestate")}:
+                self._engine.traces.append((path, brought))
             return await handler(message, context)  # grpcio looks for a coroutine function, which a partial is not
 
         wrap = grpc.unary_stream_rpc_method_handler if streams else grpc.unary_unary_rpc_method_handler

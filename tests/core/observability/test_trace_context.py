@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg_core.observability.trace_context import trace_id_of
+from smg_core.observability.trace_context import RemoteSpan, passed_on, remote_span, trace_id_of, traceparent
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -37,3 +37,36 @@ def test_a_header_that_is_none_is_no_trace(header: str) -> None:
 @given(st.text())
 def test_any_text_is_a_trace_or_none(header: str) -> None:
     assert len(trace_id_of(header)) in (0, 32)
+
+
+def test_the_span_of_the_sender_is_read_with_its_flag_and_state() -> None:
+    found = remote_span({"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "vendor=a,other=b"})
+    unsampled = remote_span({"traceparent": f"00-{TRACE}-{SPAN}-02"})
+
+    assert found == RemoteSpan(TRACE, SPAN, True, "vendor=a,other=b")
+    assert unsampled == RemoteSpan(TRACE, SPAN, False)
+    assert remote_span({"tracestate": "vendor=a"}) is None
+
+
+@pytest.mark.parametrize("state", ["a=" + "x" * 511, "a=b\r\nx: y", "a=\x00", "a=ü"])
+def test_a_state_that_could_not_be_sent_on_is_left_out(state: str) -> None:
+    passed = passed_on({"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": state})
+
+    assert passed is not None
+    assert passed.outgoing().metadata == (("traceparent", f"00-{TRACE}-{SPAN}-01"),)
+
+
+@given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.booleans())
+def test_what_is_written_is_read_as_the_same(trace: int, span: int, sampled: bool) -> None:
+    header = traceparent(f"{trace:032x}", f"{span:016x}", sampled=sampled)
+
+    assert remote_span({"traceparent": header}) == RemoteSpan(f"{trace:032x}", f"{span:016x}", sampled)
+
+
+@given(st.text(), st.text())
+def test_what_goes_on_is_always_a_header(header: str, state: str) -> None:
+    passed = passed_on({"traceparent": header, "tracestate": state})
+
+    for _, value in () if passed is None else passed.outgoing().metadata:
+        assert value.isascii()
+        assert value.isprintable()

@@ -84,7 +84,7 @@ class MetricsRecorder:
         values, bucket = self._values, bisect_left(row.bounds, value)
         values[first + bucket] += 1
         values[first + row.total] += value
-        if row.metric.exemplars and (trace_id := getattr(moment, "trace_id", "")):
+        if row.metric.exemplars and (trace_id := getattr(moment, "trace_id", "")) and getattr(moment, "sampled", True):
             self._table.keep_exemplar(row.number, first, bucket, trace_id, value, self._now())
 
     def _cell(self, row: _Row, labels: Labels) -> int:

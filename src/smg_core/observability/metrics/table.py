@@ -24,6 +24,7 @@ from smg_core.hooks import (
     SourceSampled,
     StoreCalled,
     ToolCalled,
+    TracesDropped,
     WorkerPicked,
     WorkerStateChanged,
 )
@@ -541,6 +542,18 @@ MCP = (
     ),
 )
 
+TRACES = (
+    Metric(
+        "smg_process_traces_dropped",
+        "counter",
+        "Recorded requests whose spans did not reach the collector.",
+        "process",
+        TracesDropped,
+        ("reason",),
+        read=lambda dropped: (((dropped.why,), dropped.requests),),
+    ),
+)
+
 PROCESS = (
     Metric(
         "smg_process_work_waiting",
@@ -590,5 +603,5 @@ PROCESS = (
     ),
 )
 
-METRICS = (*HTTP, *ROUTER, *WORKERS, *INFERENCE, *DISCOVERY, *STORAGE, *LIMITS, *MCP, *PROCESS)
+METRICS = (*HTTP, *ROUTER, *WORKERS, *INFERENCE, *DISCOVERY, *STORAGE, *LIMITS, *MCP, *TRACES, *PROCESS)
 """All of them, in the order in which they are written out."""

@@ -1,0 +1,259 @@
+"""Sends spans to a collector, by the OpenTelemetry SDK's exporter (edge): OTLP over gRPC.
+
+A thread makes the spans of requests that have ended, and sends them: in batches, when there are many or some time has passed.
+The event loop never waits for it. A collector that is gone costs the spans of requests, which are counted, and one line in the
+log. This module loads the SDK, so it is imported only where traces are on. Above: server.tracing. Below: `spans`.
+"""
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import grpc
+from opentelemetry.exporter.otlp.proto.grpc import exporter as sdk_exporter
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+
+from smg_core.clock import Clock
+from smg_core.observability.repeats import Repeats
+from smg_core.observability.settings import TracesConfig
+from smg_core.observability.trace_context import RemoteSpan
+from smg_core.observability.tracing.requests import SpanQueue
+from smg_core.observability.tracing.spans import Span, spans_of
+from smg_core.settings import ConfigError
+
+__all__ = ["SpanSending", "exporter_of", "resource_of"]
+
+log = logging.getLogger("smg.traces")
+
+_SCOPE = InstrumentationScope("smg-sdk")
+_KINDS = {
+    "internal": SpanKind.INTERNAL,
+    "server": SpanKind.SERVER,
+    "client": SpanKind.CLIENT,
+    "consumer": SpanKind.CONSUMER,
+}
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_UNSET, _ERROR = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_HEADER = re.compile(r"([0-9a-z_.-]+)=([\x20-\x7e]*)")
+_UNSENDABLE = (ValueError, TypeError, grpc.RpcError)
+_LEFT_S = 1.0  # seconds that a sending which was cancelled may still take
+_NAMED = 2  # things that are logged once in a while
+
+
+def exporter_of(settings: TracesConfig, environ: Mapping[str, str]) -> SpanExporter:
+    """The exporter that the settings say; what they leave out it reads from the OTEL_EXPORTER_OTLP_* variables. Raises
+    ConfigError."""
+    protocol = next((environ[name] for name in _PROTOCOLS if environ.get(name)), "grpc")
+    if protocol != "grpc":
+        raise ConfigError(
+            f"traces: spans are sent by OTLP over gRPC, not by {protocol!r}, as {' or '.join(_PROTOCOLS)} says"
+        )
+    try:
+        return OTLPSpanExporter(
+            endpoint=_endpoint(settings),
+            headers=_headers(settings.headers) or None,
+            credentials=_credentials(settings),
+            timeout=settings.timeout_s,
+            compression=grpc.Compression.Gzip if settings.compression == "gzip" else None,
+        )
+    except (ValueError, sdk_exporter.InvalidCompressionValueException) as error:
+        raise ConfigError(f"traces: {error}") from None
+
+
+def _endpoint(settings: TracesConfig) -> str | None:
+    if settings.endpoint is None:
+        return None
+    parts = urlsplit(settings.endpoint)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+        raise ConfigError("traces.endpoint: expected http://host:port or https://host:port")
+    if parts.scheme == "http" and (settings.ca or settings.cert):
+        raise ConfigError("traces.ca and traces.cert are for a traces.endpoint that begins with https")
+    return settings.endpoint
+
+
+def _headers(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    found = [_HEADER.fullmatch(line) for line in lines]
+    if any(each is None for each in found):
+        raise ConfigError("traces.headers: expected NAME=VALUE, the name in lower case")
+    return tuple([(each[1], each[2]) for each in found if each is not None])
+
+
+def _credentials(settings: TracesConfig) -> grpc.ChannelCredentials | None:
+    if (settings.cert is None) != (settings.key is None):
+        raise ConfigError("traces.cert and traces.key: one is given without the other")
+    if settings.ca is None and settings.cert is None:
+        return None
+    try:
+        ca, key, cert = [
+            None if path is None else Path(path).expanduser().read_bytes()
+            for path in (settings.ca, settings.key, settings.cert)
+        ]
+    except OSError as error:
+        raise ConfigError(f"traces: {error}") from None
+    return grpc.ssl_channel_credentials(ca, key, cert)
+
+
+def resource_of(settings: TracesConfig) -> Resource:
+    """Who sends the spans: what OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say, with a name and an id of this process."""
+    found = Resource.create()
+    own: dict[str, str] = {}
+    if settings.service_name or str(found.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+        own[SERVICE_NAME] = settings.service_name or "smg-gateway"
+    if SERVICE_INSTANCE_ID not in found.attributes:
+        own[SERVICE_INSTANCE_ID] = str(uuid4())
+    return found.merge(Resource(own))
+
+
+class SpanSending:
+    """The thread that sends what is in `queue` by `exporter`. `bits` gives random bits for ids, `on_lost` is called in the thread
+    with the number of requests whose spans the collector did not take. `repeats_s`: the same failure is logged once in so many
+    seconds."""
+
+    def __init__(
+        self,
+        settings: TracesConfig,
+        queue: SpanQueue,
+        exporter: SpanExporter,
+        resource: Resource,
+        *,
+        clock: Clock,
+        bits: Callable[[int], int],
+        on_lost: Callable[[int], None],
+        repeats_s: float,
+    ) -> None:
+        self._settings = settings
+        self._queue = queue
+        self._exporter = exporter
+        self._resource = resource
+        self._clock = clock
+        self._bits = bits
+        self._on_lost = on_lost
+        self._repeats = Repeats(repeats_s, _NAMED)
+        self._failing = self._stopping = False
+        self._dropped = queue.dropped
+        self._woken = threading.Event()
+        self._quiet = _Quiet()
+        self._thread = threading.Thread(target=self._run, name="smg-traces", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        sdk_exporter.logger.addFilter(self._quiet)
+        self._queue.wake = self._woken.set
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send what waits, for at most `traces.stop_s` seconds. Blocks."""
+        self._stopping = True
+        self._woken.set()
+        if not self._failing:
+            self._thread.join(self._settings.stop_s)
+        self._exporter.shutdown()
+        self._thread.join(_LEFT_S)
+        self._queue.wake = None
+        self._lose(len(self._queue.waiting))
+        self._queue.waiting.clear()
+        sdk_exporter.logger.removeFilter(self._quiet)
+
+    def _run(self) -> None:
+        self._quiet.thread = threading.get_ident()
+        while not self._stopping:
+            self._woken.wait(self._settings.delay_s)
+            self._woken.clear()
+            self._send_waiting()
+            self._tell_dropped()
+
+    def _send_waiting(self) -> None:
+        """Send what waits, until nothing does; a gateway that stops does not try again where it has failed."""
+        waiting = self._queue.waiting
+        while waiting:
+            if not self._sent() and self._stopping:
+                return
+
+    def _sent(self) -> bool:
+        """Send one batch; whether it was taken."""
+        waiting, spans, requests = self._queue.waiting, list[ReadableSpan](), 0
+        try:
+            while waiting and len(spans) < self._settings.batch:
+                request = waiting.popleft()
+                requests += 1
+                made = spans_of(request, self._bits, self._settings.spans)
+                spans += [readable(each, self._resource) for each in made]
+                time.sleep(0)  # lets the thread of the event loop run
+            taken = self._exporter.export(spans) is SpanExportResult.SUCCESS
+        except _UNSENDABLE as error:
+            self._quiet.last, taken = f"{type(error).__name__}: {error}", False
+        if not taken:
+            self._lose(requests)
+            self._log("the collector did not take spans: %s", self._quiet.last)
+        elif self._failing:
+            log.info("the collector takes spans again")
+        self._failing = not taken
+        return taken
+
+    def _lose(self, requests: int) -> None:
+        if requests:
+            self._on_lost(requests)
+
+    def _tell_dropped(self) -> None:
+        dropped = self._queue.dropped
+        if dropped > self._dropped:
+            self._log(
+                "the spans of %d requests were dropped: the queue is full (traces.queue)", dropped - self._dropped
+            )
+        self._dropped = dropped
+
+    def _log(self, text: str, value: object) -> None:
+        if self._repeats.note(text, self._clock.monotonic()) is not None:
+            log.warning(text, value)
+
+
+class _Quiet(logging.Filter):
+    """Keeps what the SDK logs in `thread` out of the log, where it would be a line for every try; ours tells it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread: int | None = None
+        self.last = "no reason was given"
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.thread != self.thread:
+            return True
+        self.last = record.getMessage()
+        return False
+
+
+def readable(span: Span, resource: Resource) -> ReadableSpan:
+    """A span as the SDK's exporters take it."""
+    trace_id = int(span.trace_id, 16)
+    state = TraceState.from_header([span.state]) if span.state else None
+    own = SpanContext(trace_id, int(span.span_id, 16), False, _SAMPLED, state)
+    parent = SpanContext(trace_id, int(span.parent_id, 16), span.remote, _SAMPLED) if span.parent_id else None
+    return ReadableSpan(
+        name=span.name,
+        context=own,
+        parent=parent,
+        resource=resource,
+        attributes=span.attributes,
+        events=[Event(each.name, each.attributes, each.at) for each in span.events],
+        links=[Link(_remote(each)) for each in span.links],
+        kind=_KINDS[span.kind],
+        status=_ERROR if span.error else _UNSET,
+        start_time=span.start,
+        end_time=span.end,
+        instrumentation_scope=_SCOPE,
+    )
+
+
+def _remote(span: RemoteSpan) -> SpanContext:
+    return SpanContext(int(span.trace_id, 16), int(span.span_id, 16), True)

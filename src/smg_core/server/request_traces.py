@@ -1,0 +1,67 @@
+"""Makes the account of a request (`pipeline.trace.Trace`) with its place in a trace (edge).
+
+Decides how a request that has no HTTP exchange of its own begins its trace: a frame of a WebSocket, a request of a batch, a run
+in the background. Above: the handlers. Below: the tracer, the exchange.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from smg_core.hooks import Observer, fan_out
+from smg_core.observability.failures import FailureLog
+from smg_core.observability.trace_context import passed_on
+from smg_core.observability.tracing.requests import Kind, TracedRequest
+from smg_core.pipeline.trace import Trace
+from smg_core.request import GenerationRequest
+from smg_core.server.exchange import Exchange
+from smg_core.server.runtime import Runtime
+
+__all__ = ["account_of", "account_of_run", "observer_of", "traced"]
+
+
+def observer_of(gateway: Runtime) -> Observer:
+    """The observer of requests to models: that of the gateway, and the log of failures."""
+    return fan_out(FailureLog(gateway.clock, gateway.config.observability), gateway.observer)
+
+
+def account_of(exchange: Exchange, gateway: Runtime, observer: Observer) -> Trace:
+    """The account of a request that begins now."""
+    request, started = exchange.traced, gateway.clock.monotonic()
+    if request is None:
+        return Trace(started, observer, exchange.client_id, passed_on(exchange.headers))
+    trace = Trace(started, observer, exchange.client_id, request, request.content)
+    request.moments = trace.moments
+    return trace
+
+
+@asynccontextmanager
+async def traced(exchange: Exchange, gateway: Runtime) -> AsyncIterator[None]:
+    """A context in which an exchange has a trace, where the app has not begun one for it and there are traces."""
+    if gateway.tracing is None or exchange.traced is not None:
+        yield
+        return
+    tracer = gateway.tracing.tracer
+    kind: Kind = "server" if exchange.peer else "consumer"
+    exchange.traced = tracer.begin(
+        exchange.headers, gateway.clock.monotonic(), kind, f"{exchange.method} {exchange.path}"
+    )
+    try:
+        yield
+    finally:
+        tracer.end(exchange.traced)
+
+
+def account_of_run(
+    generation: GenerationRequest, api: str, created_at: float, gateway: Runtime, observer: Observer
+) -> tuple[Trace, TracedRequest | None]:
+    """The account of a run in the background that begins now, and its trace: that of the request that asked for it at
+    `created_at`, in seconds since the epoch."""
+    now = gateway.clock.monotonic()
+    if gateway.tracing is None:
+        return Trace(now, observer), None
+    waited = max(0.0, gateway.clock.time() - created_at)
+    begun = gateway.tracing.tracer.begin(generation.headers, now - waited, "consumer", f"background {api}", ours=True)
+    begun.asks(generation)
+    trace = Trace(now, observer, propagation=begun, content=begun.content)
+    begun.moments = trace.moments
+    return trace, begun
