@@ -34,7 +34,7 @@ SCENARIOS = {
     "flood": {"tokens": 100, "stream": True, "pause_us": 0},
     "whole": {"tokens": 100, "stream": False, "pause_us": 0},
 }
-TRACED = {"traced-1%": "0.01", "traced": "1"}
+TRACED = {"traced-few": "0.01", "traced-all": "1"}
 """Gateways with traces, and the share that each records."""
 KEPT: list[grpc.Server] = []
 STARTED_IN = 1200.0

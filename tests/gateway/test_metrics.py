@@ -25,7 +25,7 @@ from tests.gateway.vision_models import image_part, picture, qwen2_vl
 
 from smg_core import Config
 from smg_core.clock import SystemClock
-from smg_core.config import AdminConfig, AuthConfig, LimitsConfig, MetricsConfig
+from smg_core.config import AdminConfig, AuthConfig, LimitsConfig, MetricsConfig, TracesConfig
 from smg_core.hooks import Moment
 from smg_core.observability.logs import AccessLog
 from smg_core.observability.metrics.exposition import OPENMETRICS
@@ -87,6 +87,11 @@ async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
             await client.responses.create(model="sim", input="2 + 3?", tools=[NOTES])
         moments += house.observer.moments
     moments += await faults()
+    gone = TracesConfig(endpoint="http://127.0.0.1:1", queue=1, delay_s=300.0, stop_s=0.0)
+    async with in_process(config=Config(traces=gone)) as house:
+        for _ in range(2):  # the spans of the second find no room
+            await house.http.get("/v1/models")
+        moments += house.observer.moments
     return list(moments)
 
 
