@@ -53,7 +53,7 @@ COMMAND = (
 def collecting() -> str:
     """The URL of a collector that takes every span and keeps none."""
 
-    class Taking(grpc.GenericRpcHandler):
+    class Taking(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio has no types
         def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
             return grpc.unary_unary_rpc_method_handler(lambda sent, context: b"")
 
