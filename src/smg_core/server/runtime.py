@@ -168,10 +168,7 @@ class Runtime:
         self._stack = AsyncExitStack()
         self.executor = executor_of(self.config)
         self._stack.callback(self.executor.close)
-        watching = self.observer
-        if self.tracing is not None:
-            await self._stack.enter_async_context(self.tracing.sending())
-            watching = fan_out(watching, self.tracing.tracer)
+        watching = await self._watching()
         opened = keeping(self.config.history, self.clock, self._history, self._history_hooks, watching)
         self.history: GuardedStore = await self._stack.enter_async_context(opened)
         self.identify, self.virtual_keys = await open_identity(
@@ -250,6 +247,13 @@ class Runtime:
         """Have the calls of a worker go on with others, if there are any."""
         if self._has_others(worker):
             self.performers.streaming.move_all(worker)
+
+    async def _watching(self) -> Observer:
+        """Who is told of calls of the history: the observer, and the tracer, whose spans are sent from now on."""
+        if self.tracing is None:
+            return self.observer
+        await self._stack.enter_async_context(self.tracing.sending())
+        return fan_out(self.observer, self.tracing.tracer)
 
     async def _first_workers(self, stack: AsyncExitStack, scratch: Path) -> list[WorkerSpec]:
         """The workers to begin with. A subclass may start some of its own, which `stack` ends; `scratch` is a folder for their
