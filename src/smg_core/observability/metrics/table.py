@@ -24,10 +24,10 @@ from smg_core.hooks import (
     SourceSampled,
     StoreCalled,
     ToolCalled,
-    TracesDropped,
     WorkerPicked,
     WorkerStateChanged,
 )
+from smg_core.observability.metrics.lost import TRACES
 from smg_core.observability.metrics.metric import DURATIONS, OTHER, Metric, MetricReading, Readings, label
 
 __all__ = ["METHODS", "METRICS", "refused_by_a_limit", "workers_in_flight", "workers_ready"]
@@ -539,18 +539,6 @@ MCP = (
         "seconds",
         DURATIONS,
         read=lambda called: (((called.server if called.configured else OTHER,), called.seconds),),
-    ),
-)
-
-TRACES = (
-    Metric(
-        "smg_process_traces_dropped",
-        "counter",
-        "Recorded requests whose spans did not reach the collector.",
-        "process",
-        TracesDropped,
-        ("reason",),
-        read=lambda dropped: (((dropped.why,), dropped.requests),),
     ),
 )
 

@@ -1,0 +1,21 @@
+"""The metrics of what a gateway loses of its own account: a part of the table.
+
+Pure. Above: `table`. Below: `metric`, hooks.
+"""
+
+from smg_core.hooks import TracesDropped
+from smg_core.observability.metrics.metric import Metric
+
+__all__ = ["TRACES"]
+
+TRACES = (
+    Metric(
+        "smg_process_traces_dropped",
+        "counter",
+        "Recorded requests whose spans did not reach the collector.",
+        "process",
+        TracesDropped,
+        ("reason",),
+        read=lambda dropped: (((dropped.why,), dropped.requests),),
+    ),
+)
