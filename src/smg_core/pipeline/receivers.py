@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from smg_core.events import Event, Finished, ToolCallDelta, ToolCallEnd, ToolCallStart
-from smg_core.observability.tracing.content import Content
+from smg_core.observability.tracing.content import TracedContent
 from smg_core.pipeline.attempt import EventReceiver
 from smg_core.pipeline.turn import Transcript
 
@@ -85,7 +85,7 @@ class Recording:
 class Noting:
     """Passes a turn's events on, and notes their texts for the request's trace."""
 
-    def __init__(self, content: Content, receiver: EventReceiver) -> None:
+    def __init__(self, content: TracedContent, receiver: EventReceiver) -> None:
         self._content = content
         self._receiver = receiver
 

@@ -23,7 +23,7 @@ from smg_core.hooks import (
     WorkerPicked,
 )
 from smg_core.observability.trace_context import Outgoing, Propagation
-from smg_core.observability.tracing.content import Content
+from smg_core.observability.tracing.content import TracedContent
 from smg_core.pipeline.documents import DocumentTexts
 from smg_core.pipeline.prompted import Prompted
 
@@ -85,7 +85,7 @@ class Trace:
         observer: Observer,
         client_id: str = "",
         propagation: Propagation | None = None,
-        content: Content | None = None,
+        content: TracedContent | None = None,
     ) -> None:
         self.started = started
         self.outgoing: Callable[[], Outgoing] = _nothing if propagation is None else propagation.outgoing

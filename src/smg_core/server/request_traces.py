@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from smg_core.hooks import Observer, fan_out
 from smg_core.observability.failures import FailureLog
 from smg_core.observability.trace_context import passed_on
-from smg_core.observability.tracing.requests import Kind, TracedRequest
+from smg_core.observability.tracing.requests import RequestKind, TracedRequest
 from smg_core.pipeline.trace import Trace
 from smg_core.request import GenerationRequest
 from smg_core.server.exchange import Exchange
@@ -41,7 +41,7 @@ async def traced(exchange: Exchange, gateway: Runtime) -> AsyncIterator[None]:
         yield
         return
     tracer = gateway.tracing.tracer
-    kind: Kind = "server" if exchange.peer else "consumer"
+    kind: RequestKind = "server" if exchange.peer else "consumer"
     exchange.traced = tracer.begin(
         exchange.headers, gateway.clock.monotonic(), kind, f"{exchange.method} {exchange.path}"
     )

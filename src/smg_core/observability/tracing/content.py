@@ -12,14 +12,14 @@ from smg_core.events import Event, Finished, ReasoningDelta, RefusalDelta, TextD
 from smg_core.json_types import Json, JsonObject
 from smg_core.request import GenerationRequest, Message, Opaque, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
-__all__ = ["Content"]
+__all__ = ["TracedContent"]
 
 _MARK = "..."  # stands for what was cut off
 _LEAST = 16  # characters that a part without a text counts as
 _LONGEST_ID = 64
 
 
-class Content:
+class TracedContent:
     """The texts of one request, at most `most` characters of the prompt and as many of the answer."""
 
     __slots__ = ("_answers", "_left", "_most", "inputs")

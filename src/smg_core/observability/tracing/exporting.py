@@ -28,7 +28,7 @@ from smg_core.observability.repeats import Repeats
 from smg_core.observability.settings import TracesConfig
 from smg_core.observability.trace_context import RemoteSpan
 from smg_core.observability.tracing.requests import SpanQueue
-from smg_core.observability.tracing.spans import Span, spans_of
+from smg_core.observability.tracing.spans import TraceSpan, spans_of
 from smg_core.settings import ConfigError
 
 __all__ = ["SpanSending", "exporter_of", "resource_of"]
@@ -188,7 +188,7 @@ class SpanSending:
                 request = waiting.popleft()
                 requests += 1
                 made = spans_of(request, self._bits, self._settings.spans)
-                spans += [readable(each, self._resource) for each in made]
+                spans += [sdk_span(each, self._resource) for each in made]
                 time.sleep(0)  # lets the thread of the event loop run
             taken = self._exporter.export(spans) is SpanExportResult.SUCCESS
         except _UNSENDABLE as error:
@@ -233,7 +233,7 @@ class _Quiet(logging.Filter):
         return False
 
 
-def readable(span: Span, resource: Resource) -> ReadableSpan:
+def sdk_span(span: TraceSpan, resource: Resource) -> ReadableSpan:
     """A span as the SDK's exporters take it."""
     trace_id = int(span.trace_id, 16)
     state = TraceState.from_header([span.state]) if span.state else None

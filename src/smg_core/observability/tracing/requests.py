@@ -14,13 +14,13 @@ from msgspec import Struct
 from smg_core.clock import Clock
 from smg_core.hooks import ExchangeEnded, Moment, Observer, StoreCalled, TracesDropped
 from smg_core.observability.trace_context import Outgoing, RemoteSpan, remote_span, traceparent
-from smg_core.observability.tracing.content import Content
+from smg_core.observability.tracing.content import TracedContent
 from smg_core.observability.tracing.sampling import Sampler
 from smg_core.request import GenerationRequest, Sampling
 
-__all__ = ["Kind", "SpanQueue", "Stored", "TracedRequest", "Tracer"]
+__all__ = ["RequestKind", "SpanQueue", "Stored", "TracedRequest", "Tracer"]
 
-Kind = Literal["server", "consumer"]
+RequestKind = Literal["server", "consumer"]
 """A request that a client waits for, or one that runs later: of a batch, or in the background."""
 
 Bits = Callable[[int], int]
@@ -48,7 +48,7 @@ class TracedRequest(Struct):
     span_id: str
     sampled: bool
     started: float
-    kind: Kind
+    kind: RequestKind
     name: str = ""
     state: str = ""
     parent: RemoteSpan | None = None
@@ -56,7 +56,7 @@ class TracedRequest(Struct):
     moments: list[Moment] = []
     stored: list[Stored] = []
     sampling: Sampling | None = None
-    content: Content | None = None
+    content: TracedContent | None = None
     exchange: ExchangeEnded | None = None
     ended: float | None = None
     epoch: float = 0.0
@@ -130,7 +130,7 @@ class Tracer:
         self,
         headers: Mapping[str, str],
         started: float,
-        kind: Kind = "server",
+        kind: RequestKind = "server",
         name: str = "",
         *,
         ours: bool = False,
@@ -155,7 +155,7 @@ class Tracer:
             None if remote is parent else remote,
         )
         if sampled:
-            made.content = Content(self._keep) if self._keep else None
+            made.content = TracedContent(self._keep) if self._keep else None
             _current.set(made)
         elif _current.get() is not None:
             _current.set(None)

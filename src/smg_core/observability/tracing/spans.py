@@ -30,7 +30,7 @@ from smg_core.observability.trace_context import RemoteSpan
 from smg_core.observability.tracing.attributes import OPERATIONS
 from smg_core.observability.tracing.requests import TracedRequest
 
-__all__ = ["Attributes", "Span", "SpanEvent", "spans_of"]
+__all__ = ["Attributes", "SpanEvent", "TraceSpan", "spans_of"]
 
 Attribute = str | int | float | bool | tuple[str, ...]
 Attributes = Mapping[str, Attribute]
@@ -50,7 +50,7 @@ class SpanEvent(Struct, frozen=True):
     attributes: Attributes
 
 
-class Span(Struct):
+class TraceSpan(Struct):
     """One span. `start` and `end` are nanoseconds since the epoch, ids hexadecimal digits; `parent_id` is "" for a span without
     a parent, `remote` whether the parent is another service's. `error` is the class of what failed, "" where nothing did; `state`
     is the trace's `tracestate`; `links` are spans of other traces."""
@@ -70,7 +70,7 @@ class Span(Struct):
     links: Sequence[RemoteSpan] = ()
 
 
-def spans_of(request: TracedRequest, bits: Callable[[int], int], most: int) -> list[Span]:
+def spans_of(request: TracedRequest, bits: Callable[[int], int], most: int) -> list[TraceSpan]:
     """The spans of a request that has ended, its own first, at most `most`. `bits` gives random bits, for ids."""
     making = _Making(request, bits, most)
     root = making.root()
@@ -126,7 +126,7 @@ class _Making:
     """The spans of one request as they are made. `dropped` counts those that there is no room for."""
 
     def __init__(self, request: TracedRequest, bits: Callable[[int], int], most: int) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[TraceSpan] = []
         self.dropped = 0
         self._request = request
         self._bits = bits
@@ -140,7 +140,7 @@ class _Making:
     def span(
         self,
         name: str,
-        parent: Span,
+        parent: TraceSpan,
         start: float,
         end: float,
         attributes: Attributes | None = None,
@@ -148,11 +148,11 @@ class _Making:
         kind: str = "internal",
         span_id: str = "",
         error: str = "",
-    ) -> Span:
+    ) -> TraceSpan:
         """A span below `parent`, from `start` to `end` in monotonic seconds. It does not end before it starts."""
         request = self._request
         begin = self.ns(start)
-        made = Span(
+        made = TraceSpan(
             request.trace_id,
             span_id or f"{self._bits(64) or 1:016x}",
             parent.span_id,
@@ -170,7 +170,7 @@ class _Making:
             self.dropped += 1
         return made
 
-    def root(self) -> Span:
+    def root(self) -> TraceSpan:
         """The request's own span."""
         request, exchange = self._request, self._request.exchange
         finished = next((each for each in reversed(request.moments) if isinstance(each, RequestFinished)), None)
@@ -182,7 +182,7 @@ class _Making:
         status = finished.status if finished is not None else 0 if exchange is None else exchange.status
         if outcome:
             attributes |= _outcome(outcome)
-        made = Span(
+        made = TraceSpan(
             request.trace_id,
             request.span_id,
             "" if request.parent is None else request.parent.span_id,
@@ -199,7 +199,7 @@ class _Making:
         self.spans.append(made)
         return made
 
-    def turns(self, moments: Sequence[Moment], parent: Span, begun: float) -> None:
+    def turns(self, moments: Sequence[Moment], parent: TraceSpan, begun: float) -> None:
         """The stages of one prompt, which began to be worked on at `begun`; each turn of several has a span of its own."""
         turns = _turns(moments)
         for number, turn in enumerate(turns, 1):
@@ -208,7 +208,7 @@ class _Making:
             self._stages(turn, above, begun)
             begun = end
 
-    def _stages(self, moments: Sequence[Moment], parent: Span, before: float) -> None:
+    def _stages(self, moments: Sequence[Moment], parent: TraceSpan, before: float) -> None:
         """The stages of one turn, in order; `before` is when the one before ended."""
         delay = 0.0
         for each in moments:
@@ -232,7 +232,7 @@ class _Making:
             if isinstance(each, (*_PREPARED, AttemptEnded, ToolCalled)):
                 before = max(before, each.at)
 
-    def _note(self, moment: Moment, span: Span, now: float) -> None:
+    def _note(self, moment: Moment, span: TraceSpan, now: float) -> None:
         """What has no span is an event of the one that it happened in."""
         match moment:
             case Retrying():
@@ -249,7 +249,7 @@ class _Making:
             case ReasoningLeftOut():
                 self._event(span, "reasoning_left_out", moment.at, {"smg.reasons": moment.reasons})
 
-    def _call(self, ended: AttemptEnded, parent: Span) -> None:
+    def _call(self, ended: AttemptEnded, parent: TraceSpan) -> None:
         """The span of a call of an engine, with the time to its first output and the time after it."""
         start, error = ended.at - ended.seconds, "" if ended.outcome in _NO_FAULT else ended.outcome
         operation = self._operation
@@ -269,7 +269,7 @@ class _Making:
             self.span("first_token", call, start, first)
             self.span("decode", call, first, ended.at)
 
-    def _tool(self, called: ToolCalled, parent: Span) -> None:
+    def _tool(self, called: ToolCalled, parent: TraceSpan) -> None:
         attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": _cut(called.tool),
@@ -280,7 +280,7 @@ class _Making:
         name = f"execute_tool {_cut(called.tool)}"
         self.span(name, parent, called.at - called.seconds, called.at, attributes, error=error)
 
-    def _event(self, span: Span, name: str, at: float, attributes: Attributes) -> None:
+    def _event(self, span: TraceSpan, name: str, at: float, attributes: Attributes) -> None:
         span.events = (*span.events, SpanEvent(name, self.ns(at), attributes))
 
     @property

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smg_core.events import Finished, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from smg_core.observability.tracing.content import Content
+from smg_core.observability.tracing.content import TracedContent
 from smg_core.request import (
     GenerationRequest,
     Image,
@@ -34,7 +34,7 @@ MESSAGES = st.lists(st.builds(lambda role, parts: Message(role, tuple(parts)), R
 
 
 def asked(*messages: Message, most: int = 100, **fields: Any) -> Any:
-    content = Content(most)
+    content = TracedContent(most)
     content.asked(GenerationRequest("r", "m", messages, **fields))
     return json.loads(content.inputs)
 
@@ -62,7 +62,7 @@ def test_a_prompt_without_messages_is_one(prompt: Any, text: str) -> None:
 
 @given(MESSAGES, st.integers(1, 400))
 def test_a_prompt_is_within_its_bound(messages: list[Message], most: int) -> None:
-    content = Content(most)
+    content = TracedContent(most)
     content.asked(GenerationRequest("r", "m", tuple(messages)))
     texts = [
         each.get(name, "")
@@ -77,7 +77,7 @@ def test_a_prompt_is_within_its_bound(messages: list[Message], most: int) -> Non
 
 @given(st.lists(st.tuples(st.integers(0, 2), TEXTS)), st.integers(1, 400))
 def test_an_answer_is_within_its_bound(texts: list[tuple[int, str]], most: int) -> None:
-    content = Content(most)
+    content = TracedContent(most)
     for index, text in texts:
         content.take([TextDelta(index, text)])
     told = json.loads(content.outputs) if texts else []
@@ -87,7 +87,7 @@ def test_an_answer_is_within_its_bound(texts: list[tuple[int, str]], most: int) 
 
 
 def test_each_choice_is_a_message_with_its_reasoning_calls_and_end() -> None:
-    content = Content(1000)
+    content = TracedContent(1000)
     content.take([ReasoningDelta(0, "hm"), TextDelta(0, "Yes"), TextDelta(1, "No")])
     content.take([ToolCallStart(0, 0, "call_1", "f"), ToolCallDelta(0, 0, '{"a":'), ToolCallDelta(0, 0, "1}")])
     content.take([Finished(0, "tool_calls"), Finished(1, "stop")])
