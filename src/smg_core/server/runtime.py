@@ -108,8 +108,7 @@ class Runtime:
             retry_after=limits.retry_after_s,
             retries=self.config.routing,
         )
-        self.started = False
-        self.retiring = False
+        self.started = self.retiring = False
         self._id_header = self.config.observability.request_id_header.lower()
         self._id_characters = self.config.observability.request_id_characters
         self.hosted = hosted_kinds(self.config.mcp)
