@@ -116,9 +116,9 @@ def test_the_line_that_is_written_without_logging_is_the_one_that_logging_makes(
         moment = ended(path=path, finished=done, tenant=tenant, trace_id=trace_id)
         for form in ("text", "json"):
             written: list[bytes] = []
-            AccessLog(Kept(written), form, lambda: now).report(moment)  # type: ignore[arg-type]
             by_logging = io.StringIO()
             configure("info", form)  # type: ignore[arg-type]
+            AccessLog(Kept(written), form, lambda: now).report(moment)  # type: ignore[arg-type]
             stream = logging.getLogger().handlers[0]
             stream.setStream(by_logging)  # type: ignore[attr-defined]
             stream.addFilter(lambda record: _at(record, now))
