@@ -19,9 +19,6 @@ __all__ = ["Tracing", "tracing_of"]
 
 _SPANS = 8  # of a request, about
 
-_STORED = 64
-"""Calls of the history that one request may have spans for."""
-
 
 class Tracing:
     """`tracer` is for requests; `sending` is a context in which their spans are sent."""
@@ -41,7 +38,7 @@ class Tracing:
             bits=self._random.getrandbits,
             observer=observer,
             keep=settings.content_characters if settings.content else 0,
-            calls=_STORED,
+            calls=settings.spans,
         )
 
     @contextlib.asynccontextmanager
