@@ -7,22 +7,30 @@ python tools/metrics_pages.py [--check]
 import sys
 from pathlib import Path
 
-from smg_core.observability.metrics.dashboard import alert_rules, dashboard, metrics_table
+from smg_core.observability.metrics.dashboard import alert_rules, dashboard, metrics_table, smg_names_table
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- metrics: written by tools/metrics_pages.py -->\n", "<!-- end of metrics -->\n"
+BEGIN_SMG, END_SMG = BEGIN.replace("metrics:", "SMG's names:"), "<!-- end of SMG's names -->\n"
 
 
 def pages() -> dict[Path, str]:
     """Every file with the text that it should have."""
     page = ROOT / "docs" / "observability.md"
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
+    text = _between(page.read_text(), BEGIN, END, metrics_table())
+    text = _between(text, BEGIN_SMG, END_SMG, smg_names_table())
     return {
         ROOT / "deploy" / "grafana-dashboard.json": dashboard(),
         ROOT / "deploy" / "prometheus-alerts.yml": alert_rules(),
-        page: f"{before}{BEGIN}{metrics_table()}{END}{after}",
+        page: text,
     }
+
+
+def _between(text: str, begin: str, end: str, new: str) -> str:
+    """A text with `new` in place of what is between two marks."""
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}{new}{end}{after}"
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """A Grafana dashboard, alert rules and a page of documentation, made of the table of metrics.
 
-Pure: tools/metrics_pages.py writes them to files, and CI compares. Below: `table`, `metric`.
+Pure: tools/metrics_pages.py writes them to files, and CI compares. Below: `table`, `smg_names`,
+`smg_absent`, `metric`.
 """
 
 import json
@@ -12,9 +13,11 @@ import attrs
 
 from smg_core.json_types import Json
 from smg_core.observability.metrics.metric import Metric
+from smg_core.observability.metrics.smg_absent import SMG_ABSENT
+from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
 
-__all__ = ["ALERTS", "Alert", "alert_rules", "dashboard", "metrics_table"]
+__all__ = ["ALERTS", "Alert", "alert_rules", "dashboard", "metrics_table", "smg_names_table"]
 
 _WIDTH, _HEIGHT, _ACROSS = 12, 8, 2
 _QUANTILES = (0.5, 0.95, 0.99)
@@ -188,3 +191,14 @@ def metrics_table(metrics: Sequence[Metric] = METRICS) -> str:
             tenant = f"{', ' if labels else ''}with `metrics.tenants` `tenant`" if metric.by_tenant else ""
             parts.append(f"| `{metric.sample}` | {metric.kind} | {labels}{tenant} | {metric.help} |\n")
     return "".join(parts)
+
+
+def smg_names_table() -> str:
+    """SMG's names as tables in Markdown: those that `metrics.names: smg` offers, and those that it does not."""
+    labels = {each.sample: ", ".join([f"`{name}`" for name in each.labels]) for each in SMG_METRICS}
+    offered = "".join([f"| `{name}` | {those} |\n" for name, those in labels.items()])
+    reasons: dict[str, list[str]] = {}
+    for name, reason in SMG_ABSENT:
+        reasons.setdefault(reason, []).append(f"`{name}`")
+    absent = "".join([f"| {', '.join(names)} | {reason} |\n" for reason, names in reasons.items()])
+    return f"| name | labels |\n|---|---|\n{offered}\nThese have no row:\n\n| name | |\n|---|---|\n{absent}"

@@ -7,6 +7,8 @@ import pytest
 from tools.metrics_pages import pages
 
 from smg_core.observability.metrics.dashboard import ALERTS, Alert, dashboard
+from smg_core.observability.metrics.smg_absent import SMG_ABSENT
+from smg_core.observability.metrics.smg_names import SMG_METRICS
 from smg_core.observability.metrics.table import METRICS
 
 OWN = {"smg_metrics_dropped_total", "smg_metrics_series"}
@@ -53,3 +55,18 @@ def test_every_metric_has_a_panel_and_every_panel_a_place_of_its_own() -> None:
 
 def test_the_files_are_those_of_the_table() -> None:
     assert [path.name for path, text in pages().items() if path.read_text() != text] == []
+
+
+def test_a_name_of_smg_is_offered_or_absent_and_a_reason_names_metrics_that_there_are() -> None:
+    absent = [name for name, _ in SMG_ABSENT]
+    assert len(set(absent)) == len(absent)
+    assert not {metric.sample for metric in SMG_METRICS} & set(absent)
+    assert not SAMPLES & set(absent)
+    assert read_in(" ".join(reason for _, reason in SMG_ABSENT)) <= {metric.sample for metric in METRICS}
+
+
+def test_the_page_has_every_name_of_smg_once() -> None:
+    (page,) = [path for path in pages() if path.suffix == ".md"]
+    _, _, shown = page.read_text().partition("<!-- SMG's names")
+    names = [metric.sample for metric in SMG_METRICS] + [name for name, _ in SMG_ABSENT]
+    assert [name for name in names if shown.count(f"`{name}`") != 1] == []
