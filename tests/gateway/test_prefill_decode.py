@@ -10,10 +10,10 @@ import attrs
 import httpx
 import pytest
 from tests.gateway.conftest import CHAT, House, body, eventually
-from tests.gateway.fleet import Member, fleet
+from tests.gateway.fleet import Member, Prefer, fleet
 
 from smg_core import Config
-from smg_core.config import DisaggregationConfig, ObservabilityConfig, RoutingConfig, WorkersConfig
+from smg_core.config import DisaggregationConfig, ObservabilityConfig, RoutingConfig, TimeoutsConfig, WorkersConfig
 from smg_core.hooks import AttemptEnded, Retrying, WorkerPicked
 from smg_core.simulator.clockwork import Timing
 from smg_core.simulator.engine import SimulatorConfig
@@ -349,3 +349,60 @@ async def test_an_engine_that_cannot_share_its_cache_does_not_join_in_such_a_rol
         spec = attrs.evolve(next(iter(house.gateway.registry)).spec, name="mlx", dialect="mlx", role="prefill")
         worker = house.gateway.add_worker(spec)
         await eventually(lambda: "cannot share its cache" in worker.reason)
+
+
+async def test_a_prefill_engine_that_hangs_is_to_blame_and_the_only_decode_engine_is_asked_again(way: Way) -> None:
+    timeouts = TimeoutsConfig(first_token_s=0.5)
+    async with pools(way, ("p0", "p1"), config=attrs.evolve(settings(), timeouts=timeouts)) as house:
+        engine(house, "p0").inject(*[Fault("stall")] * 8)
+        for n in (1, 2):
+            answer = await ask(house, max_tokens=2, n=n)
+            assert (answer.status_code, told(answer)["prefill_worker"]) == (200, "p1")
+        outcomes = calls(house)
+        assert ("p0", "prefill", "EngineStalled") in outcomes
+        assert not any((worker, role) == ("d", "decode") and how == "EngineStalled" for worker, role, how in outcomes)
+        await idle(house)
+
+
+async def test_of_several_choices_the_one_that_failed_says_which_engine_is_to_blame(way: Way) -> None:
+    async with pools(way, ("p0", "p1")) as house:
+        engine(house, "p0").inject(None, Fault("cut"))
+        engine(house, "d").inject(Fault("stall"))  # the first choice waits for decode when the second one fails
+        answer = await ask(house, max_tokens=2, n=2)
+        assert (answer.status_code, told(answer)["prefill_worker"]) == (200, "p1")
+        await idle(house)
+
+
+PAIR_AND_WHOLE = (member("p", "prefill", WAYS[2]), member("d", "decode", WAYS[2]), member("whole", None))
+
+
+async def test_a_whole_worker_takes_what_the_pair_cannot_do_and_what_it_has_no_room_for() -> None:
+    async with fleet(*PAIR_AND_WHOLE, config=settings()) as house:
+        assert told(await ask(house, max_tokens=2))["worker"] == "d"
+        assert told(await ask(house, max_tokens=2, seed=1))["worker"] == "whole"  # SGLang's protocol carries none
+        house.gateway.drain_worker("whole")
+        refused = await ask(house, max_tokens=2, seed=1)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "seed")
+    strangers = [member("p", "prefill", WAYS[0]), member("d", "decode", WAYS[1]), member("whole", None)]
+    async with fleet(*strangers, config=settings()) as house:
+        assert told(await ask(house, max_tokens=2))["worker"] == "whole"
+
+
+async def test_a_prefill_worker_whose_decode_workers_are_full_is_not_chosen() -> None:
+    slow = {"timing": Timing(decode_rate=1)}
+    members = [
+        member("p0", "prefill", WAYS[2]),
+        member("d0", "decode", WAYS[2], **slow),
+        member("p1", "prefill"),
+        member("d1", "decode"),
+    ]
+    limits = WorkersConfig(health_interval_s=3600.0, most_in_flight=1)
+    async with fleet(*members, config=attrs.evolve(settings(), workers=limits), policy=Prefer("p0")) as house:
+        first = asyncio.ensure_future(ask(house, max_tokens=100))
+        await eventually(lambda: engine(house, "d0").active and not house.gateway.registry.get("p0").in_flight)
+        answer = await ask(house, max_tokens=2)
+        assert (answer.status_code, told(answer)["prefill_worker"], told(answer)["worker"]) == (200, "p1", "d1")
+        picked = [m.worker for m in house.observer.moments if isinstance(m, WorkerPicked)]
+        assert picked == ["p0", "d0", "p1", "d1"]  # nobody is picked in vain
+        first.cancel()
+        await asyncio.wait([first])

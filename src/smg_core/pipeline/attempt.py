@@ -79,7 +79,8 @@ class EventReceiver(Protocol):
 class Attempt(Generic[Pushed]):
     """`on_first` is called once, with the first events. `tells_stops`: the engine knows every stop condition, so it ends the turn
     by itself where the gateway does. `pushes` counts the engine's pushes; `paused`: the engine is held back. `on_end` is called
-    by `end`; it is set while the call is being opened, so that opening can be cancelled."""
+    by `end`; it is set while the call is being opened, so that opening can be cancelled. `blames` is the name of the worker that
+    it was ended for, "" where nobody has said."""
 
     __slots__ = (
         "_call",
@@ -88,6 +89,7 @@ class Attempt(Generic[Pushed]):
         "_take",
         "_tells_stops",
         "_usage",
+        "blames",
         "error",
         "on_end",
         "paused",
@@ -107,6 +109,7 @@ class Attempt(Generic[Pushed]):
         self.reader = reader
         self.state: Literal["running", "complete", "failed"] = "running"
         self.error: SmgError | None = None
+        self.blames = ""
         self.pushes = 0
         self.paused = False
         self.on_end: Callable[[], None] | None = None
@@ -172,10 +175,11 @@ class Attempt(Generic[Pushed]):
             self._usage = usage
         return self._usage
 
-    def end(self, error: SmgError) -> None:
-        """Fail with `error`, unless the attempt is over already."""
+    def end(self, error: SmgError, blames: str = "") -> None:
+        """Fail with `error`, unless the attempt is over already. `blames` is the name of the worker that is the reason, where one
+        of several is."""
         if self.state == "running":
-            self.state, self.error = "failed", error
+            self.state, self.error, self.blames = "failed", error, blames
             self._take((), True)
             if self.on_end is not None:
                 self.on_end()

@@ -102,8 +102,14 @@ TRANSITIONS: dict[tuple[LegState, LegEvent], tuple[LegState, tuple[Action, ...]]
 
 _READING: frozenset[LegState] = frozenset({"encode", "early", "prefill", "both", "held"})
 """While the prefill engine works."""
-_SLOW: dict[LegState, Leg] = {"encode": "encode", "early": "encode", "prefill": "prefill"}
-"""Whose engine is to blame when nothing comes for too long; in any other state, that of decode."""
+_SLOW: dict[LegState, Leg] = {
+    "encode": "encode",
+    "early": "encode",
+    "prefill": "prefill",
+    "both": "prefill",
+    "held": "prefill",
+}
+"""Whose engine is to blame when nothing comes for too long: the one that must speak first. In any other state, that of decode."""
 
 _STALLED = "The engine did not answer in time."
 
@@ -134,7 +140,7 @@ class Doing(Protocol):
 class Legs:
     """The `Call` of all legs, whose outputs go to `sink`. `together`: both engines are asked at once; `encodes`: encode workers
     too, which takes engines that are asked at once. `failed` is the leg whose engine is to blame when the call was not
-    completed."""
+    completed; `error` is what that engine ended with, None where it was only given up."""
 
     def __init__(self, sink: EngineSink[EngineOutput], doing: Doing, *, together: bool, encodes: bool = False) -> None:
         self.state: LegState = "encode" if encodes else "both" if together else "prefill"
@@ -145,7 +151,7 @@ class Legs:
         self._doing = doing
         self._calls: dict[Leg, Call] = {}
         self._paused = False
-        self._error: SmgError | None = None
+        self.error: SmgError | None = None
         self._held: list[EngineOutput] = []
         self._held_end = False
         self._cached: int | None = None
@@ -207,7 +213,7 @@ class Legs:
     def encode_failed(self, error: SmgError) -> None:
         """An encode worker has not accepted a medium."""
         if self.state in ("encode", "early"):
-            self.failed, self._error = "encode", error
+            self.failed, self.error = "encode", error
             self._happened("encode_failed")
 
     def prefill_pushed(self, outputs: Sequence[EngineOutput]) -> None:
@@ -253,7 +259,7 @@ class Legs:
     def _fail(self, leg: Leg, error: SmgError) -> None:
         if self.state == "over" or (leg == "prefill" and self.state in ("transfer", "decode")):
             return
-        self.failed, self._error = leg, error
+        self.failed, self.error = leg, error
         self._doing.ended(leg, error)
         self._happened("prefill_failed" if leg == "prefill" else "decode_failed")
 
@@ -287,10 +293,11 @@ class Legs:
             case "stall":
                 self.failed = "decode"
                 stalled = EngineStalled(_STALLED, detail="the decode engine got no cache in time")
+                self.error = stalled
                 self._doing.ended("decode", stalled)
                 self._sink.closed(stalled)
             case "fail":
-                self._sink.closed(self._error)
+                self._sink.closed(self.error)
             case "end":
                 self._doing.ended("decode", None)
                 self._sink.closed(None)

@@ -28,6 +28,7 @@ from smg_core.engines.handover import KvEnd, decode_request, encoded_items, hand
 from smg_core.errors import SmgError, WorkerGone
 from smg_core.hooks import AttemptEnded
 from smg_core.observability.trace_context import Outgoing
+from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.encoding import Encoding, OnPart
 from smg_core.pipeline.legs import Leg, Legs
@@ -36,6 +37,8 @@ from smg_core.pipeline.steps import Chosen, Stream
 from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
 
 __all__ = ["Pairing", "Pairs", "lora_at"]
+
+Tell = Callable[[Engine, str], None]
 
 _DEFAULTS = DisaggregationConfig()
 
@@ -61,11 +64,11 @@ class Pairs:
         self._settings = settings
         self._rooms: set[int] = set()  # of the pairs under way: two requests in one room would get each other's cache
 
-    def of(self, step: Stream, prefill: Chosen, run: Run, tell: Callable[[Engine, str], None]) -> "Pairing":
-        """The engines of `step`. `tell` sends an engine an Abort."""
+    def of(self, step: Stream, prefill: Chosen, run: Run, attempt: AnyAttempt, tell: Tell) -> "Pairing":
+        """The engines of `step`, for `attempt`. `tell` sends an engine an Abort."""
 
         def ended(part: Chosen, error: SmgError | None, seconds: float, given_up: bool, span_id: str) -> None:
-            self._on_outcome(part.worker, error, seconds)
+            self._on_outcome(part.worker, None if run.timeouts.impatient(error) else error, seconds)
             outcome = "ok" if error is None else type(error).__name__
             run.trace.report(
                 AttemptEnded(
@@ -98,15 +101,16 @@ class Pairs:
             tell=tell,
             on_part=ended,
             outgoing=run.trace.outgoing,
+            attempt=attempt,
             rooms=self._rooms,
             adapter=step.prompted.model.adapter,
         )
 
 
 class Pairing:
-    """The engines of one call of `streaming`, to be closed. `encoders` are those of the request's media, in order; `tell` sends
-    an engine an Abort, `outgoing` says what each call is sent of the request's trace, `rooms` are those taken, `adapter` is the
-    LoRA adapter that is asked for ("": none)."""
+    """The engines of one call of `streaming`, whose outputs `attempt` takes; to be closed. `encoders` are those of the request's
+    media, in order; `tell` sends an engine an Abort, `outgoing` says what each call is sent of the request's trace, `rooms` are
+    those taken, `adapter` is the LoRA adapter that is asked for ("": none)."""
 
     def __init__(
         self,
@@ -117,7 +121,8 @@ class Pairing:
         *,
         clock: Clock,
         call_later: CallLater,
-        tell: Callable[[Engine, str], None],
+        tell: Tell,
+        attempt: AnyAttempt,
         on_part: OnPart,
         outgoing: Callable[[], Outgoing],
         rooms: set[int],
@@ -137,15 +142,29 @@ class Pairing:
         self.outgoing = outgoing
         self.metadata: Sequence[tuple[str, str]] = ()
         self._pairs: list[_Pair] = []
+        self._attempt = attempt
 
     @property
     def failed(self) -> str | None:
-        """The name of the worker whose leg failed first, None while none has."""
-        pair = next((pair for pair in self._pairs if pair.legs.failed is not None), None)
+        """The name of the worker whose leg failed first, None while none has. The choices that were given up since another one
+        has failed blame nobody."""
+        if self._attempt.blames:
+            return self._attempt.blames
+        failed = [pair for pair in self._pairs if pair.legs.failed is not None]
+        pair = next((pair for pair in failed if pair.legs.error is not None), failed[0] if failed else None)
         if pair is None or pair.legs.failed is None:
             return None
         chosen = pair.encoding.to_blame if pair.legs.failed == "encode" else self.chosen[pair.legs.failed]
         return chosen.worker.name
+
+    def error_of(self, leg: Leg, slow: Leg | None) -> SmgError | None:
+        """What the worker of a leg whose call is given up is charged with, where its silence is the reason. `slow` is the leg
+        that is to blame for the state of its pair."""
+        error, blamed = self._attempt.error, self._attempt.blames
+        if error is None or any(pair.legs.error is not None for pair in self._pairs):
+            return None
+        to_blame = blamed == self.chosen[leg].worker.name if blamed else slow == leg
+        return error if to_blame else None
 
     def close(self) -> None:
         """Give back what the legs held of the gateway, once they are over."""
@@ -294,7 +313,8 @@ class _Pair:
             self.encoding.cancel()
             return
         if leg == "prefill":
-            self._prefill_over(None, given_up=True)
+            error = self._owner.error_of("prefill", self.legs.failed)
+            self._prefill_over(error, given_up=error is None)
         elif self._asking is not None:
             self._asking.cancel()
         call = self.legs.detach(leg)

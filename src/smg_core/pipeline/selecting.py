@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from smg_core.clock import Clock
 from smg_core.engines.handover import KvEnd, encoded_by, hands_to
-from smg_core.errors import InternalError, NoWorker, SmgError
+from smg_core.errors import InternalError, NoWorker, Overloaded, SmgError
 from smg_core.hooks import WorkerPicked
 from smg_core.pipeline.driver import Run
 from smg_core.pipeline.fit import fitted
@@ -57,20 +57,60 @@ class Selecting:
         return self.choose(step, run.trace)
 
     def choose(self, step: Select, trace: Trace) -> Placement:
-        """A worker for each role. Raises ModelNotFound, NoWorker, or the refusal if no engine can do what is asked."""
-        roles = step.roles or self._roles(step)
-        if len(roles) == 1:
-            return Placement((self._one(step, roles[0], trace, None),))
-        chosen: list[Chosen] = []
-        encoders: tuple[Chosen, ...] = ()
-        for role in roles:
-            chosen.append(self._one(step, role, trace, chosen[-1].worker if chosen else None))
-            if role == "prefill":
-                encoders = self._encoders(step, chosen[-1].worker, trace)
-        return Placement(tuple(chosen), encoders)
+        """A worker for each role. Where several arrangements of workers are ready, the first that can take the request. Raises
+        ModelNotFound, NoWorker, or the refusal if no engine can do what is asked; where arrangements differ, the one that asking
+        again can change."""
+        refusals: list[SmgError] = []
+        for roles in (step.roles,) if step.roles else self._arrangements(step):
+            try:
+                return self._pair(step, trace) if "prefill" in roles else self._alone(step, roles[0], trace)
+            except SmgError as error:
+                refusals.append(error)
+        raise next((each for each in refusals if isinstance(each, Overloaded)), refusals[0])
 
-    def _encoders(self, step: Select, prefill: Worker, trace: Trace) -> tuple[Chosen, ...]:
-        """A worker for each medium of the prompt, which encodes it for `prefill`; () where that one does so itself. Raises
+    def _alone(self, step: Select, role: WorkerRole, trace: Trace) -> Placement:
+        return Placement((self._pick(step, role, trace, self._takers(step, role), reads=True),))
+
+    def _pair(self, step: Select, trace: Trace) -> Placement:
+        """A prefill and a decode worker, and the encode workers of the first. The prefill worker is one of those for whom
+        the others are found too: nothing is chosen before all of them can be."""
+        ends = self._takers(step, "decode")
+        starts = tuple(
+            worker
+            for worker in self._takers(step, "prefill")
+            if any(understand_each_other(worker, other) for other in ends)
+        )
+        if not starts:
+            model = step.prompted.request.model
+            raise NoWorker(
+                f"No prefill and decode workers for the model '{model}' understand each other.", retry_after=1.0
+            )
+        starts = self._with_encoders(step, starts)
+        prefill = self._pick(step, "prefill", trace, starts, reads=True, costs=self._hand_over(step, starts, ends))
+        ready = self._encoders(step, prefill.worker)
+        encoders = tuple(self._pick(step, "encode", trace, ready) for _ in step.prompted.items) if ready else ()
+        ends = tuple(worker for worker in ends if understand_each_other(prefill.worker, worker))
+        costs = self._hand_over(step, ends, (prefill.worker,))
+        return Placement((prefill, self._pick(step, "decode", trace, ends, costs=costs)), encoders)
+
+    def _with_encoders(self, step: Select, found: tuple[Worker, ...]) -> tuple[Worker, ...]:
+        """Those of these prefill workers whose encode workers are ready, or that need none. Raises NoWorker where none is."""
+        if step.prompted.media is None:
+            return found
+        able, refusal = [], None
+        for worker in found:
+            try:
+                self._encoders(step, worker)
+            except NoWorker as error:
+                refusal = error
+            else:
+                able.append(worker)
+        if refusal is not None and not able:
+            raise refusal
+        return tuple(able)
+
+    def _encoders(self, step: Select, prefill: Worker) -> tuple[Worker, ...]:
+        """The encode workers that can encode the media of the prompt for `prefill`; () where that one does so itself. Raises
         NoWorker where it should not and nobody else can."""
         prompted = step.prompted
         model = prompted.model.primary or prompted.request.model  # an adapter's pictures are encoded as its model's are
@@ -80,56 +120,47 @@ class Selecting:
         if prompted.media is None or not known:
             return ()
         ready = tuple(each for each in known if each.state == "ready" and each.name not in step.exclude)
-        if not ready:
-            if self._disaggregation.without_encode == "prefill_alone":
-                return ()
+        if not ready and self._disaggregation.without_encode != "prefill_alone":
             raise NoWorker(f"No encode worker for the model '{model}' is ready.", retry_after=1.0)
-        return tuple(self._pick(step, "encode", trace, ready) for _ in prompted.items)
+        return ready
 
-    def _roles(self, step: Select) -> tuple[WorkerRole, ...]:
-        """The roles of the workers that are to work on this turn. Raises NoWorker where a part of it has no worker."""
+    def _arrangements(self, step: Select) -> tuple[tuple[WorkerRole, ...], ...]:
+        """The roles of the workers that may work on this turn, the best first. Raises NoWorker where a part of it has no
+        worker."""
         model = step.prompted.request.model
         if not self._registry.split(model):
-            return ("regular",)
+            return (("regular",),)
 
         def ready(role: WorkerRole) -> bool:
             return self._registry.some_ready(model, role, step.exclude)
 
         if ready("prefill") and ready("decode"):
-            return ("prefill", "decode")
+            return (("prefill", "decode"), ("regular",)) if ready("regular") else (("prefill", "decode"),)
         if ready("regular"):
-            return ("regular",)
+            return (("regular",),)
         if ready("decode"):
             if self._disaggregation.without_prefill == "decode_alone":
-                return ("decode",)
+                return (("decode",),)
             raise NoWorker(f"No prefill worker for the model '{model}' is ready.", retry_after=1.0)
         if ready("prefill"):
             raise NoWorker(f"No decode worker for the model '{model}' is ready.", retry_after=1.0)
-        return ("regular",)
+        return (("regular",),)
 
-    def _candidates(self, step: Select, role: WorkerRole, partner: Worker | None) -> tuple[Worker, ...]:
-        """The ready workers in `role`; for prefill and decode those that understand each other: `partner` was chosen before."""
+    def _candidates(self, step: Select, role: WorkerRole) -> tuple[Worker, ...]:
+        """The ready workers in `role`; where the turn goes on with an answer, those that can."""
         model = step.prompted.request.model
         found = self._registry.candidates(model, step.exclude, role)
         if step.received is not None:
             found = tuple(worker for worker in found if can_go_on(step.prompted, step.received, worker))
             if not found:
                 raise NoWorker(f"No worker for the model '{model}' can go on with this answer.", retry_after=1.0)
-        if partner is not None:
-            found = tuple(worker for worker in found if understand_each_other(partner, worker))
-        elif role == "prefill":
-            others = self._registry.candidates(model, step.exclude, "decode")
-            found = tuple(worker for worker in found if any(understand_each_other(worker, other) for other in others))
-        if not found:
-            raise NoWorker(
-                f"No prefill and decode workers for the model '{model}' understand each other.", retry_after=1.0
-            )
         return found
 
-    def _one(self, step: Select, role: WorkerRole, trace: Trace, partner: Worker | None) -> Chosen:
+    def _takers(self, step: Select, role: WorkerRole) -> tuple[Worker, ...]:
+        """The candidates whose engines can do what is asked and have room for it. Raises the refusal when there are none."""
         prompted = step.prompted
         request = prompted.request
-        candidates = self._candidates(step, role, partner)
+        candidates = self._candidates(step, role)
         self._refuse_outdated(prompted, candidates)
         try:
             if self._registry.uniform(request.model, role):
@@ -139,19 +170,12 @@ class Selecting:
         except SmgError:
             self._refuse_for_now(prompted, role)
             raise
-        costs = self._hand_over(step, role, candidates, partner)
-        return self._pick(step, role, trace, candidates, reads=partner is None, costs=costs)
+        return self._registry.with_room(candidates)
 
-    def _hand_over(
-        self, step: Select, role: WorkerRole, candidates: tuple[Worker, ...], partner: Worker | None
-    ) -> Mapping[str, float]:
-        """What handing the cache over costs each candidate that shares a host with no worker at the other end."""
+    def _hand_over(self, step: Select, found: Sequence[Worker], ends: Sequence[Worker]) -> Mapping[str, float]:
+        """What handing the cache over costs each worker of `found` that shares a host with none at the other end."""
         cost = self._disaggregation.transfer_cost * len(step.prompted.ids)
-        if not cost or (role != "prefill" and partner is None):
-            return {}
-        model, exclude = step.prompted.request.model, step.exclude
-        ends = self._registry.candidates(model, exclude, "decode") if partner is None else (partner,)
-        return hand_over_costs(candidates, ends, cost)
+        return hand_over_costs(found, ends, cost) if cost else {}
 
     def _pick(
         self,
@@ -207,7 +231,8 @@ class Selecting:
     def _refuse_for_now(self, prompted: Prompted, role: WorkerRole) -> None:
         """Raise NoWorker if a worker that is not reachable now could do what the ready ones cannot."""
         model = prompted.request.model
-        away = [each for each in self._registry.of(model) if each.role == role and each.state == "unreachable"]
+        roles = (role, "regular")  # what does everything does the part too
+        away = [each for each in self._registry.of(model) if each.role in roles and each.state == "unreachable"]
         try:
             able(prompted, tuple(away))
         except SmgError:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from smg_core.clock import CallLater, Clock
 from smg_core.engines.base import Engine
-from smg_core.errors import EngineStalled, EngineTimeout, SmgError, WorkerGone
+from smg_core.errors import EngineStalled, SmgError, WorkerGone
 from smg_core.hooks import AttemptEnded, FormatViolation
 from smg_core.pipeline.attempt import AnyAttempt
 from smg_core.pipeline.driver import Run, loop_call_later
@@ -55,7 +55,7 @@ class Streaming:
     async def __call__(self, step: Stream, run: Run) -> Turn:
         call = EngineCall(step, run, self._clock)
         if step.prefill is not None:
-            call.pairing = self._pairs.of(step, step.prefill, run, self._tell)
+            call.pairing = self._pairs.of(step, step.prefill, run, call.attempt, self._tell)
         worker, attempt = step.chosen.worker, call.attempt
         run.answer.begin(attempt)
         place = WorkerPlace(worker)
@@ -97,7 +97,7 @@ class Streaming:
         begun: list[tuple[AnyAttempt, int]] = []
         for attempt in list(self._running.get(worker.name, ())):
             if not attempt.pushes:
-                attempt.end(_stalled(worker))
+                attempt.end(_stalled(worker), worker.name)
             elif isinstance(attempt.reader, OutputProcessor) and attempt.reader.resumable:
                 begun.append((attempt, attempt.pushes))
         if begun:
@@ -107,13 +107,15 @@ class Streaming:
         if worker.state != "ready":
             for attempt, pushes in begun:
                 if attempt.pushes == pushes and not attempt.paused:
-                    attempt.end(_stalled(worker))
+                    attempt.end(_stalled(worker), worker.name)
 
     def move_all(self, worker: Worker) -> None:
         """Called when a worker is to be left: ends those of its calls that can go on elsewhere, so that they do."""
         for attempt in list(self._running.get(worker.name, ())):
             if not attempt.pushes or (isinstance(attempt.reader, OutputProcessor) and attempt.reader.resumable):
-                attempt.end(WorkerGone("The engine is not available.", detail=f"{worker.name} is {worker.reason}"))
+                attempt.end(
+                    WorkerGone("The engine is not available.", detail=f"{worker.name} is {worker.reason}"), worker.name
+                )
 
     def _tell(self, engine: Engine, request_id: str) -> None:
         """Send an Abort with the request's id: a server that waits for its engine may not notice that the stream was reset."""
@@ -128,8 +130,7 @@ class Streaming:
         error = attempt.error if call.failed in (None, worker.name) else None  # the prefill worker's is told already
         if error is not None:
             outcome, detail = type(error).__name__, error.detail or error.message
-        impatient = run.timeouts.hasty and isinstance(error, EngineTimeout | WorkerGone)
-        self._on_outcome(worker, None if impatient else error, seconds)
+        self._on_outcome(worker, None if run.timeouts.impatient(error) else error, seconds)
         finishes = attempt.reader.finishes[call.finishes_before :]
         for each in finishes:
             if each.violation is not None:

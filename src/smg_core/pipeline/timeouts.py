@@ -7,6 +7,8 @@ protocol the one on writing. Pure.
 
 from msgspec import Struct
 
+from smg_core.errors import EngineTimeout, SmgError, WorkerGone
+
 __all__ = ["Timeouts"]
 
 
@@ -25,3 +27,7 @@ class Timeouts(Struct, frozen=True):
     request: float | None = None
     write: float | None = None
     hasty: bool = False
+
+    def impatient(self, error: SmgError | None) -> bool:
+        """Whether a call failed with `error` since the client waits for less than the gateway would."""
+        return self.hasty and isinstance(error, EngineTimeout | WorkerGone)

@@ -118,8 +118,12 @@ class Registry:
     def admitted(self, workers: tuple[Worker, ...], now: float) -> tuple[Worker, ...]:
         """Those of `workers` that may be chosen for a request at the time `now`, in monotonic seconds. Raises Overloaded where
         none has room."""
-        found = with_room(workers, self._settings, self._retry_after)
+        found = self.with_room(workers)
         return self.slow_start.admitted(self.breakers.admitted(found, now), now)
+
+    def with_room(self, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
+        """Those of `workers` that have room for one more request. Raises Overloaded where none has."""
+        return with_room(workers, self._settings, self._retry_after)
 
     def serve(self, worker: Worker, models: tuple[str, ...]) -> None:
         """Set the model names that `worker` serves."""

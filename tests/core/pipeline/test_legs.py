@@ -259,7 +259,15 @@ def test_what_becomes_of_the_encode_leg_after_the_prefill_changes_nothing_for_th
         assert (world.shown, world.ends, world.legs.failed) == ([1, 2], [None], None)
 
 
-@pytest.mark.parametrize(("events", "leg"), [((), "encode"), (("encode_done",), "decode")])
+@pytest.mark.parametrize(
+    ("events", "leg"),
+    [
+        ((), "encode"),
+        (("encode_done",), "prefill"),  # decode cannot speak before it
+        (("encode_done", "decode_output"), "prefill"),
+        (("encode_done", "prefill_done"), "decode"),
+    ],
+)
 def test_the_leg_that_keeps_the_others_waiting_is_to_blame_when_it_is_given_up(
     events: tuple[LegEvent, ...], leg: Leg
 ) -> None:
