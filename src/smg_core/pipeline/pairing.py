@@ -38,7 +38,7 @@ from smg_core.workers.worker import PrefillLoad, Worker, WorkerPlace
 
 __all__ = ["Pairing", "Pairs", "lora_at"]
 
-Tell = Callable[[Engine, str], None]
+_Tell = Callable[[Engine, str], None]
 
 _DEFAULTS = DisaggregationConfig()
 
@@ -64,7 +64,7 @@ class Pairs:
         self._settings = settings
         self._rooms: set[int] = set()  # of the pairs under way: two requests in one room would get each other's cache
 
-    def of(self, step: Stream, prefill: Chosen, run: Run, attempt: AnyAttempt, tell: Tell) -> "Pairing":
+    def of(self, step: Stream, prefill: Chosen, run: Run, attempt: AnyAttempt, tell: _Tell) -> "Pairing":
         """The engines of `step`, for `attempt`. `tell` sends an engine an Abort."""
 
         def ended(part: Chosen, error: SmgError | None, seconds: float, given_up: bool, span_id: str) -> None:
@@ -121,7 +121,7 @@ class Pairing:
         *,
         clock: Clock,
         call_later: CallLater,
-        tell: Tell,
+        tell: _Tell,
         attempt: AnyAttempt,
         on_part: OnPart,
         outgoing: Callable[[], Outgoing],
