@@ -23,6 +23,8 @@ def no_settings_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
 OF_A_FORM = {
     "model.aliases": "claude-*=llama",
     "model.tenant_aliases": "acme:claude-*=llama",
+    "routing.splits": "llama=llama-a:9,llama-b:1",
+    "routing.fallbacks": "llama=qwen,mistral",
     "timeouts.models": "llama=first_token:300",
 }
 """Settings whose text must be of a certain form."""

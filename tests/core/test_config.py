@@ -301,6 +301,10 @@ def values_of(setting: Setting) -> st.SearchStrategy[object]:
         return st.lists(st.sampled_from(["a=b", "claude-*=qwen"]), max_size=2, unique=True).map(tuple)
     if setting.path == "model.tenant_aliases":
         return st.lists(st.sampled_from(["t:a=b", "acme:claude-*=qwen:7b"]), max_size=2, unique=True).map(tuple)
+    if setting.path == "routing.splits":
+        return st.lists(st.sampled_from(["a=b:1", "qwen=qwen:9.5,llama:0.5"]), max_size=2, unique=True).map(tuple)
+    if setting.path == "routing.fallbacks":
+        return st.lists(st.sampled_from(["a=b", "qwen=llama,mistral"]), max_size=2, unique=True).map(tuple)
     if setting.path == "proxies.trusted":
         return st.lists(st.sampled_from(["10.0.0.0/8", "::1"]), max_size=2, unique=True).map(tuple)
     if setting.repeated:

@@ -14,8 +14,11 @@ from smg_core.settings import MIB, ConfigError, option
 __all__ = ["RoutingConfig"]
 
 
-FALLBACK_ON = ("no_worker", "overloaded", "failed", "context")
-"""The reasons for which another model may be asked."""
+FallbackReason = Literal["no_worker", "overloaded", "failed", "context"]
+"""A reason for which another model may be asked."""
+
+FALLBACK_ON: tuple[FallbackReason, ...] = ("no_worker", "overloaded", "failed", "context")
+"""All of them."""
 
 
 @attrs.frozen
@@ -43,7 +46,7 @@ class RoutingConfig:
         (),
         "Models to ask, one after the other, when one cannot answer, as MODEL=OTHER,OTHER; may be repeated.",
     )
-    fallback_on: tuple[str, ...] = option(
+    fallback_on: tuple[FallbackReason, ...] = option(
         FALLBACK_ON,
         "When these are asked, before the first byte: no_worker (none is ready), overloaded, failed (its engines failed, after "
         "all retries), context (the prompt is too long).",
@@ -205,11 +208,7 @@ class RoutingConfig:
         return found
 
     def of_fallbacks(self) -> Mapping[str, tuple[str, ...]]:
-        """The models to ask after each that has such. Raises ConfigError for what is no row of models, and for an unknown
-        reason."""
-        unknown = [reason for reason in self.fallback_on if reason not in FALLBACK_ON]
-        if unknown:
-            raise ConfigError(f"routing.fallback_on: {unknown[0]} is none of {', '.join(FALLBACK_ON)}")
+        """The models to ask after each that has such. Raises ConfigError for what is no row of models."""
         found: dict[str, tuple[str, ...]] = {}
         for entry in self.fallbacks:
             name, models = _row("fallbacks", entry, found, "MODEL=OTHER,OTHER")
