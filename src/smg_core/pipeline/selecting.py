@@ -242,14 +242,17 @@ class Selecting:
 
 
 def _picked(candidates: Sequence[Worker], seen: Sequence[Candidate], pick: object, policy: str) -> Worker:
-    """The one of `candidates` that was picked of what the policy was shown of them. Raises InternalError for another answer."""
+    """The one of `candidates` that was picked of what the policy was shown of them. Raises InternalError for an answer that is
+    no pick of one of them, or one with numbers that cannot be, before anything is done with it."""
+    fault = "is no Pick of one of the candidates"
     if isinstance(pick, Pick):
         for worker, record in zip(candidates, seen, strict=True):
             if record is pick.worker:
-                return worker
+                fault = pick.fault(len(seen))
+                if not fault:
+                    return worker
     raise InternalError(
-        "The gateway failed to choose a worker.",
-        detail=f"the policy {policy!r} answered {pick!r}, which is no Pick of one of the candidates",
+        "The gateway failed to choose a worker.", detail=f"the policy {policy!r} answered {pick!r:.500}, which {fault}"
     )
 
 

@@ -9,10 +9,10 @@ pipeline's Select step. Below: tokens. It knows no worker address and no engine.
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from msgspec import Struct
 
@@ -166,6 +166,8 @@ KvKnown = Literal["all", "part", "nothing"]
 Basis = Literal["exact", "approximate", "none"]
 """What a policy knows of a worker's cache: what the engine tells (exact), what was sent there before, or nothing."""
 
+_BASES = get_args(Basis)
+
 
 class Pick(Struct, frozen=True):
     """A policy's choice: one of the candidates, and the data-parallel rank that its engine must use (None: the engine
@@ -184,6 +186,20 @@ class Pick(Struct, frozen=True):
     stale_s: float | None = None
     bases: Sequence[Basis] = ()
     stale: Sequence[float | None] = ()
+
+    def fault(self, count: int) -> str:
+        """What cannot be in a pick of one of `count` candidates, "" where nothing is: policies are written by users, too."""
+        rank, ranks = self.rank, self.worker.rank_count
+        if rank is not None and not (isinstance(rank, int) and rank >= 0 and (ranks == 1 or rank < ranks)):
+            return f"names no rank of its worker, for which {ranks} is known"  # 1 of one that does not tell
+        if not isinstance(self.cached, int) or self.cached < 0:
+            return "has no number of cached tokens"
+        if not isinstance(self.why, str) or self.basis not in _BASES:
+            return "does not say why in words, and on which basis"
+        for each in (self.scores, self.matched, self.bases, self.stale):
+            if not isinstance(each, Collection) or len(each) not in (0, count):
+                return f"has not one row for each of {count} candidates"
+        return ""
 
 
 class Policy(Protocol):

@@ -51,7 +51,8 @@ class KvHit(Struct, frozen=True):
 @attrs.define(eq=False)
 class _Held:
     """What one place holds. `blocks` leads from the engine's hash to key, end (in tokens) and tiers of a block, in one number.
-    Blocks of `size` tokens are matched in units of `unit`. `full`: blocks were left out, for want of room."""
+    Blocks of `size` tokens are matched in units of `unit`. `full`: blocks were left out, for want of room, or since they are of
+    another size."""
 
     bit: int
     blocks: list[dict[int, int]] = attrs.field(factory=lambda: [{} for _ in range(_PARTS + 1)])
@@ -232,8 +233,10 @@ class KvIndex:
         self._enter(held, event.hashes, keys, end, tier)
 
     def _measure(self, held: _Held, size: int) -> bool:
-        """Learn the length of a place's blocks. False for another one than before: such blocks are left out."""
-        if size <= 0 or held.size:
+        """Learn the length of a place's blocks, anew when it holds none. False for another one than that of those it holds: such
+        blocks are left out, and not all is known from then on."""
+        if size <= 0 or held.count:
+            held.full = True
             return False
         held.size, held.unit = size, size * -(-self._unit // size)
         self._count_alive()

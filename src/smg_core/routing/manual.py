@@ -20,11 +20,12 @@ __all__ = ["Manual"]
 @attrs.define
 class _Session:
     """Where the requests of one key go: to `worker`, and to `other` while that one cannot be asked. `used` is the time of the
-    last request."""
+    last request, `last` the worker that had it."""
 
     worker: str
     used: float
     other: str = ""
+    last: str = ""
 
 
 class Manual(Observing):
@@ -37,12 +38,15 @@ class Manual(Observing):
     def __init__(self, settings: RoutingConfig, rng: Random) -> None:
         self._work = Work(settings)
         self._turns = TieBreak(settings.tie_tokens, rng, settings.remembered_workers)
+        self._groups = TieBreak(
+            0, rng, settings.remembered_workers
+        )  # numbers of sessions are no tokens: only equal ones are
         self._by = settings.manual_assign
         self._rng = rng
         self._most = settings.sessions
         self._idle = settings.session_idle_s
         self._sessions: OrderedDict[str, _Session] = OrderedDict()  # the one used longest ago first
-        self._keys: dict[str, int] = {}  # of each worker
+        self._keys: dict[str, int] = {}  # how many sessions each worker had the last request of; those that left, too
 
     def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
         self._work.note(context)
@@ -57,9 +61,11 @@ class Manual(Observing):
         self._sessions.move_to_end(key)
         named = {each.name: each for each in candidates}
         if session.worker in named:
+            self._goes(session, session.worker)
             return Pick(named[session.worker], why="the session's worker")
         if session.other not in named:
             session.other = candidates[self._assigned(candidates)].name
+        self._goes(session, session.other)
         return Pick(named[session.other], why="the session's worker cannot be asked")
 
     def _begun(self, key: str, candidates: Sequence[Candidate], now: float) -> Pick:
@@ -67,8 +73,8 @@ class Manual(Observing):
         if self._most:
             while len(self._sessions) >= self._most:
                 self._end(next(iter(self._sessions)))
-            self._sessions[key] = _Session(chosen.name, now)
-            self._keys[chosen.name] = self._keys.get(chosen.name, 0) + 1
+            session = self._sessions[key] = _Session(chosen.name, now)
+            self._goes(session, chosen.name)
         return Pick(chosen, why=f"a new session: {self._by}")
 
     def _assigned(self, candidates: Sequence[Candidate]) -> int:
@@ -76,7 +82,7 @@ class Manual(Observing):
             return self._rng.randrange(len(candidates))
         if self._by == "min_group":
             groups = [self._keys.get(each.name, 0) / each.weight for each in candidates]
-            return self._turns.choose([each.name for each in candidates], groups)
+            return self._groups.choose([each.name for each in candidates], groups)
         return self._least(candidates)
 
     def _least(self, candidates: Sequence[Candidate]) -> int:
@@ -93,12 +99,19 @@ class Manual(Observing):
             self._end(key)
 
     def _end(self, key: str) -> None:
-        worker = self._sessions.pop(key).worker
-        left = self._keys.get(worker, 0) - 1
-        if left > 0:
-            self._keys[worker] = left
-        else:
-            self._keys.pop(worker, None)
+        self._goes(self._sessions.pop(key), "")
+
+    def _goes(self, session: _Session, worker: str) -> None:
+        """Count the session for the worker that its request goes to now, "" for none: the one before has it no more."""
+        before, session.last = session.last, worker
+        if before == worker:
+            return
+        if worker:
+            self._keys[worker] = self._keys.get(worker, 0) + 1
+        if before:
+            self._keys[before] -= 1
+            if not self._keys[before]:
+                del self._keys[before]
 
     @property
     def sessions(self) -> int:
@@ -107,4 +120,4 @@ class Manual(Observing):
 
     def worker_left(self, worker: str) -> None:
         self._turns.forget(worker)
-        self._keys.pop(worker, None)
+        self._groups.forget(worker)

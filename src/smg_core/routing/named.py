@@ -7,6 +7,7 @@ policies.
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from inspect import iscoroutinefunction
 from random import Random as Randomness
 
 from smg_core.routing.affinity import ConsistentHashing, PrefixHash
@@ -53,25 +54,28 @@ def policy(name: str, settings: RoutingConfig | None = None, rng: Randomness | N
         return POLICIES[name](settings or RoutingConfig(), rng or Randomness())
     module, colon, attribute = name.partition(":")
     if colon:
-        return _of_module(name, module, attribute)
+        return _made(name, lambda: getattr(import_module(module), attribute))
     from importlib.metadata import entry_points  # loads much, and most users name a built-in policy
 
     installed = {entry.name: entry for entry in entry_points(group="smg.policies")}
     if name in installed:
-        factory: Callable[[], Policy] = installed[name].load()
-        return factory()
+        return _made(name, installed[name].load)
     raise UnknownPolicy(f"no routing policy {name!r}; there are {', '.join(sorted({*POLICIES, *installed}))}")
 
 
-def _of_module(name: str, module: str, attribute: str) -> Policy:
+def _made(name: str, load: Callable[[], object]) -> Policy:
+    """The policy that `load` finds. Whatever its code raises while it is loaded and made is told as UnknownPolicy."""
     try:
-        factory = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UnknownPolicy(f"no routing policy {name!r}: {error}") from error
-    made = factory() if callable(factory) else factory
-    if not callable(getattr(made, "pick", None)) or not isinstance(getattr(made, "name", None), str):
+        found = load()
+        made = found() if callable(found) else found
+    except Exception as error:
+        raise UnknownPolicy(f"no routing policy {name!r}: {type(error).__name__}: {error}") from error
+    pick = getattr(made, "pick", None)
+    if not callable(pick) or not isinstance(getattr(made, "name", None), str):
         raise UnknownPolicy(f"{name!r} is no routing policy: what it makes has no name and pick")
-    policy: Policy = made
+    if iscoroutinefunction(pick):
+        raise UnknownPolicy(f"{name!r} is no routing policy: its pick is a coroutine, and a policy must not wait")
+    policy: Policy = made  # type: ignore[assignment]  # as far as can be seen
     return policy
 
 

@@ -54,7 +54,7 @@ class Policies:
         return policy
 
     def _maker(self, model: str, role: str) -> Callable[[], Policy]:
-        for place in ((model, role), (model, "*"), ("*", role)):
+        for place in ((model, role), (model, "*"), ("*", role), ("*", "*")):
             if place in self._others:
                 return self._others[place]
         return self._make

@@ -244,6 +244,38 @@ def test_a_policy_that_answers_nonsense_is_a_fault_of_the_gateway(answer: Any) -
     assert "watching" in str(caught.value.detail)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"rank": 4},
+        {"rank": -1},
+        {"rank": "0"},
+        {"cached": "many"},
+        {"cached": -1},
+        {"why": None},
+        {"basis": "guessed"},
+        {"scores": None},
+        {"scores": (1.0, 2.0)},
+        {"matched": (1, 2)},
+        {"bases": ("exact", "exact")},
+        {"stale": (0.1, 0.2)},
+    ],
+    ids=str,
+)
+def test_a_pick_with_what_cannot_be_is_a_fault_of_the_gateway_and_leaves_nothing_behind(fields: dict[str, Any]) -> None:
+    office = Office()
+    office.add("a", EngineFacts("vllm", ranks=4))
+    office.choose()
+    worker = office.registry.candidates("m")[0].record
+    office.made[0].answer = Pick(worker, **fields)
+    seen = len(office.observer.moments)
+    with pytest.raises(InternalError) as caught:
+        office.choose()
+
+    assert "watching" in str(caught.value.detail)
+    assert len(office.observer.moments) == seen
+
+
 def test_ids_of_a_tokenizer_that_the_model_has_no_longer_go_to_no_engine() -> None:
     office, prompt = Office(), made()
     office.add("a")

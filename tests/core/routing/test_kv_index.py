@@ -217,3 +217,18 @@ def test_what_was_cleared_is_tidied_up_and_its_place_used_again() -> None:
 
     assert index.blocks == 0
     assert index.places() == ()
+
+
+def test_blocks_of_another_length_are_learned_when_the_first_are_gone_and_else_not_all_is_known() -> None:
+    index = KvIndex(KEYS, budget=1 << 20, unit=SIZE)
+    index.know(("a", 0), "all")
+    index.apply(("a", 0), stored([1] * SIZE, SIZE), now=1.0)
+
+    index.apply(("a", 0), stored([1] * 4 * SIZE, 2 * SIZE), now=2.0)
+    assert index.known(("a", 0)) == (False, 2.0)
+
+    index.apply(("a", 0), KvCacheCleared(), now=3.0)
+    index.apply(("a", 0), stored([1] * 4 * SIZE, 2 * SIZE), now=4.0)
+    assert index.known(("a", 0)) == (True, 4.0)
+    keys = KEYS.keys(array("I", [1] * 4 * SIZE), 2 * SIZE)
+    assert index.match(keys, 2 * SIZE, salted=True) == {("a", 0): KvHit(4 * SIZE)}

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -74,3 +75,52 @@ def test_rows_name_policies_for_models_and_roles() -> None:
 def test_a_row_of_another_form_is_refused(rows: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match=r"(?i)polic"):
         policy_for(rows)
+
+
+class NeedsArguments(Last):
+    def __init__(self, fleet: str) -> None:
+        self.fleet = fleet
+
+
+class Broken(Last):
+    def __init__(self) -> None:
+        raise RuntimeError("no table of prices")
+
+
+class Waits:
+    name = "waits"
+
+    async def pick(self, candidates: Sequence[Candidate], context: RoutingContext) -> Pick:
+        return Pick(candidates[0])
+
+
+LOADS = ["NeedsArguments", "Broken", "Waits", "NUMBER", "Missing"]
+
+
+@pytest.mark.parametrize("attribute", LOADS)
+def test_what_goes_wrong_while_a_policy_is_made_is_told_with_its_name(attribute: str) -> None:
+    with pytest.raises(UnknownPolicy, match=attribute):
+        policy(f"{__name__}:{attribute}")
+
+
+@pytest.mark.parametrize("attribute", LOADS)
+def test_a_policy_of_an_installed_package_is_looked_at_as_that_of_a_module(
+    monkeypatch: pytest.MonkeyPatch, attribute: str
+) -> None:
+    found = [EntryPoint("theirs", f"{__name__}:{attribute}", "smg.policies")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found)
+
+    with pytest.raises(UnknownPolicy, match="theirs"):
+        policy("theirs")
+
+
+def test_a_module_that_fails_when_it_is_imported_is_told_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "policy_that_fails.py").write_text("raise RuntimeError('no prices')")
+    (tmp_path / "policy_misspelt.py").write_text("class (")
+
+    for module in ("policy_that_fails", "policy_misspelt", ".relative"):
+        with pytest.raises(UnknownPolicy, match=module):
+            policy(f"{module}:Last")

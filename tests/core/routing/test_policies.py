@@ -184,3 +184,10 @@ def test_the_policy_of_a_model_and_role_is_told_of_kv_caches_if_it_listens_and_n
     assert heard.news == [("known", "w", 1, "all", False), ("changed", "w", 1, events, 5.0)]
     assert [other.news for other in others] == [[], []]
     assert (policies.listens("m", "regular"), policies.listens("other", "regular")) == (True, False)
+
+
+def test_a_star_is_any_model_and_role_that_has_no_row_of_its_own() -> None:
+    policies = Policies(Told, {("*", "*"): First, ("*", "decode"): Listening})
+
+    assert isinstance(policies.of("m", "regular"), First)
+    assert isinstance(policies.of("m", "decode"), Listening)
