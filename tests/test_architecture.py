@@ -129,6 +129,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.generating": frozenset(),
     "server.runtime": frozenset(),
     "server.roster": frozenset(),
+    "server.adapter_changes": frozenset(),
     "server.control": frozenset(),
     "server.config_source": frozenset({"cli"}),
     "server.log_level": frozenset(),

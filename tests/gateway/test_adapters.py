@@ -16,11 +16,14 @@ from smg_core import Config, Gateway
 from smg_core.cli import main
 from smg_core.config import AdminConfig, DisaggregationConfig, ModelConfig, WorkersConfig
 from smg_core.engines.dialects import DIALECTS
+from smg_core.errors import Overloaded
 from smg_core.grants import Grants
 from smg_core.request import Caller
 from smg_core.server.admin.listening import admin_listener, close_listener
 from smg_core.server.admin.running import administered
 from smg_core.server.app import App
+from smg_core.server.channel.base import Channel
+from smg_core.server.channel.local import LocalChannel
 from smg_core.server.identity import Head
 from smg_core.server.inprocess import async_client
 from smg_core.simulator.adapters import LoadedAdapter
@@ -67,22 +70,25 @@ async def fleet(
     workers: WorkersConfig = QUIET,
     ready: bool = True,
     sections: dict[str, Any] | None = None,
+    channel: Channel | None = None,
+    more: tuple[WorkerSpec, ...] = (),
     **engines: SimulatorConfig,
 ) -> AsyncIterator[Fleet]:
-    """`engines` by name, of the dialects that their settings name, SGLang if none; `specs` says more of some workers."""
+    """`engines` by name, of the dialects that their settings name, SGLang if none, and the workers `more`; `specs` says more of
+    some workers."""
     config = Config(admin=AdminConfig(port=0), workers=workers, **(sections or {}))
     listener = admin_listener(config)
     assert listener is not None
     async with AsyncExitStack() as stack:
         stack.callback(close_listener, config, listener)
-        named, members = {}, []
+        named, members = {}, [*more]
         for name, wanted in engines.items():
             dialect = (wanted.dialects or ("sglang",))[0]
             engine = SimulatedEngine(attrs.evolve(wanted, dialects=(dialect,)))
             named[name] = await stack.enter_async_context(engine)
             members.append(WorkerSpec(engine.target, name, dialect=dialect, **(specs or {}).get(name, {})))
         observer = MemoryObserver()
-        gateway = await stack.enter_async_context(Gateway(members, config=config, observer=observer))
+        gateway = await stack.enter_async_context(Gateway(members, config=config, observer=observer, channel=channel))
         if ready:
             await eventually(lambda: all(worker.state == "ready" for worker in gateway.registry))
         await stack.enter_async_context(administered(gateway, config, listener, table()))
@@ -306,6 +312,77 @@ async def test_an_adapter_that_was_loaded_at_the_admin_door_is_a_model_until_it_
     assert again["one"][0] == 409
     assert after == ["sim"]
     assert refused.status_code == 404
+
+
+@asynccontextmanager
+async def beside(house: Fleet, channel: Channel) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
+    """Another gateway before the same engines, as another process of the same gateway is, and its client."""
+    specs = [worker.spec for worker in house.gateway.registry]
+    async with Gateway(specs, config=house.gateway.config, channel=channel) as other:
+        await eventually(lambda: all(worker.state == "ready" for worker in other.registry))
+        async with other.http_client(httpx, base_url="http://gateway") as http:
+            yield other, http
+
+
+async def test_what_one_process_loads_or_unloads_is_known_to_the_others_when_the_door_answers() -> None:
+    channel = LocalChannel()
+    async with (
+        fleet(one=SimulatorConfig(), two=SimulatorConfig(), channel=channel) as house,
+        beside(house, channel) as (other, http),
+    ):
+        await house.change("load_adapter", name="poet", path="/adapters/poet", workers=["one"])
+        held = {worker.name: dict(worker.adapters) for worker in other.registry}
+        (known,) = house.named["one"].engine.adapters
+        asked = [await http.post(CHAT, json=body(model=name, max_tokens=3)) for name in ("poet", "sim:poet")]
+        told = [each.lora for each in house.named["one"].requests]
+        await house.change("unload_adapter", name="poet")
+        gone = [worker.adapters for worker in other.registry]
+        refused = await http.post(CHAT, json=body(model="poet", max_tokens=3))
+
+    assert held == {"one": {"poet": known.id}, "two": {}}
+    assert [answer.status_code for answer in asked] == [200, 200]
+    assert told == [known.id] * 2
+    assert gone == [{}, {}]
+    assert refused.status_code == 404
+
+
+async def test_a_process_that_is_told_of_an_adapter_asks_the_engine_which_it_holds() -> None:
+    channel = LocalChannel()
+    async with fleet(one=SimulatorConfig(), channel=channel) as house, beside(house, channel) as (other, _):
+        house.engine.engine.adapters.load(LoadedAdapter("id-clerk", "clerk", "/adapters/clerk"))
+        await house.change("load_adapter", name="poet", path="/adapters/poet")
+        await eventually(lambda: "clerk" in other.models)
+        both = set(other.models)
+
+    assert both >= {"sim", "poet", "clerk", "sim:poet", "sim:clerk"}
+
+
+async def test_a_process_takes_no_more_adapters_than_is_set_from_others() -> None:
+    channel, few = LocalChannel(), attrs.evolve(QUIET, most_adapters=1)
+    one = SimulatorConfig(adapters=(POET,))
+    async with fleet(one=one, channel=channel, workers=few) as house, beside(house, channel) as (other, _):
+        await house.change("load_adapter", name="clerk", path="/adapters/clerk")
+        worker = other.registry.get("one")
+        assert worker is not None
+        held = dict(worker.adapters)
+
+    assert held == {"poet": "id-poet"}
+
+
+async def test_an_adapter_that_the_other_processes_cannot_be_told_of_is_served_by_the_one_that_was_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Full(LocalChannel):
+        async def publish(self, kind: str, body: bytes, *, key: str = "") -> int:
+            raise Overloaded("No more changes can be kept.")
+
+    async with fleet(one=SimulatorConfig(), channel=Full()) as house:
+        loaded = await house.change("load_adapter", name="poet", path="/adapters/poet")
+        answer = await house.chat(model="poet", max_tokens=3)
+
+    assert loaded["one"][0] == 200
+    assert answer.status_code == 200
+    assert "other processes were not told of the adapter poet" in caplog.text
 
 
 async def test_what_an_engine_loads_or_loses_by_itself_is_found_by_the_next_probe() -> None:

@@ -356,7 +356,7 @@ class Onboarding:
 
     async def refresh_adapters(self, worker: Worker, engine: Engine) -> None:
         """Ask again which adapters the engine of a worker that has joined holds. Called after each probe, and when adapters were
-        loaded or unloaded at the admin door. One that cannot be asked now keeps those that it had."""
+        loaded or unloaded at the admin door of this process. One that cannot be asked now keeps those that it had."""
         if not worker.facts.lora or worker.role == "encode":
             return
         try:
@@ -365,6 +365,18 @@ class Onboarding:
             return
         if worker.models and worker.state != "gone":
             self._hold(worker, adapters, worker.adapter_names)
+
+    def change_adapter(self, worker: Worker, name: str, id: str) -> bool:
+        """Let a worker hold one adapter more, or with an `id` of "" one less, as another process has learnt from its engine.
+        Returns whether the engine is to be asked which it holds: always, unless this one was known."""
+        if worker.role == "encode" or (worker.models and worker.adapters.get(name, "") == id):
+            return False
+        adapters = {each: known for each, known in worker.adapters.items() if each != name}
+        if id:
+            adapters[name] = id
+        if worker.models and worker.state != "gone" and len(adapters) <= self._config.workers.most_adapters:
+            self._hold(worker, adapters, worker.adapter_names)
+        return True
 
     def _is_left(self, name: str, worker: Worker) -> bool:
         """Whether an adapter of this name is there that no other worker than this one holds."""

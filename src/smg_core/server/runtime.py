@@ -17,6 +17,7 @@ from smg_core.config import Config
 from smg_core.errors import SmgError, WorkerError
 from smg_core.hooks import Observer, SilentObserver, fan_out
 from smg_core.pipeline.performers import Rows, loop_call_later, performers
+from smg_core.server.adapter_changes import AdapterChanges
 from smg_core.server.admission import Admission, compat_of
 from smg_core.server.channel.local import Channel, LocalChannel
 from smg_core.server.hosted_tools import hosted_kinds, hosted_tools
@@ -241,6 +242,11 @@ class Runtime:
         for spec in await self._first_workers(self._stack, scratch):
             self.roster.added(spec, first_source(spec, named, self._in_file))
         self.roster.listen()
+        self.adapter_changes = AdapterChanges(
+            self.registry, self.onboarding, self.monitor.wake, self.channel, self.config.channel.publish_s
+        )
+        self._stack.callback(self.adapter_changes.close)
+        self.adapter_changes.listen()
 
     def _move_all(self, worker: Worker) -> None:
         """Have the calls of a worker go on with others, if there are any."""

@@ -131,8 +131,7 @@ class _Workers:
         if reply is None:
             return _LACKS
         if isinstance(asked, LoadAdapter | UnloadAdapter):
-            for each in [each for each in self._gateway.registry if each.spec.url == worker.spec.url]:
-                await self._gateway.onboarding.refresh_adapters(each, engine)
+            await self._gateway.adapter_changes.made(worker, engine, asked.name)
         return HTTPStatus.OK if reply.done else HTTPStatus.CONFLICT, reply.message, None
 
     def _chosen(self, names: tuple[str, ...]) -> list[Worker]:
