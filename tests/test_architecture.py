@@ -131,6 +131,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.roster": frozenset(),
     "server.adapter_changes": frozenset(),
     "server.control": frozenset(),
+    "server.decided": frozenset(),
     "server.config_source": frozenset({"cli"}),
     "server.log_level": frozenset(),
     "server.admin.answers": frozenset(),

@@ -20,6 +20,7 @@ from smg_core.errors import InvalidRequest
 from smg_core.server.channel.base import Notice
 from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
+from smg_core.server.decided import Decided
 from smg_core.server.identity import Identity, is_open, static_keys
 from smg_core.server.live_settings import LIVE, differences, with_values
 from smg_core.server.log_level import LogLevel
@@ -61,6 +62,14 @@ class Control:
         self._source = source
         self._reloading = asyncio.Lock()
         self._adopting: set[asyncio.Task[None]] = set()
+        self.decided = Decided(
+            gateway.decisions,
+            gateway.channel,
+            processes,
+            ids=gateway.ids,
+            call_later=gateway.call_later,
+            wait_s=gateway.config.channel.publish_s,
+        )
         self._listen()
 
     def _listen(self) -> None:

@@ -30,6 +30,7 @@ from smg_core.server.admin.control_descriptions import (
     SettingRow,
     UndrainBody,
 )
+from smg_core.server.admin.decisions import decision_routes
 from smg_core.server.admin.keys import key_routes
 from smg_core.server.admin.models import model_routes
 from smg_core.server.control import Control
@@ -49,9 +50,10 @@ LOOKS_S = 0.2
 
 
 def control_routes(gateway: Runtime, control: Control) -> tuple[Route[Endpoint], ...]:
-    """The routes, over `control`, which is `gateway`'s; those of its keys and models among them."""
+    """The routes, over `control`, which is `gateway`'s; those of its decisions of routing, keys and models among them."""
     routes = _Control(gateway, control)
     return (
+        *decision_routes(gateway, control.decided),
         *key_routes(gateway),
         *model_routes(gateway),
         Route("GET", "/admin/config", Endpoint(routes.config, "admin.config", about=CONFIG)),

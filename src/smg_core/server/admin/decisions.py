@@ -1,13 +1,14 @@
 """The decisions of routing, at the admin door (edge).
 
-`/admin/decisions/{request_id}`: who could have had a request, who got it, and why. Above: server.admin.health. Below: the
-decisions that this process keeps.
+`/admin/decisions/{request_id}`: who could have had a request, who got it, and why. Above: server.admin.control. Below:
+server.decided, which has those of all processes.
 """
 
 import msgspec
 
 from smg_core.errors import NotFound
 from smg_core.server.admin.descriptions import DECISIONS, RequestDecisions
+from smg_core.server.decided import Decided
 from smg_core.server.endpoint import Endpoint
 from smg_core.server.exchange import Exchange
 from smg_core.server.routes import Route
@@ -16,24 +17,25 @@ from smg_core.server.runtime import Runtime
 __all__ = ["decision_routes"]
 
 
-def decision_routes(gateway: Runtime) -> tuple[Route[Endpoint], ...]:
-    """The routes, over the decisions of `gateway`."""
+def decision_routes(gateway: Runtime, decided: Decided) -> tuple[Route[Endpoint], ...]:
+    """The routes, over the decisions of all processes of `gateway`."""
     return (
         Route(
             "GET",
             "/admin/decisions/{id}",
-            Endpoint(_Decisions(gateway).of_request, "admin.decisions", about=DECISIONS),
+            Endpoint(_Decisions(gateway, decided).of_request, "admin.decisions", about=DECISIONS),
         ),
     )
 
 
 class _Decisions:
-    def __init__(self, gateway: Runtime) -> None:
+    def __init__(self, gateway: Runtime, decided: Decided) -> None:
         self._gateway = gateway
+        self._decided = decided
 
     async def of_request(self, exchange: Exchange) -> None:
         gateway, name = self._gateway, exchange.path_values["id"]
-        found = gateway.decisions.of(name)
+        found = await self._decided.of(name)
         if not found:
             raise NotFound("There is no decision for this request, or none that is kept.")
         exchange.request_id = gateway.ids("req-")

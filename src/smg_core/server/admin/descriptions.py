@@ -80,7 +80,7 @@ DECISIONS = Operation(
     "Which workers could have had a request, who got it, and why.",
     "routing",
     None,
-    (OperationResponse(200, "The decisions that this process keeps.", RequestDecisions),),
+    (OperationResponse(200, "The decisions that are kept, whichever process made them.", RequestDecisions),),
 )
 
 

@@ -10,7 +10,6 @@ from importlib import metadata
 import msgspec
 
 from smg_core.auth.roles import PUBLIC
-from smg_core.server.admin.decisions import decision_routes
 from smg_core.server.admin.descriptions import HEALTH, LIVENESS, READINESS, GatewayHealth, ProcessHealth
 from smg_core.server.admin.discovery import discovery_routes
 from smg_core.server.endpoint import Endpoint
@@ -27,14 +26,12 @@ SILENT_MS = 10_000
 
 
 def health_routes(gateway: Runtime, processes: ProcessTable) -> tuple[Route[Endpoint], ...]:
-    """The routes, over `gateway` in this process and the table of all; those of its decisions of routing and its sources
-    of workers among them."""
+    """The routes, over `gateway` in this process and the table of all; those of its sources of workers among them."""
     status, health = Status(gateway), _Health(gateway, processes)
     return (
         Route("GET", "/admin/liveness", Endpoint(status.liveness, PUBLIC, about=LIVENESS)),
         Route("GET", "/admin/readiness", Endpoint(status.readiness, PUBLIC, about=READINESS)),
         Route("GET", "/admin/health", Endpoint(health.answer, "admin.health", about=HEALTH)),
-        *decision_routes(gateway),
         *discovery_routes(gateway),
     )
 
