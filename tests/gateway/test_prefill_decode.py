@@ -406,3 +406,17 @@ async def test_a_prefill_worker_whose_decode_workers_are_full_is_not_chosen() ->
         assert picked == ["p0", "d0", "p1", "d1"]  # nobody is picked in vain
         first.cancel()
         await asyncio.wait([first])
+
+
+async def test_an_engine_that_is_replaced_between_two_probes_by_one_of_another_role_is_known_in_that_role() -> None:
+    def one(role: str) -> SimulatorConfig:
+        return SimulatorConfig(dialects=("sglang",), kv_connector="MooncakeConnector", kv_role=role)  # type: ignore[arg-type]
+
+    async with fleet(Part("w", "sglang", one("kv_producer")), config=settings()) as house:
+        (worker,) = house.gateway.registry
+        assert worker.role == "prefill"
+        listen = house.engine.target.removeprefix("grpc://")
+        await house.engine.stop()
+        async with SimulatedEngine(one("kv_consumer"), listen):
+            house.gateway.monitor.wake(worker)
+            await eventually(lambda: (worker.role, worker.state) == ("decode", "ready"))

@@ -167,7 +167,7 @@ class Onboarding:
         self._refuse_taken(worker, names, info, facts)
         if dropped := frozenset(worker.models) - frozenset(names):
             self._policies.worker_left(worker.name, dropped)
-        worker.kv = facts.kv
+        worker.said, worker.kv = facts, facts.kv
         worker.info, worker.facts, worker.models = info, self._known(facts), names
         worker.evidence = evidence_of(getattr(engine, "found", ""), info, facts)
 
@@ -224,7 +224,7 @@ class Onboarding:
             self._publish(names, made)
         elif dropped:
             self._policies.worker_left(worker.name, dropped)
-        worker.kv = facts.kv  # before the facts, which are one object for all equal ones
+        worker.said, worker.kv = facts, facts.kv  # before the facts, which are one object for all equal ones
         worker.info, worker.facts, worker.models = info, self._known(facts), names
         worker.evidence = evidence_of(getattr(engine, "found", ""), info, facts)
         if made is not None:

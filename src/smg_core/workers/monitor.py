@@ -282,7 +282,7 @@ class Monitor:
 
     async def _watch_health(self, worker: Worker, engine: Engine) -> None:
         """Probe until the worker has to join again: when it answers after it was unreachable, perhaps in another
-        dialect, and when it describes another model than when it joined, since an engine may be replaced between two
+        dialect, and when it describes itself otherwise than when it joined, since an engine may be replaced between two
         probes."""
         tracker, alarm = HealthTracker(self._settings), self._alarms[worker.name]
         while True:
@@ -301,19 +301,21 @@ class Monitor:
                 return
             if verdict is not None:
                 self.signal(worker, verdict, reason)
-            if outcome == "ok" and worker.state == "ready" and await self._serves_another_model(worker, engine):
-                self.signal(worker, "failing", "serves something else than when it joined")
+            if outcome == "ok" and worker.state == "ready" and await self._is_another_engine(worker, engine):
+                self.signal(worker, "failing", "is another engine than when it joined")
                 return
             if outcome == "ok" and worker.state == "ready" and self._on_probed is not None:
                 await self._on_probed(worker, engine)
 
-    async def _serves_another_model(self, worker: Worker, engine: Engine) -> bool:
-        """Whether the engine describes another model than when the worker joined."""
+    async def _is_another_engine(self, worker: Worker, engine: Engine) -> bool:
+        """Whether the engine describes another model, other abilities or another role than when the worker joined."""
         try:
-            info, _ = await engine.describe()
+            info, facts = await engine.describe()
         except SmgError:
             return False  # the next probe finds the reason
-        return worker.info is not None and info != worker.info
+        if worker.info is not None and info != worker.info:
+            return True
+        return worker.said is not None and (facts != worker.said or facts.kv != worker.said.kv)
 
     async def _probe(self, engine: Engine) -> tuple[Outcome | Literal["unknown"], str]:
         """The outcome of one probe and its reason; "unknown" when the server there does not know the health call."""

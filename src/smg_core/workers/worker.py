@@ -206,7 +206,8 @@ _NO_KV = KvFacts()
 class Worker:
     """A worker as the gateway knows it now. `source` says who brought it: the settings, an operator at the admin door, or a
     source of workers (`discovery`), which alone changes it then. `row` is its row on the board, `models` the model names that it
-    serves, `facts` what its engine can do, and `kv` what it says of the cache that it shares with others. `reached` is the
+    serves, `facts` what its engine can do after the operator's settings and `said` what it said itself (None before it has
+    joined), and `kv` what it says of the cache that it shares with others. `reached` is the
     client of its engine, None before it has joined and after it has left; `engine` is the same, or an error. `adapters` are the
     LoRA adapters that the engine holds, by name with the engine's id, and `adapter_names` the names by which clients ask for
     them. `evidence` has, by name, what its engine said of itself when it joined, and how its dialect is known. `reason` says, for
@@ -221,6 +222,7 @@ class Worker:
     reached: Engine | None = None
     info: ModelInfo | None = None
     facts: EngineFacts = _UNKNOWN
+    said: EngineFacts | None = None
     kv: KvFacts = _NO_KV
     models: tuple[str, ...] = ()
     adapters: Mapping[str, str] = attrs.field(factory=dict)
