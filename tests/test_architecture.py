@@ -223,6 +223,7 @@ EDGES: dict[str, frozenset[str]] = {
     "server.stored": frozenset(),
     "server.stored_answers": frozenset(),
     "server.stored_responses": frozenset(),
+    "server.process_lock": frozenset(),
     "server.scratch": frozenset(),
     "server.sealing_keys": frozenset(),
     "server.simulated": frozenset(),

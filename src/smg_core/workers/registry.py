@@ -48,8 +48,6 @@ class Registry:
         self._kinds_of: dict[str, frozenset[EngineFacts]] = {}
         self._encoders: dict[str, tuple[Worker, ...]] = {}
         self._retry_after = retry_after
-        self._rows = 0
-        self._free: list[int] = []
 
     @property
     def process(self) -> int:
@@ -80,20 +78,11 @@ class Registry:
             raise ValueError(f"the registry holds at most {self._settings.most} workers")
 
     def add(self, spec: WorkerSpec, source: str = "program") -> Worker:
-        """A new worker in state "joining". Raises ValueError when the name is taken or the registry is full."""
+        """A new worker in state "joining". Raises ValueError when the name is taken or the registry or the board is full."""
         self.check_new(spec)
-        worker = Worker(spec=spec, row=self._row(), board=self._board, source=source)
+        worker = Worker(spec=spec, row=self._board.claim(spec.label), board=self._board, source=source)
         self._workers[spec.label] = worker
         return worker
-
-    def _row(self) -> int:
-        """An unused row of the board: that of a removed worker whose requests have ended, else a new one."""
-        for row in self._free:
-            if not self._board.total(row):
-                self._free.remove(row)
-                return row
-        self._rows += 1
-        return self._rows - 1
 
     def signal(self, worker: Worker, signal: Signal, reason: str = "", now: float | None = None) -> bool:
         """Send a signal to a worker's state machine and update the index. True when the worker's state changed. `now` is the time
@@ -105,7 +94,7 @@ class Registry:
         elif changed and now is not None:
             self.slow_start.ready(worker.name, now)
         if worker.state == "gone" and self._workers.pop(worker.name, None) is not None:
-            self._free.append(worker.row)
+            self._board.release(worker.row)
         if changed:
             self._index()
         return changed

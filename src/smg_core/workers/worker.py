@@ -109,9 +109,15 @@ def needs_new_client(before: WorkerSpec, after: WorkerSpec) -> bool:
 
 class Board(Protocol):
     """Counts requests in flight, and the tokens of their prompts that no output has followed yet, in one row for each worker.
-    `process`: the number of this process among all that count there, from 0, and how many these are."""
+    `process`: the number of this process among all that count there, from 0, and how many these are. The registry claims a
+    row for the name of each worker and releases it when the worker is gone. Requests that are counted there then stay counted
+    until they end, and the row is given to no other name before."""
 
     process: tuple[int, int]
+
+    def claim(self, name: str) -> int: ...
+
+    def release(self, row: int) -> None: ...
 
     def add(self, row: int, change: int) -> None: ...
 
@@ -125,12 +131,31 @@ class Board(Protocol):
 class LocalBoard:
     """A board for one process."""
 
-    __slots__ = ("_rows", "_tokens", "process")
+    __slots__ = ("_left", "_names", "_rows", "_tokens", "process")
 
     def __init__(self) -> None:
         self.process = 0, 1
+        self._names: list[str] = []  # by row
+        self._left: set[int] = set()  # rows that were released
         self._rows: dict[int, int] = {}
         self._tokens: dict[int, int] = {}
+
+    def claim(self, name: str) -> int:
+        row = self._names.index(name) if name in self._names else self._unused()
+        self._names[row] = name
+        self._left.discard(row)
+        return row
+
+    def release(self, row: int) -> None:
+        self._left.add(row)
+
+    def _unused(self) -> int:
+        """The first row that was released and has no requests left, else a new one."""
+        free = [row for row in self._left if not self.total(row) and not self.tokens(row)]
+        if free:
+            return min(free)
+        self._names.append("")
+        return len(self._names) - 1
 
     def add(self, row: int, change: int) -> None:
         self._rows[row] = self._rows.get(row, 0) + change
