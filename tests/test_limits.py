@@ -355,6 +355,8 @@ CONSTANTS: dict[str, str] = {
     "server.model_media._COPIES_JOINED": COST,
     "server.parsing.PARSE_COST": COST,
     "server.routes._GROUPED_BY": SIGN,
+    "server.processes.NAME_BYTES": HASHED,
+    "server.processes.ROWS_PER_WORKER": COST,
     "server.scratch.SWEPT_AT_ONCE": PACE,
     "server.sealing_keys.LEAST_CHARACTERS": FORMAT,
     "server.sealing_keys._RANDOM_BYTES": FORMAT,
