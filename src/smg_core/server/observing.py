@@ -7,7 +7,7 @@ the access log, the metrics, the admin door.
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
 from smg_core.clock import SystemClock
@@ -24,17 +24,20 @@ from smg_core.server.loop_watch import LoopWatch
 from smg_core.server.metrics.meter import Meter, forget_gauges, metrics_bytes
 from smg_core.server.metrics.sampling import sampled_beside
 from smg_core.server.metrics.serving import metrics_app
-from smg_core.server.process_lock import process_lock
 from smg_core.server.processes import ProcessTable, SharedNumbers
 from smg_core.server.second_listener import served_beside
 
 __all__ = ["ConfigSource", "ProcessReports", "SharedNumbers", "end_column", "shared_numbers"]
 
 
-def shared_numbers(config: Config, processes: int, array: Callable[[str, int], Any]) -> SharedNumbers:
-    """The numbers that so many processes share; `array` makes an array of a type and length, all zero. Raises OSError where there
-    is no file for their lock."""
-    lock: AbstractContextManager[object] = process_lock() if processes > 1 else nullcontext()
+def shared_numbers(
+    config: Config,
+    processes: int,
+    array: Callable[[str, int], Any],
+    lock: AbstractContextManager[object] | None = None,
+) -> SharedNumbers:
+    """The numbers that so many processes share; `array` makes an array of a type and length, all zero. `lock` is one between
+    these processes; a single process needs none."""
     return SharedNumbers.made(processes, config.workers.most, metrics_bytes(config.metrics, processes), array, lock)
 
 

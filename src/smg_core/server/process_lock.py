@@ -1,6 +1,6 @@
 """A lock between the processes of a gateway, which a process that ends gives up, however it ends (edge).
 
-A lock in shared memory stays locked when the process that holds it is killed; one on a file does not. Above: server.observing
+A lock in shared memory stays locked when the process that holds it is killed; one on a file does not. Above: server.supervisor
 makes it, server.processes uses it. Below: nothing.
 """
 
@@ -12,9 +12,6 @@ from contextlib import AbstractContextManager
 from multiprocessing import get_context
 from types import TracebackType
 from typing import Any
-
-if sys.platform != "win32":
-    import fcntl
 
 __all__ = ["FileLock", "process_lock"]
 
@@ -40,7 +37,11 @@ class FileLock:
     for short work only."""
 
     def __init__(self, file: int) -> None:
+        import fcntl  # not on every system
+
         self._file = file
+        self._take = lambda: fcntl.lockf(file, fcntl.LOCK_EX)
+        self._give_back = lambda: fcntl.lockf(file, fcntl.LOCK_UN)
 
     def __reduce__(self) -> tuple[Callable[..., "FileLock"], tuple[object]]:
         from multiprocessing.reduction import DupFd
@@ -48,12 +49,12 @@ class FileLock:
         return _passed, (DupFd(self._file),)
 
     def __enter__(self) -> None:
-        fcntl.lockf(self._file, fcntl.LOCK_EX)
+        self._take()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        fcntl.lockf(self._file, fcntl.LOCK_UN)
+        self._give_back()
 
     def __del__(self) -> None:
         os.close(self._file)

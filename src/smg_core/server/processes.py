@@ -6,7 +6,7 @@ Above: server.serve makes it, the gateway and server.http_server write to it, an
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -236,16 +236,16 @@ class SharedNumbers:
         workers: int,
         metrics_bytes: int,
         array: Callable[[str, int], Any],
-        lock: AbstractContextManager[object],
+        lock: AbstractContextManager[object] | None = None,
     ) -> "SharedNumbers":
         """Numbers for so many processes, each with at most so many workers; `array` makes an array of a type (as the module array
-        calls it) and length, all zero."""
+        calls it) and length, all zero. Several processes need a lock between them."""
         return cls(
             processes,
             BoardMemory.made(processes, ROWS_PER_WORKER * workers, array),
             array("q", ProcessTable.size(processes)),
             array("q", metrics_bytes // 8),
-            lock,
+            lock or nullcontext(),
         )
 
     def counts(self, column: int) -> Board:

@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -26,6 +27,7 @@ from smg_core.server.control import LIVE_VALUES
 from smg_core.server.listeners import Listeners
 from smg_core.server.notifying import ManagerNotices
 from smg_core.server.observing import SharedNumbers, end_column
+from smg_core.server.process_lock import process_lock
 from smg_core.server.rereading import with_fixed
 from smg_core.server.sealing_keys import with_cache_secret
 from smg_core.server.succession import Succession
@@ -54,22 +56,22 @@ class _Child:
 
 class Supervisor:
     """Starts the processes, replaces them, and passes on the signal to leave. `shared` makes the numbers that so many processes
-    share, with arrays in memory that they share; `entry` is what a process runs; `reread` reads the settings anew. There is a
-    column for each process and for one that is to succeed it."""
+    share, with arrays in memory that they share and a lock between them; `entry` is what a process runs; `reread` reads the
+    settings anew. There is a column for each process and for one that is to succeed it."""
 
     def __init__(
         self,
         config: Config,
         listeners: Listeners,
         processes: int,
-        shared: Callable[[int, Callable[[str, int], Any]], SharedNumbers],
+        shared: Callable[[int, Callable[[str, int], Any], AbstractContextManager[object]], SharedNumbers],
         entry: Callable[..., None],
         reread: Callable[[], Config],
     ) -> None:
         self._config = attrs.evolve(config, sealing=with_cache_secret(config.sealing))
         self._listeners = listeners
         self._context = multiprocessing.get_context("spawn")
-        self._shared = shared(2 * processes, self._context.RawArray)
+        self._shared = shared(2 * processes, self._context.RawArray, process_lock())
         self._entry, self._reread = entry, reread
         self._relaying = Relaying(config.channel)
         self._manager = ManagerNotices()
