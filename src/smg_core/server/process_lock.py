@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from multiprocessing import get_context
 from types import TracebackType
 from typing import Any
@@ -40,8 +41,8 @@ class FileLock:
         import fcntl  # not on every system
 
         self._file = file
-        self._take = lambda: fcntl.lockf(file, fcntl.LOCK_EX)
-        self._give_back = lambda: fcntl.lockf(file, fcntl.LOCK_UN)
+        self._take: Callable[[], object] = partial(fcntl.lockf, file, fcntl.LOCK_EX)
+        self._give_back: Callable[[], object] = partial(fcntl.lockf, file, fcntl.LOCK_UN)
 
     def __reduce__(self) -> tuple[Callable[..., "FileLock"], tuple[object]]:
         from multiprocessing.reduction import DupFd
