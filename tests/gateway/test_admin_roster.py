@@ -92,6 +92,7 @@ WRONG: tuple[tuple[str, str, dict[str, Any], int], ...] = (
     ("POST", "/admin/workers", {"url": "ftp://somewhere"}, 400),
     ("POST", "/admin/workers", {"url": "grpc://a:1", "colour": "red"}, 400),
     ("POST", "/admin/workers", {"url": "grpc://a:1", "weight": 0}, 400),
+    ("POST", "/admin/workers", {"url": "grpc://a:1", "weight": 1e-300}, 400),
     ("POST", "/admin/workers", {"url": "grpc://a:1", "labels": {"": "x"}}, 400),
     ("POST", "/admin/workers", {"url": "http://a:1", "role": "prefill"}, 400),
     ("POST", "/admin/workers", {"url": "grpc://a:1", "dialect": "klingon"}, 400),

@@ -84,7 +84,8 @@ class PrefixHash:
         shares = self._rendezvous.shares(candidates, self._beginning(context))
         loads = [(each.in_flight + each.queued) / each.weight for each in candidates]
         most = (sum(loads) + 1) / len(loads) * self._factor
-        free = [at for at, load in enumerate(loads) if load < most]
+        least = min(loads)  # is below `most`, but for how numbers are rounded
+        free = [at for at, load in enumerate(loads) if load < most or load == least]
         best = max(free, key=shares.__getitem__)
         own = max(range(len(shares)), key=shares.__getitem__)
         why = "the worker of this beginning" if best == own else "the worker of this beginning has too many requests"

@@ -8,7 +8,11 @@ from msgspec import Struct
 
 from smg_core.engines.loads import RankLoad
 
-__all__ = ["CandidateRecord"]
+__all__ = ["LEAST_WEIGHT", "MOST_WEIGHT", "CandidateRecord"]
+
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6
+"""The weights that a worker may have: numbers with which loads can be divided and squared."""
 
 
 class CandidateRecord(Struct, frozen=True):

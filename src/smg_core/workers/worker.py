@@ -16,7 +16,7 @@ from smg_core.engines.base import Engine, EngineFacts, KvFacts, Loads, ModelInfo
 from smg_core.engines.handover import role_of
 from smg_core.engines.target import Tls
 from smg_core.errors import WorkerGone
-from smg_core.workers.candidate import CandidateRecord
+from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT, CandidateRecord
 
 __all__ = [
     "AT_ONCE",
@@ -80,7 +80,9 @@ class WorkerSpec:
     name: str = ""
     dialect: str = "auto"
     model: str | None = None
-    weight: float = attrs.field(default=1.0, validator=attrs.validators.gt(0.0))
+    weight: float = attrs.field(
+        default=1.0, validator=[attrs.validators.ge(LEAST_WEIGHT), attrs.validators.le(MOST_WEIGHT)]
+    )
     role: WorkerRole | None = None
     headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=_names_of)
     tls: Tls | None = None

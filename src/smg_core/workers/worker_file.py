@@ -25,6 +25,7 @@ from smg_core.engines.h2.headers import check_metadata
 from smg_core.engines.target import Tls
 from smg_core.errors import InternalError
 from smg_core.settings import ConfigError
+from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT
 from smg_core.workers.worker import WorkerRole, WorkerSpec
 
 __all__ = ["WorkerEntry", "check_headers", "labels_of", "spec_of", "workers_of"]
@@ -92,8 +93,8 @@ def spec_of(entry: WorkerEntry, read: Callable[[str], str], header_bytes: int) -
         raise ValueError("rank must be at least 0")
     if not all(name and str(id) for name, id in entry.adapters.items()):
         raise ValueError("adapters have names and ids that are not empty")
-    if entry.weight <= 0:
-        raise ValueError("weight must be above 0")
+    if not LEAST_WEIGHT <= entry.weight <= MOST_WEIGHT:
+        raise ValueError(f"weight must be {LEAST_WEIGHT:f} to {MOST_WEIGHT:,.0f}")
     return WorkerSpec(
         entry.url,
         name=entry.name,

@@ -12,6 +12,7 @@ from tests.core.routing.candidates import Seen, asking, fleet
 from smg_core.engines.loads import RankLoad
 from smg_core.routing import POLICIES, Observing, Pick, Policy, RequestEnded, RoutingContext, policy
 from smg_core.routing.settings import RoutingConfig
+from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT
 
 NAMES = sorted(POLICIES)
 SPREADING = sorted(set(POLICIES) - {"passthrough"})  # its whole purpose is to take the first
@@ -154,3 +155,19 @@ def test_a_worker_that_the_cache_must_be_carried_far_to_or_from_is_taken_where_i
         return policy(name).pick(workers, asking(role=role, hand_over={"far": 1000.0})).worker.name
 
     assert (chosen(0), chosen(500), chosen(2000)) == ("near", "near", "far")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_policy_picks_by_any_weight_that_a_worker_may_have_and_any_load(name: str) -> None:
+    chosen = policy(name, rng=random.Random(1))
+    loads = (0, 1, 1 << 40)
+    workers = [
+        Seen(f"{weight} {load}", load, load, weight, load, load, kv_usage=1.0, kv_tokens=load)
+        for weight in (LEAST_WEIGHT, 1.0, MOST_WEIGHT)
+        for load in loads
+    ]
+    for number, some in enumerate([workers, workers[::-1], workers[2:3], workers[:1]]):
+        pick = chosen.pick(some, asking(range(200), cache_key="k", now=float(number)))
+
+        assert pick.worker in some
+        assert not pick.fault(len(some))

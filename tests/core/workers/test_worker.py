@@ -1,5 +1,6 @@
 """The state machine of one worker."""
 
+import math
 from typing import get_args
 
 import msgspec
@@ -33,9 +34,10 @@ def test_a_worker_that_drains_is_never_ready_before_its_engine_was_asked() -> No
     assert {after for (before, _), after in TRANSITIONS.items() if before == "draining"} == {"gone", "joining"}
 
 
-def test_a_weight_must_be_positive() -> None:
+@pytest.mark.parametrize("weight", [0, -1, 1e-300, 1e300, math.inf, math.nan])
+def test_a_weight_is_a_number_with_which_loads_can_be_divided(weight: float) -> None:
     with pytest.raises(ValueError, match="weight"):
-        WorkerSpec("grpc://a", weight=0)
+        WorkerSpec("grpc://a", weight=weight)
 
 
 def test_what_a_policy_is_shown_is_one_object_until_something_of_the_worker_changes() -> None:

@@ -76,7 +76,9 @@ def test_a_worker_shows_the_names_of_its_headers_and_no_value() -> None:
     [
         ({"urll": "grpc://a:1"}, "unknown field `urll`"),
         ({"role": "prefil"}, "Invalid enum value 'prefil' - at `$.role`"),
-        ({"weight": 0}, "weight must be above 0"),
+        ({"weight": 0}, "weight must be 0.000001 to 1,000,000"),
+        ({"weight": 1e-300}, "weight must be 0.000001 to 1,000,000"),
+        ({"weight": 1e300}, "weight must be 0.000001 to 1,000,000"),
         ({"api_key": SECRET, "api_key_file": "/run/key"}, "api_key and api_key_file are two ways to say one thing"),
         ({"api_key_file": "/run/other"}, "No such file or directory: '/run/other'"),
         ({"api_key": SECRET, "headers": {"Authorization": SECRET}}, "which is among the headers too"),

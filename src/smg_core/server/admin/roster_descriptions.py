@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from smg_core.protocols.operation import Operation, OperationResponse
+from smg_core.workers.candidate import LEAST_WEIGHT, MOST_WEIGHT
 
 __all__ = [
     "ADD_WORKER",
@@ -29,7 +30,7 @@ _Name = Annotated[str, Meta(max_length=256)]
 _Labels = dict[_Name, _Text]
 _Role = Literal["regular", "prefill", "decode", "encode"]
 _Port = Annotated[int, Meta(ge=0, le=65535)]
-_Weight = Annotated[float, Meta(gt=0)]
+_Weight = Annotated[float, Meta(ge=LEAST_WEIGHT, le=MOST_WEIGHT)]
 _Day = Annotated[float, Meta(ge=0, le=86400)]
 
 
