@@ -1,8 +1,9 @@
 """What operators change of a gateway that runs: whether it takes requests, its log's level, its settings."""
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from smg_core.server.admin.running import administered
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.control import Control
 from smg_core.server.gateway import Gateway
+from smg_core.server.keeping import with_state_file
 from smg_core.server.live_settings import LIVE, NEEDS_RESTART
+from smg_core.server.sealing_keys import with_cache_secret
 from smg_core.simulator.engine import SimulatorConfig, Timing
 from smg_core.simulator.server import SimulatedEngine
 from smg_core.testing import FakeClock
@@ -42,11 +45,17 @@ class Settings:
 
 
 @asynccontextmanager
-async def from_file(tmp_path: Path, text: str, **overrides: object) -> AsyncIterator[Settings]:
+async def from_file(
+    tmp_path: Path, text: str, filled_in: Mapping[str, str] | None = None, **overrides: object
+) -> AsyncIterator[Settings]:
+    """`filled_in` is the environment of a gateway that is started as the command starts it, with its own places and secrets."""
     file = tmp_path / "smg.yaml"
     file.write_text(text)
-    source = ConfigSource(overrides, {}, str(file))
+    source = ConfigSource(overrides, filled_in or {}, str(file))
     config = source.read().config
+    if filled_in is not None:
+        config = with_state_file(config, filled_in)
+        config = attrs.evolve(config, sealing=with_cache_secret(config.sealing))
     config = attrs.evolve(config, admin=AdminConfig(port=0))
     listener = admin_listener(config)
     assert listener is not None
@@ -92,6 +101,37 @@ async def test_what_can_change_live_does_and_what_cannot_is_named(tmp_path: Path
     assert "limits.n" in shown["limits.n"]["source"]
     assert shown["engines.question_timeout_s"]["value"] != 9
     assert [each["policy"] for each in policies] == ["least_load"]
+
+
+async def test_settings_that_have_not_changed_need_no_restart_and_have_their_sources_from_the_start(
+    tmp_path: Path,
+) -> None:
+    async with from_file(tmp_path, BASE, filled_in={"XDG_STATE_HOME": str(tmp_path)}) as here:
+        shown = {row["path"]: row for row in (await here.door.get("/admin/config")).json()["settings"]}
+        told = (await here.reload(BASE)).json()
+        other = (await here.reload(BASE + "history: {url: 'sqlite:////other.db'}\n")).json()
+
+    assert here.gateway.config.history.url is not None
+    assert here.gateway.config.sealing.cache_secret is not None
+    assert (told["changed"], told["needs_restart"]) == ([], [])
+    assert other["needs_restart"] == ["history.url"]
+    assert shown["server.allowed_hosts"]["source"].endswith("server.allowed_hosts")
+    assert shown["limits.n"]["source"] == "default"
+    assert shown["history.url"]["source"] == ""
+
+
+async def test_more_workers_than_there_is_room_for_change_nothing(tmp_path: Path) -> None:
+    room = BASE + "discovery: {file_interval_s: 0}\n"
+    async with from_file(tmp_path, room + "workers: {most: 3}\n") as here:
+        before = [worker.name for worker in here.gateway.registry]
+        listed = tmp_path / "workers.json"
+        listed.write_text(json.dumps([{"url": f"grpc://127.0.0.1:{port}"} for port in (1, 2, 3)]))
+        told = await here.reload(room + f"workers: {{most: 3, file: {listed}}}\nlimits: {{n: 2}}\n")
+
+    assert told.status_code == 400, told.text
+    assert "workers.most" in told.json()["error"]["message"]
+    assert [worker.name for worker in here.gateway.registry] == before
+    assert here.gateway.config.limits.n != 2
 
 
 BAD = (

@@ -15,13 +15,14 @@ from typing import Any
 import attrs
 import msgspec
 
-from smg_core.config import Config
+from smg_core.config import Config, Resolved
 from smg_core.errors import InvalidRequest
 from smg_core.server.channel.base import Notice
 from smg_core.server.config_check import check
 from smg_core.server.config_source import ConfigSource
 from smg_core.server.decided import Decided
 from smg_core.server.identity import Identity, is_open, static_keys
+from smg_core.server.keeping import with_filled_in
 from smg_core.server.live_settings import LIVE, differences, with_values
 from smg_core.server.log_level import LogLevel
 from smg_core.server.processes import ProcessTable
@@ -57,7 +58,7 @@ class Control:
     def __init__(self, gateway: Runtime, processes: ProcessTable, source: ConfigSource | None = None) -> None:
         self.gateway = gateway
         self.log_level = LogLevel(gateway.config.observability.log_level, gateway.clock, gateway.call_later)
-        self.sources: Mapping[str, str] = {}
+        self._resolved: Resolved | None = None
         self._processes = processes
         self._source = source
         self._reloading = asyncio.Lock()
@@ -134,7 +135,8 @@ class Control:
                 gateway.roster.check_all([*specs, *in_file])
             except (ConfigError, LookupError, ValueError) as error:
                 raise InvalidRequest(f"The settings were not changed: {error}") from None
-            live, restart = differences(gateway.config, resolved.config)
+            config = with_filled_in(resolved.config, gateway.config, source.environ)
+            live, restart = differences(gateway.config, config)
             if is_open(resolved.config) != is_open(
                 gateway.config
             ):  # whether callers have names at all is said at the start
@@ -143,12 +145,24 @@ class Control:
             kept = [path for path in LIVE if path in live or not path.startswith(KEYS)]
             await self._publish(LIVE_VALUES, {path: resolved.config.get(path) for path in kept})
             await asyncio.gather(*self._adopting)
-            self.sources = resolved.sources
+            self._resolved = resolved
             workers = await gateway.roster.reconcile(SETTINGS, specs)
             if not gateway.config.discovery.file_interval_s:  # else the file is watched by `discovery`
                 workers = workers.and_also(await gateway.roster.reconcile(FILE, in_file))
             log.info("settings were read again: %s changed; a restart is needed for %s", live, restart)
             return Reloaded(tuple(live), tuple(restart), workers)
+
+    async def sources(self) -> Mapping[str, str]:
+        """Where each setting in use comes from, by its path; not for one whose source says another value than the one in use."""
+        if self._resolved is None and self._source is not None:
+            try:
+                self._resolved = await asyncio.to_thread(self._source.read)
+            except ConfigError:  # it was changed since the start, and nobody has asked to read it again
+                return {}
+        if self._resolved is None:
+            return {}
+        used, told = self.gateway.config, self._resolved
+        return {path: source for path, source in told.sources.items() if used.get(path) == told.config.get(path)}
 
     def _apply_values(self, values: Mapping[str, Any]) -> None:
         config = with_values(self.gateway.config, {path: value for path, value in values.items() if path in LIVE})

@@ -70,9 +70,24 @@ def with_state_file(config: Config, environ: Mapping[str, str]) -> Config:
     it cannot be made."""
     if config.history.url is not None:
         return config
-    state = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    file = state / "smg-gateway" / "history.db"
+    file = _state_file(environ)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.close(os.open(file, os.O_CREAT | os.O_EXCL, 0o600))
     return attrs.evolve(config, history=attrs.evolve(config.history, url=f"sqlite:///{file}"))
+
+
+def with_filled_in(config: Config, before: Config, environ: Mapping[str, str]) -> Config:
+    """Settings that were read again, with what the start fills in where they say nothing, as `before` has it: the file of the
+    history, and the secret that the processes share."""
+    history, sealing = config.history, config.sealing
+    if history.url is None and before.history.url == f"sqlite:///{_state_file(environ)}":
+        history = attrs.evolve(history, url=before.history.url)
+    if sealing.cache_secret is None:
+        sealing = attrs.evolve(sealing, cache_secret=before.sealing.cache_secret)
+    return attrs.evolve(config, history=history, sealing=sealing)
+
+
+def _state_file(environ: Mapping[str, str]) -> Path:
+    state = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return state / "smg-gateway" / "history.db"

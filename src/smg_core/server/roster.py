@@ -159,9 +159,13 @@ class Roster:
         return Reconciled(tuple(added), tuple(changed), tuple(retired))
 
     def check_all(self, specs: Iterable[WorkerSpec]) -> None:
-        """Raise ValueError for the first spec that cannot work, and LookupError for an unknown dialect."""
+        """Raise ValueError for the first spec that cannot work, and where not all of them fit; LookupError for an unknown
+        dialect."""
+        new = set()
         for spec in specs:
             self.check(spec)
+            new |= {spec.label} if self.registry.get(spec.label) is None else set()
+        self.registry.check_room(len(new))
 
     async def drained(self, worker: Worker, seconds: float) -> int:
         """Wait until a worker has no requests in any process, for at most so many seconds; how many it has left."""

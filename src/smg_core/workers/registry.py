@@ -74,8 +74,12 @@ class Registry:
         """Raise ValueError for a worker that cannot be added: its name is taken, or the registry is full."""
         if spec.label in self._workers:
             raise ValueError(f"there is a worker {spec.label!r} already")
-        if len(self._workers) >= self._settings.most:
-            raise ValueError(f"the registry holds at most {self._settings.most} workers")
+        self.check_room(1)
+
+    def check_room(self, count: int) -> None:
+        """Raise ValueError if so many more workers cannot be added."""
+        if len(self._workers) + count > self._settings.most:
+            raise ValueError(f"the registry holds at most {self._settings.most} workers (workers.most)")
 
     def add(self, spec: WorkerSpec, source: str = "program") -> Worker:
         """A new worker in state "joining". Raises ValueError when the name is taken or the registry or the board is full."""

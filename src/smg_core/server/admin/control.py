@@ -75,7 +75,7 @@ class _Control:
         self._control = control
 
     async def config(self, exchange: Exchange) -> None:
-        config, sources = self._gateway.config, self._control.sources
+        config, sources = self._gateway.config, await self._control.sources()
         rows = [
             SettingRow(
                 each.path,
