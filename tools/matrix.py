@@ -27,6 +27,10 @@ whole or streamed.
 **yes**: it works, as the test's check says. **400**: the engine cannot do it, and the request is refused with an error that names
 the parameter. **not told**: the answer comes, but the engine never says this number, which is 0 then. Where streamed and whole
 answers differ, the cell has both.
+
+Of [adapters](workers.md#lora-adapters): **501**: the engine has no such call, and the admin door says so. **does not join**: a
+worker that is said to hold one and cannot be asked for it stays out, and its record says why. **not listed**: the engine cannot
+say which it holds; where it can be asked for one, the file of workers says which.
 """
 
 
