@@ -16,6 +16,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 from tests.gateway.conftest import CHAT, House, body, eventually, in_process, over_http, settled
+from tests.gateway.fleet import fleet
+from tests.gateway.test_discovery import QUICK as FILE_QUICK
+from tests.gateway.test_discovery import named
+from tests.gateway.test_model_choice import member, routed
 from tests.gateway.test_sealed_reasoning import NEW, OLD, client_of, of, turn
 from tests.gateway.test_serve import PACED, QUICK, serving
 from tests.gateway.test_tool_loop import ADD, DONE, NOTES, gateway_with
@@ -23,10 +27,10 @@ from tests.gateway.test_vision import SHAPES, seeing
 from tests.gateway.tool_server import tool_server
 from tests.gateway.vision_models import image_part, picture, qwen2_vl
 
-from smg_core import Config
+from smg_core import Config, Gateway
 from smg_core.clock import SystemClock
-from smg_core.config import AdminConfig, AuthConfig, LimitsConfig, MetricsConfig, TracesConfig
-from smg_core.hooks import Moment
+from smg_core.config import AdminConfig, AuthConfig, LimitsConfig, MetricsConfig, TracesConfig, WorkersConfig
+from smg_core.hooks import Moment, SourceChanged, SourceSampled
 from smg_core.observability.logs import AccessLog
 from smg_core.observability.metrics.exposition import OPENMETRICS
 from smg_core.observability.metrics.smg_names import SMG_METRICS
@@ -43,6 +47,8 @@ from smg_core.server.serve import _local_array
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 from smg_core.simulator.replies import Reply
+from smg_core.simulator.server import SimulatedEngine
+from smg_core.testing import MemoryObserver
 
 pytestmark = pytest.mark.anyio
 
@@ -86,7 +92,7 @@ async def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Moment]:
         async with openai.AsyncOpenAI(api_key="x", base_url=f"{house.url}/v1", max_retries=0) as client:
             await client.responses.create(model="sim", input="2 + 3?", tools=[NOTES])
         moments += house.observer.moments
-    moments += await faults()
+    moments += [*await faults(), *await another_model(), *await workers_of_a_file(folder)]
     gone = TracesConfig(endpoint="http://127.0.0.1:1", queue=1, delay_s=300.0, stop_s=0.0)
     async with in_process(config=Config(traces=gone)) as house:
         for _ in range(2):  # the spans of the second find no room
@@ -111,6 +117,32 @@ async def faults() -> list[Moment]:
         await eventually(lambda: any(getattr(each, "outcome", "") == "client_gone" for each in house.observer.moments))
         await settled(house)
         return [*moments, *house.observer.moments]
+
+
+async def another_model() -> list[Moment]:
+    """The moments of a request that another model answers, chosen by what caches are expected to hold."""
+    config = routed(fallbacks=("short=long",), policy="cache_aware")
+    async with fleet(member("short", context_length=64), member("long"), config=config) as house:
+        fields = {"model": "short", "messages": [{"role": "user", "content": "word " * 200}], "max_tokens": 5}
+        assert (await house.http.post(CHAT, json=fields)).status_code == 200
+        return list(house.observer.moments)
+
+
+async def workers_of_a_file(folder: Path) -> list[Moment]:
+    """The moments of a worker that comes since the file of workers names it."""
+    path, observer = folder / "workers.json", MemoryObserver()
+    async with SimulatedEngine() as one, SimulatedEngine() as two:
+        named(path, one=one)
+        config = Config(workers=WorkersConfig(file=str(path)), discovery=FILE_QUICK)
+        async with Gateway(config=config, observer=observer):
+            named(path, one=one, two=two)
+            await eventually(
+                lambda: (
+                    bool(observer.of(SourceChanged))
+                    and any(each.age and each.workers for each in observer.of(SourceSampled))
+                )
+            )
+    return list(observer.moments)
 
 
 @BOTH_NAMES

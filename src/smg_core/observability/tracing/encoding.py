@@ -73,12 +73,30 @@ def _value(value: Attribute) -> bytes:
     return _sized(b"\x2a", b"".join([_sized(b"\x0a", _value(each)) for each in value]))
 
 
+_TEXTS = [b"\x12" + bytes([size + 2, 0x0A, size]) for size in range(126)]
+"""What stands before a text of so many bytes that is an attribute's value."""
+
+_NUMBERS = [_sized(b"\x12", _value(number)) for number in range(256)]
+_TRUE, _FALSE = _sized(b"\x12", _value(True)), _sized(b"\x12", _value(False))
+
+
+def _told(value: Attribute) -> bytes:
+    """The value of an attribute, as its field. Most are short texts and small numbers."""
+    if isinstance(value, str):
+        text = _text(value)
+        return _TEXTS[len(text)] + text if len(text) < len(_TEXTS) else _sized(b"\x12", _sized(b"\x0a", text))
+    if isinstance(value, bool):
+        return _TRUE if value else _FALSE
+    if isinstance(value, int) and 0 <= value < len(_NUMBERS):
+        return _NUMBERS[value]
+    return _sized(b"\x12", _value(value))
+
+
 def _attributes(tag: bytes, attributes: Mapping[str, Attribute]) -> bytes:
     """Attributes, each as a field with this tag."""
     written: list[bytes] = []
     for name, value in attributes.items():
-        told = _value(value)
-        pair = (_NAMES.get(name) or _sized(b"\x0a", _text(name))) + b"\x12" + _varint(len(told)) + told
+        pair = (_NAMES.get(name) or _sized(b"\x0a", _text(name))) + _told(value)
         written += (tag, _varint(len(pair)), pair)
     return b"".join(written)
 

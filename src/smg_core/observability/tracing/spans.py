@@ -293,8 +293,8 @@ class _Making:
 
 
 def _cut(text: str) -> str:
-    """At most `LONGEST_TEXT` characters of a text from a client, as UTF-8 has them."""
-    return text[:LONGEST_TEXT].encode("utf-8", "replace").decode()
+    """At most `LONGEST_TEXT` characters of a text from a client."""
+    return text[:LONGEST_TEXT]
 
 
 def _present(attributes: Mapping[str, Attribute | None]) -> dict[str, Attribute]:
