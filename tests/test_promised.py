@@ -59,7 +59,7 @@ UNUSED: dict[str, str] = {
     "embeddings": "request.PoolRequest",
     "tools": """
         observability.metrics.dashboard.alert_rules observability.metrics.dashboard.dashboard
-        observability.metrics.dashboard.metrics_table
+        observability.metrics.dashboard.metrics_table observability.metrics.dashboard.smg_names_table
     """,
     "migrations": "history.migrations.versions.v0001_first.upgrade",
     "users": """
