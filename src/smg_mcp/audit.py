@@ -20,7 +20,8 @@ AuditOutcome = Literal["allowed", "asked", "approved", "refused", "denied"]
 @attrs.frozen
 class AuditEntry:
     """One decision: when (seconds of the epoch), about which call, what, whether a person's approval came with the call, and the
-    id that the caller gave its request. `not_made` says what the caller has decided of a call that it does not make."""
+    id that the caller gave its request. `not_made` says what the caller has decided of a call that it does not make. `known`:
+    the server is known to have the tool; otherwise a model may have made the name up, of what a prompt says."""
 
     at: float
     facts: CallFacts
@@ -28,6 +29,7 @@ class AuditEntry:
     approved: bool = False
     request_id: str = ""
     not_made: Literal["asked", "refused", "denied"] | None = None
+    known: bool = True
 
     @property
     def outcome(self) -> AuditOutcome:

@@ -133,14 +133,14 @@ class RequestTools:
     async def note(self, server: str, tool: str, not_made: Literal["asked", "refused", "denied"]) -> None:
         """Note what the caller has decided of a call that it does not make: called before a person is asked about it, and where
         it is refused or denied. The tool need not be there. Raises McpUnknownTool where this tenant has no such server."""
-        known_as = self._server(server).known_as
+        known_as, known = self._server(server).known_as, True
         try:
             found, _ = await self._tool(tool if len(self._reachable) == 1 else f"{server}.{tool}")
             facts = self._facts(found)
         except McpError:  # no such tool, or a server that cannot be asked now: decided on all the same
-            facts = CallFacts(known_as, tool[:160], tenant=self._tenant)
+            facts, known = CallFacts(known_as, tool[:160], tenant=self._tenant), False
         decided = self._approval.decide(facts)
-        self._audit.note(AuditEntry(self._wall(), facts, decided, False, self._request_id, not_made))
+        self._audit.note(AuditEntry(self._wall(), facts, decided, False, self._request_id, not_made, known))
 
     async def inventory(self, server: str) -> ServerInventory:
         """Everything that one server offers. Raises McpUnknownTool where this tenant has no such server."""

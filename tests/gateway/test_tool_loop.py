@@ -510,7 +510,7 @@ async def test_every_decision_about_a_call_is_one_line_of_the_audit(
     yes, no = [item for item in first.output if item.type == "mcp_approval_request"]
     assert sorted(decided(caplog)) == [
         "notes.add allowed",
-        "notes.made\\nup denied",
+        "notes.(unknown) denied",
         "notes.write asked",
         "notes.write asked",
     ]

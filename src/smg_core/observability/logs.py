@@ -25,6 +25,12 @@ WIRE_LIBRARIES = ("grpc", "hpack", "httpcore", "httpx")
 """Libraries that write whole headers of engines to their debug logs: an engine may repeat a credential in one."""
 
 
+def _is_shown(record: logging.LogRecord) -> bool:
+    """Whether a record is written: of other packages only those from info up. What they write for their own search for faults
+    has what they are given: a database's driver, statements with what a request stores."""
+    return record.levelno >= logging.INFO or record.name.startswith("smg")
+
+
 class _TextFormatter(logging.Formatter):
     """One line for each record, and the traceback of an exception below it."""
 
@@ -53,10 +59,11 @@ class _JsonFormatter(logging.Formatter):
 
 
 def configure(level: str, form: Literal["text", "json"]) -> None:
-    """Send this package's logs to standard error, from `level` up."""
+    """Send logs to standard error, from `level` up; those of other packages from info up at least."""
     stream = logging.StreamHandler(sys.stderr)
     text = _TextFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     stream.setFormatter(_JsonFormatter() if form == "json" else text)
+    stream.addFilter(_is_shown)
     root = logging.getLogger()
     root.handlers[:] = [stream]
     set_level(level)

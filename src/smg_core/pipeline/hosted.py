@@ -110,7 +110,8 @@ class HostedCall(Struct, frozen=True):
     """A call of a hosted tool. `id` is the model's id of the call and `arguments` the text that it wrote; `fault` says why the
     call cannot be run (then it is answered with that as an error), `approval` is the id under which the user has agreed to it.
     `within` makes it a search of these tools, which are there by the names that the model knows them by. `denied`: the fault is
-    that the call may not be made, whatever its arguments are."""
+    that the call may not be made, whatever its arguments are. `known`: the server offers the tool; otherwise the name is nothing
+    but a model's text."""
 
     id: str
     server: ToolServer
@@ -120,6 +121,7 @@ class HostedCall(Struct, frozen=True):
     approval: str | None = None
     within: "Mapping[str, ServerTool] | None" = None
     denied: bool = False
+    known: bool = True
 
 
 class ToolAnswer(Struct, frozen=True):

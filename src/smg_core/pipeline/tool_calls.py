@@ -113,9 +113,9 @@ class ToolCalling:
             began = self._clock.monotonic()
             found, outcome = await self._outcome(running, step)
             now = self._clock.monotonic()
-            server = call.server
+            server, tool = call.server, call.name if call.known else ""
             named = server.url is None
-            run.trace.report(ToolCalled(step.request_id, server.label, call.name, outcome, now - began, now, named))
+            run.trace.report(ToolCalled(step.request_id, server.label, tool, outcome, now - began, now, named))
             return found
 
     async def _outcome(self, running: "_Running", step: CallTools) -> tuple[ToolAnswer, str]:

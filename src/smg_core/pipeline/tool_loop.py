@@ -144,7 +144,8 @@ class _Hosted(Struct, frozen=True):
             return _call(call, offer)
         begins = max((each for each in self.servers if call.name.startswith(each)), key=len)
         fault = "This server offers no tool of this name here, so nothing was run."
-        return HostedCall(call.id, self.servers[begins], call.name[len(begins) :], call.arguments, fault, denied=True)
+        name = call.name[len(begins) :]
+        return HostedCall(call.id, self.servers[begins], name, call.arguments, fault, denied=True, known=False)
 
 
 class _Spent(Struct):

@@ -96,12 +96,13 @@ async def hosted_tools(
 
 
 def _noted(entry: "smg_mcp.AuditEntry") -> None:
-    """Write a decision to the log: which call, for whom, and what was decided why. A model may have made the tool's name up."""
+    """Write a decision to the log: which call, for whom, and what was decided why. The name of a tool that the server does
+    not have is a model's text, and is not written."""
     facts, decision = entry.facts, entry.decision
     log.info(
         "tool %s.%s for tenant %r in %s: %s (policy: %s, %s)",
         facts.server,
-        ascii(facts.tool)[1:-1],
+        ascii(facts.tool)[1:-1] if entry.known else "(unknown)",
         facts.tenant,
         entry.request_id or "no request",
         entry.outcome,

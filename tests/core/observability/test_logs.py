@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -218,3 +219,18 @@ def test_of_many_things_the_oldest_are_forgotten_first() -> None:
     assert [repeats.note(what, 1.0) for what in "abcab"] == [0, 0, 0, 0, 0]
     assert [repeats.note(what, 2.0) for what in "ab"] == [None, None]
     assert [repeats.note(what, 61.0) for what in "ab"] == [1, 1]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_libraries_write_for_their_own_search_for_faults_is_not_written(
+    form: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure("debug", form)
+    for name in ("aiosqlite", "somebody.else"):
+        logging.getLogger(name).debug("INSERT %s", "canary")
+        logging.getLogger(name).warning("of %s", name)
+    logging.getLogger("smg.server").debug("our own")
+
+    told = capsys.readouterr().err.splitlines()
+    assert [line for line in told if "canary" in line] == []
+    assert len(told) == 3

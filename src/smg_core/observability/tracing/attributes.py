@@ -59,7 +59,7 @@ ATTRIBUTES: Mapping[str, str] = {
     "gen_ai.response.id": "Id of the response",
     "gen_ai.response.model": "First name of the served model",
     "gen_ai.response.time_to_first_chunk": "Seconds to the first output",
-    "gen_ai.tool.name": "Name of the tool",
+    "gen_ai.tool.name": "Name of the tool, where its server offers one of this name",
     "gen_ai.usage.cache_read.input_tokens": "Tokens of the prompt that the engine had in its cache",
     "gen_ai.usage.input_tokens": "Tokens of the prompt",
     "gen_ai.usage.output_tokens": "Tokens of the answer",

@@ -272,12 +272,12 @@ class _Making:
     def _tool(self, called: ToolCalled, parent: TraceSpan) -> None:
         attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": _cut(called.tool),
+            **({"gen_ai.tool.name": _cut(called.tool)} if called.tool else {}),
             "smg.server": _cut(called.server),
             **_outcome(called.outcome),
         }
         error = "" if called.outcome in _NO_FAULT else called.outcome
-        name = f"execute_tool {_cut(called.tool)}"
+        name = f"execute_tool {_cut(called.tool)}".rstrip()
         self.span(name, parent, called.at - called.seconds, called.at, attributes, error=error)
 
     def _event(self, span: TraceSpan, name: str, at: float, attributes: Attributes) -> None:
