@@ -189,8 +189,8 @@ class FormatViolation(Struct, frozen=True):
 class ToolCalled(Struct, frozen=True):
     """One call of a tool that runs here ended. `server` is the label of its server; `outcome` is "ok", "error" (the tool's own),
     "bad_arguments" or the error's class name; `seconds` is how long it ran. `configured`: the server is the operator's, whose
-    names are few; otherwise client and request have named it. `tool` is "" where the server offers none of the name that the model
-    wrote."""
+    names are few; otherwise client and request have named it. `tool` is "" where the server offers none of the name that the
+    model wrote."""
 
     request_id: str
     server: str
