@@ -509,8 +509,8 @@ async def test_every_decision_about_a_call_is_one_line_of_the_audit(
     first = await client.responses.create(input="Write!", **fields)
     yes, no = [item for item in first.output if item.type == "mcp_approval_request"]
     assert sorted(decided(caplog)) == [
-        "notes.add allowed",
         "notes.(unknown) denied",
+        "notes.add allowed",
         "notes.write asked",
         "notes.write asked",
     ]
