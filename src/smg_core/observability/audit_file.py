@@ -163,10 +163,11 @@ class AuditFile:
         os.pwrite(head, text.ljust(_HEAD_BYTES - 1) + b"\n", 0)
 
     def _set_aside(self, head: int, place: _Place) -> None:
-        """Rename a full file, and remove the oldest where there are too many."""
+        """Rename a full file, and remove the oldest where there are too many. A process that is killed in between leaves a head
+        that is behind its file, which is no fault; the other way round, the file would count as lost."""
         if place.after is not None:
-            self._path.replace(self._path.with_name(f"{self._path.name}.{place.after.seq:018d}"))
             self._remember(head, place.after, 0)
+            self._path.replace(self._path.with_name(f"{self._path.name}.{place.after.seq:018d}"))
         if self._settings.files:
             kept = re.compile(re.escape(self._path.name) + r"\.\d{18}")
             aside = sorted(each for each in self._path.parent.iterdir() if kept.fullmatch(each.name))

@@ -144,6 +144,29 @@ def test_full_files_are_set_aside_in_one_chain_and_the_oldest_may_go(path, verif
     assert verify(kept[0], path)[0] == 1
 
 
+@pytest.mark.parametrize("step", ["pwrite", "replace"])
+def test_a_full_file_that_was_being_set_aside_when_its_process_ended_is_not_taken_for_lost(
+    step: str, path, verify, monkeypatch, caplog
+) -> None:
+    def ends(*_: object) -> None:
+        raise OSError(errno.EIO, "the process ends here")
+
+    log = log_at(path, file_bytes=65536)
+    while not path.exists() or path.stat().st_size < 65536:
+        log.append({"event": "asked", "path": "p" * 8000})
+    with monkeypatch.context() as patched:
+        patched.setattr(os, step, ends)
+        with pytest.raises(OSError, match="ends here"):
+            log.append({"event": "asked"})
+    log_at(path, file_bytes=65536).append({"event": "asked"})
+
+    files = [each for each in path.parent.iterdir() if each.suffix != ".head"]
+    assert len(files) == 2
+    assert not [line for file in files for line in lines_of(file) if "lost" in line or "torn" in line]
+    assert "is gone" not in caplog.text
+    assert verify(*files)[0] == 0
+
+
 def test_several_processes_write_one_chain(path, verify) -> None:
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), name, "150"], env=os.environ) for name in ("a", "b")
