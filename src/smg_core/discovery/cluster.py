@@ -78,9 +78,9 @@ class Calls:
         self._http = http
         self._settings = settings
 
-    async def page(self, path: str, query: Mapping[str, str]) -> bytes:
+    async def page(self, path: str, query: Mapping[str, str]) -> bytearray:
         """A page of a list. Raises Expired, ServerRefused or Garbled."""
-        most, found = self._settings.kubernetes_page_bytes, b""
+        most, found = self._settings.kubernetes_page_bytes, bytearray()
         async with self._answer(path, query, self._settings.kubernetes_timeout_s) as answer:
             try:
                 async for piece in answer.aiter_bytes():

@@ -49,7 +49,7 @@ class KubernetesSource:
 
     async def answers(self) -> AsyncIterator[SourceAnswer]:
         """The workers after each change, and whenever the server shows that nothing has changed."""
-        pods, failures = PodSet(self._rules), 0
+        pods, failures = PodSet(self._rules, self._settings.kubernetes_pods), 0
         while True:
             after, events = 0.0, pods.events
             try:
@@ -72,13 +72,14 @@ class KubernetesSource:
         return min(most, max(asked, doubled * self._rng.uniform(0.5, 1.0)))
 
     async def _followed(self, calls: Calls, pods: PodSet) -> AsyncIterator[SourceAnswer]:
-        """What list and watch say, until a watch brings nothing. Raises Expired, ServerRefused or Garbled."""
-        brought = True
-        while brought:
-            brought = False
+        """What list and watch say, until a watch brings nothing new: one that ends again and again without a newer version is
+        begun anew after a pause. Raises Expired, ServerRefused or Garbled."""
+        before = None
+        while before != pods.version:
             if not pods.version:
                 await self._list(calls, pods)
                 yield self._answer(pods)
+            before = pods.version
             seconds = self._settings.kubernetes_watch_s
             query = {
                 "watch": "true",
@@ -93,18 +94,23 @@ class KubernetesSource:
                 async for piece in pieces:
                     for line in lines.feed(piece):
                         pods.event(line)
-                        brought = True
                     yield self._answer(pods)
 
     async def _list(self, calls: Calls, pods: PodSet) -> None:
+        """Read the list to its end, of which there is one: each page has a pod at least, or is counted as if. Raises
+        ServerRefused or Garbled."""
         pods.begin()
         query = {"labelSelector": self._selector, "limit": str(self._settings.kubernetes_page)}
-        while True:
-            data = await calls.page(self._path, query)
+        for _ in range(self._settings.kubernetes_pods):
+            try:
+                data = await calls.page(self._path, query)
+            except Expired:  # no failure of the watch: there is no list to go on from
+                raise ServerRefused("the list of pods was gone before it was read to its end") from None
             following = pods.page(await asyncio.to_thread(page_of, data))
             if not following:
                 return
             query["continue"] = following
+        raise Garbled("the list of pods has no end")
 
     def _answer(self, pods: PodSet) -> SourceAnswer:
         """The workers, if they are not too many; what is wrong with a pod is logged once."""

@@ -6,6 +6,8 @@ gateway's own health checks are quicker and see more. One that is being deleted,
 Pure. Above: watching, which keeps the pods; server.config_check. Below: base.
 """
 
+import ipaddress
+import re
 from collections.abc import Callable
 
 import attrs
@@ -18,6 +20,7 @@ from smg_core.workers.worker import WorkerRole, WorkerSpec
 __all__ = ["Pod", "PodMeta", "PodRules", "model_reader", "workers_of_pod"]
 
 _PORTS = 65535
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
 _ENDED = frozenset({"Succeeded", "Failed"})
 _HANDS_OVER = frozenset({"prefill", "encode"})
 
@@ -50,8 +53,9 @@ class PodStatus(Struct):
 
 
 class Pod(Struct):
-    """A pod, or the bookmark of a watch, which has a resource version alone."""
+    """A pod, or the bookmark of a watch, which has a resource version alone. Those of a list do not say their kind."""
 
+    kind: str = "Pod"
     metadata: PodMeta = field(default_factory=PodMeta)
     status: PodStatus = field(default_factory=PodStatus)
 
@@ -101,9 +105,11 @@ def model_reader(text: str) -> Callable[[PodMeta], str | None]:
 
 def workers_of_pod(pod: Pod, rules: PodRules) -> tuple[Wanted, ...]:
     """The workers of a pod, one for each of its ports; none before it has an address. Raises ValueError for an annotation that
-    says nothing of use."""
+    says nothing of use, and for an address that is none."""
     if not pod.status.pod_ip:
         return ()
+    if not _is_address(pod.status.pod_ip):
+        raise ValueError("its podIP is no address")
     written = (pod.metadata.annotations or {}).get(rules.ports, "") if rules.ports else ""
     ports = _ports(rules.ports, written) if written else (rules.port,)
     handover = _bootstrap(pod, rules, len(ports))
@@ -139,9 +145,16 @@ def _bootstrap(pod: Pod, rules: PodRules, count: int) -> tuple[int, ...]:
     return found
 
 
+def _is_address(text: str) -> bool:
+    try:
+        return "%" not in str(ipaddress.ip_address(text))
+    except ValueError:
+        return False
+
+
 def _ports(annotation: str, text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() and 0 < int(part) <= _PORTS for part in parts):
+    if not all(_PORT.fullmatch(part) and int(part) <= _PORTS for part in parts):
         raise ValueError(f"annotation {annotation} is no list of ports")
     found = tuple(int(part) for part in parts)
     if len(set(found)) < len(found):

@@ -123,6 +123,9 @@ class DiscoveryConfig:
         30.0, "Most seconds until it is asked again, whatever it says.", at_least=0.01, at_most=3600
     )
     kubernetes_page: int = option(250, "Pods in a page of a list.", at_least=1, at_most=10_000)
+    kubernetes_pods: int = option(
+        20_000, "Most pods that a selector may match; a list with more is not believed.", at_least=1, at_most=1 << 20
+    )
     kubernetes_page_bytes: int = option(64 * MIB, "Largest page, in bytes.", at_least=1024, at_most=1 << 32)
     kubernetes_object_bytes: int = option(
         4 * MIB, "Largest event of a watch, in bytes.", at_least=1024, at_most=1 << 30

@@ -6,6 +6,7 @@ server no longer has (410 Gone) means that the list must be read again; until th
 Pure: bytes are handed in. Above: kubernetes, which reads them. Below: pods.
 """
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -58,12 +59,15 @@ class _ListMeta(Struct, rename="camel"):
 
 
 class PodPage(Struct):
-    """A page of a list of pods."""
+    """A page of a list of pods. `kind` tells it from what else may come with the status 200, such as an error in a `Status`."""
 
     metadata: _ListMeta
+    kind: str = ""
     items: list[Pod] | None = None
 
 
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_NAME_CHARACTERS = 253  # Kubernetes's own bound
 _EVENT = msgspec.json.Decoder(_Event)
 _POD = msgspec.json.Decoder(Pod)
 _STATUS = msgspec.json.Decoder(_Status)
@@ -85,20 +89,37 @@ class Lines:
         return (line for line in lines if line.strip())
 
 
-def page_of(data: bytes) -> PodPage:
-    """A page of a list. Raises Garbled."""
+def page_of(data: bytes | bytearray) -> PodPage:
+    """A page of a list. Raises Garbled for what is no list of pods: taken for an empty one it would drain all workers."""
     try:
-        return _PAGE.decode(data)
+        page = _PAGE.decode(data)
     except msgspec.MsgspecError as error:
         raise Garbled(f"a list of pods is none: {error}") from None
+    if page.kind != "PodList":
+        raise Garbled(f"a list of pods is of the kind {page.kind[:40]!r}")
+    if not page.metadata.resource_version:
+        raise Garbled("a list of pods does not say of which version it is")
+    for pod in page.items or ():
+        _check(pod)
+    return page
+
+
+def _check(pod: Pod) -> None:
+    """Raise Garbled for what is no pod."""
+    name, namespace = pod.metadata.name, pod.metadata.namespace
+    if pod.kind != "Pod":
+        raise Garbled(f"a pod is of the kind {pod.kind[:40]!r}")
+    if any(len(each) > _NAME_CHARACTERS or _NAME.fullmatch(each) is None for each in (name, namespace or name)):
+        raise Garbled(f"a pod has a name that no pod can have: {name[:40]!r} in {namespace[:40]!r}")
 
 
 class PodSet:
     """The workers of all pods that match. `version` is where the watch goes on, "" before the first list and after it has
-    expired; `events` counts what watches brought; `problems` has, by pod, what is wrong with an annotation."""
+    expired; `events` counts what watches brought; `problems` has, by pod, what is wrong with it. At most `most` pods are kept."""
 
-    def __init__(self, rules: PodRules) -> None:
+    def __init__(self, rules: PodRules, most: int) -> None:
         self._rules = rules
+        self._most = most
         self._workers: dict[tuple[str, str], tuple[Wanted, ...]] = {}
         self._seen: WorkersSeen | None = None
         self._pages: list[Pod] = []
@@ -116,8 +137,10 @@ class PodSet:
         self._pages = []
 
     def page(self, page: PodPage) -> str:
-        """Take the next page of a list. Returns where the following one goes on, "" after the last: then the list holds."""
+        """Take the next page of a list. Returns where the following one goes on, "" after the last: then the list holds. Raises
+        Garbled for too many pods."""
         self._pages += page.items or ()
+        self._bound(len(self._pages))
         if page.metadata.following:
             return page.metadata.following
         listed, self._pages = {pod.key: pod for pod in self._pages}, []
@@ -138,7 +161,11 @@ class PodSet:
         except msgspec.MsgspecError as error:
             raise Garbled(f"an event of the watch is none: {error}") from None
         self.events += 1
+        if event.type != "BOOKMARK":
+            _check(pod)
         if event.type in ("ADDED", "MODIFIED"):
+            new = pod.key not in self._workers and pod.key not in self.problems
+            self._bound(len(self._workers) + len(self.problems) + new)
             self._take(pod)
         elif event.type == "DELETED":
             self._forget(pod.key)
@@ -146,6 +173,10 @@ class PodSet:
             raise Garbled(f"an event of the watch is of the unknown kind {event.type[:20]!r}")
         if pod.metadata.resource_version:
             self.version = pod.metadata.resource_version
+
+    def _bound(self, pods: int) -> None:
+        if pods > self._most:
+            raise Garbled(f"more than {self._most} pods match; see discovery.kubernetes_pods")
 
     def _failed(self, status: _Status) -> None:
         if status.code == GONE:

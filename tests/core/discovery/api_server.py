@@ -63,8 +63,9 @@ class Watch:
 
 @attrs.define(eq=False)
 class ApiServer:
-    """`token` is the one that is taken. `refusals` are answered first, each with its status and headers. `requests` has path and
-    query of all that came."""
+    """`token` is the one that is taken. `refusals` are answered first, each with its status and headers. `lies` are answered in
+    the place of lists, with status 200 where they are no number; the last one again and again. A watch gets `events` at once and
+    is then ended. `requests` has path and query of all that came."""
 
     version: int = 100
     oldest: int = 0
@@ -72,6 +73,8 @@ class ApiServer:
     pods: dict[tuple[str, str], dict[str, Any]] = attrs.field(factory=dict)
     log: list[tuple[int, str, dict[str, Any]]] = attrs.field(factory=list)
     refusals: list[tuple[int, dict[str, str]]] = attrs.field(factory=list)
+    lies: list[Any] = attrs.field(factory=list)
+    events: list[bytes] = attrs.field(factory=list)
     between_pages: list[Callable[[], None]] = attrs.field(factory=list)
     requests: list[tuple[str, Query]] = attrs.field(factory=list)
     watches: list[Watch] = attrs.field(factory=list)
@@ -172,6 +175,10 @@ class ApiServer:
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
 
     def _list(self, writer: asyncio.StreamWriter, query: Query) -> None:
+        if self.lies:
+            lie = self.lies.pop(0) if len(self.lies) > 1 else self.lies[0]
+            self._respond(writer, *((lie, {}) if isinstance(lie, int) else (200, {}, lie)))
+            return
         version, start = str(self.version), 0
         if "continue" in query:
             version, _, at = query["continue"].partition("/")
@@ -198,6 +205,10 @@ class ApiServer:
         for version, kind, each in self.log:
             if version > since and _matches(each, query):
                 watch.send(self.event(kind, each))
+        if self.events:
+            watch.send(b"".join(self.events))
+            watch.end()
+            return False
         self.watches.append(watch)
         self._changed.set()
         await writer.drain()

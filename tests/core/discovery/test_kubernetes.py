@@ -333,3 +333,77 @@ def test_outside_of_a_cluster_the_settings_must_say_where_it_is(
         server_url(outside)
     with pytest.raises(ConfigError, match="kubernetes_namespace"):
         namespace_of(outside)
+
+
+OF_7: dict[str, Any] = {"resourceVersion": "7"}
+NO_LISTS: dict[str, Any] = {
+    "an error with the status 200": {"kind": "Status", "status": "Failure", "metadata": {}, "code": 500},
+    "other objects": {"kind": "ServiceList", "metadata": OF_7, "items": [{"metadata": {"name": "a"}}]},
+    "objects of no kind": {"metadata": OF_7, "items": []},
+    "a list of no version": {"kind": "PodList", "metadata": {}, "items": []},
+    "a pod of another kind": {"kind": "PodList", "metadata": OF_7, "items": [pod("a") | {"kind": "Node"}]},
+    "a pod without a name": {"kind": "PodList", "metadata": OF_7, "items": [pod("")]},
+    "a pod with a line in its name": {"kind": "PodList", "metadata": OF_7, "items": [pod("a\nb")]},
+    "a list that is gone each time": 410,
+    "pages without an end": {"kind": "PodList", "metadata": OF_7 | {"continue": "more"}, "items": []},
+    "pods without an end": {"kind": "PodList", "metadata": OF_7 | {"continue": "more"}, "items": [pod("a")] * 20},
+}
+
+
+@pytest.mark.parametrize("lie", NO_LISTS.values(), ids=NO_LISTS)
+async def test_what_is_no_list_of_pods_is_no_answer_and_what_was_known_is_kept(lie: Any, tmp_path: Path) -> None:
+    async with watched(tmp_path, kubernetes_pods=50) as kube:
+        kube.server.put(pod("a"), pod("b", "10.0.0.2"))
+        await kube.until("a", "b")
+        kube.server.lies = [lie]
+        following = asyncio.ensure_future(kube.missed())
+        await kube.server.watched()
+        kube.server.compact()
+        kube.server.gone()
+        assert await following
+        kube.server.lies = []
+        while isinstance(answer := await kube.next(), Missed):
+            pass
+        assert isinstance(answer, WorkersSeen)
+        assert [each.spec.label for each in answer.workers] == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
+async def test_an_event_of_another_object_changes_no_worker(kind: str, tmp_path: Path) -> None:
+    async with watched(tmp_path) as kube:
+        kube.server.put(pod("a"))
+        await kube.until("a")
+        service = {"kind": "Service", "metadata": {"name": "a", "namespace": "llm", "resourceVersion": "900"}}
+        following = asyncio.ensure_future(kube.missed())
+        watch = await kube.server.watched()
+        watch.send(kube.server.event(kind, service))
+        assert "Service" in await following
+        await kube.until("a")
+
+
+async def test_a_watch_that_ends_at_once_is_begun_anew_after_a_pause(tmp_path: Path) -> None:
+    async with watched(tmp_path) as kube:
+        kube.server.put(pod("a"))
+        version = {"metadata": {"resourceVersion": str(kube.server.version)}}
+        kube.server.events = [kube.server.event("BOOKMARK", version)]
+        while len(kube.waits) < 5:
+            await kube.next()
+        asked = [query for _, query in kube.server.requests if "watch" in query]
+        assert len(asked) <= len(kube.waits) + 1
+
+
+async def test_no_more_pods_are_kept_than_the_settings_allow(tmp_path: Path) -> None:
+    async with watched(tmp_path, kubernetes_pods=3) as kube:
+        kube.server.put(pod("a"), pod("b"), pod("c"))
+        await kube.until("a", "b", "c")
+        following = asyncio.ensure_future(kube.missed())
+        await kube.server.watched()
+        kube.server.put(pod("d"))
+        assert "discovery.kubernetes_pods" in await following
+
+
+@pytest.mark.parametrize("address", ["engines.example", "10.0.0.1@elsewhere", "10.0.0.1/x", "fe80::1%eth0"])
+async def test_a_pod_whose_address_is_none_is_left_out(address: str, tmp_path: Path) -> None:
+    async with watched(tmp_path) as kube:
+        kube.server.put(pod("a", address), pod("b"))
+        await kube.until("b")
