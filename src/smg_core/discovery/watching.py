@@ -67,7 +67,8 @@ class PodPage(Struct):
 
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_NAME_CHARACTERS = 253  # Kubernetes's own bound
+_NAME_CHARACTERS = 253
+"""Most characters of a name: the bound of Kubernetes itself, which is that of DNS."""
 _EVENT = msgspec.json.Decoder(_Event)
 _POD = msgspec.json.Decoder(Pod)
 _STATUS = msgspec.json.Decoder(_Status)
