@@ -295,6 +295,13 @@ def _read_section(
 def parse_file(text: str, suffix: str, *, secret: bool = False) -> object:
     """JSON, TOML or (any other suffix) YAML. Raises ValueError with the place, and with the words there unless the file may hold
     secrets (`secret`). A key given twice is an error."""
+    try:
+        return _parsed(text, suffix, secret=secret)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _parsed(text: str, suffix: str, *, secret: bool) -> object:
     if suffix == ".json":
         return json.loads(text, object_pairs_hook=_without_duplicates)
     if suffix == ".toml":

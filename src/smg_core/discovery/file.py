@@ -7,6 +7,8 @@ name, or behind a symbolic link as in a ConfigMap, has changed. Above: server.di
 """
 
 import asyncio
+import os
+import stat
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from smg_core.discovery.base import Missed, SourceAnswer, Wanted, WorkersSeen
 from smg_core.discovery.waiting import Pause
 from smg_core.workers.worker import WorkerSpec
 
-__all__ = ["FileReading", "WorkerFileSource"]
+__all__ = ["FileReading", "WorkerFileSource", "text_of"]
 
 _Stamp = tuple[tuple[str, int, int, int], ...]
 """What shows that a file has changed: path, inode, time of the change in nanoseconds, size; -1 for one that is not there."""
@@ -37,14 +39,13 @@ class WorkerFileSource:
     name = "file"
 
     def __init__(
-        self, path: Path, read: Callable[[], FileReading], pause: Pause, *, interval: float, most: int, most_bytes: int
+        self, path: Path, read: Callable[[], FileReading], pause: Pause, *, interval: float, most: int
     ) -> None:
         self._path = path
         self._read = read
         self._pause = pause
         self._interval = interval
         self._most = most
-        self._most_bytes = most_bytes
 
     async def answers(self) -> AsyncIterator[SourceAnswer]:
         """What the file says now, and then at each look."""
@@ -84,13 +85,22 @@ class WorkerFileSource:
         return WorkersSeen(wanted), reading.files
 
     def _reading(self) -> FileReading:
-        size = self._path.stat().st_size
-        if size > self._most_bytes:
-            raise ValueError(f"it has {size} bytes; discovery.file_bytes allows {self._most_bytes}")
         reading = self._read()
         if len(reading.workers) > self._most:
             raise ValueError(f"it names {len(reading.workers)} workers; discovery.most allows {self._most}")
         return reading
+
+
+def text_of(path: Path, most: int) -> str:
+    """The text of the file at `path`, which has at most `most` bytes. Raises OSError, and ValueError for what is no file with an
+    end, such as a pipe, whose reader would wait for its writer."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{path} is no regular file")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ValueError(f"{path} has more than {most} bytes; see discovery.file_bytes")
+    return data.decode()
 
 
 def _stamp(files: Iterable[Path]) -> _Stamp:

@@ -59,11 +59,10 @@ def _sources(config: Config, call_later: CallLater) -> Iterator[WorkerSource]:
         path = Path(config.workers.file).expanduser()
         yield WorkerFileSource(
             path,
-            lambda: worker_file(path, config.engines.metadata_bytes),
+            lambda: worker_file(path, config),
             pause,
             interval=settings.file_interval_s,
             most=settings.most,
-            most_bytes=settings.file_bytes,
         )
     if settings.dns:
         if find_spec("dns") is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smg_core.config import Config, ConfigError, WorkersConfig, parse_file
-from smg_core.discovery.file import FileReading
+from smg_core.discovery.file import FileReading, text_of
 from smg_core.engines.base import Engine, Transport
 from smg_core.engines.client import EngineClient
 from smg_core.engines.credentials import WithHeaders
@@ -52,26 +52,33 @@ async def workers_in(config: Config) -> list[WorkerSpec]:
     """The workers of the file that `workers.file` names, [] without one. Raises ConfigError, which says what is wrong."""
     if config.workers.file is None:
         return []
-    reading = await asyncio.to_thread(
-        worker_file, Path(config.workers.file).expanduser(), config.engines.metadata_bytes
-    )
+    reading = await asyncio.to_thread(worker_file, Path(config.workers.file).expanduser(), config)
     return list(reading.workers)
 
 
-def worker_file(path: Path, header_bytes: int) -> FileReading:
-    """The workers of the file at `path`, each with headers of at most `header_bytes`, and all files that were read. To be called
-    in a thread. Raises ConfigError, which says what is wrong."""
-    files = [path]
+def worker_file(path: Path, config: Config) -> FileReading:
+    """The workers of the file at `path`, and all files that were read. To be called in a thread. Raises ConfigError, which says
+    what is wrong, also of a worker that could not be added: a file is taken whole or not at all."""
+    files, most = [path], config.discovery.file_bytes
 
     def read(name: str) -> str:
         files.append(Path(name).expanduser())
-        return files[-1].read_text("utf-8")
+        return text_of(files[-1], most)
 
     try:
-        content = parse_file(path.read_text("utf-8"), path.suffix.lower(), secret=True)
+        content = parse_file(text_of(path, most), path.suffix.lower(), secret=True)
     except (OSError, ValueError) as error:
         raise ConfigError(f"workers.file: {error}") from None
-    return FileReading(workers_of(content, read, header_bytes), tuple(files))
+    found = workers_of(content, read, config.engines.metadata_bytes)
+    reaching, problems = Reaching(config), []
+    for at, each in enumerate(found, 1):
+        try:
+            reaching.check(each)
+        except (ValueError, LookupError) as error:
+            problems.append(f"workers.file: worker {at}: {error}")
+    if problems:
+        raise ConfigError(*problems)
+    return FileReading(found, tuple(files))
 
 
 class Reaching:

@@ -60,11 +60,12 @@ class WorkerEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 def workers_of(content: object, read: Callable[[str], str], header_bytes: int) -> list[WorkerSpec]:
     """The workers that the file's parsed `content` describes. `read` returns the text of a file that an entry names (raises
     OSError or ValueError); `header_bytes` bounds a worker's headers. Raises ConfigError with every problem."""
-    entries = [] if content is None else content
-    if not isinstance(entries, list):
+    if content is None:  # more often a file that lost its content than a wish for no workers
+        raise ConfigError("workers.file: it says nothing; a list without workers is written []")
+    if not isinstance(content, list):
         raise ConfigError("workers.file: expected a list of workers")
     found, problems = [], []
-    for at, each in enumerate(entries):
+    for at, each in enumerate(content):
         try:
             found.append(spec_of(msgspec.convert(each, WorkerEntry), read, header_bytes))
         except (ValueError, OSError) as error:  # msgspec's own errors are ValueErrors that name the field and no value

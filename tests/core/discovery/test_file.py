@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import attrs
 import pytest
 
+from smg_core.config import Config
 from smg_core.discovery.base import Missed, SourceAnswer, WorkersSeen
 from smg_core.discovery.file import WorkerFileSource
+from smg_core.discovery.settings import DiscoveryConfig
 from smg_core.server.reaching import worker_file
 
 pytestmark = pytest.mark.anyio
@@ -44,8 +47,9 @@ async def watched(path: Path, **bounds: int) -> AsyncIterator[Watched]:
     async def pause(seconds: float) -> None:
         await looks.acquire()
 
-    most = {"most": 10, "most_bytes": 10_000, **bounds}
-    answers = WorkerFileSource(path, lambda: worker_file(path, 8192), pause, interval=1.0, **most).answers()
+    most = DiscoveryConfig(**{"most": 10, "file_bytes": 10_000, **bounds})
+    config = Config(discovery=most)
+    answers = WorkerFileSource(path, lambda: worker_file(path, config), pause, interval=1.0, most=most.most).answers()
     try:
         yield Watched(path, answers, looks)
     finally:
@@ -81,7 +85,20 @@ async def test_the_same_workers_again_are_no_change(tmp_path: Path) -> None:
         assert await file.next() is first
 
 
-@pytest.mark.parametrize("broken", ["- url: [", "- url: nowhere\n  colour: red", '{"a": 1}'])
+BROKEN = (
+    "- url: [",
+    "- url: nowhere\n  colour: red",
+    '{"a": 1}',
+    "",
+    "# all gone\n",
+    "- url: grpc://a:1\n- url: grp",  # good YAML, and the end of a URL is missing
+    "- url: grpc://a:1\n  dialect: none",
+    "- url: grpc://a:1\n  weight: .inf",
+    "[" * 5000,
+)
+
+
+@pytest.mark.parametrize("broken", BROKEN)
 async def test_a_file_that_says_nothing_good_is_missed_until_it_is_mended(tmp_path: Path, broken: str) -> None:
     path = tmp_path / "workers.yaml"
     written(path, "a")
@@ -140,7 +157,7 @@ async def test_a_key_that_is_replaced_is_read_anew(tmp_path: Path) -> None:
         assert answer.workers[0].spec.headers == (("authorization", "Bearer second-key"),)
 
 
-@pytest.mark.parametrize("bound", [{"most": 1}, {"most_bytes": 20}])
+@pytest.mark.parametrize("bound", [{"most": 1}, {"file_bytes": 20}])
 async def test_a_file_beyond_a_bound_is_missed(tmp_path: Path, bound: dict[str, int]) -> None:
     path = tmp_path / "workers.yaml"
     written(path, "a", "b")
@@ -148,3 +165,32 @@ async def test_a_file_beyond_a_bound_is_missed(tmp_path: Path, bound: dict[str, 
         answer = await file.next()
         assert isinstance(answer, Missed)
         assert "discovery." in answer.reason
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _circle(path: Path) -> None:
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("name", ["workers.yaml", "key"])
+@pytest.mark.parametrize("made", [_pipe, _endless, _circle, Path.mkdir])
+async def test_what_is_no_regular_file_is_missed_and_not_waited_for(
+    tmp_path: Path, name: str, made: Callable[[Path], None]
+) -> None:
+    path, key = tmp_path / "workers.yaml", tmp_path / "key"
+    key.write_text("first")
+    path.write_text(json.dumps([{"url": "grpc://a:1", "api_key_file": str(key)}]))
+    async with watched(path) as file:
+        assert urls(await file.next()) == ["grpc://a:1"]
+        (tmp_path / name).unlink()
+        made(tmp_path / name)
+        answer = await file.next()
+        while not isinstance(answer, Missed):  # the key is looked at from the second look on
+            answer = await file.next()
