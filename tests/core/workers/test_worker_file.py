@@ -59,9 +59,14 @@ def test_an_entry_has_all_that_a_worker_may_have_of_its_own() -> None:
     assert second == WorkerSpec("unix:///run/engine.sock")
 
 
-def test_a_file_may_be_json_and_empty() -> None:
+def test_a_file_that_says_nothing_is_no_list_of_no_workers() -> None:
+    with pytest.raises(ConfigError, match=r"\[\]"):
+        workers_of(parse_file("# gone", ".yaml"), read, MOST)
+
+
+def test_a_file_may_be_json_and_have_an_empty_list() -> None:
     assert workers_of(parse_file('[{"url": "grpc://a:1"}]', ".json"), read, MOST) == [WorkerSpec("grpc://a:1")]
-    assert workers_of(parse_file("", ".yaml"), read, MOST) == []
+    assert workers_of(parse_file("[]", ".yaml"), read, MOST) == []
 
 
 def test_a_worker_shows_the_names_of_its_headers_and_no_value() -> None:
