@@ -59,7 +59,7 @@ CONSTANTS: dict[str, str] = {
     "auth.virtual_keys._ID_DIGITS": FORMAT,
     "cards.MOST_ROWS": SHOWN,
     **dict.fromkeys(("discovery.cluster.OK", "discovery.cluster.UNAUTHORIZED", "discovery.watching.GONE"), FORMAT),
-    **dict.fromkeys(("discovery.names._PORTS", "discovery.pods._PORTS"), FORMAT),
+    **dict.fromkeys(("discovery.names._PORTS", "discovery.pods._PORTS", "discovery.watching._NAME_CHARACTERS"), FORMAT),
     "discovery.running.NAMED": SHOWN,
     "discovery.running.TURN": PACE,
     "discovery.running.WHOLE_LOOK": PACE,
