@@ -1,5 +1,6 @@
 """Names that are split between models, and models that stand in for others, on every API; with real engines."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,8 +8,13 @@ from tests.gateway.fleet import Member, fleet
 from tests.gateway.test_aliases import ASKED, SAID
 
 from smg_core import Config
-from smg_core.config import RoutingConfig
+from smg_core.config import ModelConfig, RoutingConfig
+from smg_core.grants import Grants
 from smg_core.hooks import FellBack, RequestFinished, WorkerPicked
+from smg_core.request import Caller
+from smg_core.server.app import App
+from smg_core.server.identity import Head
+from smg_core.server.inprocess import async_client
 from smg_core.simulator.engine import SimulatorConfig
 from smg_core.simulator.faults import Fault
 
@@ -83,3 +89,42 @@ async def test_an_error_of_the_request_itself_is_no_reason_to_ask_another() -> N
         answer = await house.http.post("/v1/chat/completions", json=body)
         assert answer.status_code == 400, answer.text
         assert house.observer.of(FellBack) == []
+
+
+async def test_a_name_goes_through_aliases_and_splits_to_a_model_and_its_chain_on_every_api() -> None:
+    routing = RoutingConfig(retries=0, splits=("house=one:1",), fallbacks=("one=spare,two",))
+    config = Config(routing=routing, model=ModelConfig(aliases=("gpt-*=house", "spare=nowhere")))
+    async with fleet(member("one", faults=(Fault("error"),) * 32), member("two"), config=config) as house:
+        for path, fields in GENERATING:
+            body = fields if "{model}" in path else {"model": "gpt-x", **fields}
+            answer = await house.http.post(path.format(model="gpt-x"), json=body)
+            assert answer.status_code == 200, (path, answer.text)
+            assert "gpt-x" in answer.text
+            assert house.observer.of(RequestFinished)[-1].served == "two"
+        assert (await house.http.get("/v1/models/gpt-x")).status_code == 200
+
+
+async def test_a_model_that_no_worker_serves_any_more_is_stood_in_for() -> None:
+    async with fleet(member("one"), member("two"), config=routed(fallbacks=("one=two",))) as house:
+        await house.gateway.roster.remove("one")
+        while house.gateway.registry.get("one") is not None:
+            await asyncio.sleep(0)
+        answer = await house.http.post("/v1/chat/completions", json={"model": "one", "messages": SAID})
+        assert (answer.status_code, answer.json()["model"]) == (200, "one")
+        assert [each.reason for each in house.observer.of(FellBack)] == ["no_worker"]
+        answer = await house.http.post("/v1/chat/completions", json={"model": "three", "messages": SAID})
+        assert answer.status_code == 404
+
+
+async def test_a_key_gets_no_model_by_the_chain_of_a_name_that_is_not_its_own() -> None:
+    async def identify(head: Head) -> Caller:
+        return Caller("acme", grants=Grants(models=(("two",),)))
+
+    async with (
+        fleet(member("one"), member("two"), config=routed(fallbacks=("one=two",))) as house,
+        async_client(App(house.gateway, identify), base_url="http://gateway") as http,
+    ):
+        answer = await http.post("/v1/chat/completions", json={"model": "one", "messages": SAID})
+        assert answer.status_code == 404, answer.text
+        answer = await http.post("/v1/chat/completions", json={"model": "two", "messages": SAID})
+        assert answer.status_code == 200, answer.text

@@ -16,7 +16,7 @@ from collections.abc import Container, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from smg_core.errors import ClientGone, Draining, SmgError
+from smg_core.errors import ClientGone, Draining, ModelNotFound, SmgError
 from smg_core.hooks import FellBack, Migrating, Observer, Retrying
 from smg_core.pipeline.prompted import Prompted
 from smg_core.pipeline.settings import McpConfig
@@ -46,8 +46,8 @@ __all__ = ["Terms", "generate", "prefilling", "respond", "respond_together", "re
 
 class Terms(Struct, frozen=True):
     """The inputs of a flow's decisions: whether the client has seen something, the settings of retries, randomness for
-    their pauses, the observer, the bounds on tools that run here, and the settings of workers: how often an answer may go on with
-    another one."""
+    their pauses, the observer, the bounds on tools that run here, the settings of workers: how often an answer may go on with
+    another one; the budgets of retries; and which models a name stands for (None: as `retries` say, without aliases)."""
 
     answer: Commitment
     retries: RoutingConfig
@@ -56,6 +56,7 @@ class Terms(Struct, frozen=True):
     tools: McpConfig = McpConfig()
     workers: WorkersConfig = WorkersConfig()
     budgets: RetryBudgets | None = None
+    choice: ModelChoice | None = None
 
 
 def respond(request: GenerationRequest, terms: Terms) -> Flow[None]:
@@ -94,7 +95,7 @@ def generate(
     model, if none of the others can answer either."""
     if not terms.retries.fallbacks:
         return (yield from _turn(request, "", terms, ends=ends, keep=keep, shown=shown, hosted=hosted))
-    choice, first = ModelChoice(terms.retries), None
+    choice, first = terms.choice or ModelChoice(terms.retries), None
     chain = choice.chain(request)
     for model, following in zip(chain, (*chain[1:], ""), strict=True):
         try:
@@ -103,7 +104,8 @@ def generate(
             raise
         except SmgError as error:
             first = first or error
-            reason = choice.goes_on(error)
+            hidden = isinstance(error, ModelNotFound) and not request.caller.grants.may_use(request.model, model)
+            reason = "" if hidden else choice.goes_on(error)
             if terms.answer.committed:
                 raise
             if not following or not reason:

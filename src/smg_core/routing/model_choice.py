@@ -4,10 +4,19 @@ Pure: a function of the settings and of the request, so that all turns of a requ
 same model, in every process. Above: pipeline.preparing and pipeline.flow. Below: the settings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 
-from smg_core.errors import EngineFailed, NoWorker, Overloaded, PromptTooLong, SmgError, WorkerBusy, WorkerError
+from smg_core.errors import (
+    EngineFailed,
+    ModelNotFound,
+    NoWorker,
+    Overloaded,
+    PromptTooLong,
+    SmgError,
+    WorkerBusy,
+    WorkerError,
+)
 from smg_core.request import GenerationRequest
 from smg_core.routing.settings import RoutingConfig
 
@@ -16,6 +25,7 @@ __all__ = ["FALLBACK_REASONS", "ModelChoice", "fallback_reason"]
 FALLBACK_REASONS: tuple[tuple[type[SmgError], str], ...] = (
     (PromptTooLong, "context"),
     (NoWorker, "no_worker"),
+    (ModelNotFound, "no_worker"),
     (Overloaded, "overloaded"),
     (WorkerBusy, "overloaded"),
     (EngineFailed, "failed"),
@@ -27,39 +37,64 @@ _KEY = "x-smg-routing-key"
 _BYTES = 8
 
 
+StandsFor = Callable[[str, str], str]
+"""The model that a name stands for by an alias, in a request of a tenant; the name itself where it is no alias."""
+
+
+def _as_named(name: str, tenant: str) -> str:
+    return name
+
+
 def fallback_reason(error: SmgError) -> str:
     """Why another model may be asked after `error`; "" where it may not."""
     return next((reason for kind, reason in FALLBACK_REASONS if isinstance(error, kind)), "")
 
 
 class ModelChoice:
-    """The splits and fallbacks of `settings`."""
+    """The splits and fallbacks of `settings`, and the aliases of `stands_for`. A name that stands for another is followed until
+    one is a model's: an alias may stand for a name that is split, and that for an alias. A circle ends where it began."""
 
-    def __init__(self, settings: RoutingConfig) -> None:
+    def __init__(self, settings: RoutingConfig, stands_for: StandsFor = _as_named) -> None:
         self._splits = settings.of_splits()
         self._fallbacks = settings.of_fallbacks()
         self._reasons = frozenset(settings.fallback_on)
         self._header = settings.split_header.lower()
+        self._stands_for = stands_for
 
-    def foremost(self, name: str) -> str:
-        """The model of the largest share of `name`; `name` itself where it is not split."""
-        shares = self._splits.get(name)
-        return name if shares is None else max(shares, key=lambda model: shares[model])
+    def foremost(self, name: str, tenant: str = "") -> str:
+        """The model of the largest share of `name`, for that tenant; `name` itself where it stands for none."""
+        return self._names(name, tenant, lambda _, shares: max(shares, key=lambda model: shares[model]))[-1]
 
     def model(self, request: GenerationRequest) -> str:
         """The model that a request gets for the name that it asks for: the one that its header names, where that is one of the
-        split, else by share. The name itself where it is not split."""
-        shares = self._splits.get(request.model)
-        if shares is None:
-            return request.model
-        named = request.headers.get(self._header, "") if self._header else ""
-        return named if named in shares else _drawn(shares, _place(request))
+        split, else by share. The name itself where it stands for none."""
+        return self._of_request(request.model, request)[-1]
 
     def chain(self, request: GenerationRequest) -> tuple[str, ...]:
-        """The models that a request may get, one after the other. The first is the one that it gets; where the name stands for
-        another model by an alias, the chain of the name as it was asked for counts."""
-        first = self.model(request)
-        return (first, *self._fallbacks.get(first, self._fallbacks.get(request.model, ())))
+        """The models that a request may get, one after the other, each once. The first is the one that it gets. The chain is that
+        of this model, else of the name that stands for it, and so on up to the name that was asked for."""
+        names = self._of_request(request.model, request)
+        following = next((self._fallbacks[name] for name in reversed(names) if name in self._fallbacks), ())
+        found = [self._of_request(name, request)[-1] for name in following]
+        return tuple(dict.fromkeys((names[-1], *found)))
+
+    def _of_request(self, name: str, request: GenerationRequest) -> tuple[str, ...]:
+        def drawn(name: str, shares: Mapping[str, float]) -> str:
+            named = request.headers.get(self._header, "") if self._header else ""
+            return named if named in shares else _drawn(shares, _place(name, request))
+
+        return self._names(name, request.caller.tenant, drawn)
+
+    def _names(self, name: str, tenant: str, drawn: Callable[[str, Mapping[str, float]], str]) -> tuple[str, ...]:
+        """`name`, what it stands for, and so on; the last is the model. `drawn` chooses a model of a name that is split."""
+        names = dict.fromkeys((name,))
+        while True:
+            shares = self._splits.get(name)
+            name = self._stands_for(name, tenant) if shares is None else drawn(name, shares)
+            if name in names:  # a model's own name may be split, and be one of its shares: then it is the last here
+                del names[name]
+                return (*names, name)
+            names[name] = None
 
     def goes_on(self, error: SmgError) -> str:
         """Why the next model of a chain is asked after `error`; "" where that is the end."""
@@ -77,8 +112,9 @@ def _drawn(shares: Mapping[str, float], place: float) -> str:
     return list(shares)[-1]
 
 
-def _place(request: GenerationRequest) -> float:
-    """Where in 0 to 1 a request lies: equal for all of one conversation or user, as far as the client names either."""
+def _place(name: str, request: GenerationRequest) -> float:
+    """Where in 0 to 1 a request lies among the shares of `name`: equal for all of one conversation or user, as far as the client
+    names either."""
     key = (
         request.headers.get(_KEY)
         or request.session_key
@@ -87,5 +123,5 @@ def _place(request: GenerationRequest) -> float:
         or request.user
         or request.id
     )
-    text = "\0".join((request.model, request.caller.tenant, key))
+    text = "\0".join((name, request.caller.tenant, key))
     return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=_BYTES).digest()) / (1 << 8 * _BYTES)

@@ -115,6 +115,7 @@ class BackgroundRun(Generic[D]):
                 gateway.config.mcp,
                 gateway.config.workers,
                 gateway.admission.retry_budgets,
+                gateway.choice,
             )
             await gateway.driver.drive(self._api.api.flow(decoded, terms), run)
         except SmgError as error:

@@ -162,6 +162,7 @@ class Inference(Generic[D]):
             gateway.config.mcp,
             gateway.config.workers,
             gateway.admission.retry_budgets,
+            gateway.choice,
         )
         try:
             try:

@@ -116,7 +116,7 @@ class Runtime:
         self.explains = self.config.observability.explain
         self.limits = self.config.limits
         self.compat = compat_of(self.config)
-        self.choice = ModelChoice(self.config.routing)
+        self.choice = ModelChoice(self.config.routing, self._stands_for)
         self.policies = policies_of(self.config.routing, policy, self.rng)
         self.decisions = Decisions(self.config.routing.decisions, self.config.routing.decision_bytes)
         self._folder = Path(tokenizer) if tokenizer is not None else _path(self.config.tokenizer.path)
@@ -209,7 +209,7 @@ class Runtime:
             on_outcome=self._on_outcome,
             call_later=self.call_later,
             served_as=self._served_as,
-            shared_out=self.choice.model,
+            shared_out=lambda request: self.choice.model(request),
             documents=loader.documents,
             disaggregation=self.config.disaggregation,
             prefix_tokens=self.config.routing.prefix_tokens,
@@ -345,7 +345,7 @@ class Runtime:
 
     def served(self, name: str, caller: Caller) -> ServedModel | None:
         """The model that this caller asks for as `name`; None where there is none, or it is none of the caller's."""
-        model = self.choice.foremost(name)
+        model = self.choice.foremost(name, caller.tenant)
         model = model if model in self.models else self.config.model.served_as(model, caller.tenant)
         return self.models.get(model) if caller.grants.may_use(name, model) else None
 
@@ -378,6 +378,10 @@ class Runtime:
         """The model that a name stands for, by the settings as they are now."""
         return self.config.model.served_as(name, tenant)
 
+    def _stands_for(self, name: str, tenant: str) -> str:
+        """The model that a name stands for, if it is no model's own."""
+        return name if name in self.models else self._served_as(name, tenant)
+
     def adopt(self, config: Config) -> None:
         """Run by these settings from now on, which differ from the present ones in live settings alone (`server.live_settings`).
         Keys are adopted by `identify`, since they may be in a file."""
@@ -387,6 +391,7 @@ class Runtime:
         self.admission.adopt(config.limits.concurrent_requests, config.limits.retry_after_s)
         self.registry.adopt(config.workers, config.breaker, config.limits.retry_after_s)
         self.monitor.adopt(config.workers)
+        self.choice = ModelChoice(config.routing, self._stands_for)
         if makes_other_policies(before.routing, config.routing):
             self.policies.adopt(policies_of(config.routing, self._given_policy, self.rng))
 

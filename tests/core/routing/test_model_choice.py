@@ -15,6 +15,7 @@ from smg_core.errors import (
     EngineFailed,
     EngineTimeout,
     InvalidRequest,
+    ModelNotFound,
     NoWorker,
     Overloaded,
     PromptTooLong,
@@ -83,9 +84,42 @@ def test_the_chain_is_that_of_the_model_that_was_drawn_else_of_the_name() -> Non
     assert choice.chain(GenerationRequest("r", "alias")) == ("alias", "tiny")
 
 
+ALIASES = {"gpt": "house", "new": "newer", "one": "two", "two": "one", "model": "model"}
+
+
+def by_alias(name: str, tenant: str) -> str:
+    return {"own": "gpt"}.get(name, name) if tenant == "acme" and name == "own" else ALIASES.get(name, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "chain"),
+    [
+        ("gpt", ("newer", "spare")),  # an alias of a split, whose share is an alias, which has the chain
+        ("house", ("newer", "spare")),
+        ("own", ("newer", "spare")),  # a tenant's alias of an alias
+        ("lone", ("lone", "newer")),  # a chain that names a split
+        ("double", ("double", "newer", "spare")),  # two names of one model are one
+        ("one", ("one",)),  # a circle of aliases
+        ("round", ("round",)),  # a circle of splits
+        ("self", ("self", "spare")),  # a share of its own name
+    ],
+)
+def test_a_name_is_followed_to_a_model_and_has_the_first_chain_on_the_way_back(
+    name: str, chain: tuple[str, ...]
+) -> None:
+    splits = ("house=new:1", "round=circle:1", "circle=round:1", "self=self:1")
+    fallbacks = ("newer=spare", "house=never", "lone=gpt", "double=gpt,new,spare,house", "self=spare")
+    choice = ModelChoice(RoutingConfig(splits=splits, fallbacks=fallbacks), by_alias)
+    asked = GenerationRequest("r", name, caller=Caller("acme"))
+
+    assert choice.chain(asked) == chain
+    assert choice.model(asked) == choice.foremost(name, "acme") == chain[0]
+
+
 REASONS = [
     (PromptTooLong, "context"),
     (NoWorker, "no_worker"),
+    (ModelNotFound, "no_worker"),
     (Overloaded, "overloaded"),
     (WorkerBusy, "overloaded"),
     (WorkerGone, "failed"),
