@@ -102,7 +102,7 @@ NEEDS_RESTART: Mapping[str, str] = {
     **dict.fromkeys(
         (
             *("timeouts", "routing", "disaggregation", "documents", "sealing", "responses", "batches", "mcp"),
-            *("observability", "discovery", "channel", "audit"),
+            *("observability", "discovery", "channel", "audit", "traces"),
         ),
         _ONCE,
     ),
