@@ -219,7 +219,12 @@ CONSTANTS: dict[str, str] = {
     "observability.trace_context._SAMPLED": FORMAT,
     **dict.fromkeys((f"observability.tracing.content.{name}" for name in ("_LEAST", "_LONGEST_ID")), SHOWN),
     **dict.fromkeys((f"observability.tracing.exporting.{name}" for name in ("_LEFT_S", "_NAMED")), PACE),
-    "observability.tracing.exporting._SAMPLED": FORMAT,
+    **dict.fromkeys((f"observability.tracing.encoding.{name}" for name in ("_LARGEST", "_WHOLE")), FORMAT),
+    "observability.tracing.encoding._SHORT": COST,
+    **dict.fromkeys(
+        (f"workers.candidate.{name}_WEIGHT" for name in ("LEAST", "MOST")),
+        "loads are divided by weights: the sums and quotients of all policies stay numbers within them",
+    ),
     "observability.tracing.sampling._HALF": FORMAT,
     "observability.tracing.spans.LONGEST_TEXT": SHOWN,
     "observability.tracing.spans._FAILED": FORMAT,
